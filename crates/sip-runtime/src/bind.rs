@@ -1,0 +1,274 @@
+//! Opening the sockets of all workers, before any of them reads.
+
+use crate::inbox::Inbox;
+use crate::options::Options;
+use crate::running::{QuestionSink, Running};
+use crate::stats::WorkerStats;
+use crate::udp::{Buffers, Sharing, SocketError, UdpSocket};
+use crate::worker::{Surroundings, Worker};
+use rustix::io::Errno;
+use sip_transport::{Listener, Node, Protocol};
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::{fmt, io};
+use tracing::warn;
+
+/// Where a program begins: [`Runtime::bind`].
+#[derive(Debug)]
+pub enum Runtime {}
+
+impl Runtime {
+    /// Opens one socket per listener and worker.
+    ///
+    /// Each listener's address is concrete (see [`expand_wildcard`](crate::expand_wildcard)).
+    /// Port 0 lets the kernel choose one, the same for all workers. An empty `advertised` becomes
+    /// the address as bound.
+    ///
+    /// # Errors
+    /// See [`BindError`]; nothing stays open then.
+    pub fn bind(
+        mut listeners: Vec<Listener>,
+        workers: NonZeroU16,
+        options: Options,
+    ) -> Result<Bound, BindError> {
+        let mut workers: Vec<Vec<UdpSocket>> = (0..workers.get()).map(|_| Vec::new()).collect();
+        for listener in &mut listeners {
+            let sockets = open_listener(listener, workers.len(), &options)?;
+            for (worker, socket) in workers.iter_mut().zip(sockets) {
+                worker.push(socket);
+            }
+        }
+        Ok(Bound {
+            listeners,
+            workers,
+            options,
+        })
+    }
+}
+
+/// The sockets of one listener, one for each worker. Settles the listener's port.
+fn open_listener(
+    listener: &mut Listener,
+    workers: usize,
+    options: &Options,
+) -> Result<Vec<UdpSocket>, BindError> {
+    let asked = listener.address;
+    if listener.protocol != Protocol::Udp {
+        return Err(BindError::Unsupported {
+            protocol: listener.protocol,
+            address: asked,
+        });
+    }
+    if asked.ip().is_unspecified() {
+        return Err(BindError::Wildcard { address: asked });
+    }
+    // The first socket keeps out whoever is there already; the others join it.
+    let (first, others) = match (options.share_port, workers) {
+        (true, _) => (Sharing::Anybody, Sharing::Anybody),
+        (false, 1) => (Sharing::Nobody, Sharing::Nobody),
+        (false, _) => (Sharing::Latecomers, Sharing::Anybody),
+    };
+    let buffers = Buffers {
+        receive: options.receive_buffer,
+        send: options.send_buffer,
+    };
+    let failed = |address| move |error| BindError::from_socket(address, error);
+
+    let socket = UdpSocket::open(asked, first, buffers).map_err(failed(asked))?;
+    let address = socket.address().map_err(failed(asked))?;
+    warn_of_small_buffer(address, socket.receive_buffer(), options.receive_buffer);
+    let mut sockets = vec![socket];
+    for _ in 1..workers {
+        sockets.push(UdpSocket::open(address, others, buffers).map_err(failed(address))?);
+    }
+    listener.address = address;
+    if listener.advertised.is_empty() {
+        listener.advertised = address.to_string();
+    }
+    Ok(sockets)
+}
+
+fn warn_of_small_buffer(address: SocketAddr, granted: usize, asked: usize) {
+    if granted < asked {
+        warn!(
+            %address,
+            granted,
+            asked,
+            "the kernel grants a smaller receive buffer than configured, so bursts may be lost: \
+             raise net.core.rmem_max"
+        );
+    }
+}
+
+/// Every socket of every worker, bound but not yet read: the kernel queues what arrives.
+pub struct Bound {
+    listeners: Vec<Listener>,
+    /// For each worker its sockets, in the order of the listeners.
+    workers: Vec<Vec<UdpSocket>>,
+    options: Options,
+}
+
+impl Bound {
+    /// The listeners with the addresses their sockets got; a [`ListenerId`] is an index into them.
+    ///
+    /// [`ListenerId`]: sip_transport::ListenerId
+    pub fn listeners(&self) -> &[Listener] {
+        &self.listeners
+    }
+
+    /// Starts the worker threads. `node` builds the node of each worker, on the calling thread
+    /// and before the first datagram is read. `questions` is cloned for each worker.
+    ///
+    /// # Errors
+    /// When the machine has no descriptors, memory or threads left. The workers that run already
+    /// are stopped again.
+    pub fn start<N, Q>(
+        self,
+        mut node: impl FnMut(u16) -> N,
+        questions: &Q,
+    ) -> io::Result<Running<N::Answer>>
+    where
+        N: Node + Send + 'static,
+        N::Question: Send + 'static,
+        N::Answer: Send + 'static,
+        Q: QuestionSink<N::Question>,
+    {
+        let Self {
+            listeners,
+            workers,
+            options,
+        } = self;
+        let inboxes = workers
+            .iter()
+            .map(|_| {
+                Inbox::open(
+                    options.waiting_answers,
+                    options.waiting_hand_overs,
+                    options.waiting_hand_over_bytes,
+                )
+            })
+            .collect::<io::Result<Arc<[Inbox<N::Answer>]>>>()?;
+        let stats: Arc<[Arc<WorkerStats>]> = workers.iter().map(|_| Arc::default()).collect();
+
+        let mut ready = Vec::with_capacity(workers.len());
+        for ((index, sockets), stats) in (0_u16..).zip(workers).zip(&*stats) {
+            let surroundings = Surroundings {
+                index,
+                sockets,
+                inboxes: Arc::clone(&inboxes),
+                stats: Arc::clone(stats),
+                questions: questions.clone(),
+            };
+            ready.push(Worker::new(node(index), surroundings, &options)?);
+        }
+        let mut running = Running::new(inboxes, stats, listeners);
+        for worker in ready {
+            running.spawn(worker)?;
+        }
+        Ok(running)
+    }
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Bound")
+            .field("listeners", &self.listeners)
+            .field("workers", &self.workers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the sockets could not be opened: always a matter of configuration or of the machine.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BindError {
+    /// Another socket is bound there, be it one that would share the port.
+    InUse {
+        /// The address of the listener.
+        address: SocketAddr,
+    },
+    /// The address is a wildcard.
+    Wildcard {
+        /// The address of the listener.
+        address: SocketAddr,
+    },
+    /// The runtime has no such transport.
+    Unsupported {
+        /// The transport of the listener.
+        protocol: Protocol,
+        /// The address of the listener.
+        address: SocketAddr,
+    },
+    /// The kernel refused for another reason.
+    Refused {
+        /// The address of the listener.
+        address: SocketAddr,
+        /// What was tried.
+        step: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+}
+
+impl BindError {
+    fn from_socket(address: SocketAddr, SocketError { step, errno }: SocketError) -> Self {
+        match errno {
+            Errno::ADDRINUSE => Self::InUse { address },
+            _ => Self::Refused {
+                address,
+                step,
+                source: errno.into(),
+            },
+        }
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse { address } => write!(
+                formatter,
+                "UDP {address} is in use: another process, or another listener of this one, is \
+                 bound there (see `ss -lunp`); stop it, or allow sharing the port"
+            ),
+            Self::Wildcard { address } => {
+                write!(
+                    formatter,
+                    "UDP {address} is a wildcard: it must be expanded before binding"
+                )
+            }
+            Self::Unsupported { protocol, address } => write!(
+                formatter,
+                "{} {address}: this transport is not available; available is UDP",
+                protocol.via_token()
+            ),
+            Self::Refused {
+                address,
+                step,
+                source,
+            } => {
+                write!(formatter, "UDP {address}: cannot {step}: {source}")?;
+                match Errno::from_io_error(source) {
+                    Some(Errno::ADDRNOTAVAIL) => {
+                        formatter.write_str("; no interface of this machine has this address")
+                    }
+                    Some(Errno::ACCESS) => {
+                        formatter.write_str("; ports below 1024 need CAP_NET_BIND_SERVICE")
+                    }
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Refused { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The only reader of the machine's clocks.
+
+use sip_transport::Time;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Wall-clock time that never steps back: anchored once to the wall clock, then carried on by the
+/// monotonic clock. A copy tells the same time as the original, so anchor one per process and
+/// copy it.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    anchor: Instant,
+    anchored_at: Time,
+}
+
+impl Clock {
+    /// Anchors a clock to the wall clock as it stands now.
+    pub fn start() -> Self {
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let anchor = Instant::now();
+        Self {
+            anchor,
+            anchored_at: Time::default() + since_epoch,
+        }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Time {
+        self.anchored_at + self.anchor.elapsed()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::start()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_at_wall_clock_time_and_never_steps_back() {
+        let clock = Clock::start();
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970");
+        let first = clock.now();
+        assert!(first.unix_seconds().abs_diff(wall.as_secs()) <= 1);
+        let mut last = first;
+        for _ in 0..1_000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+
+    #[test]
+    fn a_copy_tells_the_same_time() {
+        let clock = Clock::start();
+        let copy = clock;
+        let (before, between, after) = (clock.now(), copy.now(), clock.now());
+        assert!(before <= between && between <= after);
+    }
+}

@@ -1,0 +1,206 @@
+//! What reaches a worker from other threads, and how they wake it.
+
+use crossbeam_queue::ArrayQueue;
+use rustix::event::{EventfdFlags, eventfd};
+use sip_transport::Flow;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+/// A message that one worker read and another is to handle.
+pub(crate) struct HandedOver {
+    pub(crate) flow: Flow,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Bounded queues with many writers and one reader, the worker.
+///
+/// Answers and hand-overs wait apart: a flood of messages takes no answer's place.
+pub(crate) struct Inbox<A> {
+    answers: ArrayQueue<A>,
+    hand_overs: ArrayQueue<HandedOver>,
+    hand_over_bytes: AtomicUsize,
+    hand_over_bytes_limit: usize,
+    stopping: AtomicBool,
+    /// Set while the worker sleeps or is about to: only then is the system call of a wake-up due.
+    asleep: AtomicBool,
+    waker: OwnedFd,
+}
+
+impl<A> Inbox<A> {
+    pub(crate) fn open(
+        waiting_answers: usize,
+        waiting_hand_overs: usize,
+        waiting_hand_over_bytes: usize,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            answers: ArrayQueue::new(waiting_answers.max(1)),
+            hand_overs: ArrayQueue::new(waiting_hand_overs.max(1)),
+            hand_over_bytes: AtomicUsize::new(0),
+            hand_over_bytes_limit: waiting_hand_over_bytes,
+            stopping: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            waker: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    /// Puts an answer in and wakes the worker; gives it back when there is no room.
+    pub(crate) fn answer(&self, answer: A) -> Result<(), A> {
+        self.answers.push(answer)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Puts a message in; gives it back when there is no room. The caller wakes the worker
+    /// afterwards, once for all it has put in.
+    pub(crate) fn hand_over(&self, message: HandedOver) -> Result<(), HandedOver> {
+        let length = message.bytes.len();
+        let waiting = self.hand_over_bytes.fetch_add(length, Ordering::Relaxed);
+        if waiting.saturating_add(length) > self.hand_over_bytes_limit {
+            self.hand_over_bytes.fetch_sub(length, Ordering::Relaxed);
+            return Err(message);
+        }
+        self.hand_overs.push(message).inspect_err(|_| {
+            self.hand_over_bytes.fetch_sub(length, Ordering::Relaxed);
+        })
+    }
+
+    /// Asks the worker to end after the round it is in.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Makes sure that the worker sees what was put in before this call.
+    pub(crate) fn wake(&self) {
+        // Pairs with the fence in `fall_asleep`: either the worker sees what was put in, or we
+        // see that it sleeps.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
+            // It can only fail when the counter is full, and then the worker is being woken.
+            let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// The worker's side: announces that it will wait in its event loop. False when something
+    /// came in meanwhile: then it must not wait.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let quiet = self.is_empty() && !self.is_stopping();
+        if !quiet {
+            self.awake();
+        }
+        quiet
+    }
+
+    /// The worker's side: it runs again, nobody needs to wake it.
+    pub(crate) fn awake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// The worker's side: empties the waker after the event loop named it.
+    pub(crate) fn drain_waker(&self) {
+        // Empty already is as good.
+        let _ = rustix::io::read(&self.waker, &mut [0_u8; 8]);
+    }
+
+    pub(crate) fn waker(&self) -> BorrowedFd<'_> {
+        self.waker.as_fd()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.answers.is_empty() && self.hand_overs.is_empty()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn take_answer(&self) -> Option<A> {
+        self.answers.pop()
+    }
+
+    pub(crate) fn take_hand_over(&self) -> Option<HandedOver> {
+        let message = self.hand_overs.pop()?;
+        self.hand_over_bytes
+            .fetch_sub(message.bytes.len(), Ordering::Relaxed);
+        Some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip_transport::ListenerId;
+
+    fn message(length: usize) -> HandedOver {
+        let flow = Flow::datagram(ListenerId(0), ([127, 0, 0, 1], 5060).into());
+        HandedOver {
+            flow,
+            bytes: vec![b'x'; length],
+        }
+    }
+
+    fn is_woken<A>(inbox: &Inbox<A>) -> bool {
+        rustix::io::read(inbox.waker(), &mut [0_u8; 8]).is_ok()
+    }
+
+    #[test]
+    fn answers_beyond_the_capacity_come_back() {
+        let inbox = Inbox::open(2, 1, 100).expect("inbox");
+        assert_eq!(
+            [inbox.answer(1), inbox.answer(2), inbox.answer(3)],
+            [Ok(()), Ok(()), Err(3)]
+        );
+        assert_eq!(inbox.take_answer(), Some(1));
+        assert_eq!(inbox.answer(4), Ok(()));
+    }
+
+    #[test]
+    fn hand_overs_are_bounded_in_number_and_in_bytes() {
+        let inbox = Inbox::<()>::open(1, 2, 100).expect("inbox");
+        assert!(inbox.hand_over(message(60)).is_ok());
+        assert!(inbox.hand_over(message(41)).is_err(), "too many bytes");
+        assert!(inbox.hand_over(message(40)).is_ok());
+        assert!(inbox.hand_over(message(0)).is_err(), "too many messages");
+        assert_eq!(
+            inbox.take_hand_over().map(|message| message.bytes.len()),
+            Some(60)
+        );
+        assert!(
+            inbox.hand_over(message(60)).is_ok(),
+            "taking one makes room"
+        );
+    }
+
+    #[test]
+    fn hand_overs_take_no_answers_place() {
+        let inbox = Inbox::open(1, 1, 100).expect("inbox");
+        assert!(inbox.hand_over(message(1)).is_ok());
+        assert!(inbox.hand_over(message(1)).is_err());
+        assert_eq!(inbox.answer(7), Ok(()));
+    }
+
+    #[test]
+    fn only_a_sleeping_worker_is_woken_and_once() {
+        let inbox = Inbox::open(8, 8, 100).expect("inbox");
+        inbox.answer(1).expect("room");
+        assert!(!is_woken(&inbox), "it is running");
+        assert!(!inbox.fall_asleep(), "the answer must be taken first");
+        inbox.take_answer();
+        assert!(inbox.fall_asleep());
+        inbox.answer(2).expect("room");
+        assert!(is_woken(&inbox));
+        inbox.answer(3).expect("room");
+        assert!(!is_woken(&inbox), "it is woken already");
+    }
+
+    #[test]
+    fn stop_wakes_and_keeps_awake() {
+        let inbox = Inbox::<()>::open(1, 1, 100).expect("inbox");
+        assert!(inbox.fall_asleep());
+        inbox.stop();
+        assert!(is_woken(&inbox) && inbox.is_stopping() && !inbox.fall_asleep());
+    }
+}

@@ -1,0 +1,46 @@
+//! What the caller can set.
+
+use crate::clock::Clock;
+use crate::event_loop::EventLoopKind;
+
+/// Settings of the runtime; every one has a default.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How a worker waits for its sockets.
+    pub event_loop: EventLoopKind,
+    /// Receive buffer asked for each socket, in bytes. What the kernel granted is in
+    /// [`WorkerStats::receive_buffer`](crate::WorkerStats::receive_buffer). Default 4 MiB.
+    pub receive_buffer: usize,
+    /// Send buffer asked for each socket, in bytes. Default 1 MiB.
+    pub send_buffer: usize,
+    /// Whether another process may be bound to the same addresses already and share their
+    /// traffic. Default false: it is refused.
+    pub share_port: bool,
+    /// CPUs to pin the workers to: worker *i* to entry *i* modulo the length. Empty (the default)
+    /// pins none.
+    pub cpus: Vec<usize>,
+    /// How many answers may wait for one worker. Default 8,192.
+    pub waiting_answers: usize,
+    /// How many handed-over messages may wait for one worker. Default 8,192.
+    pub waiting_hand_overs: usize,
+    /// How many bytes of handed-over messages may wait for one worker. Default 16 MiB.
+    pub waiting_hand_over_bytes: usize,
+    /// The clock that all workers read; copy it to whoever else must agree with them.
+    pub clock: Clock,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            event_loop: EventLoopKind::default(),
+            receive_buffer: 4 << 20,
+            send_buffer: 1 << 20,
+            share_port: false,
+            cpus: Vec::new(),
+            waiting_answers: 8_192,
+            waiting_hand_overs: 8_192,
+            waiting_hand_over_bytes: 16 << 20,
+            clock: Clock::start(),
+        }
+    }
+}

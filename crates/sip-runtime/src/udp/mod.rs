@@ -1,0 +1,10 @@
+//! Datagrams: sockets, and the two system calls that move many datagrams at once.
+
+mod address;
+mod receive;
+mod send;
+mod socket;
+
+pub(crate) use receive::ReceiveBatch;
+pub(crate) use send::SendBatch;
+pub(crate) use socket::{Buffers, Sharing, SocketError, UdpSocket};

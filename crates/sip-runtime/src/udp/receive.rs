@@ -1,0 +1,229 @@
+//! Receiving many datagrams with one system call.
+
+use super::address::RawAddress;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+
+/// Datagrams per system call. More gained nothing measurable, and the first datagram's answer
+/// waits until the last one is handled.
+const BATCH: usize = 64;
+
+/// No UDP payload is longer: 65,535 less the headers. So nothing is ever cut short.
+const LONGEST: usize = 65_536;
+
+/// The datagrams of one system call. All-zero bytes are a valid value.
+///
+/// Pages that no datagram ever reached cost no memory, so slots for the longest datagram are as
+/// cheap as short ones. The odd number of cache lines between them keeps the beginnings of all
+/// slots, the part that is used, from competing for the same few sets of the caches.
+#[repr(C)]
+struct Slots {
+    headers: [libc::mmsghdr; BATCH],
+    parts: [libc::iovec; BATCH],
+    senders: [RawAddress; BATCH],
+    payloads: [Payload; BATCH],
+}
+
+#[repr(C, align(64))]
+struct Payload([u8; LONGEST + 11 * 64]);
+
+/// A received datagram.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Datagram<'a> {
+    pub(crate) from: SocketAddr,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) is_truncated: bool,
+}
+
+/// Room for a batch of datagrams, kept from one system call to the next.
+pub(crate) struct ReceiveBatch {
+    /// A mapping of our own, holding one `Slots`.
+    slots: NonNull<Slots>,
+    filled: usize,
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the raw pointer hides that the mapping has one owner"
+)]
+// SAFETY: the mapping belongs to this value alone and is reached through it only.
+unsafe impl Send for ReceiveBatch {}
+
+impl ReceiveBatch {
+    pub(crate) const CAPACITY: usize = BATCH;
+
+    pub(crate) fn new() -> io::Result<Self> {
+        #[expect(
+            unsafe_code,
+            reason = "an anonymous mapping is the memory that is zero but not yet there"
+        )]
+        // SAFETY: no address is asked for, so nothing that exists is replaced.
+        let mapping = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                size_of::<Slots>(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }?;
+        let slots = NonNull::new(mapping.cast::<Slots>()).ok_or(Errno::NOMEM)?;
+        let batch = Self { slots, filled: 0 };
+        for index in 0..BATCH {
+            let slots = batch.slots.as_ptr();
+            #[expect(unsafe_code, reason = "the headers point into the mapping they lie in")]
+            // SAFETY: the mapping is live, zeroed (a valid `Slots`), page-aligned, reached by
+            // nobody else, and index is below the length of its arrays.
+            unsafe {
+                let part = &raw mut (*slots).parts[index];
+                (*part).iov_base = (&raw mut (*slots).payloads[index]).cast();
+                (*part).iov_len = LONGEST;
+                let header = &raw mut (*slots).headers[index].msg_hdr;
+                (*header).msg_name = (&raw mut (*slots).senders[index]).cast();
+                (*header).msg_namelen = RawAddress::CAPACITY;
+                (*header).msg_iov = part;
+                (*header).msg_iovlen = 1;
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Replaces the batch by what waits in the socket, without blocking. Returns how many
+    /// datagrams came; fewer than [`ReceiveBatch::CAPACITY`] means that the socket is empty now.
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+        let slots = self.slots.as_ptr();
+        for index in 0..self.filled {
+            #[expect(unsafe_code, reason = "the headers lie in the mapping")]
+            // SAFETY: as in `new`; index is below BATCH.
+            unsafe {
+                // The kernel wrote the length of the sender's address over the room there is.
+                (*slots).headers[index].msg_hdr.msg_namelen = RawAddress::CAPACITY;
+            }
+        }
+        self.filled = 0;
+        #[expect(unsafe_code, reason = "no safe wrapper of recvmmsg exists")]
+        // SAFETY: BATCH headers lie there, each describing memory of the same live mapping, to
+        // which no reference exists while `self` is borrowed exclusively.
+        let count = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                (&raw mut (*slots).headers).cast(),
+                BATCH as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+                ptr::null_mut(),
+            )
+        };
+        match usize::try_from(count) {
+            Ok(count) => {
+                self.filled = count.min(BATCH);
+                Ok(self.filled)
+            }
+            Err(_) => match Errno::from_io_error(&io::Error::last_os_error()) {
+                Some(Errno::AGAIN) => Ok(0),
+                error => Err(error.unwrap_or(Errno::IO)),
+            },
+        }
+    }
+
+    /// The datagrams of the last [`ReceiveBatch::receive`], in the order of their arrival.
+    pub(crate) fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
+        (0..self.filled).filter_map(|index| self.datagram(index))
+    }
+
+    fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
+        let slots = self.slots.as_ptr();
+        if index >= self.filled {
+            return None;
+        }
+        #[expect(unsafe_code, reason = "the datagrams lie in the mapping")]
+        // SAFETY: index is below BATCH; the kernel has written what is read here, never more
+        // than LONGEST bytes of payload; it writes again only under an exclusive borrow.
+        unsafe {
+            let header = &raw const (*slots).headers[index];
+            let length = ((*header).msg_len as usize).min(LONGEST);
+            let payload = (&raw const (*slots).payloads[index]).cast::<u8>();
+            Some(Datagram {
+                from: (*slots).senders[index].read()?,
+                bytes: std::slice::from_raw_parts(payload, length),
+                is_truncated: (*header).msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+            })
+        }
+    }
+}
+
+impl Drop for ReceiveBatch {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "the mapping is given back to the kernel")]
+        // SAFETY: it is ours, of this size, and nothing points into it any more.
+        let result = unsafe { munmap(self.slots.as_ptr().cast(), size_of::<Slots>()) };
+        debug_assert!(result.is_ok(), "munmap refused a mapping of ours");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    fn pair(address: &str) -> (UdpSocket, UdpSocket) {
+        let receiver = UdpSocket::bind(address).expect("bind");
+        let sender = UdpSocket::bind(address).expect("bind");
+        sender
+            .connect(receiver.local_addr().expect("address"))
+            .expect("connect");
+        (receiver, sender)
+    }
+
+    fn check_batches(address: &str) {
+        let (receiver, sender) = pair(address);
+        let from = sender.local_addr().expect("address");
+        let mut batch = ReceiveBatch::new().expect("mapping");
+        assert_eq!(batch.receive(receiver.as_fd()), Ok(0));
+
+        let sent: Vec<Vec<u8>> = (0..=BATCH)
+            .map(|length| vec![length as u8; length * 20])
+            .collect();
+        for bytes in &sent {
+            sender.send(bytes).expect("send");
+        }
+        let mut received = Vec::new();
+        for expected in [BATCH, 1, 0] {
+            assert_eq!(batch.receive(receiver.as_fd()), Ok(expected));
+            received.extend(batch.datagrams().map(|datagram| {
+                assert_eq!((datagram.from, datagram.is_truncated), (from, false));
+                datagram.bytes.to_vec()
+            }));
+        }
+        assert_eq!(received, sent);
+    }
+
+    #[test]
+    fn datagrams_come_whole_in_order_and_with_their_sender() {
+        check_batches("127.0.0.1:0");
+        check_batches("[::1]:0");
+    }
+
+    #[test]
+    fn the_longest_datagrams_are_not_cut_short() {
+        for (address, longest) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_527)] {
+            let (receiver, sender) = pair(address);
+            let sent: Vec<u8> = (0..longest).map(|index| (index % 251) as u8).collect();
+            sender.send(&sent).expect("send");
+            let mut batch = ReceiveBatch::new().expect("mapping");
+            assert_eq!(batch.receive(receiver.as_fd()), Ok(1));
+            let datagram = batch.datagrams().next().expect("a datagram");
+            assert!(datagram.bytes == sent && !datagram.is_truncated);
+        }
+    }
+
+    #[test]
+    fn a_descriptor_that_is_no_socket_is_an_error() {
+        let file = std::fs::File::open("/dev/null").expect("open");
+        let mut batch = ReceiveBatch::new().expect("mapping");
+        assert_eq!(batch.receive(file.as_fd()), Err(Errno::NOTSOCK));
+    }
+}

@@ -1,0 +1,231 @@
+//! One worker's UDP socket of one listener.
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, getsockname, ipproto, socket_with, sockopt,
+};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Who else may be bound to the address of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Nobody, ever.
+    Nobody,
+    /// Nobody yet; sockets opened later with [`Sharing::Anybody`] may join.
+    Latecomers,
+    /// Everybody who shares as well.
+    Anybody,
+}
+
+/// Buffer sizes to ask for, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffers {
+    pub(crate) receive: usize,
+    pub(crate) send: usize,
+}
+
+/// What opening a socket was about when it failed.
+#[derive(Debug)]
+pub(crate) struct SocketError {
+    pub(crate) step: &'static str,
+    pub(crate) errno: Errno,
+}
+
+pub(crate) struct UdpSocket {
+    descriptor: OwnedFd,
+    receive_buffer: usize,
+    /// The kernel's count of drops when it was last read; it wraps.
+    kernel_drops: u32,
+}
+
+impl UdpSocket {
+    /// Opens and binds a socket. An IPv6 socket carries no IPv4.
+    pub(crate) fn open(
+        address: SocketAddr,
+        sharing: Sharing,
+        buffers: Buffers,
+    ) -> Result<Self, SocketError> {
+        let step = |step| move |errno| SocketError { step, errno };
+        let family = if address.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let descriptor = socket_with(family, SocketType::DGRAM, flags, Some(ipproto::UDP))
+            .map_err(step("open a socket"))?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&descriptor, true).map_err(step("set IPV6_V6ONLY"))?;
+        }
+        let share = |share| {
+            sockopt::set_socket_reuseport(&descriptor, share).map_err(step("set SO_REUSEPORT"))
+        };
+        if sharing == Sharing::Anybody {
+            share(true)?;
+        }
+        bind(&descriptor, &address).map_err(step("bind"))?;
+        if sharing == Sharing::Latecomers {
+            // Without the option, binding fails where anybody is bound already, whether they
+            // share or not; set afterwards, it lets our other workers in.
+            share(true)?;
+        }
+        let receive_buffer = set_receive_buffer(descriptor.as_fd(), buffers.receive)
+            .map_err(step("set SO_RCVBUF"))?;
+        set_send_buffer(descriptor.as_fd(), buffers.send).map_err(step("set SO_SNDBUF"))?;
+        Ok(Self {
+            descriptor,
+            receive_buffer,
+            kernel_drops: 0,
+        })
+    }
+
+    /// Where the socket is bound.
+    pub(crate) fn address(&self) -> Result<SocketAddr, SocketError> {
+        let step = "read back its address";
+        let address = getsockname(&self.descriptor).map_err(|errno| SocketError { step, errno })?;
+        address
+            .try_into()
+            .map_err(|errno| SocketError { step, errno })
+    }
+
+    /// The receive buffer that the kernel granted, in bytes, in the sense of what was asked:
+    /// the kernel doubles it for its own bookkeeping.
+    pub(crate) fn receive_buffer(&self) -> usize {
+        self.receive_buffer
+    }
+
+    /// How many datagrams the kernel has dropped since the last call because the receive buffer
+    /// was full. One system call.
+    pub(crate) fn new_kernel_drops(&mut self) -> io::Result<u32> {
+        let drops = read_kernel_drops(self.descriptor.as_fd())?;
+        let new = drops.wrapping_sub(self.kernel_drops);
+        self.kernel_drops = drops;
+        Ok(new)
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn set_receive_buffer(socket: BorrowedFd<'_>, size: usize) -> Result<usize, Errno> {
+    // Beyond the limit of the machine (net.core.rmem_max) only with CAP_NET_ADMIN.
+    if sockopt::set_socket_recv_buffer_size_force(socket, size).is_err() {
+        sockopt::set_socket_recv_buffer_size(socket, size)?;
+    }
+    Ok(sockopt::socket_recv_buffer_size(socket)? / 2)
+}
+
+fn set_send_buffer(socket: BorrowedFd<'_>, size: usize) -> Result<(), Errno> {
+    sockopt::set_socket_send_buffer_size_force(socket, size)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(socket, size))
+}
+
+/// `SO_MEMINFO` answers with this many numbers, of which one is the drops.
+const MEMORY_FIGURES: usize = 9;
+const DROPS: usize = 8;
+
+fn read_kernel_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut figures = [0_u32; MEMORY_FIGURES];
+    let mut length = size_of_val(&figures) as libc::socklen_t;
+    #[expect(unsafe_code, reason = "no safe wrapper of SO_MEMINFO exists")]
+    // SAFETY: pointer and length describe `figures`, which outlives the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            figures.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(figures[DROPS])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUFFERS: Buffers = Buffers {
+        receive: 64 << 10,
+        send: 64 << 10,
+    };
+
+    fn open(address: SocketAddr, sharing: Sharing) -> Result<UdpSocket, SocketError> {
+        UdpSocket::open(address, sharing, BUFFERS)
+    }
+
+    fn anywhere() -> [SocketAddr; 2] {
+        [
+            ([127, 0, 0, 1], 0).into(),
+            ([0_u16, 0, 0, 0, 0, 0, 0, 1], 0).into(),
+        ]
+    }
+
+    #[test]
+    fn latecomers_join_only_a_socket_that_lets_them() {
+        for address in anywhere() {
+            let alone = open(address, Sharing::Nobody).expect("bind");
+            let taken = alone.address().expect("address");
+            for sharing in [Sharing::Nobody, Sharing::Latecomers, Sharing::Anybody] {
+                assert_eq!(
+                    open(taken, sharing).err().map(|error| error.errno),
+                    Some(Errno::ADDRINUSE)
+                );
+            }
+            let first = open(address, Sharing::Latecomers).expect("bind");
+            let shared = first.address().expect("address");
+            open(shared, Sharing::Anybody).expect("a latecomer joins");
+            for sharing in [Sharing::Nobody, Sharing::Latecomers] {
+                assert_eq!(
+                    open(shared, sharing).err().map(|error| error.errno),
+                    Some(Errno::ADDRINUSE)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_receive_buffer_is_what_the_kernel_says() {
+        for address in anywhere() {
+            let socket = open(address, Sharing::Nobody).expect("bind");
+            assert_eq!(socket.receive_buffer(), BUFFERS.receive);
+            let read_back = sockopt::socket_recv_buffer_size(&socket).expect("read back");
+            assert_eq!(read_back, 2 * BUFFERS.receive);
+        }
+    }
+
+    #[test]
+    fn datagrams_that_find_the_buffer_full_are_counted_once() {
+        for address in anywhere() {
+            let buffers = Buffers {
+                receive: 4_096,
+                send: 64 << 10,
+            };
+            let mut socket = UdpSocket::open(address, Sharing::Nobody, buffers).expect("bind");
+            assert_eq!(socket.new_kernel_drops().expect("drops"), 0);
+            let sender = std::net::UdpSocket::bind(address).expect("bind");
+            let mut sent = 0;
+            while socket.new_kernel_drops().expect("drops") == 0 {
+                sender
+                    .send_to(&[0; 600], socket.address().expect("address"))
+                    .expect("send");
+                sent += 1;
+                assert!(sent < 1_000, "4,096 bytes do not hold this");
+            }
+            assert_eq!(
+                socket.new_kernel_drops().expect("drops"),
+                0,
+                "counted already"
+            );
+        }
+    }
+}
