@@ -1,0 +1,165 @@
+//! Responses of our own, and the one place where "this request goes no further" becomes a status code.
+
+use crate::Round;
+use crate::auth::{self, Challenger};
+use crate::metrics::method_index;
+use sip_message::{HeaderName, Message, Method, ResponseWriter, reason_phrase};
+use sip_transaction::{Full, ServerId};
+use sip_transport::{Flow, response_flow};
+use std::time::Duration;
+
+/// The methods that we handle as a user agent server or forward with understanding (`Allow`).
+pub(crate) const ALLOW: &[u8] =
+    b"INVITE, ACK, CANCEL, BYE, REGISTER, OPTIONS, INFO, PRACK, UPDATE, MESSAGE, SUBSCRIBE, NOTIFY, REFER, PUBLISH";
+
+/// Where a request came from and, once it has one, its server transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// The flow it was received on.
+    pub(crate) flow: Flow,
+    /// Its server transaction; `None`: it is answered statelessly.
+    pub(crate) server: Option<ServerId>,
+    /// How often it has waited for the control plane.
+    pub(crate) questions_asked: u8,
+}
+
+/// Why a request goes no further. [`answer`] turns it into the response.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// A status with its standard reason phrase.
+    Status(u16),
+    /// A status with a reason phrase that says more.
+    Because(u16, &'static str),
+    /// 401 or 407.
+    Challenge { challenger: Challenger, realm: String, stale: bool },
+    /// 420, naming the option tags we lack (section 8.2.2.3).
+    BadExtension(Vec<u8>),
+    /// 405 with what is allowed here.
+    NotAllowed,
+    /// 503 with Retry-After: a table is full, or the node drains.
+    Busy(&'static str),
+    /// 200 to an OPTIONS or keep-alive for us.
+    Okay,
+}
+
+impl From<Full> for Refusal {
+    fn from(_: Full) -> Self {
+        Self::Busy("Too many transactions")
+    }
+}
+
+impl Refusal {
+    const fn status(&self) -> u16 {
+        match self {
+            Self::Status(status) | Self::Because(status, _) => *status,
+            Self::Challenge { challenger: Challenger::Registrar, .. } => 401,
+            Self::Challenge { challenger: Challenger::Proxy, .. } => 407,
+            Self::BadExtension(_) => 420,
+            Self::NotAllowed => 405,
+            Self::Busy(_) => 503,
+            Self::Okay => 200,
+        }
+    }
+
+    const fn reason(&self) -> &'static str {
+        match self {
+            Self::Because(_, reason) | Self::Busy(reason) => reason,
+            other => reason_phrase(other.status()),
+        }
+    }
+}
+
+/// The tag in To of our own responses. It can be computed again from a retransmission and from the ACK of a non-2xx
+/// response, which is how statelessly answered requests are recognised (section 8.2.7).
+pub(crate) fn own_tag(round: &Round<'_>, request: &Message<'_>) -> [u8; 16] {
+    let branch = request.top_via().and_then(|via| via.branch()).unwrap_or_default();
+    let from_tag = request.from().and_then(|from| from.tag()).unwrap_or_default();
+    let call_id = request.call_id().unwrap_or_default();
+    hex(round.shared.hasher.hash(&[b"tag", call_id, from_tag, branch]))
+}
+
+/// Sixteen lower-case hex digits.
+pub(crate) fn hex(value: u64) -> [u8; 16] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    std::array::from_fn(|place| {
+        let nibble = (value >> (60 - 4 * place)) & 0xf;
+        DIGITS.get(nibble as usize).copied().unwrap_or(b'0')
+    })
+}
+
+/// Sends the final response that a refusal means, through the server transaction where there is one.
+pub(crate) fn answer(round: &mut Round<'_>, request: &Message<'_>, origin: &Origin, refusal: &Refusal) {
+    if request.method() == Method::Ack {
+        return; // An ACK is never answered (section 17).
+    }
+    if matches!(refusal, Refusal::Busy(_)) {
+        round.metrics.refused_full.increment();
+    }
+    let tag = own_tag(round, request);
+    let (shared, settings, now) = (round.shared, round.settings, round.now);
+    send(round, request, origin, refusal.status(), |into| {
+        let begun =
+            ResponseWriter::begin(into, request, origin.flow.remote, refusal.status(), refusal.reason(), Some(&tag));
+        let mut response = with_server_header(begun, &settings.server_header);
+        response = match refusal {
+            Refusal::Challenge { challenger, realm, stale } => auth::add_challenges(
+                response,
+                *challenger,
+                realm.as_bytes(),
+                *stale,
+                &shared.nonces,
+                settings,
+                now,
+            ),
+            Refusal::BadExtension(tags) => response.header(HeaderName::Unsupported, tags),
+            Refusal::NotAllowed => response.header(HeaderName::Allow, ALLOW),
+            Refusal::Busy(_) => {
+                response.header(HeaderName::RetryAfter, settings.limits.retry_after.to_string().as_bytes())
+            }
+            Refusal::Okay if request.method() == Method::Options => response
+                .header(HeaderName::Allow, ALLOW)
+                .header(HeaderName::Accept, b"application/sdp")
+                .header(HeaderName::Supported, b"path"),
+            _ => response,
+        };
+        response.finish();
+    });
+}
+
+/// Adds `Server` where the operator wants one.
+pub(crate) fn with_server_header<'o>(response: ResponseWriter<'o>, value: &str) -> ResponseWriter<'o> {
+    if value.is_empty() { response } else { response.header(HeaderName::Server, value.as_bytes()) }
+}
+
+/// Sends a final response written by `write`, statelessly or through the transaction, and counts it.
+pub(crate) fn send(
+    round: &mut Round<'_>,
+    request: &Message<'_>,
+    origin: &Origin,
+    status: u16,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
+    match origin.server {
+        Some(server) => {
+            round.transactions.respond(round.now, server, status, round.output, write);
+        }
+        None => {
+            let flow = request.top_via().map_or(origin.flow, |via| response_flow(origin.flow, &via));
+            round.output.send(flow, write);
+            if let Some(latency) = round.metrics.latency.get(method_index(request.method())) {
+                latency.record(Duration::ZERO);
+            }
+        }
+    }
+    round.metrics.sent(status);
+}
+
+/// Sends `100 Trying` for an INVITE (section 17.2.1), so that it is not retransmitted while we work on it.
+pub(crate) fn send_trying(round: &mut Round<'_>, request: &Message<'_>, source: Flow, server: ServerId) {
+    let written = round.transactions.respond(round.now, server, 100, round.output, |into| {
+        ResponseWriter::begin(into, request, source.remote, 100, reason_phrase(100), None).finish();
+    });
+    if written.is_some() {
+        round.metrics.sent(100);
+    }
+}

@@ -1,0 +1,181 @@
+//! The exchange: registrar and proxy as one [`Node`], one instance for each worker.
+
+use crate::metrics::WorkerMetrics;
+use crate::parked::Parked;
+use crate::proxy::{Proxy, ProxyStats};
+use crate::{Answer, Question, Round, Settings, Shared, pipeline};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use sip_transaction::{Event, Limits, Stats, Transactions};
+use sip_transport::{Flow, Node, Output, Time};
+use std::sync::Arc;
+
+/// What an exchange is made of.
+#[derive(Debug)]
+pub struct ExchangeOptions {
+    /// Which worker this is, from 0.
+    pub worker: u16,
+    /// How many there are.
+    pub workers: u16,
+    /// What they share.
+    pub shared: Arc<Shared>,
+    /// What the operator decided.
+    pub settings: Arc<Settings>,
+    /// This worker's counters.
+    pub metrics: Arc<WorkerMetrics>,
+    /// Decides all randomness.
+    pub seed: [u8; 32],
+    /// When it begins.
+    pub now: Time,
+}
+
+/// One worker's registrar and proxy. It owns all state of the calls whose home it is.
+#[derive(Debug)]
+pub struct Exchange {
+    worker: u16,
+    workers: u16,
+    shared: Arc<Shared>,
+    settings: Arc<Settings>,
+    metrics: Arc<WorkerMetrics>,
+    random: ChaCha8Rng,
+    transactions: Transactions,
+    proxy: Proxy,
+    parked: Parked,
+    draining: bool,
+    events: Vec<Event>,
+    scratch: Vec<u8>,
+}
+
+/// An exchange borrowed apart for one round, so that the phases can use its parts side by side.
+pub(crate) struct Worker<'r, 'o> {
+    /// Which worker this is.
+    pub(crate) index: u16,
+    /// How many there are.
+    pub(crate) workers: u16,
+    /// What every phase gets in hand.
+    pub(crate) round: Round<'r>,
+    /// Response contexts.
+    pub(crate) proxy: &'r mut Proxy,
+    /// Requests that wait for the control plane.
+    pub(crate) parked: &'r mut Parked,
+    /// Whether new calls are refused.
+    pub(crate) draining: &'r mut bool,
+    /// What time brought about, reused.
+    pub(crate) events: &'o mut Vec<Event>,
+    /// A buffer for responses whose status is known only once they are written, reused.
+    pub(crate) scratch: &'o mut Vec<u8>,
+}
+
+impl Exchange {
+    /// An exchange without any call.
+    pub fn new(options: ExchangeOptions) -> Self {
+        let ExchangeOptions { worker, workers, shared, settings, metrics, seed, now } = options;
+        let mut random = ChaCha8Rng::from_seed(seed);
+        let epoch = random.next_u32();
+        let transactions = Transactions::new(now, settings.timers, limits(&settings), epoch);
+        Self {
+            worker,
+            workers,
+            shared,
+            settings,
+            metrics,
+            random,
+            transactions,
+            proxy: Proxy::new(now),
+            parked: Parked::default(),
+            draining: false,
+            events: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Counts of the transaction layer.
+    pub fn transaction_stats(&self) -> Stats {
+        self.transactions.stats()
+    }
+
+    /// Counts of the response contexts.
+    pub fn proxy_stats(&self) -> ProxyStats {
+        self.proxy.stats()
+    }
+
+    /// How many requests wait for the control plane.
+    pub fn parked(&self) -> usize {
+        self.parked.len()
+    }
+
+    fn with_worker(&mut self, now: Time, output: &mut Output<Question>, act: impl FnOnce(&mut Worker<'_, '_>)) {
+        let mut worker = Worker {
+            index: self.worker,
+            workers: self.workers,
+            round: Round {
+                now,
+                output,
+                transactions: &mut self.transactions,
+                settings: &self.settings,
+                shared: &self.shared,
+                metrics: &self.metrics,
+                random: &mut self.random,
+            },
+            proxy: &mut self.proxy,
+            parked: &mut self.parked,
+            draining: &mut self.draining,
+            events: &mut self.events,
+            scratch: &mut self.scratch,
+        };
+        act(&mut worker);
+        self.publish();
+    }
+
+    /// Copies the gauges to where everybody can read them.
+    fn publish(&self) {
+        let stats = self.transactions.stats();
+        self.metrics.publish_transactions(&stats);
+        self.metrics.response_contexts.set(self.proxy.stats().live);
+        self.metrics.parked.set(self.parked.len() as u64);
+    }
+}
+
+impl Node for Exchange {
+    type Question = Question;
+    type Answer = Answer;
+
+    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
+        self.with_worker(now, output, |worker| pipeline::receive(worker, flow, bytes, false));
+    }
+
+    fn receive_handed_over(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
+        self.with_worker(now, output, |worker| pipeline::receive(worker, flow, bytes, true));
+    }
+
+    fn answer(&mut self, now: Time, answer: Answer, output: &mut Output<Question>) {
+        if let Answer::Settings(settings) = &answer {
+            self.settings = Arc::clone(settings);
+            self.transactions.reconfigure(settings.timers, limits(settings));
+        }
+        self.with_worker(now, output, |worker| pipeline::answered(worker, answer));
+    }
+
+    fn expire(&mut self, now: Time, output: &mut Output<Question>) {
+        self.with_worker(now, output, |worker| {
+            worker.round.transactions.expire(now, worker.round.output, worker.events);
+            for event in worker.events.drain(..) {
+                if let Event::ClientTimeout { id, owner } = event {
+                    worker.proxy.client_timeout(&mut worker.round, id, owner);
+                }
+            }
+            worker.proxy.expire(&mut worker.round);
+            pipeline::expire_parked(worker);
+        });
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let deadlines =
+            [self.transactions.next_deadline(), self.proxy.next_deadline(), self.parked.next_deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits { servers: settings.limits.server_transactions, clients: settings.limits.client_transactions }
+}

@@ -1,0 +1,26 @@
+//! SIP elements, sans-IO: registrar (RFC 3261 section 10), digest authentication (section 22), proxy (section 16), and
+//! [`Exchange`], the node that joins them. `pipeline.rs` shows the whole way of a request in one function.
+
+pub mod auth;
+pub mod location;
+pub mod metrics;
+pub mod proxy;
+pub mod registrar;
+
+mod answer;
+mod domains;
+mod exchange;
+mod parked;
+mod phase;
+mod pipeline;
+mod question;
+mod round;
+mod settings;
+mod shared;
+
+pub use domains::Domains;
+pub use exchange::{Exchange, ExchangeOptions};
+pub use question::{Answer, Question, Ticket};
+pub use round::Round;
+pub use settings::{Foreign, ProxySettings, RegistrarSettings, Settings, TableLimits};
+pub use shared::Shared;

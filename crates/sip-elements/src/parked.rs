@@ -1,0 +1,103 @@
+//! Requests that wait for an answer of the control plane. A parked request holds its server transaction, so that
+//! retransmissions are absorbed; its deadline passes or its answer comes, whichever is first, and it is gone.
+
+use crate::Ticket;
+use crate::answer::Origin;
+use rustc_hash::FxHashMap;
+use sip_transaction::{Full, ServerId};
+use sip_transport::Time;
+use std::collections::VecDeque;
+
+/// A request that waits.
+#[derive(Debug)]
+pub(crate) struct ParkedRequest {
+    /// Where it came from, and its transaction.
+    pub(crate) origin: Origin,
+    /// When it arrived.
+    pub(crate) received: Time,
+    /// As received.
+    pub(crate) bytes: Box<[u8]>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    request: Option<ParkedRequest>,
+}
+
+/// All parked requests of one worker, bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Parked {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_server: FxHashMap<ServerId, Ticket>,
+    /// In order of time: all deadlines are equally long.
+    deadlines: VecDeque<(Time, Ticket)>,
+}
+
+impl Parked {
+    /// Parks a request until `deadline`. The top bit of its ticket is clear (those of the proxy have it set).
+    pub(crate) fn park(&mut self, request: ParkedRequest, deadline: Time, limit: usize) -> Result<Ticket, Full> {
+        if self.len() >= limit {
+            return Err(Full);
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, request: None });
+            self.slots.len() as u32 - 1
+        });
+        let slot = self.slots.get_mut(index as usize).ok_or(Full)?;
+        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
+        let ticket = Ticket((u64::from(slot.generation) << 32) | u64::from(index));
+        if let Some(server) = request.origin.server {
+            self.by_server.insert(server, ticket);
+        }
+        slot.request = Some(request);
+        self.deadlines.push_back((deadline, ticket));
+        Ok(ticket)
+    }
+
+    /// Takes a parked request out; `None` when it is gone already.
+    pub(crate) fn take(&mut self, ticket: Ticket) -> Option<ParkedRequest> {
+        let index = ticket.0 as u32;
+        let slot = self.slots.get_mut(index as usize)?;
+        if u64::from(slot.generation) != ticket.0 >> 32 {
+            return None;
+        }
+        let request = slot.request.take()?;
+        self.free.push(index);
+        if let Some(server) = request.origin.server {
+            self.by_server.remove(&server);
+        }
+        Some(request)
+    }
+
+    /// Takes out the request of a server transaction (its CANCEL came).
+    pub(crate) fn take_by_server(&mut self, server: ServerId) -> Option<ParkedRequest> {
+        let ticket = self.by_server.get(&server).copied()?;
+        self.take(ticket)
+    }
+
+    /// The next request whose deadline has passed.
+    pub(crate) fn pop_expired(&mut self, now: Time) -> Option<ParkedRequest> {
+        while let Some((deadline, ticket)) = self.deadlines.front().copied() {
+            if deadline > now {
+                return None;
+            }
+            self.deadlines.pop_front();
+            if let Some(request) = self.take(ticket) {
+                return Some(request);
+            }
+        }
+        None
+    }
+
+    /// When `pop_expired` has something to do at the earliest.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.front().map(|(deadline, _)| *deadline)
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}

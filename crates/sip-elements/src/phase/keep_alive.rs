@@ -1,0 +1,41 @@
+//! What phones send to keep a path open, answered without any state.
+
+use super::Stop;
+use crate::Round;
+use crate::answer::Refusal;
+use sip_message::{HeaderName, Message, Method, Uri};
+
+/// Whether a datagram holds nothing but the line ends (RFC 5626 section 4.4.1) or zero bytes that phones send.
+pub(crate) fn is_empty(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | 0))
+}
+
+/// OPTIONS to the server itself (section 11.2) and NOTIFY with `Event: keep-alive` get 200 at once.
+pub(crate) fn answer(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop> {
+    let for_us = match request.method() {
+        Method::Options => is_for_us(round, request),
+        Method::Notify => {
+            let event = request.header(HeaderName::Event).unwrap_or_default();
+            event.eq_ignore_ascii_case(b"keep-alive") && is_ours(round, request)
+        }
+        _ => false,
+    };
+    if !for_us {
+        return Ok(());
+    }
+    // We are the user agent server here: what it requires must be known to us (section 8.2.2.3).
+    match request.header(HeaderName::Require) {
+        Some(tags) => Err(Refusal::BadExtension(tags.to_vec()).into()),
+        None => Err(Refusal::Okay.into()),
+    }
+}
+
+fn is_ours(round: &Round<'_>, request: &Message<'_>) -> bool {
+    Uri::parse(request.request_uri()).is_some_and(|uri| round.settings.domains.is_us(&uri))
+}
+
+/// Whether the Request-URI names the server itself: one of our domains or addresses, no user.
+pub(crate) fn is_for_us(round: &Round<'_>, request: &Message<'_>) -> bool {
+    Uri::parse(request.request_uri())
+        .is_some_and(|uri| uri.user.is_none() && round.settings.domains.is_us(&uri))
+}

@@ -1,0 +1,31 @@
+//! Is the request fit to be processed? RFC 3261 section 16.3, items 1 to 5.
+
+use super::Stop;
+use crate::answer::Refusal;
+use crate::{Round, proxy};
+use sip_message::{HeaderName, Message, Method, Scheme, Uri};
+
+/// Syntax (400, 505), scheme (416), Max-Forwards (483), loops (482), Proxy-Require (420).
+pub(crate) fn check(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop> {
+    request.validate().map_err(|malformed| Refusal::Because(malformed.status, malformed.reason))?;
+    let scheme = Uri::parse(request.request_uri()).map(|uri| uri.scheme);
+    if !matches!(scheme, Some(Scheme::Sip | Scheme::Sips)) {
+        return Err(Refusal::Status(416).into());
+    }
+    if request.max_forwards() == Some(Some(0)) {
+        return Err(Refusal::Status(483).into());
+    }
+    if request.method() == Method::Ack {
+        return Ok(()); // Nothing below can be said to an ACK.
+    }
+    if proxy::is_loop(request, round) {
+        return Err(Refusal::Status(482).into());
+    }
+    // Section 16.3 item 5; a CANCEL carries no Proxy-Require to heed (section 9.1).
+    if request.method() != Method::Cancel && request.header(HeaderName::ProxyRequire).is_some() {
+        if let Some(tags) = proxy::unsupported_extensions(request) {
+            return Err(Refusal::BadExtension(tags).into());
+        }
+    }
+    Ok(())
+}

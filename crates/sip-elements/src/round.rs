@@ -1,0 +1,25 @@
+//! What every phase gets in hand: the time, the way out, and the worker's own tables.
+use crate::metrics::WorkerMetrics;
+use crate::{Question, Settings, Shared};
+use rand_chacha::ChaCha8Rng;
+use sip_transaction::Transactions;
+use sip_transport::{Output, Time};
+
+/// One round of the worker: borrowed apart, so that phases can use several at once.
+#[derive(Debug)]
+pub struct Round<'r> {
+    /// Now.
+    pub now: Time,
+    /// The way out.
+    pub output: &'r mut Output<Question>,
+    /// The worker's transactions.
+    pub transactions: &'r mut Transactions,
+    /// What the operator decided.
+    pub settings: &'r Settings,
+    /// What the workers share.
+    pub shared: &'r Shared,
+    /// This worker's counters.
+    pub metrics: &'r WorkerMetrics,
+    /// Randomness, seeded from outside.
+    pub random: &'r mut ChaCha8Rng,
+}

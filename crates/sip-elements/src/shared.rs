@@ -1,0 +1,17 @@
+//! What all workers of a process share: concurrent maps that are read without a lock.
+use crate::auth::{CredentialCache, Nonces};
+use crate::location::Locations;
+use sip_message::KeyHasher;
+
+/// Shared by the workers; the control plane fills and sweeps it.
+#[derive(Debug)]
+pub struct Shared {
+    /// Who is registered where.
+    pub locations: Locations,
+    /// Credentials of subscribers, and who is known not to exist.
+    pub credentials: CredentialCache,
+    /// Nonces issued and counted.
+    pub nonces: Nonces,
+    /// Keyed hashes: tags, branches, Record-Route cookies. Its secret survives a restart, so that calls do.
+    pub hasher: KeyHasher,
+}

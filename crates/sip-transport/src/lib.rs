@@ -1,0 +1,12 @@
+//! SIP transport (RFC 3261 section 18), sans-IO: time, flows, listeners, and [`Node`], the one
+//! interface between the protocol and the runtime.
+
+mod flow;
+mod node;
+mod time;
+mod via;
+
+pub use flow::{ConnectionId, Flow, Listener, ListenerId, Protocol};
+pub use node::{HandOver, Node, Outgoing, Output};
+pub use time::Time;
+pub use via::response_flow;
