@@ -1,0 +1,130 @@
+//! Digest arithmetic (RFC 7616, RFC 8760): pure functions, no policy.
+use md5::Md5;
+use sha2::{Digest, Sha256};
+
+/// The algorithms of RFC 8760 that we speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// MD5.
+    Md5,
+    /// SHA-256.
+    Sha256,
+}
+
+impl Algorithm {
+    /// From the `algorithm` parameter (without case); an absent one means MD5.
+    pub fn from_token(token: Option<&[u8]>) -> Option<Self> {
+        match token {
+            None => Some(Self::Md5),
+            Some(token) if token.eq_ignore_ascii_case(b"MD5") => Some(Self::Md5),
+            Some(token) if token.eq_ignore_ascii_case(b"SHA-256") => Some(Self::Sha256),
+            Some(_) => None,
+        }
+    }
+
+    /// The token in a challenge.
+    pub const fn token(self) -> &'static str {
+        match self {
+            Self::Md5 => "MD5",
+            Self::Sha256 => "SHA-256",
+        }
+    }
+}
+
+/// H(username:realm:password), binary.
+pub fn ha1_md5(username: &[u8], realm: &[u8], password: &[u8]) -> [u8; 16] {
+    joined::<Md5>(&[username, realm, password]).into()
+}
+
+/// H(username:realm:password), binary.
+pub fn ha1_sha256(username: &[u8], realm: &[u8], password: &[u8]) -> [u8; 32] {
+    joined::<Sha256>(&[username, realm, password]).into()
+}
+
+/// What goes into a request-digest besides HA1.
+#[derive(Clone, Copy, Debug)]
+pub struct DigestInput<'a> {
+    /// Method token.
+    pub method: &'a [u8],
+    /// digest-uri as given.
+    pub uri: &'a [u8],
+    /// nonce as given.
+    pub nonce: &'a [u8],
+    /// With qop=auth: nc as written (8 hex digits) and cnonce; `None` for RFC 2069 clients.
+    pub qop_auth: Option<(&'a [u8], &'a [u8])>,
+}
+
+/// The request-digest in lower-case hex, 32 bytes.
+pub fn response_md5(ha1: &[u8; 16], input: &DigestInput<'_>) -> [u8; 32] {
+    let ha2: [u8; 16] = joined::<Md5>(&[input.method, input.uri]).into();
+    let digest: [u8; 16] =
+        request_digest::<Md5>(&hex::<16, 32>(ha1), input, &hex::<16, 32>(&ha2)).into();
+    hex(&digest)
+}
+
+/// The request-digest in lower-case hex, 64 bytes.
+pub fn response_sha256(ha1: &[u8; 32], input: &DigestInput<'_>) -> [u8; 64] {
+    let ha2: [u8; 32] = joined::<Sha256>(&[input.method, input.uri]).into();
+    let digest: [u8; 32] =
+        request_digest::<Sha256>(&hex::<32, 64>(ha1), input, &hex::<32, 64>(&ha2)).into();
+    hex(&digest)
+}
+
+/// Compares hex digests in constant time, letters in either case.
+pub fn equal_hex(ours: &[u8], theirs: &[u8]) -> bool {
+    // Lengths are no secret.
+    if ours.len() != theirs.len() {
+        return false;
+    }
+    let difference = ours
+        .iter()
+        .zip(theirs)
+        .fold(0, |difference, (ours, theirs)| {
+            difference | (ours.to_ascii_lowercase() ^ theirs.to_ascii_lowercase())
+        });
+    std::hint::black_box(difference) == 0
+}
+
+/// RFC 7616 section 3.4.1; without qop as in RFC 2069.
+fn request_digest<D: Digest>(
+    ha1: &[u8],
+    input: &DigestInput<'_>,
+    ha2: &[u8],
+) -> sha2::digest::Output<D> {
+    match input.qop_auth {
+        Some((nc, cnonce)) => joined::<D>(&[ha1, input.nonce, nc, cnonce, b"auth", ha2]),
+        None => joined::<D>(&[ha1, input.nonce, ha2]),
+    }
+}
+
+/// H(parts joined by colons).
+fn joined<D: Digest>(parts: &[&[u8]]) -> sha2::digest::Output<D> {
+    let mut hasher = D::new();
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            hasher.update(b":");
+        }
+        hasher.update(part);
+    }
+    hasher.finalize()
+}
+
+/// Lower-case hex; `M` is twice `N`.
+fn hex<const N: usize, const M: usize>(bytes: &[u8; N]) -> [u8; M] {
+    let mut digits = [0; M];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        if let [high, low] = pair {
+            *high = digit(byte >> 4);
+            *low = digit(byte & 15);
+        }
+    }
+    digits
+}
+
+const fn digit(nibble: u8) -> u8 {
+    if nibble < 10 {
+        b'0' + nibble
+    } else {
+        b'a' + nibble - 10
+    }
+}

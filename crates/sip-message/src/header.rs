@@ -1,0 +1,12 @@
+//! Typed header fields, parsed on demand.
+mod credentials;
+mod cseq;
+mod name;
+mod name_addr;
+mod via;
+
+pub use credentials::{Challenge, Credentials};
+pub use cseq::CSeq;
+pub use name::HeaderName;
+pub use name_addr::NameAddr;
+pub use via::Via;

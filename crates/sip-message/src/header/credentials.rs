@@ -1,0 +1,139 @@
+//! Digest credentials and challenges (RFC 3261 section 22, RFC 7616, RFC 8760).
+use crate::grammar::{
+    List, is_lws, is_token_char, quoted_length, split_at, take_while, trim, trim_start,
+};
+
+/// The value of `Authorization` or `Proxy-Authorization` with scheme Digest (RFC 3261 22, RFC 7616, RFC 8760). Quotes are
+/// removed; backslash escapes inside them stay, which is what senders hash.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(missing_docs, reason = "the names are the parameters")]
+pub struct Credentials<'a> {
+    pub username: &'a [u8],
+    pub realm: &'a [u8],
+    pub nonce: &'a [u8],
+    pub uri: &'a [u8],
+    pub response: &'a [u8],
+    pub algorithm: Option<&'a [u8]>,
+    pub cnonce: Option<&'a [u8]>,
+    pub opaque: Option<&'a [u8]>,
+    pub qop: Option<&'a [u8]>,
+    /// Eight hex digits, parsed; `None` absent or malformed.
+    pub nc: Option<u32>,
+    /// nc as written.
+    pub nc_bytes: Option<&'a [u8]>,
+}
+
+impl<'a> Credentials<'a> {
+    /// Parses a header value; `None` when the scheme is not Digest, a mandatory parameter is missing, a parameter is given
+    /// twice, or the list is malformed.
+    pub fn parse(value: &'a [u8]) -> Option<Self> {
+        let (mut username, mut realm, mut nonce, mut uri, mut response) =
+            (None, None, None, None, None);
+        let mut credentials = Self::default();
+        for_each_param(value, |name, value| {
+            let slot = match name.len() {
+                2 if name.eq_ignore_ascii_case(b"nc") => &mut credentials.nc_bytes,
+                3 if name.eq_ignore_ascii_case(b"uri") => &mut uri,
+                3 if name.eq_ignore_ascii_case(b"qop") => &mut credentials.qop,
+                5 if name.eq_ignore_ascii_case(b"realm") => &mut realm,
+                5 if name.eq_ignore_ascii_case(b"nonce") => &mut nonce,
+                6 if name.eq_ignore_ascii_case(b"cnonce") => &mut credentials.cnonce,
+                6 if name.eq_ignore_ascii_case(b"opaque") => &mut credentials.opaque,
+                8 if name.eq_ignore_ascii_case(b"username") => &mut username,
+                8 if name.eq_ignore_ascii_case(b"response") => &mut response,
+                9 if name.eq_ignore_ascii_case(b"algorithm") => &mut credentials.algorithm,
+                _ => return true,
+            };
+            slot.replace(value).is_none()
+        })?;
+        credentials.nc = credentials.nc_bytes.and_then(parse_nc);
+        Some(Self {
+            username: username?,
+            realm: realm?,
+            nonce: nonce?,
+            uri: uri?,
+            response: response?,
+            ..credentials
+        })
+    }
+}
+
+/// The value of `WWW-Authenticate` or `Proxy-Authenticate` with scheme Digest, for user agents.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(missing_docs, reason = "the names are the parameters")]
+pub struct Challenge<'a> {
+    pub realm: &'a [u8],
+    pub nonce: &'a [u8],
+    pub algorithm: Option<&'a [u8]>,
+    pub qop: Option<&'a [u8]>,
+    pub opaque: Option<&'a [u8]>,
+    pub stale: bool,
+}
+
+impl<'a> Challenge<'a> {
+    /// Parses a header value; `None` as for [`Credentials::parse`], realm and nonce being mandatory.
+    pub fn parse(value: &'a [u8]) -> Option<Self> {
+        let (mut realm, mut nonce, mut stale) = (None, None, None);
+        let mut challenge = Self::default();
+        for_each_param(value, |name, value| {
+            let slot = match name.len() {
+                3 if name.eq_ignore_ascii_case(b"qop") => &mut challenge.qop,
+                5 if name.eq_ignore_ascii_case(b"realm") => &mut realm,
+                5 if name.eq_ignore_ascii_case(b"nonce") => &mut nonce,
+                5 if name.eq_ignore_ascii_case(b"stale") => &mut stale,
+                6 if name.eq_ignore_ascii_case(b"opaque") => &mut challenge.opaque,
+                9 if name.eq_ignore_ascii_case(b"algorithm") => &mut challenge.algorithm,
+                _ => return true,
+            };
+            slot.replace(value).is_none()
+        })?;
+        let stale = stale.is_some_and(|stale: &[u8]| stale.eq_ignore_ascii_case(b"true"));
+        Some(Self {
+            realm: realm?,
+            nonce: nonce?,
+            stale,
+            ..challenge
+        })
+    }
+}
+
+/// Calls `take` with each parameter of a Digest value, quotes removed, until it answers false.
+fn for_each_param<'a>(
+    value: &'a [u8],
+    mut take: impl FnMut(&'a [u8], &'a [u8]) -> bool,
+) -> Option<()> {
+    let (scheme, list) = take_while(trim(value), is_token_char);
+    if !scheme.eq_ignore_ascii_case(b"Digest") || !list.first().is_some_and(|&octet| is_lws(octet))
+    {
+        return None;
+    }
+    for param in List::new(list) {
+        let (name, rest) = take_while(param, is_token_char);
+        let value = unquote(trim_start(trim_start(rest).strip_prefix(b"=")?))?;
+        if name.is_empty() || !take(name, value) {
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// The inside of a quoted string, or the bytes up to white space; `None` when something stands behind.
+fn unquote(bytes: &[u8]) -> Option<&[u8]> {
+    if bytes.first() == Some(&b'"') {
+        return match split_at(bytes, quoted_length(bytes)?) {
+            ([b'"', inner @ .., b'"'], []) => Some(inner),
+            _ => None,
+        };
+    }
+    (!bytes.iter().any(|&octet| is_lws(octet) || octet == b'"')).then_some(bytes)
+}
+
+/// `8LHEX`; either case is taken.
+fn parse_nc(bytes: &[u8]) -> Option<u32> {
+    if bytes.len() != 8 {
+        return None;
+    }
+    bytes.iter().try_fold(0, |number, &octet| {
+        Some(number << 4 | char::from(octet).to_digit(16)?)
+    })
+}

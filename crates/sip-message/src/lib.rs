@@ -1,0 +1,45 @@
+//! SIP messages (RFC 3261 sections 7, 19, 20, 25): bytes to requests and responses and back.
+//!
+//! [`Message::parse`] makes one pass over the bytes and remembers where each header field lies;
+//! values are parsed when somebody asks. A forwarded message is patched ([`Patch`]), never
+//! re-encoded. Nothing in this crate can panic, whatever the bytes.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo
+    )
+)]
+
+mod grammar;
+mod header;
+mod host;
+mod key;
+mod message;
+mod method;
+mod params;
+mod patch;
+mod scan;
+mod uri;
+mod uri_compare;
+mod validate;
+mod via_source;
+mod write;
+
+pub mod digest;
+pub mod framing;
+
+pub use header::{CSeq, Challenge, Credentials, HeaderName, NameAddr, Via};
+pub use host::Host;
+pub use key::{KeyHasher, TransactionKey, home_hash};
+pub use message::{Header, Message, ParseError};
+pub use method::Method;
+pub use params::Params;
+pub use patch::Patch;
+pub use uri::{Scheme, Uri};
+pub use validate::Malformed;
+pub use write::{RequestWriter, ResponseWriter, reason_phrase, write_ack, write_cancel};

@@ -1,0 +1,410 @@
+//! The lazily parsed message: one pass finds where each header field lies.
+use crate::grammar::{List, is_lws, is_token_char, parse_u32, split_at, take_while};
+use crate::scan::{Line, Scanned, scan_line};
+use crate::{CSeq, HeaderName, Method, NameAddr, Via};
+use smallvec::SmallVec;
+
+/// Longest message that is looked at.
+const MAX_LENGTH: usize = 256 * 1024;
+/// Most header field lines.
+const MAX_HEADERS: usize = 512;
+/// Header field lines that need no heap.
+const INLINE_HEADERS: usize = 40;
+/// In [`Message::first`]: no such header field.
+const ABSENT: u8 = u8::MAX;
+/// In [`Message::first`]: there is one, at this index or behind.
+const FAR: u8 = u8::MAX - 1;
+
+/// A message seen in its bytes.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    bytes: &'a [u8],
+    pub(crate) start_line: StartLine<'a>,
+    pub(crate) lines: SmallVec<[Line; INLINE_HEADERS]>,
+    /// Index of the first line of each name.
+    first: [u8; HeaderName::COUNT],
+    /// One bit for each name that more than one line has.
+    repeated: u64,
+    pub(crate) layout: Layout,
+}
+
+/// Where the parts of a message lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// First octet of the start line: leading line ends are no part of the message.
+    pub(crate) start: usize,
+    /// Behind the last header field line.
+    pub(crate) headers_end: usize,
+    /// Behind the empty line; the same as `headers_end` where it is missing.
+    pub(crate) body_start: usize,
+    pub(crate) body_end: usize,
+    /// Octets that Content-Length promises, where it is one number.
+    pub(crate) content_length: Option<u32>,
+}
+
+/// The start line, taken apart only as far as needed to know what it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StartLine<'a> {
+    /// The URI is what lies between method and version: white space around it is still there when it was more than a space.
+    Request {
+        method: Method<'a>,
+        uri: &'a [u8],
+        version: &'a [u8],
+    },
+    Response {
+        status: u16,
+        reason: &'a [u8],
+        version: &'a [u8],
+    },
+}
+
+/// One header field line (folded lines included).
+#[derive(Clone, Copy, Debug)]
+pub struct Header<'a> {
+    /// Which one.
+    pub name: HeaderName,
+    /// Its name as written.
+    pub name_bytes: &'a [u8],
+    /// Its value, outer white space trimmed, folds kept.
+    pub value: &'a [u8],
+}
+
+/// No start line of SIP/2.0 (or another SIP version) can be seen: not answerable, drop and count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named by what is wrong")]
+pub enum ParseError {
+    Empty,
+    NotSip,
+    TooManyHeaders,
+    TooLong,
+}
+
+impl std::fmt::Display for ParseError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "nothing but line ends",
+            Self::NotSip => "no SIP start line",
+            Self::TooManyHeaders => "too many header fields",
+            Self::TooLong => "message too long",
+        })
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl<'a> Message<'a> {
+    /// Finds the start line, the header fields and the body. Tolerant: what can be answered with 4xx parses here and is judged
+    /// by [`Message::validate`]. Line ends before the start line are skipped (RFC 3261 section 7.5). At most 256 KiB and 512
+    /// header field lines.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        if bytes.len() > MAX_LENGTH {
+            return Err(ParseError::TooLong);
+        }
+        let start = bytes
+            .iter()
+            .position(|octet| !matches!(octet, b'\r' | b'\n'))
+            .ok_or(ParseError::Empty)?;
+        let (line, headers_start) = split_line(bytes, start);
+        let start_line = StartLine::parse(line).ok_or(ParseError::NotSip)?;
+        let mut message = Self {
+            bytes,
+            start_line,
+            lines: SmallVec::new(),
+            first: [ABSENT; HeaderName::COUNT],
+            repeated: 0,
+            layout: Layout {
+                start,
+                headers_end: headers_start,
+                body_start: headers_start,
+                body_end: bytes.len(),
+                content_length: None,
+            },
+        };
+        message.scan_headers()?;
+        Ok(message)
+    }
+
+    fn scan_headers(&mut self) -> Result<(), ParseError> {
+        let mut position = self.layout.headers_end;
+        loop {
+            match scan_line(self.bytes, position) {
+                Scanned::Line(line, end) => {
+                    if self.lines.len() == MAX_HEADERS {
+                        return Err(ParseError::TooManyHeaders);
+                    }
+                    self.note(line.name);
+                    self.lines.push(line);
+                    position = end;
+                }
+                Scanned::Empty(length) => {
+                    self.layout.headers_end = position;
+                    self.layout.body_start = position + length;
+                    break;
+                }
+                Scanned::End => {
+                    self.layout.headers_end = position;
+                    self.layout.body_start = position;
+                    break;
+                }
+            }
+        }
+        self.layout.content_length = self.header(HeaderName::ContentLength).and_then(parse_u32);
+        if let Some(length) = self.layout.content_length {
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            self.layout.body_end = self
+                .layout
+                .body_start
+                .saturating_add(length)
+                .min(self.bytes.len());
+        }
+        Ok(())
+    }
+
+    /// Remembers that the line about to be pushed has that name.
+    #[inline]
+    fn note(&mut self, name: HeaderName) {
+        let index = u8::try_from(self.lines.len()).unwrap_or(FAR).min(FAR);
+        if let Some(first) = self.first.get_mut(name as usize) {
+            if *first == ABSENT {
+                *first = index;
+            } else {
+                self.repeated |= 1 << name as u32;
+            }
+        }
+    }
+
+    /// All bytes, as received.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Whether it is a request.
+    pub fn is_request(&self) -> bool {
+        matches!(self.start_line, StartLine::Request { .. })
+    }
+
+    /// The method: of the request line, or of CSeq in a response (an empty token where that is missing).
+    pub fn method(&self) -> Method<'a> {
+        match self.start_line {
+            StartLine::Request { method, .. } => method,
+            StartLine::Response { .. } => {
+                self.cseq().map_or(Method::Other(b""), |cseq| cseq.method)
+            }
+        }
+    }
+
+    /// The Request-URI as written; empty in a response.
+    pub fn request_uri(&self) -> &'a [u8] {
+        match self.start_line {
+            StartLine::Request { uri, .. } => uri,
+            StartLine::Response { .. } => b"",
+        }
+    }
+
+    /// The status code; 0 in a request.
+    pub fn status(&self) -> u16 {
+        match self.start_line {
+            StartLine::Request { .. } => 0,
+            StartLine::Response { status, .. } => status,
+        }
+    }
+
+    /// The reason phrase; empty in a request.
+    pub fn reason(&self) -> &'a [u8] {
+        match self.start_line {
+            StartLine::Request { .. } => b"",
+            StartLine::Response { reason, .. } => reason,
+        }
+    }
+
+    /// All header fields in order.
+    pub fn headers(&self) -> impl Iterator<Item = Header<'a>> + '_ {
+        self.lines.iter().map(|line| Header {
+            name: line.name,
+            name_bytes: self.slice(line.start, line.start + u32::from(line.name_length)),
+            value: self.value_of(line),
+        })
+    }
+
+    /// The value of the first header field of that name.
+    #[inline]
+    pub fn header(&self, name: HeaderName) -> Option<&'a [u8]> {
+        self.lines_of(name)
+            .next()
+            .map(|(_, line)| self.value_of(line))
+    }
+
+    /// Single values of a comma-listed header, over all its lines, in order (quotes and angle brackets respected). A header
+    /// field that is no comma list ([`HeaderName::is_comma_list`]) gives the value of each of its lines.
+    pub fn values(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> + '_ {
+        self.lines_of(name).flat_map(move |(_, line)| {
+            let value = self.value_of(line);
+            let (list, single) = if name.is_comma_list() {
+                (Some(List::new(value)), None)
+            } else {
+                (None, Some(value))
+            };
+            list.into_iter().flatten().chain(single)
+        })
+    }
+
+    /// Whether a token list (Supported, Require …) contains a token, without case.
+    pub fn lists_token(&self, name: HeaderName, token: &[u8]) -> bool {
+        self.values(name)
+            .any(|value| value.eq_ignore_ascii_case(token))
+    }
+
+    /// Call-ID, as written.
+    pub fn call_id(&self) -> Option<&'a [u8]> {
+        self.header(HeaderName::CallId)
+    }
+
+    /// `CSeq`.
+    pub fn cseq(&self) -> Option<CSeq<'a>> {
+        CSeq::parse(self.header(HeaderName::CSeq)?)
+    }
+
+    /// From.
+    pub fn from(&self) -> Option<NameAddr<'a>> {
+        NameAddr::parse(self.header(HeaderName::From)?)
+    }
+
+    /// To.
+    pub fn to(&self) -> Option<NameAddr<'a>> {
+        NameAddr::parse(self.header(HeaderName::To)?)
+    }
+
+    /// The topmost Via value.
+    pub fn top_via(&self) -> Option<Via<'a>> {
+        Via::parse(List::new(self.header(HeaderName::Via)?).next()?)
+    }
+
+    /// Max-Forwards: `None` absent, `Some(None)` malformed.
+    pub fn max_forwards(&self) -> Option<Option<u8>> {
+        self.header(HeaderName::MaxForwards)
+            .map(|value| u8::try_from(parse_u32(value)?).ok())
+    }
+
+    /// Expires header: `None` absent, `Some(None)` malformed (over 2^32-1 counts as malformed).
+    pub fn expires(&self) -> Option<Option<u32>> {
+        self.header(HeaderName::Expires).map(parse_u32)
+    }
+
+    /// The body: Content-Length octets where given, else the rest of the datagram.
+    pub fn body(&self) -> &'a [u8] {
+        self.bytes
+            .get(self.layout.body_start..self.layout.body_end)
+            .unwrap_or_default()
+    }
+
+    /// Whether several lines have that name.
+    pub(crate) fn is_repeated(&self, name: HeaderName) -> bool {
+        self.repeated & (1 << name as u32) != 0
+    }
+
+    /// The lines of that name with their index.
+    #[inline]
+    pub(crate) fn lines_of(&self, name: HeaderName) -> impl Iterator<Item = (usize, &Line)> {
+        let first = self.first.get(name as usize).copied().unwrap_or(ABSENT);
+        let (from, to) = match first {
+            ABSENT => (0, 0),
+            first if !self.is_repeated(name) && first != FAR => {
+                (usize::from(first), usize::from(first) + 1)
+            }
+            first => (usize::from(first), self.lines.len()),
+        };
+        let lines = self.lines.get(from..to).unwrap_or_default();
+        (from..)
+            .zip(lines)
+            .filter(move |(_, line)| line.name == name)
+    }
+
+    /// Where a line ends: behind its line end, at the start of the next.
+    pub(crate) fn line_end(&self, index: usize) -> usize {
+        self.lines
+            .get(index + 1)
+            .map_or(self.layout.headers_end, |next| next.start as usize)
+    }
+
+    #[inline]
+    pub(crate) fn value_of(&self, line: &Line) -> &'a [u8] {
+        self.slice(line.value_start, line.value_end)
+    }
+
+    #[inline]
+    fn slice(&self, start: u32, end: u32) -> &'a [u8] {
+        self.bytes
+            .get(start as usize..end as usize)
+            .unwrap_or_default()
+    }
+}
+
+impl<'a> StartLine<'a> {
+    /// From the line without its line end.
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        if is_version_start(line) {
+            return Self::parse_status(line);
+        }
+        let (method, rest) = take_while(line, |octet| octet != b' ' && octet != b'\t');
+        let trimmed = crate::grammar::trim_end(rest);
+        let version_length = trimmed.iter().rev().position(|&octet| is_lws(octet))?;
+        let (before, version) = split_at(trimmed, trimmed.len() - version_length);
+        if method.is_empty() || !is_version_start(version) {
+            return None;
+        }
+        // One space on each side belongs to the line; more is a fault of the URI that validation finds. The spaces behind the
+        // version are kept to be found there as well.
+        let uri = before
+            .get(1..before.len().saturating_sub(1))
+            .unwrap_or_default();
+        let (_, version) = split_at(rest, before.len());
+        Some(Self::Request {
+            method: Method::from_bytes(method),
+            uri,
+            version,
+        })
+    }
+
+    fn parse_status(line: &'a [u8]) -> Option<Self> {
+        let (version, rest) = take_while(line, |octet| octet != b' ');
+        let (code, reason) = take_while(rest.get(1..)?, |octet| octet != b' ');
+        let status = (code.len() == 3).then(|| parse_u32(code)).flatten()?;
+        let status = u16::try_from(status)
+            .ok()
+            .filter(|status| (100..700).contains(status))?;
+        Some(Self::Response {
+            status,
+            reason: reason.get(1..).unwrap_or_default(),
+            version,
+        })
+    }
+}
+
+/// `SIP/` and a digit: the version is case-insensitive (section 7.1).
+fn is_version_start(bytes: &[u8]) -> bool {
+    let (name, rest) = split_at(bytes, 4);
+    name.eq_ignore_ascii_case(b"SIP/") && rest.first().is_some_and(u8::is_ascii_digit)
+}
+
+/// The line at `start` without its end, and where the next one begins.
+fn split_line(bytes: &[u8], start: usize) -> (&[u8], usize) {
+    let (_, rest) = split_at(bytes, start);
+    let Some(line_feed) = memchr::memchr(b'\n', rest) else {
+        return (rest, bytes.len());
+    };
+    let (line, _) = split_at(rest, line_feed);
+    match line {
+        [line @ .., b'\r'] => (line, start + line_feed + 1),
+        line => (line, start + line_feed + 1),
+    }
+}
+
+/// Whether a line, its line end perhaps included, is a start line of SIP.
+pub(crate) fn is_start_line(line: &[u8]) -> bool {
+    StartLine::parse(crate::grammar::trim_end(line)).is_some()
+}
+
+/// Whether a method is a token; the scanner takes anything up to the first space.
+pub(crate) fn is_method_token(method: &[u8]) -> bool {
+    !method.is_empty() && method.iter().all(|&octet| is_token_char(octet))
+}

@@ -1,0 +1,66 @@
+//! Methods.
+
+/// A request method. Methods are case-sensitive (RFC 3261 section 7.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the methods")]
+pub enum Method<'a> {
+    Invite,
+    Ack,
+    Bye,
+    Cancel,
+    Register,
+    Options,
+    Info,
+    Prack,
+    Update,
+    Message,
+    Subscribe,
+    Notify,
+    Refer,
+    Publish,
+    Other(&'a [u8]),
+}
+
+impl<'a> Method<'a> {
+    /// From its token.
+    pub fn from_bytes(token: &'a [u8]) -> Self {
+        match token {
+            b"INVITE" => Self::Invite,
+            b"ACK" => Self::Ack,
+            b"BYE" => Self::Bye,
+            b"CANCEL" => Self::Cancel,
+            b"REGISTER" => Self::Register,
+            b"OPTIONS" => Self::Options,
+            b"INFO" => Self::Info,
+            b"PRACK" => Self::Prack,
+            b"UPDATE" => Self::Update,
+            b"MESSAGE" => Self::Message,
+            b"SUBSCRIBE" => Self::Subscribe,
+            b"NOTIFY" => Self::Notify,
+            b"REFER" => Self::Refer,
+            b"PUBLISH" => Self::Publish,
+            other => Self::Other(other),
+        }
+    }
+
+    /// Its token.
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        match *self {
+            Self::Invite => b"INVITE",
+            Self::Ack => b"ACK",
+            Self::Bye => b"BYE",
+            Self::Cancel => b"CANCEL",
+            Self::Register => b"REGISTER",
+            Self::Options => b"OPTIONS",
+            Self::Info => b"INFO",
+            Self::Prack => b"PRACK",
+            Self::Update => b"UPDATE",
+            Self::Message => b"MESSAGE",
+            Self::Subscribe => b"SUBSCRIBE",
+            Self::Notify => b"NOTIFY",
+            Self::Refer => b"REFER",
+            Self::Publish => b"PUBLISH",
+            Self::Other(token) => token,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `;name=value` parameters of URIs and header fields.
+use crate::grammar::{is_lws, quoted_length, split_at, take_while, trim_end, trim_start};
+
+/// A lazily parsed parameter list: the bytes from the first `;` to the end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Params<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Params<'a> {
+    /// From bytes that are empty or begin with `;` (white space around `;` and `=` is tolerated).
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The value of a parameter, name compared without case; `Some(None)` where it stands without a value. Quotes are kept.
+    pub fn find(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
+        self.iter()
+            .find(|(other, _)| other.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    }
+
+    /// The value, where there is one.
+    pub fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.find(name).flatten()
+    }
+
+    /// Whether it is there, with or without a value.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// All of them in order: name, value. Empty ones (`;;`) are skipped.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
+        self.raw()
+            .filter_map(|raw| (!raw.name.is_empty()).then_some((raw.name, raw.value)))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// All of them, the empty ones too, with their extent.
+    pub(crate) fn raw(&self) -> RawParams<'a> {
+        RawParams { rest: self.0 }
+    }
+
+    /// Whether nothing is there but parameters with names that are no shorter than one octet.
+    pub(crate) fn is_well_formed(&self) -> bool {
+        self.raw().all(|raw| raw.sound && !raw.name.is_empty())
+    }
+}
+
+/// One parameter as it lies in the bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawParam<'a> {
+    /// From the `;` up to the next one, trailing white space left out.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) name: &'a [u8],
+    pub(crate) value: Option<&'a [u8]>,
+    /// Whether it began with a `;` and had nothing behind its value.
+    sound: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct RawParams<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for RawParams<'a> {
+    type Item = RawParam<'a>;
+
+    fn next(&mut self) -> Option<RawParam<'a>> {
+        let start = trim_start(self.rest);
+        let (separator, mut rest) = start.split_first()?;
+        let mut sound = *separator == b';';
+        if !sound {
+            rest = start;
+        }
+        rest = trim_start(rest);
+        let (name, behind_name) = take_while(rest, |octet| {
+            !matches!(octet, b';' | b'=') && !is_lws(octet)
+        });
+        let mut tail = trim_start(behind_name);
+        let mut value = None;
+        if let [b'=', behind @ ..] = tail {
+            let behind = trim_start(behind);
+            let length = match behind.first() {
+                Some(b'"') => quoted_length(behind).unwrap_or_else(|| {
+                    sound = false;
+                    behind.len()
+                }),
+                _ => behind
+                    .iter()
+                    .position(|&octet| octet == b';' || is_lws(octet))
+                    .unwrap_or(behind.len()),
+            };
+            let (found, rest) = split_at(behind, length);
+            sound &= !found.is_empty();
+            value = Some(found);
+            tail = trim_start(rest);
+        }
+        // Whatever stands before the next semicolon belongs to nothing.
+        let (junk, next) = take_while(tail, |octet| octet != b';');
+        sound &= junk.is_empty();
+        let (bytes, _) = split_at(start, start.len() - next.len());
+        self.rest = next;
+        Some(RawParam {
+            bytes: trim_end(bytes),
+            name,
+            value,
+            sound,
+        })
+    }
+}

@@ -1,0 +1,299 @@
+//! Is a message sound enough to act on? RFC 3261 sections 8.1.1, 8.2, 16.3; the invalid messages of RFC 4475.
+use crate::grammar::{List, parse_u32, split_comma, trim};
+use crate::message::{StartLine, is_method_token};
+use crate::{CSeq, HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
+
+/// Why a message is refused: the status to answer (a response is dropped instead) and the header field at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// 400, 505, 416 (unknown scheme of the Request-URI), 501 (unknown method whose `CSeq` disagrees).
+    pub status: u16,
+    /// The header field at fault, `None` for the start line.
+    pub header: Option<HeaderName>,
+    /// Reason phrase that says what is wrong and names the header, e.g. `Bad CSeq: number above 2^32-1`.
+    pub reason: &'static str,
+}
+
+/// A 400 because of a header field.
+const fn bad(header: HeaderName, reason: &'static str) -> Malformed {
+    Malformed {
+        status: 400,
+        header: Some(header),
+        reason,
+    }
+}
+
+/// A refusal because of the start line.
+const fn bad_start(status: u16, reason: &'static str) -> Malformed {
+    Malformed {
+        status,
+        header: None,
+        reason,
+    }
+}
+
+impl Message<'_> {
+    /// Checks everything that every SIP element must check: version, mandatory header fields present once and well-formed
+    /// (To, From, Call-ID, `CSeq`, Via, Max-Forwards if present, Contact if present, Content-Length), `CSeq` method equal to the
+    /// request's, Request-URI well-formed, Content-Length not beyond the datagram. What RFC 2543 left out is not asked for:
+    /// Max-Forwards, branch, From tag.
+    pub fn validate(&self) -> Result<(), Malformed> {
+        self.check_start_line()?;
+        self.check_lines()?;
+        self.check_once()?;
+        self.check_via()?;
+        self.check_address(
+            HeaderName::From,
+            "Missing From",
+            "Bad From",
+            "Bad From: not a valid URI",
+        )?;
+        self.check_address(
+            HeaderName::To,
+            "Missing To",
+            "Bad To",
+            "Bad To: not a valid URI",
+        )?;
+        self.check_call_id()?;
+        self.check_cseq()?;
+        self.check_max_forwards()?;
+        self.check_contact()?;
+        self.check_routes()?;
+        self.check_content_length()
+    }
+
+    fn check_start_line(&self) -> Result<(), Malformed> {
+        let (StartLine::Request { version, .. } | StartLine::Response { version, .. }) =
+            self.start_line;
+        let trimmed = trim(version);
+        if !trimmed.eq_ignore_ascii_case(b"SIP/2.0") {
+            return Err(bad_start(505, "Version Not Supported"));
+        }
+        let StartLine::Request { method, uri, .. } = self.start_line else {
+            return Ok(());
+        };
+        if trimmed.len() != version.len() {
+            return Err(bad_start(400, "Bad Request-Line: white space at its end"));
+        }
+        if matches!(method, Method::Other(token) if !is_method_token(token)) {
+            return Err(bad_start(
+                400,
+                "Bad Request-Line: the method is not a token",
+            ));
+        }
+        match Uri::parse(uri) {
+            None => Err(bad_start(400, "Bad Request-URI")),
+            Some(uri) if matches!(uri.scheme, Scheme::Other(_)) => {
+                Err(bad_start(416, "Unsupported URI Scheme"))
+            }
+            Some(uri) if uri.headers.is_some() => Err(bad_start(
+                400,
+                "Bad Request-URI: header fields are not allowed",
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// No line that is not a header field, no stray CR (others might take it for a line end), an empty line at the end.
+    fn check_lines(&self) -> Result<(), Malformed> {
+        if self.header(HeaderName::Invalid).is_some() {
+            return Err(bad(
+                HeaderName::Invalid,
+                "Bad header line: not a header field",
+            ));
+        }
+        if self.layout.body_start == self.layout.headers_end {
+            return Err(bad(
+                HeaderName::Invalid,
+                "Bad header: no empty line at its end",
+            ));
+        }
+        if self.has_stray_cr() {
+            return Err(bad(HeaderName::Invalid, "Bad header line: CR without LF"));
+        }
+        Ok(())
+    }
+
+    fn has_stray_cr(&self) -> bool {
+        let header = self
+            .bytes()
+            .get(self.layout.start..self.layout.headers_end)
+            .unwrap_or_default();
+        memchr::memchr_iter(b'\r', header).any(|at| header.get(at + 1) != Some(&b'\n'))
+    }
+
+    /// Header fields that describe the request as a whole appear once (RFC 4475 section 3.3.8).
+    fn check_once(&self) -> Result<(), Malformed> {
+        const ONCE: [(HeaderName, &str); 9] = [
+            (HeaderName::From, "Bad From: more than one"),
+            (HeaderName::To, "Bad To: more than one"),
+            (HeaderName::CallId, "Bad Call-ID: more than one"),
+            (HeaderName::CSeq, "Bad CSeq: more than one"),
+            (HeaderName::MaxForwards, "Bad Max-Forwards: more than one"),
+            (
+                HeaderName::ContentLength,
+                "Bad Content-Length: more than one",
+            ),
+            (HeaderName::ContentType, "Bad Content-Type: more than one"),
+            (HeaderName::Expires, "Bad Expires: more than one"),
+            (HeaderName::Event, "Bad Event: more than one"),
+        ];
+        match ONCE.iter().find(|(name, _)| self.is_repeated(*name)) {
+            Some(&(name, reason)) => Err(bad(name, reason)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_via(&self) -> Result<(), Malformed> {
+        let mut count = 0_usize;
+        for (_, line) in self.lines_of(HeaderName::Via) {
+            let mut rest = Some(self.value_of(line));
+            while let Some(list) = rest {
+                let (value, behind) = split_comma(list);
+                match Via::parse(value) {
+                    Some(via) if via.params.is_well_formed() => count += 1,
+                    _ => return Err(bad(HeaderName::Via, "Bad Via")),
+                }
+                rest = behind;
+            }
+        }
+        if count == 0 {
+            Err(bad(HeaderName::Via, "Missing Via"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_address(
+        &self,
+        name: HeaderName,
+        missing: &'static str,
+        malformed: &'static str,
+        bad_uri: &'static str,
+    ) -> Result<(), Malformed> {
+        let value = self.header(name).ok_or(bad(name, missing))?;
+        let address = NameAddr::parse(value).ok_or(bad(name, malformed))?;
+        if !address.params.is_well_formed() {
+            return Err(bad(name, malformed));
+        }
+        address.uri().map(|_| ()).ok_or(bad(name, bad_uri))
+    }
+
+    fn check_call_id(&self) -> Result<(), Malformed> {
+        match self.call_id() {
+            None => Err(bad(HeaderName::CallId, "Missing Call-ID")),
+            Some(value)
+                if value.is_empty()
+                    || value.iter().any(|&octet| octet <= b' ' || octet == 0x7f) =>
+            {
+                Err(bad(HeaderName::CallId, "Bad Call-ID"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn check_cseq(&self) -> Result<(), Malformed> {
+        let value = self
+            .header(HeaderName::CSeq)
+            .ok_or(bad(HeaderName::CSeq, "Missing CSeq"))?;
+        let Some(cseq) = CSeq::parse(value) else {
+            let digits = value
+                .iter()
+                .take_while(|octet| octet.is_ascii_digit())
+                .count();
+            let reason = if digits > 9 {
+                "Bad CSeq: number above 2^32-1"
+            } else {
+                "Bad CSeq"
+            };
+            return Err(bad(HeaderName::CSeq, reason));
+        };
+        match self.start_line {
+            StartLine::Request { method, .. } if method != cseq.method => {
+                let status = if matches!(method, Method::Other(_)) {
+                    501
+                } else {
+                    400
+                };
+                Err(Malformed {
+                    status,
+                    ..bad(HeaderName::CSeq, "Bad CSeq: not the method of the request")
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_max_forwards(&self) -> Result<(), Malformed> {
+        match self.max_forwards() {
+            Some(None) => Err(bad(
+                HeaderName::MaxForwards,
+                "Bad Max-Forwards: not a number from 0 to 255",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Each Contact is an address; `*` stands alone and in REGISTER only (section 10.2.2).
+    fn check_contact(&self) -> Result<(), Malformed> {
+        for (_, line) in self.lines_of(HeaderName::Contact) {
+            let value = self.value_of(line);
+            if value == b"*" {
+                if self.method() != Method::Register || self.is_repeated(HeaderName::Contact) {
+                    return Err(bad(
+                        HeaderName::Contact,
+                        "Bad Contact: * must stand alone, in REGISTER",
+                    ));
+                }
+                continue;
+            }
+            for contact in List::new(value) {
+                let sound = NameAddr::parse(contact).is_some_and(|address| {
+                    address.params.is_well_formed() && address.uri().is_some()
+                });
+                if !sound {
+                    return Err(bad(HeaderName::Contact, "Bad Contact"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_routes(&self) -> Result<(), Malformed> {
+        const ROUTES: [(HeaderName, &str); 3] = [
+            (HeaderName::Route, "Bad Route"),
+            (HeaderName::RecordRoute, "Bad Record-Route"),
+            (HeaderName::Path, "Bad Path"),
+        ];
+        for (name, reason) in ROUTES {
+            for value in self.values(name) {
+                if NameAddr::parse(value)
+                    .and_then(|address| address.uri())
+                    .is_none()
+                {
+                    return Err(bad(name, reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_content_length(&self) -> Result<(), Malformed> {
+        let Some(value) = self.header(HeaderName::ContentLength) else {
+            return Ok(());
+        };
+        let length = parse_u32(value).ok_or(bad(
+            HeaderName::ContentLength,
+            "Bad Content-Length: not a number",
+        ))?;
+        let available = self.bytes().len().saturating_sub(self.layout.body_start);
+        if usize::try_from(length).is_ok_and(|length| length <= available) {
+            Ok(())
+        } else {
+            Err(bad(
+                HeaderName::ContentLength,
+                "Bad Content-Length: beyond the end of the message",
+            ))
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Completing the topmost Via with where the request came from (RFC 3261 section 18.2.1, RFC 3581 section 4).
+use crate::grammar::{offset_in, split_at};
+use crate::write::{push_address, push_number};
+use crate::{Host, Via};
+use std::net::SocketAddr;
+
+/// Appends `via` with `received` and `rport` set from `source`. `received` is added when the sent-by host is not the source
+/// address or `rport` was asked for; one that the sender wrote is never kept, as answers would follow it. A value that the
+/// sender gave to `rport` is replaced as well.
+pub(crate) fn push_completed_via(into: &mut Vec<u8>, via: &Via<'_>, source: SocketAddr) {
+    let address = source.ip().to_canonical();
+    let mut received = via.host != Host::Address(address);
+    let mut copied = 0;
+    for param in via.params.raw() {
+        let is_rport = param.name.eq_ignore_ascii_case(b"rport");
+        if !is_rport && !param.name.eq_ignore_ascii_case(b"received") {
+            continue;
+        }
+        let start = offset_in(via.bytes, param.bytes);
+        into.extend_from_slice(via.bytes.get(copied..start).unwrap_or_default());
+        copied = start + param.bytes.len();
+        if is_rport {
+            received = true;
+            into.extend_from_slice(b";rport=");
+            push_number(into, u32::from(source.port()));
+        }
+    }
+    into.extend_from_slice(split_at(via.bytes, copied).1);
+    if received {
+        into.extend_from_slice(b";received=");
+        push_address(into, address);
+    }
+}
