@@ -1,0 +1,44 @@
+# Two commands on a fresh machine: `make run` and `make test`.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+.PHONY: help run build test check fuzz interop bench simulate setup setup-test
+
+help: ## Show what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+run: setup ## Build, make a demo database, start the server in the foreground
+	@scripts/run-demo
+
+build: setup ## Build the release binary: target/release/tandem
+	cargo build --release --package tandem
+
+test: setup-test check ## Everything that CI runs: lints, tests, fuzzing, real peers
+	cargo test --workspace --no-fail-fast
+	scripts/fuzz 60
+	scripts/interop
+
+check: setup ## Formatting, lints, licences and advisories
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- --deny warnings
+	scripts/deny
+
+fuzz: setup-test ## Run every fuzz target for ten minutes in all
+	scripts/fuzz 600
+
+interop: setup-test ## Calls with sipp, sipsak, baresip, linphone and tshark
+	scripts/interop
+
+simulate: setup ## Run simulator seeds for ten minutes
+	cargo run --release --package sip-simulator --example simulate -- --minutes 10
+
+bench: setup ## CPU and memory for each workload, beside Kamailio
+	scripts/bench
+
+setup:
+	@scripts/setup build
+
+setup-test:
+	@scripts/setup test

@@ -1,0 +1,7 @@
+//! The laboratory: SIP traffic that can be trusted, and what it cost the server.
+//!
+//! [`load`] drives one of the workloads W1 to W4 against a server over UDP from one thread and
+//! counts everything: what was attempted, answered, failed, retransmitted, late.
+
+pub mod load;
+pub mod process;

@@ -1,0 +1,244 @@
+//! The requests of a caller, written into a reused buffer.
+
+use sip_message::digest::{self, DigestInput};
+use sip_message::{Challenge, HeaderName, Message, Method, RequestWriter};
+use std::io::Write;
+use std::net::SocketAddr;
+
+/// An SDP offer of ordinary size.
+const OFFER: &str = "v=0\r\no=caller 2890844526 2890844526 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+                     m=audio 49170 RTP/AVP 0 8 101\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:101 telephone-event/8000\r\n\
+                     a=sendrecv\r\n";
+
+/// What all requests of a run have in common.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) domain: String,
+    pub(crate) local: SocketAddr,
+    pub(crate) contact: SocketAddr,
+}
+
+/// What tells one request from another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unit {
+    /// The dialog or registration.
+    pub(crate) number: u64,
+    pub(crate) user: u32,
+    pub(crate) callee: u32,
+    pub(crate) cseq: u32,
+}
+
+/// A nonce and how often it was used.
+#[derive(Clone, Debug)]
+pub(crate) struct Nonce {
+    nonce: Vec<u8>,
+    sha256: bool,
+    count: u32,
+}
+
+impl Nonce {
+    /// From the first challenge that we can answer (it is the best one: RFC 8760).
+    pub(crate) fn of(response: &Message<'_>, proxy: bool) -> Option<Self> {
+        let name = if proxy {
+            HeaderName::ProxyAuthenticate
+        } else {
+            HeaderName::WwwAuthenticate
+        };
+        response
+            .headers()
+            .filter(|header| header.name == name)
+            .find_map(|header| {
+                let challenge = Challenge::parse(header.value)?;
+                let algorithm = digest::Algorithm::from_token(challenge.algorithm)?;
+                let sha256 = algorithm == digest::Algorithm::Sha256;
+                Some(Self {
+                    nonce: challenge.nonce.to_vec(),
+                    sha256,
+                    count: 0,
+                })
+            })
+    }
+}
+
+impl Writer {
+    pub(crate) fn keep_alive(&self, unit: Unit, into: &mut Vec<u8>) {
+        let uri = format!("sip:{}", self.domain);
+        self.begin(Method::Notify, uri.as_bytes(), unit, b"ka", into)
+            .header_with(HeaderName::To, |into| {
+                put(into, format_args!("<sip:{}>", self.domain))
+            })
+            .header(HeaderName::Event, b"keep-alive")
+            .finish();
+    }
+
+    pub(crate) fn register(&self, unit: Unit, nonce: Option<&mut Nonce>, into: &mut Vec<u8>) {
+        let uri = format!("sip:{}", self.domain);
+        let mut request = self
+            .begin(Method::Register, uri.as_bytes(), unit, b"reg", into)
+            .header_with(HeaderName::To, |into| {
+                put(
+                    into,
+                    format_args!("<sip:user{}@{}>", unit.user, self.domain),
+                )
+            })
+            .header_with(HeaderName::Contact, |into| {
+                put(
+                    into,
+                    format_args!("<sip:user{}@{}>", unit.user, self.contact),
+                )
+            })
+            .header(HeaderName::Expires, b"3600");
+        if let Some(nonce) = nonce {
+            let value = self.credentials(unit.user, b"REGISTER", &uri, nonce);
+            request = request.header(HeaderName::Authorization, &value);
+        }
+        request.finish();
+    }
+
+    pub(crate) fn invite(&self, unit: Unit, nonce: Option<&mut Nonce>, into: &mut Vec<u8>) {
+        let uri = format!("sip:user{}@{}", unit.callee, self.domain);
+        let mut request = self
+            .begin(Method::Invite, uri.as_bytes(), unit, b"call", into)
+            .header_with(HeaderName::To, |into| put(into, format_args!("<{uri}>")))
+            .header_with(HeaderName::Contact, |into| {
+                put(into, format_args!("<sip:user{}@{}>", unit.user, self.local))
+            })
+            .header(HeaderName::UserAgent, b"tandem-lab");
+        if let Some(nonce) = nonce {
+            let value = self.credentials(unit.user, b"INVITE", &uri, nonce);
+            request = request.header(HeaderName::ProxyAuthorization, &value);
+        }
+        request.finish_with_body(b"application/sdp", OFFER.as_bytes());
+    }
+
+    /// ACK (of a 2xx) or BYE inside the dialog that `response` made: to its Contact, through its Record-Route.
+    pub(crate) fn in_dialog(
+        &self,
+        method: Method<'_>,
+        unit: Unit,
+        response: &Message<'_>,
+        into: &mut Vec<u8>,
+    ) {
+        let contact = response
+            .values(HeaderName::Contact)
+            .next()
+            .and_then(sip_message::NameAddr::parse);
+        let target = contact.map_or(&b"sip:nobody.invalid"[..], |contact| contact.uri_bytes);
+        let mut request = self.begin(method, target, unit, b"call", into);
+        let routes: Vec<&[u8]> = response.values(HeaderName::RecordRoute).collect();
+        for route in routes.iter().rev() {
+            request = request.header(HeaderName::Route, route);
+        }
+        request
+            .header(
+                HeaderName::To,
+                response.header(HeaderName::To).unwrap_or_default(),
+            )
+            .finish();
+    }
+
+    /// The ACK of a final response that is no 2xx.
+    pub(crate) fn ack_refusal(&self, unit: Unit, response: &Message<'_>, into: &mut Vec<u8>) {
+        let uri = format!("sip:user{}@{}", unit.callee, self.domain);
+        let via = response.header(HeaderName::Via).unwrap_or_default();
+        RequestWriter::begin(into, Method::Ack, uri.as_bytes())
+            .header(HeaderName::Via, via)
+            .header(HeaderName::MaxForwards, b"70")
+            .header(
+                HeaderName::From,
+                response.header(HeaderName::From).unwrap_or_default(),
+            )
+            .header(
+                HeaderName::To,
+                response.header(HeaderName::To).unwrap_or_default(),
+            )
+            .header(HeaderName::CallId, response.call_id().unwrap_or_default())
+            .header_with(HeaderName::CSeq, |into| {
+                put(into, format_args!("{} ACK", unit.cseq))
+            })
+            .finish();
+    }
+
+    fn begin<'o>(
+        &self,
+        method: Method<'_>,
+        uri: &[u8],
+        unit: Unit,
+        prefix: &[u8],
+        into: &'o mut Vec<u8>,
+    ) -> RequestWriter<'o> {
+        let prefix = String::from_utf8_lossy(prefix);
+        let name = String::from_utf8_lossy(method.as_bytes());
+        RequestWriter::begin(into, method, uri)
+            .header_with(HeaderName::Via, |into| {
+                let branch = if method == Method::Ack { 'a' } else { 'r' };
+                put(
+                    into,
+                    format_args!(
+                        "SIP/2.0/UDP {};rport;branch=z9hG4bK{prefix}{}{branch}{}",
+                        self.local, unit.number, unit.cseq
+                    ),
+                );
+            })
+            .header(HeaderName::MaxForwards, b"70")
+            .header_with(HeaderName::From, |into| {
+                put(
+                    into,
+                    format_args!(
+                        "<sip:user{}@{}>;tag=t{}",
+                        unit.user, self.domain, unit.number
+                    ),
+                );
+            })
+            .header_with(HeaderName::CallId, |into| {
+                put(
+                    into,
+                    format_args!("{prefix}-{}@{}", unit.number, self.local.ip()),
+                )
+            })
+            .header_with(HeaderName::CSeq, |into| {
+                put(into, format_args!("{} {name}", unit.cseq))
+            })
+    }
+
+    fn credentials(&self, user: u32, method: &[u8], uri: &str, nonce: &mut Nonce) -> Vec<u8> {
+        nonce.count += 1;
+        let count = format!("{:08x}", nonce.count);
+        let username = format!("user{user}");
+        let password = format!("password{user}");
+        let input = DigestInput {
+            method,
+            uri: uri.as_bytes(),
+            nonce: &nonce.nonce,
+            qop_auth: Some((count.as_bytes(), b"0a4f113b")),
+        };
+        let parts = (
+            username.as_bytes(),
+            self.domain.as_bytes(),
+            password.as_bytes(),
+        );
+        let (algorithm, response) = if nonce.sha256 {
+            let ha1 = digest::ha1_sha256(parts.0, parts.1, parts.2);
+            ("SHA-256", digest::response_sha256(&ha1, &input).to_vec())
+        } else {
+            let ha1 = digest::ha1_md5(parts.0, parts.1, parts.2);
+            ("MD5", digest::response_md5(&ha1, &input).to_vec())
+        };
+        let mut value = Vec::with_capacity(300);
+        put(
+            &mut value,
+            format_args!(
+                "Digest username=\"{username}\",realm=\"{}\",nonce=\"{}\",uri=\"{uri}\",algorithm={algorithm},qop=auth,nc={count},cnonce=\"0a4f113b\",response=\"{}\"",
+                self.domain,
+                String::from_utf8_lossy(&nonce.nonce),
+                String::from_utf8_lossy(&response),
+            ),
+        );
+        value
+    }
+}
+
+fn put(into: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing to a vector cannot fail.
+    let _ = into.write_fmt(text);
+}

@@ -1,0 +1,243 @@
+//! One workload against one server: populate, warm up, measure.
+//!
+//! Arrivals are open-loop: units begin when they are due, however slow the server is, so that its
+//! delays are not hidden (latency counts from when the first message was due). One thread plays callers and callees, on sockets of
+//! their own; what the kernel drops or the generator sends late is reported beside every figure.
+
+mod caller;
+mod messages;
+mod phone;
+mod report;
+mod socket;
+
+pub use report::Report;
+
+use crate::process::Processes;
+use caller::{Caller, Counts};
+use phone::Phone;
+use socket::Socket;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// What one unit of the workload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Workload {
+    /// A NOTIFY keep-alive, answered statelessly.
+    W1,
+    /// A REGISTER refresh with digest, nonce known.
+    W2,
+    /// A REGISTER refresh that is challenged first.
+    W2c,
+    /// A call: INVITE, 100, 180, 200, ACK, BYE, 200 through location lookup and Record-Route.
+    W3,
+    /// The same with 407 digest authentication.
+    W4,
+}
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which workload.
+    pub workload: Workload,
+    /// The server.
+    pub server: SocketAddr,
+    /// Its domain.
+    pub domain: String,
+    /// Subscribers `user0` … with password `password0` …, all of them registered first.
+    pub users: u32,
+    /// Units begun per second.
+    pub rate: u32,
+    /// Units before the measurement.
+    pub warm_up: u64,
+    /// Units measured.
+    pub count: u64,
+    /// Its process, to read its cost.
+    pub pid: Option<u32>,
+}
+
+/// Runs it.
+pub fn run(options: &Options) -> io::Result<Report> {
+    let mut load = Load::new(options)?;
+    load.populate()?;
+    load.drive(options.warm_up)?;
+    load.begin_measurement();
+    let processes = options.pid.map(Processes::family).transpose()?;
+    let before = processes.as_ref().map(Processes::cpu_time).transpose()?;
+    let own = Processes::family(std::process::id())?;
+    let own_before = own.cpu_time()?;
+    let began = Instant::now();
+    load.drive(options.count)?;
+    let elapsed = began.elapsed();
+    let server_cpu = match (&processes, before) {
+        (Some(processes), Some(before)) => Some(processes.cpu_time()?.saturating_sub(before)),
+        _ => None,
+    };
+    let memory = processes.as_ref().map(Processes::memory).transpose()?;
+    Ok(Report::new(
+        options,
+        &load,
+        elapsed,
+        server_cpu,
+        own.cpu_time()?.saturating_sub(own_before),
+        memory,
+    ))
+}
+
+/// Callers and callees on their sockets.
+#[derive(Debug)]
+pub(crate) struct Load {
+    workload: Workload,
+    rate: u32,
+    users: u32,
+    caller_socket: Socket,
+    phone_socket: Socket,
+    caller: Caller,
+    phone: Phone,
+    buffer: Box<[u8]>,
+    /// Units begun later than a millisecond after they were due.
+    late: u64,
+}
+
+impl Load {
+    fn new(options: &Options) -> io::Result<Self> {
+        let caller_socket = Socket::open(options.server)?;
+        let phone_socket = Socket::open(options.server)?;
+        let caller = Caller::new(options, caller_socket.local(), phone_socket.local());
+        Ok(Self {
+            workload: options.workload,
+            rate: options.rate.max(1),
+            users: options.users.max(2),
+            caller_socket,
+            phone_socket,
+            caller,
+            phone: Phone::default(),
+            buffer: vec![0; 1 << 16].into_boxed_slice(),
+            late: 0,
+        })
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        self.caller.counts()
+    }
+
+    pub(crate) const fn late(&self) -> u64 {
+        self.late
+    }
+
+    pub(crate) fn kernel_drops(&self) -> u64 {
+        self.caller_socket.kernel_drops() + self.phone_socket.kernel_drops()
+    }
+
+    /// Registers every subscriber, a few at a time; all must succeed.
+    fn populate(&mut self) -> io::Result<()> {
+        if self.workload == Workload::W1 {
+            return Ok(());
+        }
+        const AT_A_TIME: u64 = 64;
+        for user in 0..self.users {
+            while self.caller.in_progress() >= AT_A_TIME {
+                self.poll(Duration::from_millis(1))?;
+            }
+            self.caller
+                .register(user, true, Instant::now(), &mut self.caller_socket)?;
+        }
+        self.finish()?;
+        if self.caller.counts().failed > 0 {
+            let message = format!(
+                "{} of {} registrations failed: do the subscribers exist?",
+                self.caller.counts().failed,
+                self.users
+            );
+            return Err(io::Error::other(message));
+        }
+        Ok(())
+    }
+
+    fn begin_measurement(&mut self) {
+        self.caller.reset_counts();
+        self.late = 0;
+    }
+
+    /// Begins `count` units at the rate and waits for their ends.
+    fn drive(&mut self, count: u64) -> io::Result<()> {
+        let began = Instant::now();
+        let mut begun = 0;
+        while begun < count {
+            let due_count = began.elapsed().as_nanos() * u128::from(self.rate) / 1_000_000_000 + 1;
+            while begun < count && u128::from(begun) < due_count {
+                let due =
+                    began + Duration::from_nanos(begun * 1_000_000_000 / u64::from(self.rate));
+                if due.elapsed() > Duration::from_millis(1) {
+                    self.late += 1;
+                }
+                self.begin_unit(begun, due)?;
+                begun += 1;
+                // Answers must not wait behind a burst of units that were late.
+                self.receive()?;
+            }
+            self.poll(Duration::from_micros(50))?;
+        }
+        self.finish()
+    }
+
+    fn begin_unit(&mut self, number: u64, due: Instant) -> io::Result<()> {
+        let user = (number % u64::from(self.users)) as u32;
+        let callee = (user + self.users / 2) % self.users;
+        match self.workload {
+            Workload::W1 => self.caller.keep_alive(due, &mut self.caller_socket),
+            Workload::W2 => self
+                .caller
+                .register(user, false, due, &mut self.caller_socket),
+            Workload::W2c => self
+                .caller
+                .register(user, true, due, &mut self.caller_socket),
+            Workload::W3 | Workload::W4 => {
+                self.caller.call(user, callee, due, &mut self.caller_socket)
+            }
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        while self.caller.in_progress() > 0 {
+            self.poll(Duration::from_millis(1))?;
+        }
+        Ok(())
+    }
+
+    /// Waits at most that long for something to arrive, then handles all there is and what is due.
+    fn poll(&mut self, wait: Duration) -> io::Result<()> {
+        if !self.receive()? {
+            socket::wait(&[&self.caller_socket, &self.phone_socket], wait)?;
+            self.receive()?;
+        }
+        self.caller.expire(Instant::now(), &mut self.caller_socket)
+    }
+
+    fn receive(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        let Self {
+            caller,
+            phone,
+            caller_socket,
+            phone_socket,
+            buffer,
+            ..
+        } = self;
+        loop {
+            let mut received = false;
+            if let Some(bytes) = phone_socket.receive(buffer)? {
+                phone.answer(bytes, phone_socket)?;
+                received = true;
+            }
+            if let Some(bytes) = caller_socket.receive(buffer)? {
+                caller.receive(bytes, caller_socket)?;
+                received = true;
+            }
+            if !received {
+                return Ok(any);
+            }
+            any = true;
+        }
+    }
+}

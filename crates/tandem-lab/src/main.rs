@@ -1,0 +1,81 @@
+//! `tandem-lab`: drives a workload against a server and prints what it cost.
+
+use clap::Parser;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use tandem_lab::load::{self, Options, Workload};
+
+/// Drives a workload against a SIP server over UDP and prints what it cost the server.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// What one unit is.
+    #[arg(value_enum)]
+    workload: Workload,
+    /// The server's address.
+    #[arg(long, default_value = "127.0.0.1:5060")]
+    server: SocketAddr,
+    /// The server's domain.
+    #[arg(long, default_value = "tandem.localhost")]
+    domain: String,
+    /// Subscribers user0, user1, … with passwords password0, password1, …; all are registered first.
+    #[arg(long, default_value_t = 1000)]
+    users: u32,
+    /// Units begun per second.
+    #[arg(long, default_value_t = 1000)]
+    rate: u32,
+    /// Units before the measurement.
+    #[arg(long, default_value_t = 10_000)]
+    warm_up: u64,
+    /// Units measured.
+    #[arg(long, default_value_t = 50_000)]
+    count: u64,
+    /// Process of the server, whose CPU time and memory are read (its children count with it).
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let Arguments {
+        workload,
+        server,
+        domain,
+        users,
+        rate,
+        warm_up,
+        count,
+        pid,
+        json,
+    } = Arguments::parse();
+    let options = Options {
+        workload,
+        server,
+        domain,
+        users,
+        rate,
+        warm_up,
+        count,
+        pid,
+    };
+    match load::run(&options) {
+        Ok(report) => {
+            if json {
+                println!("{}", serde_json::to_string(&report).unwrap_or_default());
+            } else {
+                println!("{report}");
+            }
+            if report.is_clean() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(1)
+            }
+        }
+        Err(error) => {
+            eprintln!("tandem-lab: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What the server under test costs: CPU time and memory of its processes, read from /proc.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// The processes of a server: the ones named, and all their descendants.
+#[derive(Clone, Debug)]
+pub struct Processes(Vec<u32>);
+
+impl Processes {
+    /// Finds the family of `root`.
+    pub fn family(root: u32) -> io::Result<Self> {
+        let mut family = vec![root];
+        let mut parents = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else {
+                continue;
+            };
+            if let Some(parent) = parent_of(pid) {
+                parents.push((pid, parent));
+            }
+        }
+        let mut reached = 0;
+        while let Some(parent) = family.get(reached).copied() {
+            family.extend(
+                parents
+                    .iter()
+                    .filter(|(_, of)| *of == parent)
+                    .map(|(pid, _)| *pid),
+            );
+            reached += 1;
+        }
+        Ok(Self(family))
+    }
+
+    /// Time spent on a CPU by all threads since they began.
+    pub fn cpu_time(&self) -> io::Result<Duration> {
+        let mut nanoseconds = 0;
+        for pid in &self.0 {
+            for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+                let schedstat = fs::read_to_string(task?.path().join("schedstat"))?;
+                let running = schedstat
+                    .split_whitespace()
+                    .next()
+                    .and_then(|field| field.parse::<u64>().ok());
+                nanoseconds += running.unwrap_or(0);
+            }
+        }
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Bytes of memory now (proportional set size) and the sum of the processes' peaks (resident).
+    pub fn memory(&self) -> io::Result<(u64, u64)> {
+        let mut now = 0;
+        let mut peak = 0;
+        for pid in &self.0 {
+            now += kilobytes(
+                &fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?,
+                "Pss:",
+            );
+            peak += kilobytes(
+                &fs::read_to_string(format!("/proc/{pid}/status"))?,
+                "VmHWM:",
+            );
+        }
+        Ok((now * 1024, peak * 1024))
+    }
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; the parent is the second field behind it.
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+}
+
+fn kilobytes(text: &str, label: &str) -> u64 {
+    let line = text.lines().find(|line| line.starts_with(label));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_of_this_process_grows_with_work() {
+        let own = Processes::family(std::process::id()).expect("own process");
+        let before = own.cpu_time().expect("schedstat");
+        let mut sum = 0_u64;
+        while own.cpu_time().expect("schedstat") < before + Duration::from_millis(20) {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+        assert!(own.memory().expect("memory").0 > 0);
+    }
+}
