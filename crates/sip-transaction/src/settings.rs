@@ -1,0 +1,51 @@
+//! What the transaction user chooses: kinds of transactions, timers, bounds.
+
+use std::time::Duration;
+
+/// INVITE or not: the two kinds of machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named by what they are")]
+pub enum Kind {
+    Invite,
+    NonInvite,
+}
+
+/// T1, T2 and T4 (section 17.1.1.1, table 4). The others follow from them. Each is taken as at least a millisecond and at most a
+/// minute.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names are the RFC's")]
+pub struct TimerSettings {
+    pub t1: Duration,
+    pub t2: Duration,
+    pub t4: Duration,
+}
+
+impl Default for TimerSettings {
+    fn default() -> Self {
+        Self {
+            t1: Duration::from_millis(500),
+            t2: Duration::from_secs(4),
+            t4: Duration::from_secs(5),
+        }
+    }
+}
+
+impl TimerSettings {
+    /// Within bounds: a T1 of zero would retransmit for ever within one instant.
+    pub(crate) fn bounded(self) -> Self {
+        let bound = |time: Duration| time.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        Self {
+            t1: bound(self.t1),
+            t2: bound(self.t2),
+            t4: bound(self.t4),
+        }
+    }
+}
+
+/// The most transactions that may live at a time.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "named by what they bound")]
+pub struct Limits {
+    pub servers: usize,
+    pub clients: usize,
+}

@@ -1,0 +1,60 @@
+//! Timers A to M: their names and how long they run (RFC 3261 table 4, RFC 6026 section 7).
+
+use crate::TimerSettings;
+use std::time::Duration;
+
+/// The timers of the RFCs. C belongs to the proxy core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    A,
+    B,
+    /// How long a cancelled INVITE waits for its final response (section 9.1); the RFC gives it no letter.
+    CancelWait,
+    D,
+    E,
+    F,
+    G,
+    H,
+    I,
+    J,
+    K,
+    L,
+    M,
+}
+
+/// How long the timers of one transaction run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    pub(crate) settings: TimerSettings,
+    /// The transport delivers by itself: nothing is retransmitted, nothing lingers for retransmissions.
+    pub(crate) reliable: bool,
+}
+
+impl Timing {
+    /// 64*T1: how long a transaction lasts that nobody answers (B, F, H, J, L, M).
+    pub(crate) fn transaction_timeout(self) -> Duration {
+        self.settings.t1.saturating_mul(64)
+    }
+
+    /// Timer D: at least 32 seconds, and no less than the server's timer H.
+    pub(crate) fn wait_for_responses(self) -> Duration {
+        self.transaction_timeout().max(Duration::from_secs(32))
+    }
+
+    /// T1 doubled with each retransmission (A).
+    pub(crate) fn doubled(self, retransmissions: u8) -> Duration {
+        self.settings
+            .t1
+            .saturating_mul(1 << retransmissions.min(20))
+    }
+
+    /// The same up to T2 (E, G).
+    pub(crate) fn doubled_to_t2(self, retransmissions: u8) -> Duration {
+        self.doubled(retransmissions).min(self.settings.t2)
+    }
+
+    /// A repeating timer, which does not run over a reliable transport.
+    pub(crate) fn unless_reliable(self, timer: Timer) -> Option<(Timer, Duration)> {
+        (!self.reliable).then_some((timer, self.settings.t1))
+    }
+}

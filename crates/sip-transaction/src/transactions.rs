@@ -1,0 +1,85 @@
+//! All transactions of one worker: what they share. Their two sides are in `servers.rs` and `clients.rs`.
+
+use crate::clients::Clients;
+use crate::schedule::{Due, Owner};
+use crate::servers::Servers;
+use crate::timer::Timing;
+use crate::{Event, Limits, Stats, TimerSettings, TimerWheel};
+use sip_transport::{Output, Time};
+
+/// All transactions of one worker.
+///
+/// The transaction user gives every request to [`Transactions::receive_request`] and every response to
+/// [`Transactions::receive_response`], and calls [`Transactions::expire`] when [`Transactions::next_deadline`] has come.
+#[derive(Debug)]
+pub struct Transactions {
+    pub(crate) servers: Servers,
+    pub(crate) clients: Clients,
+    pub(crate) wheel: TimerWheel<Due>,
+    pub(crate) settings: TimerSettings,
+    pub(crate) limits: Limits,
+    pub(crate) stats: Stats,
+    generation: u32,
+}
+
+impl Transactions {
+    /// None yet. `epoch` (random) seeds the generations, so that branches of an earlier life are not taken for ours.
+    pub fn new(now: Time, timers: TimerSettings, limits: Limits, epoch: u32) -> Self {
+        Self {
+            servers: Servers::default(),
+            clients: Clients::default(),
+            wheel: TimerWheel::new(now),
+            settings: timers.bounded(),
+            limits,
+            stats: Stats::default(),
+            generation: epoch,
+        }
+    }
+
+    /// Changes timers and limits. Timers that run already keep their time, and transactions beyond a lower limit live on.
+    pub fn reconfigure(&mut self, timers: TimerSettings, limits: Limits) {
+        self.settings = timers.bounded();
+        self.limits = limits;
+    }
+
+    /// Everything that is due: retransmissions go out, transactions end; what the user must know is appended to `events`.
+    pub fn expire<Q>(&mut self, now: Time, output: &mut Output<Q>, events: &mut Vec<Event>) {
+        while let Some(due) = self.wheel.pop_due(now) {
+            let event = match due.owner {
+                Owner::Server(index) => self.server_timer(now, index, due.timer, output),
+                Owner::Client(index) => self.client_timer(now, index, due.timer, output),
+            };
+            if let Some(event) = event {
+                self.stats.timeouts += 1;
+                events.push(event);
+            }
+        }
+    }
+
+    /// When to call `expire` next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.wheel.next_deadline()
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            servers_live: self.servers.len() as u64,
+            clients_live: self.clients.len() as u64,
+            ..self.stats
+        }
+    }
+
+    pub(crate) const fn timing(&self, reliable: bool) -> Timing {
+        Timing {
+            settings: self.settings,
+            reliable,
+        }
+    }
+
+    /// Generations never repeat within 2^32 transactions, so an id that names a place also says which of its tenants is meant.
+    pub(crate) const fn next_generation(&mut self) -> u32 {
+        self.generation = self.generation.wrapping_add(1);
+        self.generation
+    }
+}

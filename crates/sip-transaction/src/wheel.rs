@@ -1,0 +1,304 @@
+//! A hierarchical timer wheel: O(1) arm and cancel, no allocation once warm.
+//!
+//! Time is cut into ticks. Four wheels of slots, each coarser than the one before, hold doubly linked lists of timers; a bit for
+//! each slot says whether it is occupied, so that empty time costs nothing, however long. A timer goes into the finest wheel that
+//! reaches far enough, and moves to a finer one when the beginning of its slot is reached.
+//!
+//! The finest wheel reaches over 41 seconds, because transactions wait for 32 (64*T1): they would make up nearly all timers of a
+//! busy node, and in a small finest wheel all of them would have to move once, tens of thousands at the same moment.
+
+use crate::slab::Slab;
+use sip_transport::Time;
+use std::num::NonZeroU16;
+
+/// Microseconds in a tick.
+const TICK: u64 = 5_000;
+
+/// One of the wheels: slots of 2^`shift` ticks, `slots` of them, from `first` on in the common list of slots.
+struct Level {
+    shift: u32,
+    first: usize,
+    slots: usize,
+}
+
+/// Reach: 41 seconds, 87 minutes, 23 hours, 248 days. What lies beyond waits in the last slot and is put in again from there.
+/// Every number of slots is a multiple of 64, and a wheel reaches at least as far as one slot of the next.
+const LEVELS: [Level; 4] = [
+    Level {
+        shift: 0,
+        first: 0,
+        slots: 8192,
+    },
+    Level {
+        shift: 8,
+        first: 8192,
+        slots: 4096,
+    },
+    Level {
+        shift: 16,
+        first: 12288,
+        slots: 256,
+    },
+    Level {
+        shift: 24,
+        first: 12544,
+        slots: 256,
+    },
+];
+const SLOTS: usize = 12800;
+
+/// The end of a list.
+const NIL: u32 = u32::MAX;
+
+/// Names an armed timer; stale ids are recognised (generation) and ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl TimerId {
+    /// Names no timer.
+    pub(crate) const NONE: Self = Self {
+        index: NIL,
+        generation: 0,
+    };
+}
+
+/// Timers that carry a small value to whoever armed them. Resolution 5 ms (T1/100); a timer never fires early.
+#[derive(Debug)]
+pub struct TimerWheel<T> {
+    /// The tick up to which everything has been looked at.
+    elapsed: u64,
+    /// No occupied slot begins before this tick. It may lie too early after a cancel, never too late.
+    earliest: u64,
+    /// First timer of each slot.
+    heads: Box<[u32]>,
+    /// One bit for each slot that has a timer.
+    occupied: Box<[u64]>,
+    timers: Slab<Timer<T>>,
+    generation: u32,
+}
+
+#[derive(Debug)]
+struct Timer<T> {
+    tick: u64,
+    previous: u32,
+    next: u32,
+    generation: u32,
+    slot: SlotNumber,
+    value: T,
+}
+
+/// Place in the common list of slots, plus one: the zero that is left over lets `Option<Timer>` cost no memory.
+#[derive(Clone, Copy, Debug)]
+struct SlotNumber(NonZeroU16);
+
+impl SlotNumber {
+    const fn new(slot: usize) -> Self {
+        Self(NonZeroU16::MIN.saturating_add(slot as u16))
+    }
+
+    const fn get(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+impl<T: Copy> TimerWheel<T> {
+    /// An empty wheel that starts at `now`.
+    pub fn new(now: Time) -> Self {
+        Self {
+            elapsed: now.as_micros() / TICK,
+            earliest: u64::MAX,
+            heads: vec![NIL; SLOTS].into_boxed_slice(),
+            occupied: vec![0; SLOTS / 64].into_boxed_slice(),
+            timers: Slab::default(),
+            generation: 0,
+        }
+    }
+
+    /// Arms a timer. O(1).
+    pub fn arm(&mut self, at: Time, value: T) -> TimerId {
+        self.generation = self.generation.wrapping_add(1);
+        let generation = self.generation;
+        let (tick, slot) = self.place(at.as_micros().div_ceil(TICK));
+        let index = self.timers.insert(Timer {
+            tick,
+            previous: NIL,
+            next: NIL,
+            generation,
+            slot,
+            value,
+        });
+        self.link(index, slot);
+        TimerId { index, generation }
+    }
+
+    /// Disarms it; nothing happens when it has fired already. O(1).
+    pub fn cancel(&mut self, id: TimerId) {
+        if self.is_armed(id) {
+            self.unlink(id.index);
+            self.timers.remove(id.index);
+        }
+    }
+
+    /// Moves an armed timer to another time and gives it another value; arms a new one when it is not armed. O(1), and cheaper
+    /// than `cancel` and `arm`.
+    pub fn rearm(&mut self, id: TimerId, at: Time, value: T) -> TimerId {
+        if !self.is_armed(id) {
+            return self.arm(at, value);
+        }
+        self.unlink(id.index);
+        let (tick, slot) = self.place(at.as_micros().div_ceil(TICK));
+        if let Some(timer) = self.timers.get_mut(id.index) {
+            (timer.tick, timer.slot, timer.value) = (tick, slot, value);
+        }
+        self.link(id.index, slot);
+        id
+    }
+
+    /// The next due timer at `now`, disarmed, or `None`. Call until `None`; arming in between is fine. Timers come in the order of
+    /// their ticks, those of one tick in no particular order.
+    pub fn pop_due(&mut self, now: Time) -> Option<T> {
+        let now = now.as_micros() / TICK;
+        if now < self.earliest {
+            self.elapsed = self.elapsed.max(now);
+            return None;
+        }
+        loop {
+            let finest = slot_at(&LEVELS[0], self.elapsed);
+            let head = self.heads[finest];
+            if head != NIL {
+                self.unlink(head);
+                return self.timers.remove(head).map(|timer| timer.value);
+            }
+            let (begins, slot) = self.next_occupied();
+            self.earliest = begins;
+            if begins > now {
+                self.elapsed = self.elapsed.max(now);
+                return None;
+            }
+            self.elapsed = begins;
+            if slot != slot_at(&LEVELS[0], begins) {
+                self.cascade(slot);
+            }
+        }
+    }
+
+    /// A lower bound, never later than the earliest timer, for sleeping; cheap.
+    pub fn next_deadline(&self) -> Option<Time> {
+        (!self.is_empty()).then(|| Time::from_micros(self.earliest.saturating_mul(TICK)))
+    }
+
+    /// How many are armed.
+    pub fn len(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn is_armed(&self, id: TimerId) -> bool {
+        self.timers
+            .get(id.index)
+            .is_some_and(|timer| timer.generation == id.generation)
+    }
+
+    /// Where a timer for that tick belongs now. What is past is due at once. Notes when the slot begins.
+    fn place(&mut self, tick: u64) -> (u64, SlotNumber) {
+        let tick = tick.max(self.elapsed);
+        let mut level = &LEVELS[0];
+        for candidate in &LEVELS {
+            level = candidate;
+            if (tick >> level.shift) - (self.elapsed >> level.shift) < level.slots as u64 {
+                break;
+            }
+        }
+        let furthest = (self.elapsed >> level.shift) + level.slots as u64 - 1;
+        let begins = (tick >> level.shift).min(furthest) << level.shift;
+        self.earliest = self.earliest.min(begins);
+        (tick, SlotNumber::new(slot_at(level, begins)))
+    }
+
+    fn link(&mut self, index: u32, slot: SlotNumber) {
+        let slot = slot.get();
+        let first = std::mem::replace(&mut self.heads[slot], index);
+        if let Some(timer) = self.timers.get_mut(first) {
+            timer.previous = index;
+        }
+        if let Some(timer) = self.timers.get_mut(index) {
+            (timer.previous, timer.next) = (NIL, first);
+        }
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Some(timer) = self.timers.get(index) else {
+            return;
+        };
+        let (previous, next, slot) = (timer.previous, timer.next, timer.slot.get());
+        if let Some(timer) = self.timers.get_mut(next) {
+            timer.previous = previous;
+        }
+        if let Some(timer) = self.timers.get_mut(previous) {
+            timer.next = next;
+            return;
+        }
+        self.heads[slot] = next;
+        if next == NIL {
+            self.occupied[slot / 64] &= !(1 << (slot % 64));
+        }
+    }
+
+    /// Moves the timers of a coarse slot, whose beginning has been reached, to where they belong now.
+    fn cascade(&mut self, slot: usize) {
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        let mut index = std::mem::replace(&mut self.heads[slot], NIL);
+        while let Some(timer) = self.timers.get(index) {
+            let (tick, next) = (timer.tick, timer.next);
+            let (_, slot) = self.place(tick);
+            if let Some(timer) = self.timers.get_mut(index) {
+                timer.slot = slot;
+            }
+            self.link(index, slot);
+            index = next;
+        }
+    }
+
+    /// The occupied slot that begins first, and when; `u64::MAX` when there is none.
+    fn next_occupied(&self) -> (u64, usize) {
+        let mut found = (u64::MAX, 0);
+        for level in &LEVELS {
+            let position = self.elapsed >> level.shift;
+            if let Some(distance) = self.occupied_from(level, position as usize % level.slots) {
+                let begins = (position + distance as u64) << level.shift;
+                if begins < found.0 {
+                    found = (begins, slot_at(level, begins));
+                }
+            }
+        }
+        found
+    }
+
+    /// How many slots behind `start` the first occupied one lies, going round.
+    fn occupied_from(&self, level: &Level, start: usize) -> Option<usize> {
+        let words = &self.occupied[level.first / 64..(level.first + level.slots) / 64];
+        let ahead = words[start / 64] & (u64::MAX << (start % 64));
+        if ahead != 0 {
+            return Some(ahead.trailing_zeros() as usize - start % 64);
+        }
+        // The word of `start` comes once more at the end, for the bits below it.
+        (1..=words.len()).find_map(|step| {
+            let word = (start / 64 + step) % words.len();
+            let bit = (words[word] != 0).then(|| words[word].trailing_zeros() as usize)?;
+            Some(step * 64 + bit - start % 64)
+        })
+    }
+}
+
+/// The slot of a level in which a tick lies.
+const fn slot_at(level: &Level, tick: u64) -> usize {
+    level.first + (tick >> level.shift) as usize % level.slots
+}
