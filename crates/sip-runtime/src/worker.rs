@@ -255,6 +255,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         if !inbox.fall_asleep() {
             return;
         }
+        self.stats().waits.add(1);
         let mut is_woken = false;
         let readable = &mut self.readable;
         let result = self.event_loop.wait(timeout, |token| {
@@ -268,7 +269,6 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         if is_woken {
             inbox.drain_waker();
         }
-        self.stats().waits.add(1);
         if let Err(error) = result {
             // Can only come from a kernel out of memory: the round goes on, reading every socket.
             error!(worker = self.post.surroundings.index, %error, "the event loop failed");

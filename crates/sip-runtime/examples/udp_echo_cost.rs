@@ -1,0 +1,181 @@
+//! What the runtime costs beside the kernel: CPU time of the server's thread per datagram that it
+//! receives and sends back, for a worker of ours and for a bare loop of `recvfrom` and `sendto`.
+//!
+//! ```text
+//! cargo run --release -p sip-runtime --example udp_echo_cost -- [DATAGRAMS] [BYTES] [WINDOW…]
+//! ```
+//! The server runs on CPU 0, the client on CPU 1. The client keeps WINDOW datagrams on their way:
+//! with 1 the server sleeps after each, with 64 it hardly ever does. Three rounds each, in turns;
+//! the medians are printed.
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use sip_runtime::{Options, Runtime};
+use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+/// What a datagram of this first byte is answered with: the CPU time of the server's thread.
+const CPU_TIME: u8 = b'?';
+/// A datagram of this first byte ends the bare loop.
+const END: u8 = b'!';
+const ROUNDS: usize = 3;
+
+fn main() -> io::Result<()> {
+    let mut arguments = std::env::args()
+        .skip(1)
+        .map(|argument| argument.parse::<usize>());
+    let mut next = |default| {
+        arguments
+            .next()
+            .map_or(default, |number| number.expect("a number"))
+    };
+    let (datagrams, bytes) = (next(200_000), next(600));
+    let mut windows: Vec<usize> = arguments.map(|number| number.expect("a number")).collect();
+    if windows.is_empty() {
+        windows = vec![1, 4, 16, 64];
+    }
+    println!("{datagrams} datagrams of {bytes} bytes; CPU µs of the server's thread per echo");
+    println!(
+        "{:>8} {:>10} {:>10} {:>10}",
+        "window", "bare loop", "runtime", "overhead"
+    );
+    for window in windows {
+        let (mut bare, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            bare.push(measure_bare_loop(datagrams, bytes, window)?);
+            ours.push(measure_runtime(datagrams, bytes, window)?);
+        }
+        let (bare, ours) = (median(bare), median(ours));
+        println!(
+            "{window:>8} {bare:>10.3} {ours:>10.3} {:>+10.3}",
+            ours - bare
+        );
+    }
+    Ok(())
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn measure_bare_loop(datagrams: usize, bytes: usize, window: usize) -> io::Result<f64> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = socket.local_addr()?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(0);
+            let mut buffer = [0; 65_536];
+            while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+                match buffer[0] {
+                    CPU_TIME => socket.send_to(&cpu_time().to_ne_bytes(), from).map(drop),
+                    END => return,
+                    _ => socket.send_to(&buffer[..length], from).map(drop),
+                }
+                .expect("send");
+            }
+        });
+        let figure = measure(address, datagrams, bytes, window);
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.send_to(&[END], address)?;
+        figure
+    })
+}
+
+fn measure_runtime(datagrams: usize, bytes: usize, window: usize) -> io::Result<f64> {
+    let listener = Listener {
+        protocol: Protocol::Udp,
+        address: (Ipv4Addr::LOCALHOST, 0).into(),
+        prefix_length: 8,
+        advertised: String::new(),
+    };
+    let options = Options {
+        cpus: vec![0],
+        ..Options::default()
+    };
+    let bound =
+        Runtime::bind(vec![listener], NonZeroU16::MIN, options).map_err(io::Error::other)?;
+    let running = bound.start(|_| Echo, &|_, ()| Ok(()))?;
+    let figure = measure(running.listeners()[0].address, datagrams, bytes, window);
+    if std::env::var_os("VERBOSE").is_some() {
+        let stats = running.stats();
+        let (rounds, waits) = (stats[0].rounds.value(), stats[0].waits.value());
+        println!("{rounds} rounds, {waits} waits");
+    }
+    running.stop();
+    figure
+}
+
+/// The client: CPU µs per echo that the server's thread itself reports.
+fn measure(server: SocketAddr, datagrams: usize, bytes: usize, window: usize) -> io::Result<f64> {
+    pin(1);
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let payload = vec![b'x'; bytes];
+    let mut buffer = [0; 65_536];
+    let mut exchange = |count: usize| -> io::Result<()> {
+        for _ in 0..window {
+            socket.send(&payload)?;
+        }
+        for received in 0..count {
+            socket.recv(&mut buffer)?;
+            if received + window < count {
+                socket.send(&payload)?;
+            }
+        }
+        Ok(())
+    };
+    let ask_cpu_time = || -> io::Result<u64> {
+        let mut answer = [0; 8];
+        socket.send(&[CPU_TIME])?;
+        socket.recv(&mut answer)?;
+        Ok(u64::from_ne_bytes(answer))
+    };
+    exchange(datagrams / 10 + window)?;
+    let before = ask_cpu_time()?;
+    exchange(datagrams)?;
+    let after = ask_cpu_time()?;
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    Ok((after - before) as f64 / 1_000.0 / datagrams as f64)
+}
+
+struct Echo;
+
+impl Node for Echo {
+    type Question = ();
+    type Answer = ();
+
+    fn receive(&mut self, _: Time, flow: Flow, bytes: &[u8], output: &mut Output<()>) {
+        output.send(flow, |buffer| match bytes.first() {
+            Some(&CPU_TIME) => buffer.extend_from_slice(&cpu_time().to_ne_bytes()),
+            _ => buffer.extend_from_slice(bytes),
+        });
+    }
+
+    fn receive_handed_over(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<()>) {}
+
+    fn answer(&mut self, _: Time, (): (), _: &mut Output<()>) {}
+
+    fn expire(&mut self, _: Time, _: &mut Output<()>) {}
+
+    fn next_deadline(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// Nanoseconds that the calling thread has run.
+fn cpu_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    if let Err(error) = sched_setaffinity(None, &set) {
+        eprintln!("not pinned to CPU {cpu}: {error}");
+    }
+}

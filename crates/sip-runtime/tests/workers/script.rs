@@ -1,0 +1,258 @@
+//! The node of these tests, whose datagrams say what it is to do, and what else the tests share.
+
+use sip_runtime::{Counter, Options, QuestionSink, Running, Runtime};
+use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
+use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroU16;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes on a machine that works.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A node that does what each datagram says:
+///
+/// - `who`: answers `worker N`;
+/// - `cpus`: answers the CPUs its thread may run on;
+/// - `to N …`: hands the datagram over to worker N, which answers `worker N: …`;
+/// - `ask …`: puts the question `…`;
+/// - `alarm MS`: MS milliseconds later, puts a question with the time that was due and the time
+///   it was told;
+/// - `block`: holds its worker up until it is released;
+/// - anything else: answers the same.
+pub struct Script {
+    worker: u16,
+    alarms: Vec<Time>,
+    block: Option<Box<dyn FnMut() + Send>>,
+}
+
+/// What the scripted node asks.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Question {
+    Text(String),
+    Alarm { due: Time, told: Time },
+}
+
+/// What it can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Send these bytes.
+    Send(Flow, Vec<u8>),
+    /// Put the question `worker N: …`.
+    Ask(&'static str),
+}
+
+impl Script {
+    pub fn new(worker: u16) -> Self {
+        Self {
+            worker,
+            alarms: Vec::new(),
+            block: None,
+        }
+    }
+
+    /// A node that can be blocked, and who knows about it.
+    pub fn blockable(worker: u16) -> (Self, Blocked) {
+        let (blocking, blocked) = channel();
+        let (release, released) = channel();
+        let block = move || {
+            blocking.send(()).expect("the test waits");
+            released.recv().expect("the test releases");
+        };
+        (
+            Self {
+                block: Some(Box::new(block)),
+                ..Self::new(worker)
+            },
+            Blocked { blocked, release },
+        )
+    }
+}
+
+/// The test's side of a worker that is held up.
+pub struct Blocked {
+    blocked: Receiver<()>,
+    release: Sender<()>,
+}
+
+impl Blocked {
+    /// Waits until the worker is held up.
+    pub fn wait(&self) {
+        self.blocked
+            .recv_timeout(PATIENCE)
+            .expect("the worker blocks");
+    }
+
+    /// Lets it go on.
+    pub fn release(&self) {
+        self.release.send(()).expect("the worker waits");
+    }
+}
+
+impl Node for Script {
+    type Question = Question;
+    type Answer = Answer;
+
+    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
+        let text = std::str::from_utf8(bytes).unwrap_or_default();
+        let (command, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match command {
+            "who" => say(output, flow, format!("worker {}", self.worker)),
+            "cpus" => say(output, flow, allowed_cpus()),
+            "to" => {
+                let worker = rest
+                    .split(' ')
+                    .next()
+                    .and_then(|worker| worker.parse().ok());
+                output.hand_over(worker.expect("a worker"), flow, bytes);
+            }
+            "ask" => output.ask(Question::Text(rest.to_owned())),
+            "alarm" => {
+                self.alarms
+                    .push(now + Duration::from_millis(rest.parse().expect("milliseconds")));
+            }
+            "block" => (self.block.as_mut().expect("blockable"))(),
+            _ => {
+                output.send(flow, |buffer| buffer.extend_from_slice(bytes));
+            }
+        }
+    }
+
+    fn receive_handed_over(
+        &mut self,
+        _: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Question>,
+    ) {
+        let text = std::str::from_utf8(bytes).expect("text");
+        let rest = text.splitn(3, ' ').nth(2).unwrap_or_default();
+        say(output, flow, format!("worker {}: {rest}", self.worker));
+    }
+
+    fn answer(&mut self, _: Time, answer: Answer, output: &mut Output<Question>) {
+        match answer {
+            Answer::Send(flow, bytes) => {
+                output.send(flow, |buffer| buffer.extend_from_slice(&bytes));
+            }
+            Answer::Ask(text) => {
+                output.ask(Question::Text(format!("worker {}: {text}", self.worker)))
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Time, output: &mut Output<Question>) {
+        for due in self.alarms.extract_if(.., |due| *due <= now) {
+            output.ask(Question::Alarm { due, told: now });
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.alarms.iter().min().copied()
+    }
+}
+
+fn say(output: &mut Output<Question>, flow: Flow, text: String) {
+    output.send(flow, |buffer| buffer.extend(text.into_bytes()));
+}
+
+fn allowed_cpus() -> String {
+    let status = std::fs::read_to_string("/proc/thread-self/status").expect("proc");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.expect("the list").trim().to_owned()
+}
+
+/// Loopback, a port for the kernel to choose, of each family.
+pub const ANYWHERE: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+
+pub fn udp_listener(address: &str) -> Listener {
+    Listener {
+        protocol: Protocol::Udp,
+        address: address.parse().expect("socket address"),
+        prefix_length: 8,
+        advertised: String::new(),
+    }
+}
+
+pub fn workers(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).expect("at least one")
+}
+
+/// Scripted workers with one listener, their questions discarded.
+pub fn start(address: &str, count: u16, options: Options) -> Running<Answer> {
+    start_asking(address, count, options, &|_, _| Ok(()))
+}
+
+/// Scripted workers with one listener.
+pub fn start_asking(
+    address: &str,
+    count: u16,
+    options: Options,
+    questions: &impl QuestionSink<Question>,
+) -> Running<Answer> {
+    Runtime::bind(vec![udp_listener(address)], workers(count), options)
+        .expect("bind")
+        .start(Script::new, questions)
+        .expect("start")
+}
+
+/// Where the only listener is.
+pub fn address_of<A>(running: &Running<A>) -> SocketAddr {
+    running.listeners()[0].address
+}
+
+/// A peer of the only listener, with a port of its own.
+pub struct Client(pub UdpSocket);
+
+impl Client {
+    pub fn of(server: SocketAddr) -> Self {
+        let any = if server.is_ipv4() {
+            ANYWHERE[0]
+        } else {
+            ANYWHERE[1]
+        };
+        let socket = UdpSocket::bind(any).expect("bind");
+        socket.connect(server).expect("connect");
+        socket.set_read_timeout(Some(PATIENCE)).expect("timeout");
+        Self(socket)
+    }
+
+    /// A client whose datagrams worker `worker` reads: the kernel chooses by its port.
+    pub fn read_by(server: SocketAddr, worker: u16) -> Self {
+        let clients = std::iter::repeat_with(|| Self::of(server)).take(10_000);
+        clients
+            .into_iter()
+            .find(|client| client.asks("who") == format!("worker {worker}"))
+            .expect("every worker gets its share of the ports")
+    }
+
+    pub fn send(&self, text: &str) {
+        self.0.send(text.as_bytes()).expect("send");
+    }
+
+    pub fn receive(&self) -> String {
+        let mut buffer = [0; 2_000];
+        let length = self.0.recv(&mut buffer).expect("an answer");
+        String::from_utf8(buffer[..length].to_vec()).expect("text")
+    }
+
+    pub fn asks(&self, text: &str) -> String {
+        self.send(text);
+        self.receive()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.0.local_addr().expect("address")
+    }
+}
+
+/// Waits until `counter` reaches `value`.
+pub fn await_count(counter: &Counter, value: u64) {
+    let start = Instant::now();
+    while counter.value() < value {
+        assert!(start.elapsed() < PATIENCE, "{} of {value}", counter.value());
+        std::thread::yield_now();
+    }
+}
