@@ -289,6 +289,14 @@ impl Transactions {
             })
     }
 
+    /// Forgets a server transaction without a final response: what a proxy does with a non-INVITE that nobody answered in time (RFC
+    /// 4320 section 4.2).
+    pub fn abandon_server(&mut self, id: ServerId) {
+        if self.servers.get(id).is_some() {
+            self.end_server(id.index);
+        }
+    }
+
     /// A timer of a server transaction has fired.
     pub(crate) fn server_timer<Q>(
         &mut self,
@@ -327,11 +335,7 @@ impl Transactions {
     /// The new state of a server transaction, its timers and what it forgets.
     fn follow_server(&mut self, now: Time, index: u32, step: Step<Machine>) {
         let Some(machine) = step.next else {
-            if let Some(mut server) = self.servers.remove(index) {
-                server.schedule.stop(&mut self.wheel);
-                self.stats.servers_ended += 1;
-            }
-            return;
+            return self.end_server(index);
         };
         let Some(server) = self.servers.slab.get_mut(index) else {
             return;
@@ -343,6 +347,13 @@ impl Transactions {
         server
             .schedule
             .follow(step.timers, now, &mut self.wheel, Owner::Server(index));
+    }
+
+    fn end_server(&mut self, index: u32) {
+        if let Some(mut server) = self.servers.remove(index) {
+            server.schedule.stop(&mut self.wheel);
+            self.stats.servers_ended += 1;
+        }
     }
 }
 

@@ -1,0 +1,158 @@
+//! The copy of a request that leaves (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched on their way out.
+
+use super::response::Failure;
+use super::route::{RouteSet, is_record_routed, write_record_route};
+use super::target::{Hop, Strict, Target, Wanted, flow_to};
+use crate::Round;
+use crate::answer::hex;
+use sip_message::{HeaderName, KeyHasher, Message, Patch};
+use sip_transaction::{ClientId, Kind, write_branch};
+use sip_transport::{Flow, Listener, Protocol};
+use std::net::SocketAddr;
+
+/// Max-Forwards where the request has none (section 16.6 step 3).
+const MAX_FORWARDS: u8 = 70;
+
+/// One copy of a request and where it goes.
+#[derive(Debug)]
+pub(super) struct Copy<'c, 'm> {
+    request: &'c Message<'m>,
+    /// Where the request came from.
+    source: Flow,
+    target: &'c Target,
+    /// The next hop, where it is a strict router.
+    strict: Option<Strict<'c>>,
+    routes: &'c RouteSet,
+    /// Where the copy goes.
+    flow: Flow,
+    /// The listener it leaves by.
+    outgoing: &'c Listener,
+}
+
+/// Sends a copy through the client transaction that was reserved for it. `scratch` holds the text of the patch.
+pub(super) fn send(
+    round: &mut Round<'_>,
+    scratch: &mut Vec<u8>,
+    copy: &Copy<'_, '_>,
+    client: ClientId,
+    kind: Kind,
+    suffix: u64,
+) {
+    let settings = round.settings;
+    let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
+    copy.push_via(&mut patch, |into| write_branch(into, client, suffix));
+    if settings.proxy.record_route && is_record_routed(copy.request) {
+        copy.push_record_routes(&mut patch, &settings.listeners, &round.shared.hasher);
+    }
+    copy.push_common(&mut patch);
+    let reliable = copy.outgoing.protocol.is_reliable();
+    round.transactions.start_client(round.now, client, kind, copy.flow, reliable, round.output, |into| patch.write(into));
+    *scratch = patch.into_scratch();
+}
+
+/// Sends a copy of an ACK. A retransmission gets the same branch: it is made from the Via of the ACK that came.
+pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Copy<'_, '_>) {
+    let via = copy.request.top_via().map_or(&b""[..], |via| via.bytes);
+    let branch = round.shared.hasher.hash(&[b"ack", via, copy.target.request_uri()]);
+    let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
+    copy.push_via(&mut patch, |into| {
+        into.extend_from_slice(b"z9hG4bK-");
+        into.extend_from_slice(&hex(branch));
+    });
+    copy.push_common(&mut patch);
+    round.output.send(copy.flow, |into| patch.write(into));
+    *scratch = patch.into_scratch();
+}
+
+impl<'c, 'm> Copy<'c, 'm> {
+    /// A copy to `remote`; fails where no listener leads there.
+    pub(super) fn new(
+        round: &Round<'c>,
+        request: &'c Message<'m>,
+        source: Flow,
+        target: &'c Target,
+        routes: &'c RouteSet,
+        hop: &Hop<'c>,
+        remote: SocketAddr,
+    ) -> Result<Self, Failure> {
+        let listeners: &'c [Listener] = &round.settings.listeners;
+        let wanted = Wanted {
+            target: target.listener,
+            recorded: routes.recorded,
+            incoming: source.listener,
+            protocol: hop.protocol,
+        };
+        let flow = flow_to(listeners, wanted, remote).ok_or(Failure::Unreachable)?;
+        let outgoing = listeners.get(usize::from(flow.listener.0)).ok_or(Failure::Unreachable)?;
+        Ok(Self { request, source, target, strict: hop.strict, routes, flow, outgoing })
+    }
+
+    /// Step 8: our Via on top; the one below completed with where the request came from (section 18.2.1, RFC 3581).
+    fn push_via(&self, patch: &mut Patch<'_, '_>, branch: impl FnOnce(&mut Vec<u8>)) {
+        patch.top_via_source(self.source.remote);
+        patch.prepend_with(HeaderName::Via, |into| {
+            into.extend_from_slice(b"SIP/2.0/");
+            into.extend_from_slice(self.outgoing.protocol.via_token().as_bytes());
+            into.push(b' ');
+            into.extend_from_slice(self.outgoing.advertised.as_bytes());
+            into.extend_from_slice(b";branch=");
+            branch(into);
+            if self.outgoing.protocol == Protocol::Udp {
+                into.extend_from_slice(b";rport");
+            }
+        });
+    }
+
+    /// Step 4. Where the request leaves by another listener than it came in, both sides are recorded, so that each party finds
+    /// an address that it can reach (RFC 5658).
+    fn push_record_routes(
+        &self,
+        patch: &mut Patch<'_, '_>,
+        listeners: &[Listener],
+        hasher: &KeyHasher,
+    ) {
+        if self.source.listener != self.flow.listener
+            && let Some(incoming) = listeners.get(usize::from(self.source.listener.0))
+        {
+            patch.prepend_with(HeaderName::RecordRoute, |into| {
+                write_record_route(into, incoming, self.request, hasher);
+            });
+        }
+        patch.prepend_with(HeaderName::RecordRoute, |into| write_record_route(into, self.outgoing, self.request, hasher));
+    }
+
+    /// Steps 2, 3 and 6: Request-URI, Max-Forwards, Route.
+    fn push_common(&self, patch: &mut Patch<'_, '_>) {
+        let left = self.request.max_forwards().flatten().map_or(MAX_FORWARDS, |left| left.saturating_sub(1));
+        patch.max_forwards(left);
+        let uri = self.target.request_uri();
+        self.push_routes(patch, uri);
+        let uri = self.strict.map_or(uri, |strict| strict.uri);
+        if uri != self.request.request_uri() {
+            patch.request_uri(uri);
+        }
+    }
+
+    /// Ours go, the target's come on top. For a strict router its value is taken off and the Request-URI goes to the end.
+    fn push_routes(&self, patch: &mut Patch<'_, '_>, request_uri: &[u8]) {
+        let strict_in_request = self.strict.is_some_and(|strict| !strict.in_target);
+        let off = usize::from(self.routes.own) + usize::from(strict_in_request);
+        if off > 0 {
+            patch.remove_first_values(HeaderName::Route, off);
+        }
+        if self.routes.drop_last {
+            patch.remove_last_value(HeaderName::Route);
+        }
+        let route = match self.strict {
+            Some(Strict { in_target: true, .. }) => self.target.split_route().1,
+            _ => &self.target.route,
+        };
+        if !route.is_empty() {
+            patch.prepend(HeaderName::Route, route);
+        }
+        if self.strict.is_some() {
+            let value = [b"<", request_uri, b">"].concat();
+            patch.append(HeaderName::Route, &value);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The stateful proxy (RFC 3261 section 16): route preprocessing, target sets, forking, best response, CANCEL, Timer C.
+//!
+//! Each proxied request has a response context, named by a number with the top bit set. That number is the owner of its server
+//! and client transactions and the ticket of its questions.
+
+mod context;
+mod deadlines;
+mod forward;
+mod loop_detection;
+mod response;
+mod route;
+mod table;
+mod target;
+mod upstream;
+
+pub use loop_detection::is_loop;
+pub use route::{Routing, preprocess};
+pub use target::{NextHop, Target};
+
+use crate::answer::{Origin, Refusal, answer, send_trying};
+use crate::metrics::{Drop, method_index};
+use crate::{Round, Ticket};
+use context::{BranchState, Context, Turn};
+use forward::Copy;
+use response::Failure;
+use route::RouteSet;
+use sip_message::{HeaderName, Message, Method};
+use sip_transaction::{ClientId, ClientResponse, ServerId, TimerWheel};
+use sip_transport::{Flow, Time};
+use smallvec::SmallVec;
+use std::net::SocketAddr;
+use table::{Contexts, Key};
+use target::Destination;
+
+/// Whether a Proxy-Require names extensions that we lack (420): the unsupported option tags, comma-joined. We have none that a
+/// proxy must support, so all are.
+pub fn unsupported_extensions(request: &Message<'_>) -> Option<Vec<u8>> {
+    let tags: SmallVec<[&[u8]; 4]> = request.values(HeaderName::ProxyRequire).collect();
+    (!tags.is_empty()).then(|| tags.join(&b", "[..]))
+}
+
+/// Counts: `created == ended + live`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named by what they count")]
+pub struct ProxyStats {
+    pub created: u64,
+    pub ended: u64,
+    pub live: u64,
+}
+
+/// All response contexts of one worker.
+#[derive(Debug)]
+pub struct Proxy {
+    contexts: Contexts,
+    wheel: TimerWheel<u64>,
+    stats: ProxyStats,
+    /// The text of patches, reused.
+    scratch: Vec<u8>,
+}
+
+impl Proxy {
+    /// None yet.
+    pub fn new(now: Time) -> Self {
+        Self {
+            contexts: Contexts::default(),
+            wheel: TimerWheel::new(now),
+            stats: ProxyStats::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Begins a response context for a request with its server transaction and forwards it to the first group of targets.
+    /// Sends 100 for an INVITE before. `targets` empty is the caller's error (it answers 404 or 480 itself).
+    /// When the table is full answers 503 itself. Becomes the owner of the server transaction.
+    pub fn forward(
+        &mut self,
+        round: &mut Round<'_>,
+        request: &Message<'_>,
+        source: Flow,
+        server: ServerId,
+        routing: &Routing,
+        mut targets: Vec<Target>,
+    ) {
+        let Some(key) = self.contexts.reserve(round.settings.limits.response_contexts) else {
+            let origin = Origin { flow: source, server: Some(server), questions_asked: 0 };
+            return answer(round, request, &origin, &Refusal::Busy("Too many calls"));
+        };
+        round.transactions.set_server_owner(server, key.owner(0));
+        let is_invite = request.method() == Method::Invite;
+        if is_invite {
+            send_trying(round, request, source, server);
+        }
+        targets.sort_by_key(|target| std::cmp::Reverse(target.q));
+        targets.truncate(round.settings.proxy.max_targets.max(1));
+        targets.reverse();
+        let context = self.create(round, request, source, Some(server), routing, targets);
+        self.begin(round, key, context, request);
+    }
+
+    /// Forwards an ACK to a 2xx (no transaction, section 16.6 last paragraphs). Without a target it follows its Route or
+    /// Request-URI. A context is begun only to wait for a name to resolve.
+    pub fn forward_ack(
+        &mut self,
+        round: &mut Round<'_>,
+        ack: &Message<'_>,
+        source: Flow,
+        routing: &Routing,
+        target: Option<Target>,
+    ) {
+        let target = target.unwrap_or_else(|| Target {
+            uri: routing.request_uri.as_deref().unwrap_or_else(|| ack.request_uri()).into(),
+            q: 1000,
+            route: Box::default(),
+            next_hop: None,
+            listener: None,
+        });
+        let routes = RouteSet::new(routing, ack, &round.settings.listeners);
+        let sent = target.hop(&routes).and_then(|hop| match hop.destination {
+            Destination::Address(remote) => {
+                let copy = Copy::new(round, ack, source, &target, &routes, &hop, remote)?;
+                forward::send_ack(round, &mut self.scratch, &copy);
+                Ok(true)
+            }
+            Destination::Name(..) => Ok(false),
+        });
+        match sent {
+            Ok(true) => {}
+            Ok(false) => self.park_ack(round, ack, source, routing, target),
+            Err(_) => round.metrics.dropped(Drop::NoTarget),
+        }
+    }
+
+    /// An ACK whose next hop is a name waits in a context of its own.
+    fn park_ack(&mut self, round: &mut Round<'_>, ack: &Message<'_>, source: Flow, routing: &Routing, target: Target) {
+        let Some(key) = self.contexts.reserve(round.settings.limits.response_contexts) else {
+            return round.metrics.refused_full.increment();
+        };
+        let context = self.create(round, ack, source, None, routing, vec![target]);
+        self.begin(round, key, context, ack);
+    }
+
+    /// A response for one of our client transactions.
+    pub fn receive_response(&mut self, round: &mut Round<'_>, event: ClientResponse, response: &Message<'_>) {
+        let Some((key, place, mut context)) = self.take(event.owner) else {
+            return late_response(round, response);
+        };
+        if context.branches.get(usize::from(place)).and_then(|branch| branch.client) == Some(event.id) {
+            context.receive(&mut self.turn(round, key), place, response);
+        }
+        self.settle(round, key, context);
+    }
+
+    /// A response that matches no client transaction: forwarded statelessly when it is a 2xx to an INVITE of ours whose context is gone, else
+    /// dropped and counted.
+    pub fn receive_stray(&mut self, round: &mut Round<'_>, response: &Message<'_>) {
+        upstream::receive_stray(round, response);
+    }
+
+    /// A client transaction ended without final response (Timer B, F, or unanswered CANCEL).
+    pub fn client_timeout(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
+        let Some((key, place, mut context)) = self.take(owner) else {
+            return;
+        };
+        let branch = context.branches.get(usize::from(place));
+        if branch.is_some_and(|branch| branch.client == Some(id) && branch.state != BranchState::Ended) {
+            context.fail_branch(&mut self.turn(round, key), place, Failure::Timeout);
+        }
+        self.settle(round, key, context);
+    }
+
+    /// The caller gave up: CANCEL matched this server transaction (section 16.10). The pipeline answers the CANCEL itself.
+    pub fn cancel(&mut self, round: &mut Round<'_>, server: ServerId) {
+        let Some((key, _, mut context)) = round.transactions.server_owner(server).and_then(|owner| self.take(owner))
+        else {
+            return;
+        };
+        if context.is_invite && context.server == Some(server) {
+            context.is_cancelled = true;
+            context.cancel_pending(&mut self.turn(round, key));
+        }
+        self.settle(round, key, context);
+    }
+
+    /// Addresses for a target that was parked on its name.
+    pub fn resolved(&mut self, round: &mut Round<'_>, ticket: Ticket, addresses: &[SocketAddr]) {
+        let Some((key, place, mut context)) = self.take(ticket.0) else {
+            return;
+        };
+        let is_waiting = context
+            .branches
+            .get(usize::from(place))
+            .is_some_and(|branch| branch.state == BranchState::Resolving);
+        if is_waiting && let Some(bytes) = context.request.take() {
+            if let Ok(request) = Message::parse(&bytes) {
+                context.resolved(&mut self.turn(round, key), &request, place, addresses);
+            }
+            context.request = (!context.is_concluded).then_some(bytes);
+        }
+        self.settle(round, key, context);
+    }
+
+    /// Timer C and the proxy's other deadlines.
+    pub fn expire(&mut self, round: &mut Round<'_>) {
+        while let Some(owner) = self.wheel.pop_due(round.now) {
+            if let Some((key, place, mut context)) = self.take(owner) {
+                context.expire(&mut self.turn(round, key), place);
+                self.settle(round, key, context);
+            }
+        }
+    }
+
+    /// When to call `expire` next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.wheel.next_deadline()
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> ProxyStats {
+        self.stats
+    }
+
+    fn take(&mut self, owner: u64) -> Option<(Key, u8, Box<Context>)> {
+        let (key, place) = Key::from_owner(owner)?;
+        Some((key, place, self.contexts.take(key)?))
+    }
+
+    fn turn<'t, 'r>(&'t mut self, round: &'t mut Round<'r>, key: Key) -> Turn<'t, 'r> {
+        Turn { round, wheel: &mut self.wheel, scratch: &mut self.scratch, key }
+    }
+
+    fn create(
+        &mut self,
+        round: &mut Round<'_>,
+        request: &Message<'_>,
+        source: Flow,
+        server: Option<ServerId>,
+        routing: &Routing,
+        targets: Vec<Target>,
+    ) -> Box<Context> {
+        self.stats.created += 1;
+        self.stats.live += 1;
+        round.metrics.response_contexts_created.increment();
+        Box::new(Context {
+            server,
+            source,
+            received: round.now,
+            request: None,
+            routes: RouteSet::new(routing, request, &round.settings.listeners),
+            suffix: loop_detection::suffix(&round.shared.hasher, request, source.remote),
+            branches: SmallVec::new(),
+            targets,
+            retry: None,
+            best: None,
+            method: method_index(request.method()) as u8,
+            is_invite: request.method() == Method::Invite,
+            is_cancelled: false,
+            is_concluded: false,
+        })
+    }
+
+    /// The first group of targets. The request is kept only if the context outlives this.
+    fn begin(&mut self, round: &mut Round<'_>, key: Key, mut context: Box<Context>, request: &Message<'_>) {
+        context.proceed(&mut self.turn(round, key), request);
+        if !context.is_concluded {
+            context.request = Some(request.bytes().into());
+        }
+        self.put_or_end(round, key, context);
+    }
+
+    /// After anything happened: what can go on goes on, what is over ends.
+    fn settle(&mut self, round: &mut Round<'_>, key: Key, mut context: Box<Context>) {
+        if context.wants_request() {
+            let bytes = context.request.take().unwrap_or_default();
+            match Message::parse(&bytes) {
+                Ok(request) => context.proceed(&mut self.turn(round, key), &request),
+                // It parsed when it came: this is never so. Were it so, the context must still end.
+                Err(_) => context.is_concluded = true,
+            }
+            context.request = (!context.is_concluded).then_some(bytes);
+        }
+        self.put_or_end(round, key, context);
+    }
+
+    fn put_or_end(&mut self, round: &mut Round<'_>, key: Key, context: Box<Context>) {
+        if context.is_over() {
+            self.contexts.release(key);
+            self.stats.ended += 1;
+            self.stats.live -= 1;
+            round.metrics.response_contexts_ended.increment();
+        } else {
+            self.contexts.put(key, context);
+        }
+    }
+}
+
+/// A response from a client transaction whose context has ended: a 2xx of an INVITE that is retransmitted, or that comes after
+/// all from a branch that was given up.
+fn late_response(round: &mut Round<'_>, response: &Message<'_>) {
+    if matches!(response.status(), 200..300) && response.method() == Method::Invite {
+        upstream::pass_on_without_transaction(round, response);
+    } else {
+        round.metrics.dropped(Drop::StrayResponse);
+    }
+}

@@ -1,0 +1,336 @@
+//! Responses on their way upstream (RFC 3261 section 16.7): what passes at once, what waits for something better, and the choice
+//! at the end.
+
+use super::context::{BranchState, Context, Turn};
+use crate::answer::{own_tag, with_server_header};
+use crate::metrics::Drop;
+use sip_message::{HeaderName, Message, Patch, ResponseWriter, reason_phrase};
+
+/// Why a branch ended without a final response from downstream, or why no response from downstream is good enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Nobody answered in time.
+    Timeout,
+    /// There is no way to the target: it does not resolve, or no listener of ours leads there.
+    Unreachable,
+    /// A table of ours is full.
+    Overloaded,
+    /// The URI is none that we can route.
+    UnsupportedScheme,
+    /// A Route or Path value that is none.
+    BadRoute,
+    /// The caller gave up.
+    Cancelled,
+}
+
+impl Failure {
+    /// What it is upstream. An unreachable target counts as a 503 from it, which becomes 500 (section 16.7 step 6).
+    const fn status(self) -> u16 {
+        match self {
+            Self::Timeout => 408,
+            Self::Unreachable => 500,
+            Self::Overloaded => 503,
+            Self::UnsupportedScheme => 416,
+            Self::BadRoute => 400,
+            Self::Cancelled => 487,
+        }
+    }
+
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::Unreachable => "Next hop is not reachable",
+            Self::Overloaded => "Too many transactions",
+            Self::BadRoute => "Bad Route",
+            other => reason_phrase(other.status()),
+        }
+    }
+}
+
+/// The best final response so far.
+#[derive(Debug)]
+pub(super) struct Best {
+    rank: u16,
+    outcome: Outcome,
+    /// Challenges of the other 401 and 407 responses.
+    challenges: Vec<(HeaderName, Box<[u8]>)>,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Received(Box<[u8]>),
+    Own(Failure),
+}
+
+/// Section 16.7 step 6: less is better. 6xx, then the lowest class; within 4xx those that tell how to do better. What only says
+/// that nobody was reached loses to whatever somebody said.
+const fn rank(status: u16) -> u16 {
+    match status {
+        600.. => 0,
+        401 | 407 => 400,
+        415 | 420 | 484 => 401,
+        408 | 487 => 499,
+        400..=499 => 450,
+        503 => 599,
+        other => other / 100 * 100,
+    }
+}
+
+const fn is_challenge(status: u16) -> bool {
+    matches!(status, 401 | 407)
+}
+
+impl Context {
+    /// A response from a branch.
+    pub(super) fn receive(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
+        let status = response.status();
+        let is_for_us = response.values(HeaderName::Via).nth(1).is_none();
+        match status {
+            ..200 if is_for_us => turn.round.metrics.dropped(Drop::StrayResponse),
+            ..200 => self.receive_provisional(turn, place, response),
+            // The transaction has ended all the same, and so has the branch.
+            _ if is_for_us => {
+                turn.round.metrics.dropped(Drop::StrayResponse);
+                self.fail_branch(turn, place, Failure::Unreachable);
+            }
+            200..300 => self.receive_success(turn, place, response),
+            _ => self.receive_failure(turn, place, response),
+        }
+    }
+
+    /// 100 stays here; what else is provisional passes and moves timer C (steps 2 and 5), for INVITE alone (RFC 4320 section
+    /// 4.1).
+    fn receive_provisional(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
+        let Some(branch) = self.branches.get_mut(usize::from(place)) else {
+            return;
+        };
+        if branch.state == BranchState::Calling {
+            branch.state = BranchState::Proceeding;
+        }
+        if response.status() == 100 {
+            return;
+        }
+        branch.timer_c = turn.round.now + turn.round.settings.proxy.timer_c;
+        if self.is_invite && !self.is_concluded && branch.state != BranchState::Ended {
+            self.pass_on(turn, response);
+        }
+    }
+
+    /// Passes at once, every one of an INVITE (step 5); the other branches are no longer wanted (step 10).
+    fn receive_success(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
+        self.end_branch(turn, place);
+        let passed = self.pass_on(turn, response);
+        if !passed && self.is_invite {
+            // Another final response went upstream before. The call stands all the same: whoever asked for it must know.
+            super::upstream::pass_on_without_transaction(turn.round, response);
+        }
+        self.conclude_with(turn, if passed { response.status() } else { 0 });
+        if self.is_invite {
+            self.cancel_pending(turn);
+        }
+    }
+
+    fn receive_failure(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
+        let status = response.status();
+        let state = self.branches.get(usize::from(place)).map_or(BranchState::Ended, |branch| branch.state);
+        if state == BranchState::Ended || self.is_concluded {
+            self.end_branch(turn, place);
+            return;
+        }
+        if status >= 600 {
+            self.end_branch(turn, place);
+            self.cancel_pending(turn);
+        } else if state == (BranchState::Cancelling { late: true }) && status == 487 {
+            return self.fail_branch(turn, place, Failure::Timeout);
+        } else {
+            let waiting = self.branches.get_mut(usize::from(place)).and_then(|branch| branch.waiting.take());
+            self.end_branch(turn, place);
+            self.try_again(waiting.filter(|_| status == 503));
+        }
+        let is_last = self.targets.is_empty() && self.retry.is_none() && self.best.is_none() && !self.is_pending();
+        if is_last && !self.needs_translation(status) {
+            self.pass_on(turn, response);
+            self.conclude_with(turn, status);
+        } else {
+            self.note_response(response);
+        }
+    }
+
+    /// Whether a response may not pass as it is: 503 would tell upstream that we are overloaded (step 6), 408 is of no use to
+    /// a non-INVITE (RFC 4320 section 4.2).
+    const fn needs_translation(&self, status: u16) -> bool {
+        status == 503 || (status == 408 && !self.is_invite)
+    }
+
+    fn end_branch(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
+        self.disarm(turn, place);
+        if let Some(branch) = self.branches.get_mut(usize::from(place)) {
+            branch.state = BranchState::Ended;
+            branch.waiting = None;
+        }
+    }
+
+    /// Keeps a final response if it is the best so far, its challenges in any case (step 7).
+    fn note_response(&mut self, response: &Message<'_>) {
+        let status = response.status();
+        let rank = rank(status);
+        match &mut self.best {
+            Some(best) if best.rank <= rank => {
+                if is_challenge(status) {
+                    best.challenges.extend(challenges(response));
+                }
+            }
+            best => {
+                let outcome = Outcome::Received(response.bytes().into());
+                *best = Some(Box::new(Best { rank, outcome, challenges: Vec::new() }));
+            }
+        }
+    }
+
+    /// Keeps a failure if nothing better is known.
+    pub(super) fn note_failure(&mut self, failure: Failure) {
+        let rank = match failure {
+            Failure::Unreachable => rank(503),
+            Failure::Overloaded => rank(503) - 1,
+            other => rank(other.status()),
+        };
+        if self.best.as_ref().is_none_or(|best| rank < best.rank) {
+            self.best = Some(Box::new(Best { rank, outcome: Outcome::Own(failure), challenges: Vec::new() }));
+        }
+    }
+
+    /// Everything has been tried: the best final response goes upstream (steps 6 to 9).
+    pub(super) fn conclude(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
+        if self.server.is_none() {
+            // An ACK whose next hop did not resolve: there is nobody to tell.
+            turn.round.metrics.dropped(Drop::NoTarget);
+            self.is_concluded = true;
+            return;
+        }
+        let best = self.best.take();
+        let received = best.as_ref().and_then(|best| match &best.outcome {
+            Outcome::Received(bytes) => Message::parse(bytes).ok(),
+            Outcome::Own(_) => None,
+        });
+        let own = match best.as_ref().map(|best| &best.outcome) {
+            Some(Outcome::Own(failure)) => *failure,
+            _ => Failure::Unreachable,
+        };
+        match received {
+            Some(response) if response.status() == 408 && !self.is_invite => self.stay_silent(turn),
+            Some(response) if response.status() != 503 => {
+                let challenges = best.as_ref().filter(|_| is_challenge(response.status()));
+                let challenges = challenges.map_or(&[][..], |best| &best.challenges);
+                self.pass_on_with(turn, &response, challenges);
+                self.conclude_with(turn, response.status());
+            }
+            _ if self.is_cancelled => self.answer(turn, request, Failure::Cancelled),
+            _ if own == Failure::Timeout && !self.is_invite => self.stay_silent(turn),
+            _ => self.answer(turn, request, own),
+        }
+    }
+
+    /// A response of our own to the request.
+    fn answer(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>, failure: Failure) {
+        let round = &mut *turn.round;
+        let (status, settings, source) = (failure.status(), round.settings, self.source.remote);
+        if let Some(server) = self.server {
+            let tag = own_tag(round, request);
+            round.transactions.respond(round.now, server, status, round.output, |into| {
+                let begun =
+                    ResponseWriter::begin(into, request, source, status, failure.reason(), Some(&tag));
+                let mut response = with_server_header(begun, &settings.server_header);
+                if failure == Failure::Overloaded {
+                    let seconds = settings.limits.retry_after.to_string();
+                    response = response.header(HeaderName::RetryAfter, seconds.as_bytes());
+                }
+                response.finish();
+            });
+            round.metrics.sent(status);
+        }
+        self.conclude_with(turn, status);
+    }
+
+    /// A non-INVITE that nobody answered in time: upstream has given up just now, a 408 would only race its own (RFC 4320
+    /// section 4.2).
+    fn stay_silent(&mut self, turn: &mut Turn<'_, '_>) {
+        if let Some(server) = self.server {
+            turn.round.transactions.abandon_server(server);
+        }
+        self.is_concluded = true;
+        self.request = None;
+    }
+
+    /// Sends a response upstream without our Via (step 3). Whether it was sent.
+    fn pass_on(&self, turn: &mut Turn<'_, '_>, response: &Message<'_>) -> bool {
+        self.pass_on_with(turn, response, &[])
+    }
+
+    fn pass_on_with(
+        &self,
+        turn: &mut Turn<'_, '_>,
+        response: &Message<'_>,
+        challenges: &[(HeaderName, Box<[u8]>)],
+    ) -> bool {
+        let Some(server) = self.server else {
+            return false;
+        };
+        let mut patch = Patch::with_scratch(response, std::mem::take(turn.scratch));
+        patch.remove_first_values(HeaderName::Via, 1);
+        for (name, value) in challenges {
+            patch.append(*name, value);
+        }
+        let round = &mut *turn.round;
+        let status = response.status();
+        let sent = round.transactions.respond(round.now, server, status, round.output, |into| patch.write(into)).is_some();
+        *turn.scratch = patch.into_scratch();
+        if sent {
+            round.metrics.sent(status);
+        }
+        sent
+    }
+
+    /// A final response has gone upstream: the time it took is recorded, the request no longer needed. `status` 0: it has not.
+    fn conclude_with(&mut self, turn: &mut Turn<'_, '_>, status: u16) {
+        if !self.is_concluded && status >= 200 {
+            if let Some(latency) = turn.round.metrics.latency.get(usize::from(self.method)) {
+                latency.record(turn.round.now - self.received);
+            }
+        }
+        self.is_concluded = true;
+        self.request = None;
+        self.best = None;
+    }
+}
+
+/// What a 401 or 407 asks for.
+fn challenges(response: &Message<'_>) -> impl Iterator<Item = (HeaderName, Box<[u8]>)> {
+    [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate]
+        .into_iter()
+        .flat_map(move |name| response.values(name).map(move |value| (name, value.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank;
+
+    #[test]
+    fn the_best_response_is_chosen_as_section_16_7_says() {
+        let rows: &[(&[u16], u16)] = &[
+            (&[404, 603, 302], 603),
+            (&[404, 302, 500], 302),
+            (&[500, 486], 486),
+            (&[404, 407, 486], 407),
+            (&[486, 484], 484),
+            (&[420, 401], 401),
+            (&[408, 486], 486),
+            (&[487, 480], 480),
+            (&[503, 500], 500),
+            (&[503, 408], 408),
+            (&[404, 480], 404),
+        ];
+        for (statuses, expected) in rows {
+            let best = statuses.iter().copied().min_by_key(|status| rank(*status));
+            assert_eq!(best, Some(*expected), "{statuses:?}");
+        }
+    }
+}

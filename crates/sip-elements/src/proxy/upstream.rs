@@ -1,0 +1,62 @@
+//! 2xx responses to an INVITE whose response context is gone: retransmissions by the callee until the ACK arrives, and calls
+//! that were in progress when this node was started anew.
+
+use super::loop_detection::{is_proven, response_address};
+use super::target::{Wanted, flow_to, protocol_of};
+use crate::Round;
+use crate::metrics::Drop;
+use sip_message::{HeaderName, Message, Method, Patch, Via};
+use sip_transaction::parse_branch;
+use sip_transport::{Flow, ListenerId, Protocol};
+
+/// A response that has no client transaction: section 16.7 has it forwarded statelessly, RFC 6026 section 8.9 dropped, so that
+/// nobody makes a proxy send for him. A 2xx that proves that we forwarded its INVITE, and from where, does no such harm and may
+/// be the answer to a call that outlived a restart; all others are dropped.
+pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>) {
+    let mut vias = response.values(HeaderName::Via).map(Via::parse);
+    let suffix = vias.next().flatten().and_then(|via| via.branch()).and_then(parse_branch).map(|(_, suffix)| suffix);
+    let upstream = vias.next().flatten();
+    let is_success = matches!(response.status(), 200..300) && response.method() == Method::Invite;
+    match (suffix, upstream) {
+        (Some(suffix), Some(upstream))
+            if is_success && is_proven(&round.shared.hasher, response, suffix, &upstream) =>
+        {
+            pass_on_without_transaction(round, response);
+        }
+        _ => round.metrics.dropped(Drop::StrayResponse),
+    }
+}
+
+/// Sends a 2xx upstream: through the server transaction of the INVITE while it is there, else to where the Via below ours says
+/// (section 18.2.2).
+pub(super) fn pass_on_without_transaction(round: &mut Round<'_>, response: &Message<'_>) {
+    let mut patch = Patch::new(response);
+    patch.remove_first_values(HeaderName::Via, 1);
+    let mut popped = Vec::new();
+    patch.write(&mut popped);
+    let Ok(message) = Message::parse(&popped) else {
+        return round.metrics.dropped(Drop::StrayResponse);
+    };
+    // With our Via gone the response names the transaction that its INVITE came in.
+    let key = round.shared.hasher.server_transaction(&message);
+    if let Some(server) = key.and_then(|key| round.transactions.find_server(key)) {
+        let write = |into: &mut Vec<u8>| into.extend_from_slice(&popped);
+        if round.transactions.respond(round.now, server, message.status(), round.output, write).is_some() {
+            return round.metrics.sent(message.status());
+        }
+    }
+    match message.top_via().and_then(|via| flow_back(round, &via)) {
+        Some(flow) => {
+            round.output.send(flow, |into| into.extend_from_slice(&popped));
+            round.metrics.sent(message.status());
+        }
+        None => round.metrics.dropped(Drop::StrayResponse),
+    }
+}
+
+/// Where a Via leads. Over a connection there is no way back without the transaction that knows it.
+fn flow_back(round: &Round<'_>, via: &Via<'_>) -> Option<Flow> {
+    let protocol = protocol_of(via.transport).filter(|protocol| *protocol == Protocol::Udp)?;
+    let wanted = Wanted { target: None, recorded: None, incoming: ListenerId(0), protocol: Some(protocol) };
+    flow_to(&round.settings.listeners, wanted, response_address(via)?)
+}
