@@ -1,0 +1,331 @@
+//! Credentials as the data plane knows them: a bounded cache in front of the store, read without a lock.
+//!
+//! Subscribers and names that belong to nobody are kept apart, so that a scan of random names cannot push subscribers out.
+//! Each kind has two generations: when the young one holds half of what may be kept, the old one is forgotten and the young
+//! one becomes the old. So the latest half is always there, and making room costs nothing on the call path.
+
+use super::StoredCredentials;
+use crate::location::{AddressHasher, AddressKey, AddressMap, address_map, unix_seconds};
+use sip_transport::Time;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What the cache says of a subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached {
+    /// Exists.
+    Known(StoredCredentials),
+    /// Is known not to exist.
+    Unknown,
+    /// Ask the control plane.
+    NotCached,
+}
+
+/// Concurrent, bounded cache of credentials, keyed by `user@domain`; entries are asked for again after a lifetime.
+#[derive(Debug)]
+pub struct CredentialCache {
+    known: Generations<StoredCredentials>,
+    unknown: Generations<()>,
+    hasher: AddressHasher,
+    lifetime: u32,
+    unknown_lifetime: u32,
+}
+
+impl CredentialCache {
+    /// At most `capacity` subscribers, and an eighth as many names of nobody; at least half of that, the latest, stay when there
+    /// are more. Known ones are good for `lifetime` seconds, unknown ones for `unknown_lifetime`.
+    pub fn new(capacity: usize, lifetime: u32, unknown_lifetime: u32) -> Self {
+        Self::with_hasher(
+            AddressHasher::random(),
+            capacity,
+            lifetime,
+            unknown_lifetime,
+        )
+    }
+
+    /// The same, with the secret of its hashes given from outside: two runs behave alike.
+    pub fn with_secret(
+        secret: (u64, u64),
+        capacity: usize,
+        lifetime: u32,
+        unknown_lifetime: u32,
+    ) -> Self {
+        Self::with_hasher(
+            AddressHasher::new(secret),
+            capacity,
+            lifetime,
+            unknown_lifetime,
+        )
+    }
+
+    fn with_hasher(
+        hasher: AddressHasher,
+        capacity: usize,
+        lifetime: u32,
+        unknown_lifetime: u32,
+    ) -> Self {
+        Self {
+            known: Generations::new(capacity),
+            unknown: Generations::new(capacity / 8),
+            hasher,
+            lifetime,
+            unknown_lifetime,
+        }
+    }
+
+    /// Looks a subscriber up.
+    pub fn find(&self, username: &[u8], domain: &[u8], now: Time) -> Cached {
+        let key = self.hasher.key_of_user(username, domain);
+        let now = unix_seconds(now);
+        if let Some(credentials) = self.known.find(key, now) {
+            return Cached::Known(credentials);
+        }
+        match self.unknown.find(key, now) {
+            Some(()) => Cached::Unknown,
+            None => Cached::NotCached,
+        }
+    }
+
+    /// Puts an answer of the store in; `None`: does not exist.
+    pub fn insert(
+        &self,
+        username: &[u8],
+        domain: &[u8],
+        credentials: Option<StoredCredentials>,
+        now: Time,
+    ) {
+        let key = self.hasher.key_of_user(username, domain);
+        let now = unix_seconds(now);
+        if let Some(credentials) = credentials {
+            self.known
+                .insert(key, credentials, now.saturating_add(self.lifetime));
+            self.unknown.remove(key);
+        } else {
+            self.unknown
+                .insert(key, (), now.saturating_add(self.unknown_lifetime));
+            self.known.remove(key);
+        }
+    }
+
+    /// Forgets one subscriber (password changed, removed).
+    pub fn invalidate(&self, username: &[u8], domain: &[u8]) {
+        let key = self.hasher.key_of_user(username, domain);
+        self.known.remove(key);
+        self.unknown.remove(key);
+    }
+
+    /// Forgets all.
+    pub fn clear(&self) {
+        self.known.clear();
+        self.unknown.clear();
+    }
+
+    /// How many entries.
+    pub fn len(&self) -> usize {
+        self.known.len() + self.unknown.len()
+    }
+
+    /// Whether it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<V> {
+    value: V,
+    /// Unix seconds.
+    good_until: u32,
+}
+
+/// Two maps, a young and an old one.
+#[derive(Debug)]
+struct Generations<V> {
+    maps: [AddressMap<Entry<V>>; 2],
+    /// Which one is young.
+    young: AtomicUsize,
+    /// Somebody makes room right now.
+    turning: AtomicBool,
+    /// Entries in each.
+    half: usize,
+}
+
+impl<V: Copy> Generations<V> {
+    fn new(capacity: usize) -> Self {
+        Self {
+            maps: [address_map(), address_map()],
+            young: AtomicUsize::new(0),
+            turning: AtomicBool::new(false),
+            half: (capacity / 2).max(1),
+        }
+    }
+
+    /// The young map and the old one.
+    fn by_age(&self) -> (&AddressMap<Entry<V>>, &AddressMap<Entry<V>>) {
+        let [first, second] = &self.maps;
+        if self.young.load(Ordering::Acquire) == 0 {
+            (first, second)
+        } else {
+            (second, first)
+        }
+    }
+
+    fn find(&self, key: AddressKey, now: u32) -> Option<V> {
+        let (young, old) = self.by_age();
+        let find = |map: &AddressMap<Entry<V>>| map.pin().get(&key).copied();
+        find(young)
+            .or_else(|| find(old))
+            .filter(|entry| entry.good_until > now)
+            .map(|entry| entry.value)
+    }
+
+    fn insert(&self, key: AddressKey, value: V, good_until: u32) {
+        let (young, _) = self.by_age();
+        if young.len() >= self.half && young.pin().get(&key).is_none() {
+            self.turn();
+        }
+        let (young, old) = self.by_age();
+        young.pin().insert(key, Entry { value, good_until });
+        old.pin().remove(&key);
+    }
+
+    /// Forgets the old generation. Whoever comes while another one does so goes on with what is there.
+    fn turn(&self) {
+        if self.turning.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let (young, old) = self.by_age();
+        if young.len() >= self.half {
+            old.pin().clear();
+            let _young_before = self.young.fetch_xor(1, Ordering::AcqRel);
+        }
+        self.turning.store(false, Ordering::Release);
+    }
+
+    fn remove(&self, key: AddressKey) {
+        for map in &self.maps {
+            map.pin().remove(&key);
+        }
+    }
+
+    fn clear(&self) {
+        for map in &self.maps {
+            map.pin().clear();
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.maps.iter().map(papaya::HashMap::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_unix_seconds(1_000_000);
+
+    fn later(seconds: u64) -> Time {
+        Time::from_unix_seconds(1_000_000 + seconds)
+    }
+
+    fn credentials(byte: u8) -> StoredCredentials {
+        StoredCredentials {
+            ha1_md5: [byte; 16],
+            ha1_sha256: [byte; 32],
+        }
+    }
+
+    fn cache(capacity: usize) -> CredentialCache {
+        CredentialCache::with_secret((1, 2), capacity, 300, 10)
+    }
+
+    #[test]
+    fn an_entry_is_good_for_its_lifetime() {
+        let cache = cache(100);
+        assert_eq!(cache.find(b"alice", b"example.org", NOW), Cached::NotCached);
+        cache.insert(b"alice", b"example.org", Some(credentials(1)), NOW);
+        cache.insert(b"nobody", b"example.org", None, NOW);
+        assert_eq!(
+            cache.find(b"alice", b"example.org", later(299)),
+            Cached::Known(credentials(1))
+        );
+        assert_eq!(
+            cache.find(b"alice", b"example.org", later(300)),
+            Cached::NotCached
+        );
+        assert_eq!(cache.find(b"alice", b"example.net", NOW), Cached::NotCached);
+        assert_eq!(
+            cache.find(b"nobody", b"example.org", later(9)),
+            Cached::Unknown
+        );
+        assert_eq!(
+            cache.find(b"nobody", b"example.org", later(10)),
+            Cached::NotCached
+        );
+    }
+
+    #[test]
+    fn the_last_answer_of_the_store_counts() {
+        let cache = cache(100);
+        cache.insert(b"alice", b"example.org", Some(credentials(1)), NOW);
+        cache.insert(b"alice", b"example.org", Some(credentials(2)), NOW);
+        assert_eq!(
+            cache.find(b"alice", b"example.org", NOW),
+            Cached::Known(credentials(2))
+        );
+        cache.insert(b"alice", b"example.org", None, NOW);
+        assert_eq!(cache.find(b"alice", b"example.org", NOW), Cached::Unknown);
+        cache.insert(b"alice", b"example.org", Some(credentials(3)), NOW);
+        assert_eq!(
+            cache.find(b"alice", b"example.org", NOW),
+            Cached::Known(credentials(3))
+        );
+        assert_eq!(cache.len(), 1);
+        cache.invalidate(b"alice", b"example.org");
+        assert_eq!(cache.find(b"alice", b"example.org", NOW), Cached::NotCached);
+        assert!(cache.is_empty());
+    }
+
+    #[test]
+    fn it_never_holds_more_than_its_capacity_and_keeps_the_latest_half() {
+        let cache = cache(100);
+        for number in 0..1000_u32 {
+            cache.insert(
+                number.to_string().as_bytes(),
+                b"x",
+                Some(credentials(1)),
+                NOW,
+            );
+            assert!(cache.len() <= 100, "{} entries", cache.len());
+            for latest in number.saturating_sub(49)..=number {
+                let found = cache.find(latest.to_string().as_bytes(), b"x", NOW);
+                assert_eq!(
+                    found,
+                    Cached::Known(credentials(1)),
+                    "{latest} after {number}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_of_random_names_pushes_no_subscriber_out() {
+        let cache = cache(100);
+        for number in 0..50_u32 {
+            cache.insert(
+                number.to_string().as_bytes(),
+                b"x",
+                Some(credentials(1)),
+                NOW,
+            );
+        }
+        for number in 0..10_000_u32 {
+            cache.insert(format!("scan{number}").as_bytes(), b"x", None, NOW);
+        }
+        for number in 0..50_u32 {
+            let found = cache.find(number.to_string().as_bytes(), b"x", NOW);
+            assert_eq!(found, Cached::Known(credentials(1)));
+        }
+        assert!(cache.len() <= 50 + 100 / 8, "{} entries", cache.len());
+    }
+}

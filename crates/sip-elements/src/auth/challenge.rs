@@ -1,0 +1,39 @@
+//! Asking for credentials (RFC 3261 section 22.2, RFC 8760 section 2.3).
+
+use super::{Challenger, Nonces};
+use crate::Settings;
+use sip_message::{HeaderName, ResponseWriter};
+use sip_transport::Time;
+
+/// Adds one challenge per configured algorithm, best first, each with a fresh nonce.
+pub fn add_challenges<'o>(
+    response: ResponseWriter<'o>,
+    challenger: Challenger,
+    realm: &[u8],
+    stale: bool,
+    nonces: &Nonces,
+    settings: &Settings,
+    now: Time,
+) -> ResponseWriter<'o> {
+    let header = match challenger {
+        Challenger::Registrar => HeaderName::WwwAuthenticate,
+        Challenger::Proxy => HeaderName::ProxyAuthenticate,
+    };
+    settings
+        .algorithms
+        .iter()
+        .fold(response, |response, algorithm| {
+            response.header_with(header, |into| {
+                into.extend_from_slice(b"Digest realm=\"");
+                into.extend_from_slice(realm);
+                into.extend_from_slice(b"\", nonce=\"");
+                into.extend_from_slice(&nonces.issue(realm, now));
+                into.extend_from_slice(b"\", algorithm=");
+                into.extend_from_slice(algorithm.token().as_bytes());
+                into.extend_from_slice(b", qop=\"auth\"");
+                if stale {
+                    into.extend_from_slice(b", stale=true");
+                }
+            })
+        })
+}

@@ -1,0 +1,38 @@
+//! Digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760): nonces that carry their own time and MAC, replay protection
+//! by nonce count, cached credentials, and whose identity may be used.
+
+mod cache;
+mod challenge;
+mod nonce;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use cache::{Cached, CredentialCache};
+pub use challenge::add_challenges;
+pub use nonce::Nonces;
+pub use verify::{Verdict, verify};
+
+/// What the store keeps of a password: H(user:realm:password) for both algorithms.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct StoredCredentials {
+    /// MD5.
+    pub ha1_md5: [u8; 16],
+    /// SHA-256.
+    pub ha1_sha256: [u8; 32],
+}
+
+impl std::fmt::Debug for StoredCredentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StoredCredentials") // Who has these can log in: they stay out of logs.
+    }
+}
+
+/// Who asks for credentials: 401 with WWW-Authenticate, or 407 with Proxy-Authenticate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named by who they are")]
+pub enum Challenger {
+    Registrar,
+    Proxy,
+}

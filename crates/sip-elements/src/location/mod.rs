@@ -1,0 +1,366 @@
+//! The location service (RFC 3261 section 10): which contacts an address of record is bound to. Concurrent, read without a
+//! lock, bounded.
+//!
+//! Each address of record has one immutable, packed record; a change packs a new one and puts it in the place of the old,
+//! again when another worker was faster. So a reader sees all of a REGISTER or nothing of it, and nobody waits.
+
+mod changes;
+mod contacts;
+mod key;
+mod record;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use contacts::{Change, Contacts};
+pub(crate) use key::{AddressHasher, AddressKey, AddressMap, address_map};
+
+use changes::PendingChanges;
+use papaya::{Compute, Operation};
+use record::{MOST_BINDING, Record};
+use sip_transport::{ListenerId, Time};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// One contact of an address of record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding<'a> {
+    /// The contact URI as registered.
+    pub contact: &'a [u8],
+    /// Preference in thousandths.
+    pub q: u16,
+    /// When it ends, seconds since the Unix epoch.
+    pub expires_at: u32,
+    /// Call-ID of the REGISTER that made it.
+    pub call_id: &'a [u8],
+    /// `CSeq` of the last REGISTER.
+    pub cseq: u32,
+    /// Path header field values of the REGISTER, comma-joined, first hop first; empty: none (RFC 3327).
+    pub path: &'a [u8],
+    /// `+sip.instance` value as written, quotes included, and behind it `;reg-id=N` where the phone gave one (RFC 5626);
+    /// empty: none.
+    pub instance: &'a [u8],
+    /// User-Agent, the first 64 octets.
+    pub user_agent: &'a [u8],
+    /// Where the REGISTER came from.
+    pub source: SocketAddr,
+    /// Our listener that it came in on.
+    pub listener: ListenerId,
+}
+
+/// Bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct LocationLimits {
+    /// Contacts in all.
+    pub max_bindings: usize,
+    /// Changes that may wait for the control plane to save them; beyond it the next save is a full one.
+    pub max_pending_changes: usize,
+}
+
+/// Counts since the start: `created == ended + live` (restored bindings count as created).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named by what they count")]
+pub struct LocationStats {
+    pub created: u64,
+    pub ended: u64,
+    pub live: u64,
+    pub addresses: u64,
+    pub refused_full: u64,
+}
+
+/// Changes since the last time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Addresses of record (`user@domain`) whose bindings changed; read them with [`Locations::visit`] and save what is there
+    /// now.
+    pub addresses: Vec<Box<[u8]>>,
+    /// Too many changes to list: save everything.
+    pub everything: bool,
+}
+
+/// Why a change was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotChanged<R> {
+    /// The change itself refused.
+    Refused(R),
+    /// The table holds as many bindings as it may.
+    Full,
+    /// A binding does not fit a record.
+    TooLong,
+}
+
+/// All bindings of a process.
+#[derive(Debug)]
+pub struct Locations {
+    records: AddressMap<Record>,
+    hasher: AddressHasher,
+    limits: LocationLimits,
+    pending: PendingChanges,
+    /// Bindings in the table, and places taken for those that are on their way in.
+    occupied: AtomicUsize,
+    created: AtomicU64,
+    ended: AtomicU64,
+    refused_full: AtomicU64,
+}
+
+impl Locations {
+    /// Empty.
+    pub fn new(limits: LocationLimits) -> Self {
+        Self::with_hasher(AddressHasher::random(), limits)
+    }
+
+    /// Empty, with the secret of its hashes given from outside: two runs behave alike.
+    pub fn with_secret(secret: (u64, u64), limits: LocationLimits) -> Self {
+        Self::with_hasher(AddressHasher::new(secret), limits)
+    }
+
+    fn with_hasher(hasher: AddressHasher, limits: LocationLimits) -> Self {
+        Self {
+            records: address_map(),
+            hasher,
+            limits,
+            pending: PendingChanges::new(limits.max_pending_changes),
+            occupied: AtomicUsize::new(0),
+            created: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            refused_full: AtomicU64::new(0),
+        }
+    }
+
+    /// Calls `visit` with each live binding of an address of record (`user@domain`, canonical), highest q first, newest first
+    /// among equals. Returns how many there were.
+    pub fn visit(&self, address: &[u8], now: Time, mut visit: impl FnMut(&Binding<'_>)) -> usize {
+        self.read(address, now, |live| {
+            live.inspect(|binding| visit(binding)).count()
+        })
+    }
+
+    /// Hands the live bindings of an address of record to `read`, in the order of [`Locations::visit`].
+    pub(crate) fn read<R>(&self, address: &[u8], now: Time, read: impl FnOnce(Live<'_>) -> R) -> R {
+        let records = self.records.pin();
+        read(Live::of(records.get(&self.hasher.key(address)), now))
+    }
+
+    /// Changes the bindings of an address of record all at once, or not at all. `read` gets the live bindings as they are
+    /// then.
+    pub(crate) fn change<C: Change, R>(
+        &self,
+        address: &[u8],
+        now: Time,
+        change: &C,
+        read: impl FnOnce(Live<'_>) -> R,
+    ) -> Result<R, NotChanged<C::Refusal>> {
+        self.apply(address, now, change, true, read)
+            .map(|(result, _)| result)
+    }
+
+    /// [`Locations::change`], with the choice whether the store hears of it; returns how many bindings ended too.
+
+    fn apply<C: Change, R>(
+        &self,
+        address: &[u8],
+        now: Time,
+        change: &C,
+        announced: bool,
+        read: impl FnOnce(Live<'_>) -> R,
+    ) -> Result<(R, usize), NotChanged<C::Refusal>> {
+        let seconds = unix_seconds(now);
+        let records = self.records.pin();
+        // The most places any attempt needed; what the last one did not need is given back.
+        let mut taken = 0;
+        let result = records.compute(self.hasher.key(address), |entry| {
+            let old = entry.map(|(_, record)| record);
+            let mut contacts = Contacts::unpack(old, seconds);
+            if let Err(refusal) = change.apply(&mut contacts) {
+                return Operation::Abort(Err(NotChanged::Refused(refusal)));
+            }
+            if !contacts.can_be_packed() || address.len() > MOST_BINDING {
+                return Operation::Abort(Err(NotChanged::TooLong));
+            }
+            if !contacts.is_touched() || (contacts.is_empty() && old.is_none()) {
+                return Operation::Abort(Ok(old));
+            }
+            let growth = contacts.growth();
+            if growth > taken {
+                if !self.take_places(growth - taken) {
+                    return Operation::Abort(Err(NotChanged::Full));
+                }
+                taken = growth;
+            }
+            if contacts.is_empty() {
+                return Operation::Remove;
+            }
+            Operation::Insert(contacts.pack(address, seconds, announced))
+        });
+        let (record, added, ended, announce) = match result {
+            Compute::Inserted(_, new) | Compute::Updated { new: (_, new), .. } => {
+                let difference = new.difference();
+                (
+                    Some(new),
+                    usize::from(difference.added),
+                    usize::from(difference.ended),
+                    difference.announce,
+                )
+            }
+            Compute::Removed(_, old) => (None, 0, old.count(), announced),
+            Compute::Aborted(Ok(unchanged)) => (unchanged, 0, 0, false),
+            Compute::Aborted(Err(refusal)) => {
+                self.occupied.fetch_sub(taken, Ordering::Relaxed);
+                if matches!(refusal, NotChanged::Full) {
+                    self.refused_full.fetch_add(1, Ordering::Relaxed);
+                }
+                return Err(refusal);
+            }
+        };
+        self.count(taken, added, ended);
+        if announce {
+            self.pending.announce(address);
+        }
+        Ok((read(Live::of(record, now)), ended))
+    }
+
+    /// Takes places for new bindings; whether there were enough.
+    fn take_places(&self, count: usize) -> bool {
+        let before = self.occupied.fetch_add(count, Ordering::Relaxed);
+        let fits = before.saturating_add(count) <= self.limits.max_bindings;
+        if !fits {
+            self.occupied.fetch_sub(count, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    fn count(&self, taken: usize, added: usize, ended: usize) {
+        if added != taken + ended {
+            // Wraps on the way, never in the sum.
+            let correction = added.wrapping_sub(ended).wrapping_sub(taken);
+            self.occupied.fetch_add(correction, Ordering::Relaxed);
+        }
+        if added > 0 {
+            self.created.fetch_add(added as u64, Ordering::Relaxed);
+        }
+        if ended > 0 {
+            self.ended.fetch_add(ended as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts a saved binding back at start; replaces one of the same contact. One that does not fit is left out and counted as
+    /// refused.
+    pub fn restore(&self, address: &[u8], binding: &Binding<'_>) {
+        let _refused = self.apply(address, Time::default(), &Restore(*binding), false, |_| ());
+    }
+
+    /// Removes all bindings of an address of record (admin). Returns how many.
+    pub fn remove(&self, address: &[u8]) -> usize {
+        let records = self.records.pin();
+        let Some((_, removed)) = records.remove_entry(&self.hasher.key(address)) else {
+            return 0;
+        };
+        let count = removed.count();
+        self.count(0, 0, count);
+        self.pending.announce(address);
+        count
+    }
+
+    /// Calls `visit` with every live binding: address of record, binding. For lists and full saves; off the call path.
+    pub fn for_each(&self, now: Time, mut visit: impl FnMut(&[u8], &Binding<'_>)) {
+        for (_, record) in &self.records.pin() {
+            for binding in Live::of(Some(record), now) {
+                visit(record.address(), &binding);
+            }
+        }
+    }
+
+    /// Removes what has expired; called now and then by the control plane. Returns how many bindings ended.
+    pub fn sweep(&self, now: Time) -> usize {
+        let seconds = unix_seconds(now);
+        let mut swept = 0;
+        for (_, record) in &self.records.pin() {
+            if record
+                .bindings()
+                .any(|stored| stored.binding.expires_at <= seconds)
+            {
+                let changed = self.apply(record.address(), now, &Expire, true, |_| ());
+                swept += changed.map_or(0, |((), ended)| ended);
+            }
+        }
+        swept
+    }
+
+    /// Takes the list of changes that must be saved.
+    pub fn take_changes(&self) -> Changes {
+        self.pending.take()
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> LocationStats {
+        // A binding is counted as created after it can be seen, so another worker may have ended it before.
+        let ended = self.ended.load(Ordering::Relaxed);
+        let created = self.created.load(Ordering::Relaxed).max(ended);
+        LocationStats {
+            created,
+            ended,
+            live: created - ended,
+            addresses: self.records.len() as u64,
+            refused_full: self.refused_full.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The bindings of a record that have not expired.
+#[derive(Clone, Debug)]
+pub(crate) struct Live<'r> {
+    bindings: Option<record::Bindings<'r>>,
+    now: u32,
+}
+
+impl<'r> Live<'r> {
+    fn of(record: Option<&'r Record>, now: Time) -> Self {
+        Self {
+            bindings: record.map(Record::bindings),
+            now: unix_seconds(now),
+        }
+    }
+}
+
+impl<'r> Iterator for Live<'r> {
+    type Item = Binding<'r>;
+
+    fn next(&mut self) -> Option<Binding<'r>> {
+        let now = self.now;
+        self.bindings
+            .as_mut()?
+            .map(|stored| stored.binding)
+            .find(|binding| binding.expires_at > now)
+    }
+}
+
+/// A binding comes back from the store.
+struct Restore<'b>(Binding<'b>);
+
+impl Change for Restore<'_> {
+    type Refusal = std::convert::Infallible;
+
+    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Refusal> {
+        match contacts.position(|binding| binding.contact == self.0.contact) {
+            Some(position) => contacts.replace(position, self.0),
+            None => contacts.add(self.0),
+        }
+        Ok(())
+    }
+}
+
+/// Nothing but time has passed.
+struct Expire;
+
+impl Change for Expire {
+    type Refusal = std::convert::Infallible;
+
+    fn apply<'s>(&'s self, _contacts: &mut Contacts<'s>) -> Result<(), Self::Refusal> {
+        Ok(())
+    }
+}
+
+/// Whole seconds since the Unix epoch, which fit until 2106.
+pub(crate) fn unix_seconds(now: Time) -> u32 {
+    u32::try_from(now.unix_seconds()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,318 @@
+//! The bindings of one address of record, packed into one block of memory, in the order they are tried.
+//!
+//! ```text
+//! record  = added:2 ended:2 announce:1 count:2 address-length:2 address binding*
+//! binding = q:2 expires:4 saved:4 cseq:4 listener:2 port:2 lengths:2,2,2,2,1 family:1 ip contact call-id path instance user-agent
+//! ```
+//! Numbers are little-endian. A record is never changed, only replaced; its first fields say what this version changed of the
+//! one before it, so that whoever wins the race to put it in place counts exactly that.
+
+use super::Binding;
+use sip_transport::ListenerId;
+use smallvec::SmallVec;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+/// User-Agent values are kept up to this length.
+const MOST_USER_AGENT: usize = 64;
+/// The most octets a packed binding may have.
+pub(super) const MOST_BINDING: usize = 8_192;
+
+const HEAD: usize = 9;
+const FIXED: usize = 28;
+const IPV4: usize = 4;
+/// The address and its scope.
+const IPV6: usize = 16 + 4;
+
+/// A binding and what the location service alone knows of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored<'a> {
+    pub(super) binding: Binding<'a>,
+    /// `expires_at` as it was last announced to be saved.
+    pub(super) saved_until: u32,
+    /// Made or refreshed by the change that is being applied; not kept.
+    pub(super) fresh: bool,
+}
+
+/// What one version of a record changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Difference {
+    /// Bindings that were not there before.
+    pub(super) added: u16,
+    /// Bindings that are there no more.
+    pub(super) ended: u16,
+    /// Whether it must be saved.
+    pub(super) announce: bool,
+}
+
+/// The packed bindings of one address of record.
+#[derive(Debug)]
+pub(super) struct Record(Box<[u8]>);
+
+impl Record {
+    /// Packs. The caller has checked the lengths ([`packed_length`]).
+    pub(super) fn pack(address: &[u8], difference: Difference, bindings: &[Stored<'_>]) -> Self {
+        let length = bindings
+            .iter()
+            .map(|stored| packed_length(&stored.binding))
+            .sum::<usize>();
+        let mut bytes = Vec::with_capacity(HEAD + address.len() + length);
+        bytes.extend_from_slice(&difference.added.to_le_bytes());
+        bytes.extend_from_slice(&difference.ended.to_le_bytes());
+        bytes.push(u8::from(difference.announce));
+        bytes.extend_from_slice(&(bindings.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(&(address.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(address);
+        for stored in bindings {
+            pack_binding(&mut bytes, stored);
+        }
+        Self(bytes.into_boxed_slice())
+    }
+
+    /// What this version changed.
+    pub(super) fn difference(&self) -> Difference {
+        let Some((&[a, b, c, d, announce], _)) = self.0.split_first_chunk() else {
+            return Difference::default();
+        };
+        Difference {
+            added: u16::from_le_bytes([a, b]),
+            ended: u16::from_le_bytes([c, d]),
+            announce: announce != 0,
+        }
+    }
+
+    /// How many bindings it holds, expired ones included.
+    pub(super) fn count(&self) -> usize {
+        self.split().map_or(0, |(count, _, _)| count)
+    }
+
+    /// The address of record.
+    pub(super) fn address(&self) -> &[u8] {
+        self.split().map_or(&[], |(_, address, _)| address)
+    }
+
+    /// All bindings, expired ones included.
+    pub(super) fn bindings(&self) -> Bindings<'_> {
+        Bindings(self.split().map_or(&[], |(_, _, rest)| rest))
+    }
+
+    fn split(&self) -> Option<(usize, &[u8], &[u8])> {
+        let (&[_, _, _, _, _, a, b, c, d], rest) = self.0.split_first_chunk::<HEAD>()?;
+        let length = usize::from(u16::from_le_bytes([c, d]));
+        let (address, rest) = rest.split_at_checked(length)?;
+        Some((usize::from(u16::from_le_bytes([a, b])), address, rest))
+    }
+}
+
+/// The octets a binding takes in a record.
+pub(super) fn packed_length(binding: &Binding<'_>) -> usize {
+    let address = if binding.source.is_ipv4() { IPV4 } else { IPV6 };
+    let strings =
+        binding.contact.len() + binding.call_id.len() + binding.path.len() + binding.instance.len();
+    FIXED + address + strings + kept_user_agent(binding.user_agent).len()
+}
+
+fn kept_user_agent(user_agent: &[u8]) -> &[u8] {
+    user_agent.get(..MOST_USER_AGENT).unwrap_or(user_agent)
+}
+
+fn pack_binding(bytes: &mut Vec<u8>, stored: &Stored<'_>) {
+    let Stored {
+        binding,
+        saved_until,
+        ..
+    } = stored;
+    let user_agent = kept_user_agent(binding.user_agent);
+    let mut fixed = SmallVec::<[u8; FIXED + IPV6]>::new();
+    fixed.extend_from_slice(&binding.q.to_le_bytes());
+    fixed.extend_from_slice(&binding.expires_at.to_le_bytes());
+    fixed.extend_from_slice(&saved_until.to_le_bytes());
+    fixed.extend_from_slice(&binding.cseq.to_le_bytes());
+    fixed.extend_from_slice(&binding.listener.0.to_le_bytes());
+    fixed.extend_from_slice(&binding.source.port().to_le_bytes());
+    for string in [
+        binding.contact,
+        binding.call_id,
+        binding.path,
+        binding.instance,
+    ] {
+        fixed.extend_from_slice(&(string.len() as u16).to_le_bytes());
+    }
+    fixed.push(user_agent.len() as u8);
+    match binding.source {
+        SocketAddr::V4(source) => {
+            fixed.push(4);
+            fixed.extend_from_slice(&source.ip().octets());
+        }
+        SocketAddr::V6(source) => {
+            fixed.push(6);
+            fixed.extend_from_slice(&source.ip().octets());
+            fixed.extend_from_slice(&source.scope_id().to_le_bytes());
+        }
+    }
+    bytes.extend_from_slice(&fixed);
+    for string in [
+        binding.contact,
+        binding.call_id,
+        binding.path,
+        binding.instance,
+        user_agent,
+    ] {
+        bytes.extend_from_slice(string);
+    }
+}
+
+/// Unpacks the bindings of a record.
+#[derive(Clone, Debug)]
+pub(super) struct Bindings<'a>(&'a [u8]);
+
+impl<'a> Iterator for Bindings<'a> {
+    type Item = Stored<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Stored<'a>> {
+        let mut reader = Reader(self.0);
+        let q = reader.u16()?;
+        let expires_at = reader.u32()?;
+        let saved_until = reader.u32()?;
+        let cseq = reader.u32()?;
+        let listener = ListenerId(reader.u16()?);
+        let port = reader.u16()?;
+        let lengths = [reader.u16()?, reader.u16()?, reader.u16()?, reader.u16()?];
+        let [user_agent, family] = reader.array()?;
+        let source = if family == 4 {
+            SocketAddr::V4(SocketAddrV4::new(
+                Ipv4Addr::from(reader.array::<4>()?),
+                port,
+            ))
+        } else {
+            let ip = Ipv6Addr::from(reader.array::<16>()?);
+            SocketAddr::V6(SocketAddrV6::new(ip, port, 0, reader.u32()?))
+        };
+        let [contact, call_id, path, instance] = lengths;
+        let binding = Binding {
+            q,
+            expires_at,
+            cseq,
+            source,
+            listener,
+            contact: reader.slice(contact)?,
+            call_id: reader.slice(call_id)?,
+            path: reader.slice(path)?,
+            instance: reader.slice(instance)?,
+            user_agent: reader.slice(u16::from(user_agent))?,
+        };
+        self.0 = reader.0;
+        Some(Stored {
+            binding,
+            saved_until,
+            fresh: false,
+        })
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    #[inline]
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    #[inline]
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    #[inline]
+    fn slice(&mut self, length: u16) -> Option<&'a [u8]> {
+        let (slice, rest) = self.0.split_at_checked(usize::from(length))?;
+        self.0 = rest;
+        Some(slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(contact: &'static [u8], source: &str) -> Stored<'static> {
+        let binding = Binding {
+            contact,
+            q: 700,
+            expires_at: 4_000_000_000,
+            call_id: b"843817637684230@998sdasdh09",
+            cseq: 1826,
+            path: b"<sip:edge.example.org;lr>,<sip:second.example.org;lr>",
+            instance: b"\"<urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6>\"",
+            user_agent: b"Phone/1.0",
+            source: source.parse().unwrap(),
+            listener: ListenerId(3),
+        };
+        Stored {
+            binding,
+            saved_until: 5,
+            fresh: true,
+        }
+    }
+
+    #[test]
+    fn a_record_gives_back_what_was_packed() {
+        let bindings = [
+            stored(b"sip:a@192.0.2.1", "192.0.2.1:5062"),
+            stored(b"sip:b", "[2001:db8::9]:1"),
+        ];
+        let difference = Difference {
+            added: 2,
+            ended: 1,
+            announce: true,
+        };
+        let record = Record::pack(b"alice@example.org", difference, &bindings);
+        assert_eq!(record.address(), b"alice@example.org");
+        assert_eq!(record.count(), 2);
+        assert_eq!(record.difference(), difference);
+        let unpacked: Vec<_> = record.bindings().collect();
+        assert_eq!(unpacked.len(), 2);
+        for (packed, unpacked) in bindings.iter().zip(&unpacked) {
+            assert_eq!(packed.binding, unpacked.binding);
+            assert_eq!(unpacked.saved_until, 5);
+            assert!(!unpacked.fresh);
+        }
+    }
+
+    #[test]
+    fn a_link_local_source_keeps_its_scope() {
+        let mut one = stored(b"sip:a", "[fe80::1]:5060");
+        one.binding.source =
+            SocketAddr::V6(SocketAddrV6::new("fe80::1".parse().unwrap(), 5060, 0, 7));
+        let record = Record::pack(b"a@b", Difference::default(), &[one]);
+        assert_eq!(
+            record.bindings().next().unwrap().binding.source,
+            one.binding.source
+        );
+    }
+
+    #[test]
+    fn a_long_user_agent_is_cut() {
+        let long = [b'x'; 300];
+        let mut one = stored(b"sip:a", "192.0.2.1:5062").binding;
+        one.user_agent = &long;
+        let packed = Stored {
+            binding: one,
+            saved_until: 0,
+            fresh: false,
+        };
+        let record = Record::pack(b"a@b", Difference::default(), &[packed]);
+        assert_eq!(
+            record.bindings().next().unwrap().binding.user_agent,
+            &long[..64]
+        );
+        assert_eq!(record.0.len(), HEAD + 3 + packed_length(&one));
+    }
+}

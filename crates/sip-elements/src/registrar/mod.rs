@@ -1,0 +1,199 @@
+//! The registrar (RFC 3261 section 10.3, RFC 3327): turns an authenticated REGISTER into bindings and an answer.
+//!
+//! ```text
+//! Require understood? → contacts, lifetimes, Path well-formed? → order and bounds: all bindings change, or none → 200 with all
+//! ```
+//! Steps 1 and 3 to 5 of section 10.3 (whose domain, who asks, may he, which address of record) are behind us when
+//! [`register`] is called.
+
+mod date;
+mod refusal;
+mod update;
+mod wishes;
+
+use crate::location::{Binding, Live, unix_seconds};
+use crate::{Settings, Shared};
+use refusal::Refusal;
+use sip_message::{HeaderName, Message, ResponseWriter};
+use sip_transport::{Flow, Time};
+use update::Update;
+use wishes::{Wish, Wishes};
+
+/// Processes a REGISTER that has been authenticated for `address` (`user@domain`) and appends the final response to `into`.
+/// Returns the status sent. Idempotent for retransmissions, so REGISTER needs no transaction of its own.
+///
+/// Path is taken whether or not the phone lists it in Supported: edge proxies add it for phones that know nothing of it,
+/// which RFC 3327 section 5.3 leaves to our policy. It is echoed only to phones that list it.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the request, whom for, where from, and what is needed to answer: built for one call"
+)]
+pub fn register(
+    request: &Message<'_>,
+    address: &[u8],
+    flow: Flow,
+    to_tag: &[u8],
+    shared: &Shared,
+    settings: &Settings,
+    now: Time,
+    into: &mut Vec<u8>,
+) -> u16 {
+    let answer = Answer {
+        request,
+        flow,
+        to_tag,
+        settings,
+        now,
+    };
+    match bind(&answer, address, shared, into) {
+        Ok(()) => 200,
+        Err(refusal) => {
+            answer.refuse(&refusal, into);
+            refusal.status()
+        }
+    }
+}
+
+/// Changes the bindings and writes the 200, or changes nothing and writes nothing.
+fn bind(
+    answer: &Answer<'_, '_>,
+    address: &[u8],
+    shared: &Shared,
+    into: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    let wishes = Wishes::read(answer.request, answer.flow, answer.settings)?;
+    let locations = &shared.locations;
+    if matches!(wishes.wish, Wish::Fetch) {
+        locations.read(address, answer.now, |live| answer.list(&wishes, live, into));
+        return Ok(());
+    }
+    let update = Update {
+        wishes: &wishes,
+        now: unix_seconds(answer.now),
+    };
+    locations.change(address, answer.now, &update, |live| {
+        answer.list(&wishes, live, into)
+    })?;
+    Ok(())
+}
+
+/// What every answer to a REGISTER is made from.
+struct Answer<'a, 'm> {
+    request: &'a Message<'m>,
+    flow: Flow,
+    to_tag: &'a [u8],
+    settings: &'a Settings,
+    now: Time,
+}
+
+impl Answer<'_, '_> {
+    fn begin<'o>(&self, into: &'o mut Vec<u8>, status: u16, reason: &str) -> ResponseWriter<'o> {
+        let response = ResponseWriter::begin(
+            into,
+            self.request,
+            self.flow.remote,
+            status,
+            reason,
+            Some(self.to_tag),
+        );
+        match self.settings.server_header.as_bytes() {
+            [] => response,
+            server => response.header(HeaderName::Server, server),
+        }
+    }
+
+    /// Step 8: 200 with all bindings.
+    fn list(&self, wishes: &Wishes<'_>, live: Live<'_>, into: &mut Vec<u8>) {
+        let now = unix_seconds(self.now);
+        let mut response = self.begin(into, 200, "OK");
+        for binding in live {
+            response = response.header_with(HeaderName::Contact, |into| {
+                push_contact(into, &binding, now)
+            });
+        }
+        if !wishes.path.is_empty() && self.request.lists_token(HeaderName::Supported, b"path") {
+            response = response.header(HeaderName::Path, &wishes.path);
+        }
+        response
+            .header_with(HeaderName::Date, |into| date::push_date(into, self.now))
+            .finish();
+    }
+
+    fn refuse(&self, refusal: &Refusal, into: &mut Vec<u8>) {
+        let response = self.begin(into, refusal.status(), refusal.reason());
+        refusal
+            .explain(response, self.settings.limits.retry_after)
+            .finish();
+    }
+}
+
+/// `<sip:…>;expires=3600;q=0.7;+sip.instance="…"`.
+fn push_contact(into: &mut Vec<u8>, binding: &Binding<'_>, now: u32) {
+    into.push(b'<');
+    into.extend_from_slice(binding.contact);
+    into.extend_from_slice(b">;expires=");
+    push_number(into, binding.expires_at.saturating_sub(now));
+    if binding.q < 1000 {
+        into.extend_from_slice(b";q=");
+        push_q(into, binding.q);
+    }
+    if !binding.instance.is_empty() {
+        into.extend_from_slice(b";+sip.instance=");
+        into.extend_from_slice(binding.instance);
+    }
+}
+
+/// Thousandths as `0.7`, without zeros at the end.
+fn push_q(into: &mut Vec<u8>, thousandths: u16) {
+    into.push(b'0');
+    let mut rest = thousandths % 1000;
+    let mut separator = Some(b'.');
+    for weight in [100, 10, 1] {
+        if rest == 0 {
+            break;
+        }
+        into.extend(separator.take());
+        into.push(b'0' + (rest / weight) as u8);
+        rest %= weight;
+    }
+}
+
+/// A number in decimal.
+fn push_number(into: &mut Vec<u8>, mut number: u32) {
+    let mut digits = [b'0'; 10];
+    let mut used = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        used += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    into.extend_from_slice(digits.get(digits.len() - used..).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_q_values_are_written_short() {
+        for (number, expected) in [(0, "0"), (7, "7"), (3600, "3600"), (u32::MAX, "4294967295")] {
+            let mut written = Vec::new();
+            push_number(&mut written, number);
+            assert_eq!(String::from_utf8(written).unwrap(), expected);
+        }
+        for (q, expected) in [
+            (0, "0"),
+            (700, "0.7"),
+            (50, "0.05"),
+            (1, "0.001"),
+            (999, "0.999"),
+        ] {
+            let mut written = Vec::new();
+            push_q(&mut written, q);
+            assert_eq!(String::from_utf8(written).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! How a REGISTER changes the bindings of its address of record (RFC 3261 section 10.3, steps 6 and 7): all of it, or nothing.
+
+use super::refusal::Refusal;
+use super::wishes::{ContactWish, Wish, Wishes};
+use crate::location::{Binding, Change, Contacts};
+use sip_message::Uri;
+
+/// A REGISTER at a moment, in Unix seconds.
+#[derive(Debug)]
+pub(super) struct Update<'w, 'r> {
+    pub(super) wishes: &'w Wishes<'r>,
+    pub(super) now: u32,
+}
+
+/// How the REGISTER stands to a binding that it names.
+enum Order {
+    /// It may change the binding.
+    Newer,
+    /// It has made the binding what it is: a retransmission.
+    Same,
+}
+
+impl Change for Update<'_, '_> {
+    type Refusal = Refusal;
+
+    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Refusal> {
+        match &self.wishes.wish {
+            Wish::Fetch => Ok(()),
+            Wish::EndAll => self.end_all(contacts),
+            Wish::Contacts(wishes) => {
+                wishes
+                    .iter()
+                    .try_for_each(|wish| self.grant(wish, contacts))?;
+                if contacts.has_grown() && contacts.len() > self.wishes.max_contacts {
+                    return Err(Refusal::TooManyContacts);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Update<'_, '_> {
+    /// Step 6.
+    fn end_all(&self, contacts: &mut Contacts<'_>) -> Result<(), Refusal> {
+        for binding in contacts.iter() {
+            if binding.call_id == self.wishes.call_id && self.wishes.cseq <= binding.cseq {
+                return Err(Refusal::OutOfOrder);
+            }
+        }
+        contacts.retain(|_, _| false);
+        Ok(())
+    }
+
+    /// Step 7 for one contact.
+    fn grant<'s>(
+        &'s self,
+        wish: &'s ContactWish<'_>,
+        contacts: &mut Contacts<'s>,
+    ) -> Result<(), Refusal> {
+        let position = contacts.position(|binding| is_for(wish, binding));
+        let Some((binding, fresh)) = position.and_then(|position| contacts.at(position)) else {
+            if wish.lifetime > 0 {
+                contacts.add(self.binding(wish));
+                self.take_over_flow(wish, contacts);
+            }
+            return Ok(());
+        };
+        // A contact that is named twice: the last one counts, as if they had come one after the other.
+        let order = if fresh {
+            Order::Newer
+        } else {
+            self.order(wish, binding)?
+        };
+        let position = position.unwrap_or_default();
+        match order {
+            Order::Same => {}
+            Order::Newer if wish.lifetime == 0 => contacts.remove(position),
+            Order::Newer => {
+                contacts.replace(position, self.binding(wish));
+                self.take_over_flow(wish, contacts);
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&self, wish: &ContactWish<'_>, binding: &Binding<'_>) -> Result<Order, Refusal> {
+        if binding.call_id != self.wishes.call_id || self.wishes.cseq > binding.cseq {
+            return Ok(Order::Newer);
+        }
+        let unchanged = self.wishes.cseq == binding.cseq
+            && wish.lifetime > 0
+            && wish.uri == binding.contact
+            && wish.q == binding.q
+            && *wish.instance == *binding.instance
+            && *self.wishes.path == *binding.path;
+        if unchanged {
+            Ok(Order::Same)
+        } else {
+            Err(Refusal::OutOfOrder)
+        }
+    }
+
+    /// A flow has one contact (RFC 5626 section 6): a phone that comes back with a new address takes the place of the old one.
+    fn take_over_flow(&self, wish: &ContactWish<'_>, contacts: &mut Contacts<'_>) {
+        if wish.names_flow {
+            contacts.retain(|binding, fresh| fresh || *binding.instance != *wish.instance);
+        }
+    }
+
+    fn binding<'s>(&'s self, wish: &'s ContactWish<'_>) -> Binding<'s> {
+        Binding {
+            contact: wish.uri,
+            q: wish.q,
+            expires_at: self.now.saturating_add(wish.lifetime),
+            call_id: self.wishes.call_id,
+            cseq: self.wishes.cseq,
+            path: &self.wishes.path,
+            instance: &wish.instance,
+            user_agent: self.wishes.user_agent,
+            source: self.wishes.source,
+            listener: self.wishes.listener,
+        }
+    }
+}
+
+/// Whether the wish is for this binding: the same URI by RFC 3261 section 19.1.4, octet by octet for schemes that define no
+/// equality.
+fn is_for(wish: &ContactWish<'_>, binding: &Binding<'_>) -> bool {
+    if wish.uri == binding.contact {
+        return true;
+    }
+    match (Uri::parse(wish.uri), Uri::parse(binding.contact)) {
+        (Some(wish), Some(binding)) => wish.equivalent(&binding),
+        _ => false,
+    }
+}

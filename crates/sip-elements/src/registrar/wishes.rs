@@ -1,0 +1,223 @@
+//! What a REGISTER wants (RFC 3261 section 10.3, steps 2, 6 and 7), read before anything is changed.
+
+use super::refusal::Refusal;
+use crate::RegistrarSettings;
+use crate::Settings;
+use sip_message::{HeaderName, Message, NameAddr, Uri};
+use sip_transport::{Flow, ListenerId};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+/// Option tags we understand in Require (RFC 3327).
+const UNDERSTOOD: [&[u8]; 1] = [b"path"];
+
+/// What a malformed lifetime is taken for (sections 10.2.1.1 and 20.19), and the shortest that must not be refused as too brief
+/// (section 10.3 step 7), in seconds.
+const ONE_HOUR: u32 = 3600;
+
+/// A q-value where none is given.
+const DEFAULT_Q: u16 = 1000;
+
+/// A REGISTER, understood.
+#[derive(Debug)]
+pub(super) struct Wishes<'r> {
+    pub(super) call_id: &'r [u8],
+    pub(super) cseq: u32,
+    pub(super) path: Cow<'r, [u8]>,
+    pub(super) user_agent: &'r [u8],
+    pub(super) source: SocketAddr,
+    pub(super) listener: ListenerId,
+    pub(super) wish: Wish<'r>,
+    /// Contacts that an address of record may have.
+    pub(super) max_contacts: usize,
+}
+
+/// What shall become of the bindings.
+#[derive(Debug)]
+pub(super) enum Wish<'r> {
+    /// Nothing: they are only asked for.
+    Fetch,
+    /// `Contact: *`: all end.
+    EndAll,
+    /// These are made, refreshed or ended.
+    Contacts(SmallVec<[ContactWish<'r>; 1]>),
+}
+
+/// One Contact value.
+#[derive(Debug)]
+pub(super) struct ContactWish<'r> {
+    /// The URI as written.
+    pub(super) uri: &'r [u8],
+    pub(super) q: u16,
+    /// Seconds, within the registrar's bounds; 0: the binding ends.
+    pub(super) lifetime: u32,
+    /// As [`crate::location::Binding::instance`].
+    pub(super) instance: Cow<'r, [u8]>,
+    /// Whether `instance` names a flow (`reg-id`, RFC 5626): then it takes the place of an older contact of that flow.
+    pub(super) names_flow: bool,
+}
+
+impl<'r> Wishes<'r> {
+    /// Reads a REGISTER that came on `flow`.
+    pub(super) fn read(
+        request: &'r Message<'_>,
+        flow: Flow,
+        settings: &Settings,
+    ) -> Result<Self, Refusal> {
+        check_require(request)?;
+        let bounds = &settings.registrar;
+        let wish = read_wish(request, bounds)?;
+        let missing = Refusal::Malformed("Bad CSeq or Call-ID");
+        Ok(Self {
+            call_id: request.call_id().ok_or(missing)?,
+            cseq: request.cseq().ok_or(Refusal::Malformed("Bad CSeq"))?.number,
+            path: if matches!(wish, Wish::Contacts(_)) {
+                read_path(request)?
+            } else {
+                Cow::default()
+            },
+            user_agent: request.header(HeaderName::UserAgent).unwrap_or_default(),
+            source: flow.remote,
+            listener: flow.listener,
+            wish,
+            max_contacts: bounds.max_contacts,
+        })
+    }
+}
+
+/// Section 8.2.2.3.
+fn check_require(request: &Message<'_>) -> Result<(), Refusal> {
+    let mut unsupported = Vec::new();
+    for tag in request.values(HeaderName::Require) {
+        if !UNDERSTOOD
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(tag))
+        {
+            if !unsupported.is_empty() {
+                unsupported.extend_from_slice(b", ");
+            }
+            unsupported.extend_from_slice(tag);
+        }
+    }
+    if unsupported.is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::BadExtension(unsupported))
+    }
+}
+
+fn read_wish<'r>(
+    request: &'r Message<'_>,
+    bounds: &RegistrarSettings,
+) -> Result<Wish<'r>, Refusal> {
+    let header_expires = request.expires();
+    let mut contacts = SmallVec::new();
+    let mut ends_all = false;
+    // Every binding can be ended and as many made in one request; beyond that only work would be made.
+    let most = bounds.max_contacts.saturating_mul(2).max(16);
+    for value in request.values(HeaderName::Contact) {
+        if value == b"*" {
+            ends_all = true;
+        } else if contacts.len() >= most {
+            return Err(Refusal::TooManyContacts);
+        } else {
+            contacts.push(read_contact(value, header_expires, bounds)?);
+        }
+    }
+    if !ends_all {
+        return Ok(if contacts.is_empty() {
+            Wish::Fetch
+        } else {
+            Wish::Contacts(contacts)
+        });
+    }
+    // Step 6.
+    if !contacts.is_empty() {
+        return Err(Refusal::Malformed("Bad Contact: * beside other contacts"));
+    }
+    if header_expires != Some(Some(0)) {
+        return Err(Refusal::Malformed("Bad Contact: * needs Expires: 0"));
+    }
+    Ok(Wish::EndAll)
+}
+
+fn read_contact<'r>(
+    value: &'r [u8],
+    header_expires: Option<Option<u32>>,
+    bounds: &RegistrarSettings,
+) -> Result<ContactWish<'r>, Refusal> {
+    let bad = Refusal::Malformed("Bad Contact");
+    let Some(contact) = NameAddr::parse(value) else {
+        return Err(bad);
+    };
+    if Uri::parse(contact.uri_bytes).is_none() {
+        return Err(bad);
+    }
+    let q = match contact.q() {
+        None => DEFAULT_Q,
+        Some(Some(q)) => q,
+        Some(None) => return Err(Refusal::Malformed("Bad Contact: q is not between 0 and 1")),
+    };
+    let lifetime = lifetime(contact.expires().or(header_expires), bounds)?;
+    let (instance, names_flow) = read_instance(&contact);
+    Ok(ContactWish {
+        uri: contact.uri_bytes,
+        q,
+        lifetime,
+        instance,
+        names_flow,
+    })
+}
+
+/// The lifetime in seconds that a wish gets: outer `None` where there is none, `Some(None)` where it is malformed.
+fn lifetime(wish: Option<Option<u32>>, bounds: &RegistrarSettings) -> Result<u32, Refusal> {
+    let seconds =
+        |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
+    let (shortest, longest) = (
+        seconds(bounds.min_expires),
+        seconds(bounds.max_expires).max(1),
+    );
+    match wish {
+        Some(Some(0)) => Ok(0),
+        Some(Some(wish)) if wish < shortest && wish < ONE_HOUR => Err(Refusal::TooBrief(shortest)),
+        Some(Some(wish)) => Ok(wish.min(longest)),
+        Some(None) => Ok(ONE_HOUR.max(shortest).min(longest)),
+        None => Ok(seconds(bounds.default_expires)
+            .max(shortest)
+            .clamp(1, longest)),
+    }
+}
+
+/// `+sip.instance`, with `reg-id` behind it where there is one.
+fn read_instance<'r>(contact: &NameAddr<'r>) -> (Cow<'r, [u8]>, bool) {
+    let Some(instance) = contact.params.value(b"+sip.instance") else {
+        return (Cow::default(), false);
+    };
+    match contact.params.value(b"reg-id") {
+        Some(reg_id) if !reg_id.is_empty() && reg_id.iter().all(u8::is_ascii_digit) => {
+            (Cow::Owned([instance, b";reg-id=", reg_id].concat()), true)
+        }
+        _ => (Cow::Borrowed(instance), false),
+    }
+}
+
+/// RFC 3327 section 5.3: the values in their order.
+fn read_path<'r>(request: &'r Message<'_>) -> Result<Cow<'r, [u8]>, Refusal> {
+    let mut path: Cow<'r, [u8]> = Cow::default();
+    for value in request.values(HeaderName::Path) {
+        let uri = NameAddr::parse(value)
+            .filter(|_| value.contains(&b'<'))
+            .and_then(|hop| hop.uri());
+        if uri.is_none() {
+            return Err(Refusal::Malformed("Bad Path"));
+        }
+        if path.is_empty() {
+            path = Cow::Borrowed(value);
+        } else {
+            path.to_mut().push(b',');
+            path.to_mut().extend_from_slice(value);
+        }
+    }
+    Ok(path)
+}
