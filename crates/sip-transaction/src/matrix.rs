@@ -23,56 +23,67 @@ const SETTINGS: TimerSettings = {
     }
 };
 
-/// One line: the new state, then what is done.
-fn line<S: Debug>(step: &Step<S>) -> String {
-    let mut line = match &step.next {
-        Some(state) => format!("{state:?}"),
-        None => "ends".to_owned(),
-    };
+/// What is done, then the new state: `-` for nothing at all, no state where it stays.
+fn line<S: Debug + PartialEq>(before: Option<S>, step: &Step<S>) -> String {
+    let mut parts = Vec::new();
     match step.send {
         Send::Nothing => {}
-        Send::Given => line += "; send what the user gives",
-        Send::Kept => line += "; send what is kept",
-        Send::Ack => line += "; send ACK",
-        Send::Cancel => line += "; send CANCEL",
+        Send::Given => parts.push("send what the user gives".to_owned()),
+        Send::Kept => parts.push("send what is kept".to_owned()),
+        Send::Ack => parts.push("send ACK".to_owned()),
+        Send::Cancel => parts.push("send CANCEL".to_owned()),
     }
     match step.keep {
         Keep::AsIs => {}
-        Keep::Sent => line += "; keep what was sent",
-        Keep::Nothing => line += "; keep nothing",
+        Keep::Sent => parts.push("keep what was sent".to_owned()),
+        Keep::Nothing => parts.push("keep nothing".to_owned()),
     }
     match step.timers {
         Timers::AsIs => {}
-        Timers::Stop => line += "; stop timers",
-        Timers::Repeat(timer, after) => write!(line, "; repeat {timer:?} after {after:?}").unwrap(),
+        Timers::Stop => parts.push("stop timers".to_owned()),
+        Timers::Repeat(timer, after) => parts.push(format!("repeat {timer:?} after {after:?}")),
         Timers::Start {
             repeat,
             end: (timer, after),
         } => {
-            if let Some((timer, after)) = repeat {
-                write!(line, "; start {timer:?} {after:?}").unwrap();
-            }
-            write!(line, "; start {timer:?} {after:?}").unwrap();
+            parts.extend(repeat.map(|(timer, after)| format!("start {timer:?} {after:?}")));
+            parts.push(format!("start {timer:?} {after:?}"));
         }
     }
     match step.tell {
         Tell::Nothing => {}
-        Tell::Message => line += "; pass up",
-        Tell::Timeout => line += "; report timeout",
+        Tell::Message => parts.push("pass up".to_owned()),
+        Tell::Timeout => parts.push("report timeout".to_owned()),
     }
-    line
+    if step.next != before {
+        parts.push(
+            step.next
+                .as_ref()
+                .map_or("ends".to_owned(), |state| format!("-> {state:?}")),
+        );
+    }
+    if parts.is_empty() {
+        "-".to_owned()
+    } else {
+        parts.join("; ")
+    }
 }
 
 type Reaction<'m, S> = (&'m str, &'m dyn Fn(S, Timing) -> Step<S>);
 
 /// Every state against every event.
-fn matrix<S: Debug + Copy>(states: &[S], events: &[Reaction<'_, S>]) -> String {
+fn matrix<S: Debug + Copy + PartialEq>(states: &[S], events: &[Reaction<'_, S>]) -> String {
     let mut text = String::new();
     for (transport, timing) in [("unreliable", UNRELIABLE), ("reliable", RELIABLE)] {
         for &state in states {
             writeln!(text, "{transport}, {state:?}").unwrap();
             for (event, react) in events {
-                writeln!(text, "  {event:<24} {}", line(&react(state, timing))).unwrap();
+                writeln!(
+                    text,
+                    "  {event:<24} {}",
+                    line(Some(state), &react(state, timing))
+                )
+                .unwrap();
             }
             text.push('\n');
         }
@@ -80,8 +91,8 @@ fn matrix<S: Debug + Copy>(states: &[S], events: &[Reaction<'_, S>]) -> String {
     text
 }
 
-fn start<S: Debug>(begin: impl Fn(Timing) -> Step<S>) -> String {
-    let (unreliable, reliable) = (line(&begin(UNRELIABLE)), line(&begin(RELIABLE)));
+fn start<S: Debug + PartialEq>(begin: impl Fn(Timing) -> Step<S>) -> String {
+    let (unreliable, reliable) = (line(None, &begin(UNRELIABLE)), line(None, &begin(RELIABLE)));
     format!("unreliable, start\n  {unreliable}\nreliable, start\n  {reliable}\n\n")
 }
 
@@ -96,16 +107,13 @@ fn client_invite_answers_every_event_in_every_state() {
         State::Completed,
         State::Accepted,
     ];
-    let events: [Reaction<'_, State>; 11] = [
+    let events: [Reaction<'_, State>; 10] = [
         ("1xx", &State::provisional),
         ("2xx", &State::success),
         ("3xx-6xx", &State::failure),
         ("cancel", &State::cancel),
         ("timer A, first", &|state, timing| state.timer_a(timing, 1)),
         ("timer A, sixth", &|state, timing| state.timer_a(timing, 6)),
-        ("timer A, 255th", &|state, timing| {
-            state.timer_a(timing, 255)
-        }),
         ("timer B", &|state, _| state.timer_b()),
         ("cancel wait", &|state, _| state.cancel_wait()),
         ("timer D", &|state, _| state.timer_d()),

@@ -58,3 +58,46 @@ impl Timing {
         (!self.reliable).then_some((timer, self.settings.t1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_double_without_overflow() {
+        let settings = TimerSettings {
+            t1: Duration::from_secs(60),
+            ..TimerSettings::default()
+        };
+        let timing = Timing {
+            settings,
+            reliable: false,
+        };
+        assert_eq!(timing.doubled(1), Duration::from_secs(120));
+        assert_eq!(
+            timing.doubled(255),
+            timing.doubled(20),
+            "no timer runs so long"
+        );
+        assert_eq!(timing.doubled_to_t2(255), Duration::from_secs(4));
+    }
+
+    #[test]
+    fn timer_d_is_32_seconds_or_longer() {
+        let of = |t1| Timing {
+            settings: TimerSettings {
+                t1,
+                ..TimerSettings::default()
+            },
+            reliable: false,
+        };
+        assert_eq!(
+            of(Duration::from_millis(10)).wait_for_responses(),
+            Duration::from_secs(32)
+        );
+        assert_eq!(
+            of(Duration::from_secs(1)).wait_for_responses(),
+            Duration::from_secs(64)
+        );
+    }
+}

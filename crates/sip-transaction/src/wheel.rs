@@ -302,3 +302,29 @@ impl<T: Copy> TimerWheel<T> {
 const fn slot_at(level: &Level, tick: u64) -> usize {
     level.first + (tick >> level.shift) as usize % level.slots
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_is_small() {
+        let size = size_of::<Option<Timer<crate::schedule::Due>>>();
+        println!("timer: {size} bytes in its slab");
+        assert!(size <= 40, "{size} bytes");
+    }
+
+    #[test]
+    fn a_wheel_reaches_one_slot_of_the_next_and_is_made_of_whole_words() {
+        for pair in LEVELS.windows(2) {
+            assert!((pair[0].slots as u64) << pair[0].shift >= 1 << pair[1].shift);
+            assert_eq!(pair[0].first + pair[0].slots, pair[1].first);
+        }
+        assert!(
+            LEVELS
+                .iter()
+                .all(|level| level.slots.is_power_of_two() && level.slots % 64 == 0)
+        );
+        assert_eq!(LEVELS[3].first + LEVELS[3].slots, SLOTS);
+    }
+}

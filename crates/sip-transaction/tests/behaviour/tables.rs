@@ -1,0 +1,342 @@
+//! The tables: bounds, ids, matching, settings, counts.
+
+use crate::world::{
+    ROOMY, START, TO_CLIENT, TO_SERVER, World, unreliable, write_request, write_response,
+};
+use sip_message::{Message, Method, TransactionKey};
+use sip_transaction::{Full, Kind, Limits, RequestMatch, TimerSettings, Transactions};
+use sip_transport::Output;
+use std::time::Duration;
+
+fn transactions(limits: Limits) -> Transactions {
+    Transactions::new(START, TimerSettings::default(), limits, 1)
+}
+
+#[test]
+fn full_table_is_refused() {
+    let mut all = transactions(Limits {
+        servers: 2,
+        clients: 1,
+    });
+    let mut server = |key| {
+        all.create_server(
+            START,
+            TransactionKey(key),
+            Kind::Invite,
+            TO_CLIENT,
+            false,
+            0,
+        )
+        .map(|_| ())
+    };
+    assert_eq!(
+        [server(1), server(2), server(3)],
+        [Ok(()), Ok(()), Err(Full)]
+    );
+    let first = all.reserve_client(0);
+    assert_eq!(all.reserve_client(0), Err(Full));
+    all.abandon_client(first.expect("room"));
+    assert!(all.reserve_client(0).is_ok(), "there is room again");
+    assert_eq!(all.stats().full, 2);
+    all.reconfigure(
+        TimerSettings::default(),
+        Limits {
+            servers: 3,
+            clients: 1,
+        },
+    );
+    assert!(
+        all.create_server(START, TransactionKey(3), Kind::Invite, TO_CLIENT, false, 0)
+            .is_ok()
+    );
+}
+
+#[test]
+fn stale_id_is_ignored() {
+    let mut all = transactions(ROOMY);
+    let mut output = Output::<()>::default();
+    let stale = all.reserve_client(1).expect("room");
+    all.abandon_client(stale);
+    let tenant = all.reserve_client(2).expect("room");
+    assert_ne!(stale, tenant);
+    all.abandon_client(stale);
+    all.cancel_client(START, stale, &mut output);
+    all.start_client(
+        START,
+        stale,
+        Kind::NonInvite,
+        TO_SERVER,
+        false,
+        &mut output,
+        |_| unreachable!(),
+    );
+    assert_eq!(
+        (all.client_flow(stale), all.client_request(stale)),
+        (None, None)
+    );
+    assert!(output.is_empty());
+    assert_eq!(all.stats().clients_live, 1);
+
+    let key = TransactionKey(5);
+    let stale = all
+        .create_server(START, key, Kind::NonInvite, TO_CLIENT, true, 1)
+        .expect("room");
+    assert!(
+        all.respond(START, stale, 200, &mut output, |into| into.push(b'x'))
+            .is_some()
+    );
+    let tenant = all
+        .create_server(START, key, Kind::NonInvite, TO_CLIENT, true, 2)
+        .expect("room");
+    all.set_server_owner(stale, 9);
+    assert!(
+        all.respond(START, stale, 200, &mut output, |_| unreachable!())
+            .is_none()
+    );
+    assert_eq!(
+        (all.server_owner(stale), all.server_flow(stale)),
+        (None, None)
+    );
+    assert!(all.server_is_final(stale) && !all.server_is_final(tenant));
+    assert_eq!(all.server_owner(tenant), Some(2));
+}
+
+#[test]
+fn branch_of_an_earlier_life_is_stray() {
+    let mut earlier = unreliable();
+    earlier.request(Method::Options);
+    earlier.run(5);
+    let mut response = Vec::new();
+    write_response(&mut response, &earlier.incoming[0].bytes, 200);
+
+    let mut later = unreliable();
+    later.client = Transactions::new(START, TimerSettings::default(), ROOMY, 3_333_333);
+    later.request(Method::Options);
+    later.run(5);
+    later.trace();
+    later.inject_response(&response);
+    assert_eq!(later.trace(), [] as [&str; 0]);
+    assert_eq!(later.client.stats().responses_stray, 1);
+    assert_eq!(later.client.stats().clients_live, 1);
+}
+
+#[test]
+fn response_must_fit_its_request() {
+    let answered = |status_line: &str, via_branch: Option<&str>, cseq: &str| {
+        let mut world = unreliable();
+        let id = world.request(Method::Options);
+        world.trace();
+        let mut request = Vec::new();
+        write_request(&mut request, Method::Options, id);
+        let branch = Message::parse(&request)
+            .expect("a message")
+            .top_via()
+            .expect("Via")
+            .branch()
+            .expect("branch");
+        let ours = String::from_utf8_lossy(branch).into_owned();
+        let response = format!(
+            "{status_line}\r\nVia: SIP/2.0/UDP 192.0.2.1;branch={}\r\nFrom: <sip:a@b>;tag=a\r\nTo: <sip:c@d>;tag=b\r\n\
+             Call-ID: call@192.0.2.1\r\nCSeq: {cseq}\r\nContent-Length: 0\r\n\r\n",
+            via_branch.unwrap_or(&ours),
+        );
+        world.inject_response(response.as_bytes());
+        (world.trace().len(), world.client.stats().responses_stray)
+    };
+    assert_eq!(answered("SIP/2.0 200 OK", None, "1 OPTIONS"), (1, 0));
+    let stray = (0, 1);
+    assert_eq!(answered("SIP/2.0 200 OK", None, "1 INVITE"), stray);
+    assert_eq!(answered("SIP/2.0 200 OK", None, "1 OPTION"), stray);
+    assert_eq!(answered("SIP/2.0 200 OK", None, "1 OPTIONSX"), stray);
+    assert_eq!(answered("SIP/2.0 200 OK", None, "1 CANCEL"), stray);
+    assert_eq!(answered("SIP/2.0 200 OK", None, "nonsense"), stray);
+    assert_eq!(
+        answered(
+            "SIP/2.0 200 OK",
+            Some("z9hG4bKffffffff000000000000000000000000"),
+            "1 OPTIONS"
+        ),
+        stray
+    );
+    assert_eq!(
+        answered("SIP/2.0 200 OK", Some("z9hG4bK1"), "1 OPTIONS"),
+        stray
+    );
+    assert_eq!(answered("SIP/2.0 699 What", None, "1 OPTIONS"), (1, 0));
+    assert_eq!(
+        answered("OPTIONS sip:a@b SIP/2.0", None, "1 OPTIONS"),
+        stray
+    );
+}
+
+#[test]
+fn nobody_can_answer_a_cancel_by_its_own_place() {
+    let mut world = unreliable();
+    let invite = world.request(Method::Invite);
+    world.run(5);
+    world.respond("INVITE", 180);
+    world.run(5);
+    world.cancel(invite);
+    world.trace();
+    // Places are taken in order, and so are generations.
+    let forged = format!(
+        "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{:08x}{:08x}0000000000000000\r\n\
+         CSeq: 1 CANCEL\r\nCall-ID: x\r\nFrom: <sip:a@b>\r\nTo: <sip:a@b>\r\n\r\n",
+        1,
+        17 + 2
+    );
+    world.inject_response(forged.as_bytes());
+    assert_eq!(world.trace(), [] as [&str; 0]);
+    assert_eq!(world.client.stats().responses_stray, 1);
+}
+
+#[test]
+fn unknown_key_is_new() {
+    let mut all = transactions(ROOMY);
+    let mut output = Output::<()>::default();
+    let request = |all: &mut Transactions, key, output: &mut Output<()>| {
+        all.receive_request(START, TransactionKey(key), Method::Options, output)
+    };
+    assert_eq!(request(&mut all, 1, &mut output), RequestMatch::New);
+    all.create_server(
+        START,
+        TransactionKey(1),
+        Kind::NonInvite,
+        TO_CLIENT,
+        false,
+        0,
+    )
+    .expect("room");
+    assert_eq!(request(&mut all, 1, &mut output), RequestMatch::Absorbed);
+    // The lower half alone does not identify a transaction.
+    assert_eq!(
+        request(&mut all, 1 << 64 | 1, &mut output),
+        RequestMatch::New
+    );
+    assert_eq!(all.find_server(TransactionKey(1 << 64 | 1)), None);
+}
+
+#[test]
+fn ten_thousand_come_and_go() {
+    let mut all = transactions(Limits {
+        servers: 10_000,
+        clients: 10_000,
+    });
+    let mut output = Output::<()>::default();
+    let key = |n: u32| {
+        TransactionKey(u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
+    };
+    for n in 0..10_000 {
+        let id = all
+            .create_server(START, key(n), Kind::NonInvite, TO_CLIENT, false, n.into())
+            .expect("room");
+        assert_eq!(all.find_server(key(n)), Some(id));
+        if n % 2 == 0 {
+            all.respond(START, id, 200, &mut output, |into| into.push(b'x'))
+                .expect("the first");
+        }
+    }
+    let mut events = Vec::new();
+    all.expire(START + Duration::from_secs(33), &mut output, &mut events);
+    assert_eq!(all.stats().servers_live, 5_000);
+    for n in 0..10_000 {
+        let owner = all.find_server(key(n)).and_then(|id| all.server_owner(id));
+        assert_eq!(owner, (n % 2 == 1).then_some(n.into()));
+        if let Some(id) = all.find_server(key(n)) {
+            all.respond(START, id, 500, &mut output, |into| into.push(b'x'))
+                .expect("the first");
+        }
+    }
+    all.expire(START + Duration::from_secs(99), &mut output, &mut events);
+    assert_eq!(
+        (
+            all.stats().servers_live,
+            all.stats().servers_ended,
+            all.next_deadline()
+        ),
+        (0, 10_000, None)
+    );
+    assert_eq!(events, []);
+}
+
+#[test]
+fn request_is_kept_until_the_final_response() {
+    let mut world = World::new(false, ROOMY);
+    let invite = world.request(Method::Invite);
+    world.run(5);
+    world.respond("INVITE", 180);
+    world.run(5);
+    assert_eq!(
+        world.client.client_request(invite),
+        Some(&world.incoming[0].bytes[..])
+    );
+    assert_eq!(world.client.client_flow(invite), Some(TO_SERVER));
+    world.respond("INVITE", 486);
+    world.run(5);
+    assert_eq!(
+        world.client.client_request(invite),
+        None,
+        "it is the ACK that is kept"
+    );
+}
+
+#[test]
+fn new_timers_hold_for_what_starts_after_them() {
+    let mut world = unreliable();
+    world.lose = Box::new(|_| true);
+    world.request(Method::Options);
+    let slow = TimerSettings {
+        t1: Duration::from_secs(2),
+        ..TimerSettings::default()
+    };
+    world.client.reconfigure(slow, ROOMY);
+    world.request(Method::Message);
+    world.run(3_000);
+    assert_eq!(
+        world.trace(),
+        [
+            "0 -> OPTIONS lost",
+            "0 -> MESSAGE lost",
+            "500 -> OPTIONS lost",
+            "2000 -> MESSAGE lost"
+        ]
+    );
+    world.run(200_000);
+    let timeouts: Vec<String> = world
+        .trace()
+        .into_iter()
+        .filter(|line| line.contains("timeout"))
+        .collect();
+    assert_eq!(timeouts, ["32000 timeout", "128000 timeout"]);
+}
+
+#[test]
+fn timers_of_nothing_do_not_spin() {
+    let nothing = TimerSettings {
+        t1: Duration::ZERO,
+        t2: Duration::ZERO,
+        t4: Duration::ZERO,
+    };
+    let mut world = unreliable();
+    world.client = Transactions::new(START, nothing, ROOMY, 1);
+    world.lose = Box::new(|_| true);
+    world.request(Method::Options);
+    world.run(1_000);
+    assert!(world.is_at_rest());
+    assert!(world.trace().len() <= 66);
+}
+
+#[test]
+fn late_expiry_sends_one_retransmission_not_all_that_were_missed() {
+    let mut world = unreliable();
+    world.lose = Box::new(|_| true);
+    world.request(Method::Options);
+    world.now = world.now + Duration::from_secs(20);
+    world.run(1);
+    assert_eq!(
+        world.trace(),
+        ["0 -> OPTIONS lost", "20000 -> OPTIONS lost"]
+    );
+    world.run(11_999);
+    assert!(world.is_at_rest(), "the end does not move");
+}
