@@ -5,8 +5,7 @@ use crate::auth::{self, Challenger};
 use crate::metrics::method_index;
 use sip_message::{HeaderName, Message, Method, ResponseWriter, reason_phrase};
 use sip_transaction::{Full, ServerId};
-use sip_transport::{Flow, response_flow};
-use std::time::Duration;
+use sip_transport::{Flow, Time, response_flow};
 
 /// The methods that we handle as a user agent server or forward with understanding (`Allow`).
 pub(crate) const ALLOW: &[u8] =
@@ -19,6 +18,8 @@ pub(crate) struct Origin {
     pub(crate) flow: Flow,
     /// Its server transaction; `None`: it is answered statelessly.
     pub(crate) server: Option<ServerId>,
+    /// When it was received.
+    pub(crate) received: Time,
     /// How often it has waited for the control plane.
     pub(crate) questions_asked: u8,
 }
@@ -31,7 +32,11 @@ pub(crate) enum Refusal {
     /// A status with a reason phrase that says more.
     Because(u16, &'static str),
     /// 401 or 407.
-    Challenge { challenger: Challenger, realm: String, stale: bool },
+    Challenge {
+        challenger: Challenger,
+        realm: String,
+        stale: bool,
+    },
     /// 420, naming the option tags we lack (section 8.2.2.3).
     BadExtension(Vec<u8>),
     /// 405 with what is allowed here.
@@ -52,8 +57,14 @@ impl Refusal {
     const fn status(&self) -> u16 {
         match self {
             Self::Status(status) | Self::Because(status, _) => *status,
-            Self::Challenge { challenger: Challenger::Registrar, .. } => 401,
-            Self::Challenge { challenger: Challenger::Proxy, .. } => 407,
+            Self::Challenge {
+                challenger: Challenger::Registrar,
+                ..
+            } => 401,
+            Self::Challenge {
+                challenger: Challenger::Proxy,
+                ..
+            } => 407,
             Self::BadExtension(_) => 420,
             Self::NotAllowed => 405,
             Self::Busy(_) => 503,
@@ -72,10 +83,19 @@ impl Refusal {
 /// The tag in To of our own responses. It can be computed again from a retransmission and from the ACK of a non-2xx
 /// response, which is how statelessly answered requests are recognised (section 8.2.7).
 pub(crate) fn own_tag(round: &Round<'_>, request: &Message<'_>) -> [u8; 16] {
-    let branch = request.top_via().and_then(|via| via.branch()).unwrap_or_default();
-    let from_tag = request.from().and_then(|from| from.tag()).unwrap_or_default();
+    let branch = request
+        .top_via()
+        .and_then(|via| via.branch())
+        .unwrap_or_default();
+    let from_tag = request
+        .from()
+        .and_then(|from| from.tag())
+        .unwrap_or_default();
     let call_id = request.call_id().unwrap_or_default();
-    hex(round.shared.hasher.hash(&[b"tag", call_id, from_tag, branch]))
+    hex(round
+        .shared
+        .hasher
+        .hash(&[b"tag", call_id, from_tag, branch]))
 }
 
 /// Sixteen lower-case hex digits.
@@ -88,7 +108,12 @@ pub(crate) fn hex(value: u64) -> [u8; 16] {
 }
 
 /// Sends the final response that a refusal means, through the server transaction where there is one.
-pub(crate) fn answer(round: &mut Round<'_>, request: &Message<'_>, origin: &Origin, refusal: &Refusal) {
+pub(crate) fn answer(
+    round: &mut Round<'_>,
+    request: &Message<'_>,
+    origin: &Origin,
+    refusal: &Refusal,
+) {
     if request.method() == Method::Ack {
         return; // An ACK is never answered (section 17).
     }
@@ -98,11 +123,21 @@ pub(crate) fn answer(round: &mut Round<'_>, request: &Message<'_>, origin: &Orig
     let tag = own_tag(round, request);
     let (shared, settings, now) = (round.shared, round.settings, round.now);
     send(round, request, origin, refusal.status(), |into| {
-        let begun =
-            ResponseWriter::begin(into, request, origin.flow.remote, refusal.status(), refusal.reason(), Some(&tag));
+        let begun = ResponseWriter::begin(
+            into,
+            request,
+            origin.flow.remote,
+            refusal.status(),
+            refusal.reason(),
+            Some(&tag),
+        );
         let mut response = with_server_header(begun, &settings.server_header);
         response = match refusal {
-            Refusal::Challenge { challenger, realm, stale } => auth::add_challenges(
+            Refusal::Challenge {
+                challenger,
+                realm,
+                stale,
+            } => auth::add_challenges(
                 response,
                 *challenger,
                 realm.as_bytes(),
@@ -113,9 +148,10 @@ pub(crate) fn answer(round: &mut Round<'_>, request: &Message<'_>, origin: &Orig
             ),
             Refusal::BadExtension(tags) => response.header(HeaderName::Unsupported, tags),
             Refusal::NotAllowed => response.header(HeaderName::Allow, ALLOW),
-            Refusal::Busy(_) => {
-                response.header(HeaderName::RetryAfter, settings.limits.retry_after.to_string().as_bytes())
-            }
+            Refusal::Busy(_) => response.header(
+                HeaderName::RetryAfter,
+                settings.limits.retry_after.to_string().as_bytes(),
+            ),
             Refusal::Okay if request.method() == Method::Options => response
                 .header(HeaderName::Allow, ALLOW)
                 .header(HeaderName::Accept, b"application/sdp")
@@ -127,8 +163,15 @@ pub(crate) fn answer(round: &mut Round<'_>, request: &Message<'_>, origin: &Orig
 }
 
 /// Adds `Server` where the operator wants one.
-pub(crate) fn with_server_header<'o>(response: ResponseWriter<'o>, value: &str) -> ResponseWriter<'o> {
-    if value.is_empty() { response } else { response.header(HeaderName::Server, value.as_bytes()) }
+pub(crate) fn with_server_header<'o>(
+    response: ResponseWriter<'o>,
+    value: &str,
+) -> ResponseWriter<'o> {
+    if value.is_empty() {
+        response
+    } else {
+        response.header(HeaderName::Server, value.as_bytes())
+    }
 }
 
 /// Sends a final response written by `write`, statelessly or through the transaction, and counts it.
@@ -139,26 +182,39 @@ pub(crate) fn send(
     status: u16,
     write: impl FnOnce(&mut Vec<u8>),
 ) {
+    let method = method_index(request.method());
+    if let Some(latency) = round.metrics.latency.get(method) {
+        latency.record(round.now - origin.received);
+    }
     match origin.server {
         Some(server) => {
-            round.transactions.respond(round.now, server, status, round.output, write);
+            round
+                .transactions
+                .respond(round.now, server, status, round.output, write);
         }
         None => {
-            let flow = request.top_via().map_or(origin.flow, |via| response_flow(origin.flow, &via));
+            let flow = request
+                .top_via()
+                .map_or(origin.flow, |via| response_flow(origin.flow, &via));
             round.output.send(flow, write);
-            if let Some(latency) = round.metrics.latency.get(method_index(request.method())) {
-                latency.record(Duration::ZERO);
-            }
         }
     }
     round.metrics.sent(status);
 }
 
 /// Sends `100 Trying` for an INVITE (section 17.2.1), so that it is not retransmitted while we work on it.
-pub(crate) fn send_trying(round: &mut Round<'_>, request: &Message<'_>, source: Flow, server: ServerId) {
-    let written = round.transactions.respond(round.now, server, 100, round.output, |into| {
-        ResponseWriter::begin(into, request, source.remote, 100, reason_phrase(100), None).finish();
-    });
+pub(crate) fn send_trying(
+    round: &mut Round<'_>,
+    request: &Message<'_>,
+    source: Flow,
+    server: ServerId,
+) {
+    let written = round
+        .transactions
+        .respond(round.now, server, 100, round.output, |into| {
+            ResponseWriter::begin(into, request, source.remote, 100, reason_phrase(100), None)
+                .finish();
+        });
     if written.is_some() {
         round.metrics.sent(100);
     }

@@ -21,7 +21,10 @@ impl Domains {
                 let uri = format!("sip:{}", listener.advertised);
                 let uri = Uri::parse(uri.as_bytes())?;
                 let host = String::from_utf8_lossy(uri.host_bytes).to_ascii_lowercase();
-                Some((host, uri.port.unwrap_or_else(|| listener.protocol.default_port())))
+                Some((
+                    host,
+                    uri.port.unwrap_or_else(|| listener.protocol.default_port()),
+                ))
             })
             .collect();
         Self {
@@ -45,7 +48,10 @@ impl Domains {
     pub fn local_name(&self, uri: &Uri<'_>) -> Option<&str> {
         if let Host::Name(name) = uri.host {
             let name = name.strip_suffix(b".").unwrap_or(name);
-            let ours = self.names.iter().find(|own| own.as_bytes().eq_ignore_ascii_case(name));
+            let ours = self
+                .names
+                .iter()
+                .find(|own| own.as_bytes().eq_ignore_ascii_case(name));
             if let Some(own) = ours {
                 return Some(own);
             }
@@ -56,14 +62,16 @@ impl Domains {
     /// Whether host and port are those of one of our listeners (by address or advertised name): a Route to us.
     pub fn is_own_address(&self, uri: &Uri<'_>) -> bool {
         let by_address = match uri.host {
-            Host::Address(ip) => self.addresses.iter().any(|own| {
-                own.ip() == ip && uri.port.map_or(true, |port| port == own.port())
-            }),
+            Host::Address(ip) => self
+                .addresses
+                .iter()
+                .any(|own| own.ip() == ip && uri.port.map_or(true, |port| port == own.port())),
             Host::Name(_) => false,
         };
         by_address
             || self.advertised.iter().any(|(host, port)| {
-                host.as_bytes().eq_ignore_ascii_case(uri.host_bytes) && uri.port.is_none_or(|asked| asked == *port)
+                host.as_bytes().eq_ignore_ascii_case(uri.host_bytes)
+                    && uri.port.is_none_or(|asked| asked == *port)
             })
     }
 

@@ -69,7 +69,15 @@ pub(crate) struct Worker<'r, 'o> {
 impl Exchange {
     /// An exchange without any call.
     pub fn new(options: ExchangeOptions) -> Self {
-        let ExchangeOptions { worker, workers, shared, settings, metrics, seed, now } = options;
+        let ExchangeOptions {
+            worker,
+            workers,
+            shared,
+            settings,
+            metrics,
+            seed,
+            now,
+        } = options;
         let mut random = ChaCha8Rng::from_seed(seed);
         let epoch = random.next_u32();
         let transactions = Transactions::new(now, settings.timers, limits(&settings), epoch);
@@ -104,7 +112,12 @@ impl Exchange {
         self.parked.len()
     }
 
-    fn with_worker(&mut self, now: Time, output: &mut Output<Question>, act: impl FnOnce(&mut Worker<'_, '_>)) {
+    fn with_worker(
+        &mut self,
+        now: Time,
+        output: &mut Output<Question>,
+        act: impl FnOnce(&mut Worker<'_, '_>),
+    ) {
         let mut worker = Worker {
             index: self.worker,
             workers: self.workers,
@@ -141,24 +154,38 @@ impl Node for Exchange {
     type Answer = Answer;
 
     fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
-        self.with_worker(now, output, |worker| pipeline::receive(worker, flow, bytes, false));
+        self.with_worker(now, output, |worker| {
+            pipeline::receive(worker, flow, bytes, false)
+        });
     }
 
-    fn receive_handed_over(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
-        self.with_worker(now, output, |worker| pipeline::receive(worker, flow, bytes, true));
+    fn receive_handed_over(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Question>,
+    ) {
+        self.with_worker(now, output, |worker| {
+            pipeline::receive(worker, flow, bytes, true)
+        });
     }
 
     fn answer(&mut self, now: Time, answer: Answer, output: &mut Output<Question>) {
         if let Answer::Settings(settings) = &answer {
             self.settings = Arc::clone(settings);
-            self.transactions.reconfigure(settings.timers, limits(settings));
+            self.transactions
+                .reconfigure(settings.timers, limits(settings));
         }
         self.with_worker(now, output, |worker| pipeline::answered(worker, answer));
     }
 
     fn expire(&mut self, now: Time, output: &mut Output<Question>) {
         self.with_worker(now, output, |worker| {
-            worker.round.transactions.expire(now, worker.round.output, worker.events);
+            worker
+                .round
+                .transactions
+                .expire(now, worker.round.output, worker.events);
             for event in worker.events.drain(..) {
                 if let Event::ClientTimeout { id, owner } = event {
                     worker.proxy.client_timeout(&mut worker.round, id, owner);
@@ -170,12 +197,18 @@ impl Node for Exchange {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let deadlines =
-            [self.transactions.next_deadline(), self.proxy.next_deadline(), self.parked.next_deadline()];
+        let deadlines = [
+            self.transactions.next_deadline(),
+            self.proxy.next_deadline(),
+            self.parked.next_deadline(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 }
 
 fn limits(settings: &Settings) -> Limits {
-    Limits { servers: settings.limits.server_transactions, clients: settings.limits.client_transactions }
+    Limits {
+        servers: settings.limits.server_transactions,
+        clients: settings.limits.client_transactions,
+    }
 }

@@ -20,7 +20,7 @@ mod shared;
 
 pub use domains::Domains;
 pub use exchange::{Exchange, ExchangeOptions};
-pub use question::{Answer, Question, Ticket};
+pub use question::{Answer, Question, StoreFailed, Ticket};
 pub use round::Round;
 pub use settings::{Foreign, ProxySettings, RegistrarSettings, Settings, TableLimits};
 pub use shared::Shared;

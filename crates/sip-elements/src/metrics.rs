@@ -14,7 +14,10 @@ impl Counter {
 
     /// Adds `count`.
     pub fn add(&self, count: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(count),
+            Ordering::Relaxed,
+        );
     }
 
     /// Sets a gauge.
@@ -30,8 +33,21 @@ impl Counter {
 
 /// The methods that have counters of their own; everything else shares the last place.
 pub const METHODS: [&str; 15] = [
-    "INVITE", "ACK", "BYE", "CANCEL", "REGISTER", "OPTIONS", "INFO", "PRACK", "UPDATE", "MESSAGE", "SUBSCRIBE", "NOTIFY", "REFER",
-    "PUBLISH", "other",
+    "INVITE",
+    "ACK",
+    "BYE",
+    "CANCEL",
+    "REGISTER",
+    "OPTIONS",
+    "INFO",
+    "PRACK",
+    "UPDATE",
+    "MESSAGE",
+    "SUBSCRIBE",
+    "NOTIFY",
+    "REFER",
+    "PUBLISH",
+    "other",
 ];
 
 /// The place of a method in [`METHODS`].
@@ -59,13 +75,34 @@ pub const fn method_index(method: Method<'_>) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by the reason")]
 #[repr(usize)]
-pub enum Drop { NotSip, MalformedResponse, MalformedAck, StrayResponse, StrayAck, KeepAlive, TooManyHeaders, Foreign, NoTarget }
+pub enum Drop {
+    NotSip,
+    MalformedResponse,
+    MalformedAck,
+    StrayResponse,
+    StrayAck,
+    KeepAlive,
+    TooManyHeaders,
+    Foreign,
+    NoTarget,
+}
 /// Their labels, in the order of [`Drop`].
-pub const DROPS: [&str; 9] = ["not_sip", "malformed_response", "malformed_ack", "stray_response", "stray_ack", "keep_alive", "too_many_headers", "foreign", "no_target"];
+pub const DROPS: [&str; 9] = [
+    "not_sip",
+    "malformed_response",
+    "malformed_ack",
+    "stray_response",
+    "stray_ack",
+    "keep_alive",
+    "too_many_headers",
+    "foreign",
+    "no_target",
+];
 
 /// Upper bounds of the latency buckets, in microseconds; one more bucket holds the rest.
 pub const LATENCY_BOUNDS: [u64; 16] = [
-    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000, 30_000_000,
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 5_000_000, 30_000_000,
 ];
 
 /// A histogram of latencies.
@@ -180,7 +217,10 @@ impl WorkerMetrics {
 
     /// Counts a response sent.
     pub fn sent(&self, status: u16) {
-        if let Some(counter) = self.responses_sent.get(usize::from(status.saturating_sub(100))) {
+        if let Some(counter) = self
+            .responses_sent
+            .get(usize::from(status.saturating_sub(100)))
+        {
             counter.increment();
         }
     }

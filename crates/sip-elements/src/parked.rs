@@ -13,8 +13,6 @@ use std::collections::VecDeque;
 pub(crate) struct ParkedRequest {
     /// Where it came from, and its transaction.
     pub(crate) origin: Origin,
-    /// When it arrived.
-    pub(crate) received: Time,
     /// As received.
     pub(crate) bytes: Box<[u8]>,
 }
@@ -37,12 +35,20 @@ pub(crate) struct Parked {
 
 impl Parked {
     /// Parks a request until `deadline`. The top bit of its ticket is clear (those of the proxy have it set).
-    pub(crate) fn park(&mut self, request: ParkedRequest, deadline: Time, limit: usize) -> Result<Ticket, Full> {
+    pub(crate) fn park(
+        &mut self,
+        request: ParkedRequest,
+        deadline: Time,
+        limit: usize,
+    ) -> Result<Ticket, Full> {
         if self.len() >= limit {
             return Err(Full);
         }
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, request: None });
+            self.slots.push(Slot {
+                generation: 0,
+                request: None,
+            });
             self.slots.len() as u32 - 1
         });
         let slot = self.slots.get_mut(index as usize).ok_or(Full)?;

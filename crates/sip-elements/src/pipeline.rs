@@ -31,22 +31,39 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
     }
     let message = match Message::parse(bytes) {
         Ok(message) => message,
-        Err(ParseError::TooManyHeaders) => return worker.round.metrics.dropped(Drop::TooManyHeaders),
+        Err(ParseError::TooManyHeaders) => {
+            return worker.round.metrics.dropped(Drop::TooManyHeaders);
+        }
         Err(_) => return worker.round.metrics.dropped(Drop::NotSip),
     };
     if !message.is_request() {
         return response(worker, flow, &message, handed_over);
     }
     if !handed_over {
-        worker.round.metrics.requests.get(method_index(message.method())).inspect(|counter| counter.increment());
+        worker
+            .round
+            .metrics
+            .requests
+            .get(method_index(message.method()))
+            .inspect(|counter| counter.increment());
     }
-    let mut origin = Origin { flow, server: None, questions_asked: 0 };
+    let mut origin = Origin {
+        flow,
+        server: None,
+        received: worker.round.now,
+        questions_asked: 0,
+    };
     let end = request(worker, &message, &mut origin, handed_over);
     conclude(worker, &message, &origin, end);
 }
 
 /// The phases of a request, in order.
-fn request(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &mut Origin, handed_over: bool) -> Result<(), Stop> {
+fn request(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &mut Origin,
+    handed_over: bool,
+) -> Result<(), Stop> {
     sanity::check(&worker.round, request)?;
     keep_alive::answer(&worker.round, request)?;
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
@@ -76,12 +93,24 @@ fn authenticate_and_route(
     }
     let targets = destination::find(&worker.round, request, routing, &identity)?;
     let server = server_transaction(worker, request, origin)?;
-    worker.proxy.forward(&mut worker.round, request, origin.flow, server, routing, targets);
+    worker.proxy.forward(
+        &mut worker.round,
+        request,
+        origin.flow,
+        server,
+        routing,
+        targets,
+    );
     Ok(())
 }
 
 /// Turns the end of a request's way into what the peer and the control plane see.
-fn conclude(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin, end: Result<(), Stop>) {
+fn conclude(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &Origin,
+    end: Result<(), Stop>,
+) {
     match end {
         Ok(()) | Err(Stop::Done) => {}
         Err(Stop::Refuse(refusal)) => answer(&mut worker.round, request, origin, &refusal),
@@ -107,17 +136,33 @@ fn hand_over_to_home(
     if home == u64::from(worker.index) {
         return Ok(());
     }
-    worker.round.output.hand_over(home as u16, flow, message.bytes());
+    worker
+        .round
+        .output
+        .hand_over(home as u16, flow, message.bytes());
     Err(Stop::Done)
 }
 
 /// Retransmissions and the ACK of a non-2xx end here; so does CANCEL, which acts on the transaction of its INVITE.
-fn match_transaction(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin) -> Result<(), Stop> {
+fn match_transaction(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &Origin,
+) -> Result<(), Stop> {
     let round = &mut worker.round;
-    let key = round.shared.hasher.server_transaction(request).ok_or(Refusal::Because(400, "Bad Via"))?;
-    match round.transactions.receive_request(round.now, key, request.method(), round.output) {
+    let key = round
+        .shared
+        .hasher
+        .server_transaction(request)
+        .ok_or(Refusal::Because(400, "Bad Via"))?;
+    match round
+        .transactions
+        .receive_request(round.now, key, request.method(), round.output)
+    {
         RequestMatch::Absorbed => Err(Stop::Done),
-        RequestMatch::New if request.method() == Method::Cancel => Err(cancel(worker, request, origin.flow)),
+        RequestMatch::New if request.method() == Method::Cancel => {
+            Err(cancel(worker, request, origin.flow))
+        }
         RequestMatch::New => Ok(()),
     }
 }
@@ -128,7 +173,9 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
     let invite = worker.round.shared.hasher.cancelled_transaction(request);
     let server = invite.and_then(|key| transactions.find_server(key));
     let same_source = |server: &ServerId| {
-        transactions.server_flow(*server).is_some_and(|known| known.remote.ip() == flow.remote.ip())
+        transactions
+            .server_flow(*server)
+            .is_some_and(|known| known.remote.ip() == flow.remote.ip())
     };
     let Some(server) = server.filter(same_source) else {
         return Refusal::Status(481).into();
@@ -142,7 +189,12 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
 
 /// An ACK that no transaction absorbed: it belongs to a 2xx and follows the dialog, or to a response that we gave
 /// statelessly, or to nobody.
-fn forward_ack(worker: &mut Worker<'_, '_>, ack: &Message<'_>, flow: Flow, routing: &Routing) -> Result<(), Stop> {
+fn forward_ack(
+    worker: &mut Worker<'_, '_>,
+    ack: &Message<'_>,
+    flow: Flow,
+    routing: &Routing,
+) -> Result<(), Stop> {
     let round = &mut worker.round;
     if ack.to().and_then(|to| to.tag()) == Some(&own_tag(round, ack)) {
         return Err(Stop::Done);
@@ -152,7 +204,9 @@ fn forward_ack(worker: &mut Worker<'_, '_>, ack: &Message<'_>, flow: Flow, routi
         return Err(Stop::Done);
     }
     let target = destination::in_dialog(ack, routing);
-    worker.proxy.forward_ack(round, ack, flow, routing, Some(target));
+    worker
+        .proxy
+        .forward_ack(round, ack, flow, routing, Some(target));
     Ok(())
 }
 
@@ -165,7 +219,14 @@ fn relay_in_dialog(
 ) -> Result<(), Stop> {
     let target = destination::in_dialog(request, routing);
     let server = server_transaction(worker, request, origin)?;
-    worker.proxy.forward(&mut worker.round, request, origin.flow, server, routing, vec![target]);
+    worker.proxy.forward(
+        &mut worker.round,
+        request,
+        origin.flow,
+        server,
+        routing,
+        vec![target],
+    );
     Ok(())
 }
 
@@ -192,27 +253,50 @@ fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin,
         round.now,
         worker.scratch,
     );
-    send(round, request, origin, status, |into| into.extend_from_slice(worker.scratch));
+    send(round, request, origin, status, |into| {
+        into.extend_from_slice(worker.scratch)
+    });
 }
 
 /// The request's server transaction, begun now unless it has one from when it was parked.
-fn server_transaction(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &mut Origin) -> Result<ServerId, Refusal> {
+fn server_transaction(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &mut Origin,
+) -> Result<ServerId, Refusal> {
     if let Some(server) = origin.server {
         return Ok(server);
     }
     let round = &mut worker.round;
-    let key = round.shared.hasher.server_transaction(request).ok_or(Refusal::Because(400, "Bad Via"))?;
-    let kind = if request.method() == Method::Invite { Kind::Invite } else { Kind::NonInvite };
-    let flow = request.top_via().map_or(origin.flow, |via| response_flow(origin.flow, &via));
+    let key = round
+        .shared
+        .hasher
+        .server_transaction(request)
+        .ok_or(Refusal::Because(400, "Bad Via"))?;
+    let kind = if request.method() == Method::Invite {
+        Kind::Invite
+    } else {
+        Kind::NonInvite
+    };
+    let flow = request
+        .top_via()
+        .map_or(origin.flow, |via| response_flow(origin.flow, &via));
     let listener = round.settings.listeners.get(usize::from(flow.listener.0));
     let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
-    let server = round.transactions.create_server(round.now, key, kind, flow, reliable, 0)?;
+    let server = round
+        .transactions
+        .create_server(round.now, key, kind, flow, reliable, 0)?;
     origin.server = Some(server);
     Ok(server)
 }
 
 /// Parks a request on a question. It has a transaction from now on, so that its retransmissions are absorbed.
-fn park(worker: &mut Worker<'_, '_>, request: &Message<'_>, mut origin: Origin, need: Need) -> Result<(), Refusal> {
+fn park(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    mut origin: Origin,
+    need: Need,
+) -> Result<(), Refusal> {
     if origin.questions_asked >= MOST_QUESTIONS {
         return Err(Refusal::Because(500, "Subscriber data is not consistent"));
     }
@@ -226,12 +310,21 @@ fn park(worker: &mut Worker<'_, '_>, request: &Message<'_>, mut origin: Origin, 
         send_trying(round, request, origin.flow, server);
     }
     origin.questions_asked += 1;
-    let parked = ParkedRequest { origin, received: round.now, bytes: request.bytes().into() };
+    let parked = ParkedRequest {
+        origin,
+        bytes: request.bytes().into(),
+    };
     let deadline = round.now + round.settings.question_deadline;
-    let ticket = worker.parked.park(parked, deadline, round.settings.limits.parked_requests)?;
+    let ticket = worker
+        .parked
+        .park(parked, deadline, round.settings.limits.parked_requests)?;
     let Need::Credentials { username, domain } = need;
     round.metrics.questions.increment();
-    round.output.ask(Question::Credentials { ticket, username, domain });
+    round.output.ask(Question::Credentials {
+        ticket,
+        username,
+        domain,
+    });
     Ok(())
 }
 
@@ -239,13 +332,21 @@ fn park(worker: &mut Worker<'_, '_>, request: &Message<'_>, mut origin: Origin, 
 pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
     match answer {
         Answer::Credentials { ticket, result } => {
-            let Some(parked) = worker.parked.take(ticket) else { return };
+            let Some(parked) = worker.parked.take(ticket) else {
+                return;
+            };
             match result {
                 Ok(_) => resume(worker, &parked),
-                Err(_) => refuse_parked(worker, &parked, &Refusal::Because(500, "Subscriber data is not available")),
+                Err(_) => refuse_parked(
+                    worker,
+                    &parked,
+                    &Refusal::Because(500, "Subscriber data is not available"),
+                ),
             }
         }
-        Answer::Resolved { ticket, addresses } => worker.proxy.resolved(&mut worker.round, ticket, &addresses),
+        Answer::Resolved { ticket, addresses } => {
+            worker.proxy.resolved(&mut worker.round, ticket, &addresses)
+        }
         Answer::Drain(drain) => *worker.draining = drain,
         Answer::Settings(_) => {} // The exchange swaps them before it borrows itself apart.
     }
@@ -253,7 +354,9 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
 
 /// A parked request takes up its way where it stopped; what it asked for is in the cache now.
 fn resume(worker: &mut Worker<'_, '_>, parked: &ParkedRequest) {
-    let Ok(request) = Message::parse(&parked.bytes) else { return };
+    let Ok(request) = Message::parse(&parked.bytes) else {
+        return;
+    };
     let mut origin = parked.origin;
     let routing = proxy::preprocess(&request, &worker.round);
     let end = authenticate_and_route(worker, &request, &mut origin, &routing);
@@ -264,7 +367,11 @@ fn resume(worker: &mut Worker<'_, '_>, parked: &ParkedRequest) {
 pub(crate) fn expire_parked(worker: &mut Worker<'_, '_>) {
     while let Some(parked) = worker.parked.pop_expired(worker.round.now) {
         worker.round.metrics.questions_expired.increment();
-        refuse_parked(worker, &parked, &Refusal::Because(500, "Subscriber data did not arrive in time"));
+        refuse_parked(
+            worker,
+            &parked,
+            &Refusal::Because(500, "Subscriber data did not arrive in time"),
+        );
     }
 }
 
@@ -285,8 +392,15 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
     }
     let round = &mut worker.round;
     let class = usize::from(response.status() / 100).saturating_sub(1);
-    round.metrics.responses_received.get(class).inspect(|counter| counter.increment());
-    match round.transactions.receive_response(round.now, response, round.output) {
+    round
+        .metrics
+        .responses_received
+        .get(class)
+        .inspect(|counter| counter.increment());
+    match round
+        .transactions
+        .receive_response(round.now, response, round.output)
+    {
         Some(event) => worker.proxy.receive_response(round, event, response),
         None => worker.proxy.receive_stray(round, response),
     }

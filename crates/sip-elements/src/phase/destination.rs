@@ -16,7 +16,10 @@ pub(crate) fn find(
     routing: &Routing,
     identity: &Identity,
 ) -> Result<Vec<Target>, Stop> {
-    let written = routing.request_uri.as_deref().unwrap_or_else(|| request.request_uri());
+    let written = routing
+        .request_uri
+        .as_deref()
+        .unwrap_or_else(|| request.request_uri());
     let uri = Uri::parse(written).ok_or(Refusal::Because(400, "Bad Request-URI"))?;
     match round.settings.domains.local_name(&uri) {
         // A Route that is still there decides (section 16.5: "the request has a predetermined next hop").
@@ -27,30 +30,55 @@ pub(crate) fn find(
 
 /// In a dialog that we record-routed the remote target is the Request-URI itself, whatever its domain.
 pub(crate) fn in_dialog(request: &Message<'_>, routing: &Routing) -> Target {
-    straight(routing.request_uri.as_deref().unwrap_or_else(|| request.request_uri()))
+    straight(
+        routing
+            .request_uri
+            .as_deref()
+            .unwrap_or_else(|| request.request_uri()),
+    )
 }
 
 fn straight(uri: &[u8]) -> Target {
-    Target { uri: uri.into(), q: 1000, route: Box::default(), next_hop: None, listener: None }
+    Target {
+        uri: uri.into(),
+        q: 1000,
+        route: Box::default(),
+        next_hop: None,
+        listener: None,
+    }
 }
 
 /// The contacts of one of our subscribers: 404 when there is no such subscriber, 480 when he is not registered.
-fn local(round: &Round<'_>, request: &Message<'_>, uri: &Uri<'_>, domain: &str) -> Result<Vec<Target>, Stop> {
+fn local(
+    round: &Round<'_>,
+    request: &Message<'_>,
+    uri: &Uri<'_>,
+    domain: &str,
+) -> Result<Vec<Target>, Stop> {
     let Some(address) = address_of_record(uri, domain) else {
         return Err(for_the_server_itself(request.method()).into());
     };
     let mut targets = Vec::new();
     let most = round.settings.proxy.max_targets;
-    round.shared.locations.visit(&address, round.now, |binding| {
-        if targets.len() < most {
-            targets.push(registered(round, binding));
-        }
-    });
+    round
+        .shared
+        .locations
+        .visit(&address, round.now, |binding| {
+            if targets.len() < most {
+                targets.push(registered(round, binding));
+            }
+        });
     if !targets.is_empty() {
         return Ok(targets);
     }
-    let username = address.get(..address.len().saturating_sub(domain.len() + 1)).unwrap_or_default();
-    match round.shared.credentials.find(username, domain.as_bytes(), round.now) {
+    let username = address
+        .get(..address.len().saturating_sub(domain.len() + 1))
+        .unwrap_or_default();
+    match round
+        .shared
+        .credentials
+        .find(username, domain.as_bytes(), round.now)
+    {
         Cached::Known(_) => Err(Refusal::Status(480).into()),
         Cached::Unknown => Err(Refusal::Status(404).into()),
         Cached::NotCached => Err(Stop::Ask(Need::Credentials {
@@ -64,7 +92,9 @@ fn local(round: &Round<'_>, request: &Message<'_>, uri: &Uri<'_>, domain: &str) 
 fn for_the_server_itself(method: Method<'_>) -> Refusal {
     match method {
         Method::Other(_) => Refusal::Status(501),
-        Method::Bye | Method::Info | Method::Prack | Method::Update | Method::Notify => Refusal::Status(481),
+        Method::Bye | Method::Info | Method::Prack | Method::Update | Method::Notify => {
+            Refusal::Status(481)
+        }
         _ => Refusal::NotAllowed,
     }
 }
@@ -77,7 +107,8 @@ fn registered(round: &Round<'_>, binding: &Binding<'_>) -> Target {
         Host::Address(ip) => ip != binding.source.ip().to_canonical(),
         Host::Name(name) => name.to_ascii_lowercase().ends_with(b".invalid"),
     });
-    let next_hop = (translated && binding.path.is_empty()).then_some(NextHop::Address(binding.source));
+    let next_hop =
+        (translated && binding.path.is_empty()).then_some(NextHop::Address(binding.source));
     let listener = usize::from(binding.listener.0) < round.settings.listeners.len();
     Target {
         uri: binding.contact.into(),
@@ -103,5 +134,8 @@ fn foreign(
     }
     let outbound = proxy.outbound.filter(|_| routing.next_route.is_none());
     let next_hop = outbound.map(NextHop::Address);
-    Ok(vec![Target { next_hop, ..straight(uri) }])
+    Ok(vec![Target {
+        next_hop,
+        ..straight(uri)
+    }])
 }

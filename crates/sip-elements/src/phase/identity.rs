@@ -21,25 +21,48 @@ pub(crate) enum Identity {
 pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<Identity, Stop> {
     let registers = request.method() == Method::Register;
     let (speaker, challenger, header) = if registers {
-        (request.to(), Challenger::Registrar, "Bad To: no SIP address of record")
+        (
+            request.to(),
+            Challenger::Registrar,
+            "Bad To: no SIP address of record",
+        )
     } else {
-        (request.from(), Challenger::Proxy, "Bad From: no SIP address")
+        (
+            request.from(),
+            Challenger::Proxy,
+            "Bad From: no SIP address",
+        )
     };
     let uri = speaker.as_ref().and_then(NameAddr::uri);
     let sip = uri.filter(|uri| matches!(uri.scheme, Scheme::Sip | Scheme::Sips));
     let Some(uri) = sip else {
-        return if registers { Err(Refusal::Because(400, header).into()) } else { Ok(Identity::Stranger) };
+        return if registers {
+            Err(Refusal::Because(400, header).into())
+        } else {
+            Ok(Identity::Stranger)
+        };
     };
     let Some(domain) = round.settings.domains.local_name(&uri) else {
         // Section 10.3 step 5: an address of record that is not valid for our domains.
-        return if registers { Err(Refusal::Status(404).into()) } else { Ok(Identity::Stranger) };
+        return if registers {
+            Err(Refusal::Status(404).into())
+        } else {
+            Ok(Identity::Stranger)
+        };
     };
     let Some(address) = address_of_record(&uri, domain) else {
-        return if registers { Err(Refusal::Because(400, header).into()) } else { Ok(Identity::Stranger) };
+        return if registers {
+            Err(Refusal::Because(400, header).into())
+        } else {
+            Ok(Identity::Stranger)
+        };
     };
     let method = request.method();
-    let challenged =
-        round.settings.challenge.iter().any(|challenged| challenged.as_bytes() == method.as_bytes());
+    let challenged = round
+        .settings
+        .challenge
+        .iter()
+        .any(|challenged| challenged.as_bytes() == method.as_bytes());
     if challenged {
         prove(round, request, challenger, &address, domain)?;
     }
@@ -48,7 +71,11 @@ pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<I
     }
     // With digest turned off altogether the operator trusts the network.
     let trusted = challenged || registers || round.settings.challenge.is_empty();
-    Ok(if trusted { Identity::Subscriber(address) } else { Identity::Stranger })
+    Ok(if trusted {
+        Identity::Subscriber(address)
+    } else {
+        Identity::Stranger
+    })
 }
 
 fn prove(
@@ -58,7 +85,9 @@ fn prove(
     address: &[u8],
     domain: &str,
 ) -> Result<(), Stop> {
-    let username = address.get(..address.len().saturating_sub(domain.len() + 1)).unwrap_or_default();
+    let username = address
+        .get(..address.len().saturating_sub(domain.len() + 1))
+        .unwrap_or_default();
     let verdict = auth::verify(
         request,
         challenger,
@@ -71,26 +100,39 @@ fn prove(
     );
     match verdict {
         Verdict::Accepted => Ok(()),
-        Verdict::Challenge { stale } => {
-            Err(Refusal::Challenge { challenger, realm: domain.to_owned(), stale }.into())
+        Verdict::Challenge { stale } => Err(Refusal::Challenge {
+            challenger,
+            realm: domain.to_owned(),
+            stale,
         }
+        .into()),
         Verdict::Forbidden(reason) => Err(Refusal::Because(403, reason).into()),
         Verdict::Malformed(reason) => Err(Refusal::Because(400, reason).into()),
-        Verdict::AskStore => Err(Stop::Ask(Need::Credentials {
-            username: username.into(),
+        Verdict::AskStore { username } => Err(Stop::Ask(Need::Credentials {
+            username,
             domain: domain.as_bytes().into(),
         })),
     }
 }
 
 /// Registering for somebody else needs a right that nobody has yet: From must be To.
-fn refuse_third_party(round: &Round<'_>, request: &Message<'_>, address: &[u8]) -> Result<(), Stop> {
+fn refuse_third_party(
+    round: &Round<'_>,
+    request: &Message<'_>,
+    address: &[u8],
+) -> Result<(), Stop> {
     let from = request.from().and_then(|from| from.uri());
     let same = from.is_some_and(|uri| {
         let domain = round.settings.domains.local_name(&uri);
-        domain.and_then(|domain| address_of_record(&uri, domain)).is_some_and(|from| *from == *address)
+        domain
+            .and_then(|domain| address_of_record(&uri, domain))
+            .is_some_and(|from| *from == *address)
     });
-    if same { Ok(()) } else { Err(Refusal::Because(403, "From and To name different users").into()) }
+    if same {
+        Ok(())
+    } else {
+        Err(Refusal::Because(403, "From and To name different users").into())
+    }
 }
 
 /// `user@domain` in canonical form, with our name for the domain; `None` without a user.

@@ -81,8 +81,16 @@ impl Proxy {
         routing: &Routing,
         mut targets: Vec<Target>,
     ) {
-        let Some(key) = self.contexts.reserve(round.settings.limits.response_contexts) else {
-            let origin = Origin { flow: source, server: Some(server), questions_asked: 0 };
+        let Some(key) = self
+            .contexts
+            .reserve(round.settings.limits.response_contexts)
+        else {
+            let origin = Origin {
+                flow: source,
+                server: Some(server),
+                received: round.now,
+                questions_asked: 0,
+            };
             return answer(round, request, &origin, &Refusal::Busy("Too many calls"));
         };
         round.transactions.set_server_owner(server, key.owner(0));
@@ -108,7 +116,11 @@ impl Proxy {
         target: Option<Target>,
     ) {
         let target = target.unwrap_or_else(|| Target {
-            uri: routing.request_uri.as_deref().unwrap_or_else(|| ack.request_uri()).into(),
+            uri: routing
+                .request_uri
+                .as_deref()
+                .unwrap_or_else(|| ack.request_uri())
+                .into(),
             q: 1000,
             route: Box::default(),
             next_hop: None,
@@ -131,8 +143,18 @@ impl Proxy {
     }
 
     /// An ACK whose next hop is a name waits in a context of its own.
-    fn park_ack(&mut self, round: &mut Round<'_>, ack: &Message<'_>, source: Flow, routing: &Routing, target: Target) {
-        let Some(key) = self.contexts.reserve(round.settings.limits.response_contexts) else {
+    fn park_ack(
+        &mut self,
+        round: &mut Round<'_>,
+        ack: &Message<'_>,
+        source: Flow,
+        routing: &Routing,
+        target: Target,
+    ) {
+        let Some(key) = self
+            .contexts
+            .reserve(round.settings.limits.response_contexts)
+        else {
             return round.metrics.refused_full.increment();
         };
         let context = self.create(round, ack, source, None, routing, vec![target]);
@@ -140,11 +162,21 @@ impl Proxy {
     }
 
     /// A response for one of our client transactions.
-    pub fn receive_response(&mut self, round: &mut Round<'_>, event: ClientResponse, response: &Message<'_>) {
+    pub fn receive_response(
+        &mut self,
+        round: &mut Round<'_>,
+        event: ClientResponse,
+        response: &Message<'_>,
+    ) {
         let Some((key, place, mut context)) = self.take(event.owner) else {
             return late_response(round, response);
         };
-        if context.branches.get(usize::from(place)).and_then(|branch| branch.client) == Some(event.id) {
+        if context
+            .branches
+            .get(usize::from(place))
+            .and_then(|branch| branch.client)
+            == Some(event.id)
+        {
             context.receive(&mut self.turn(round, key), place, response);
         }
         self.settle(round, key, context);
@@ -162,7 +194,9 @@ impl Proxy {
             return;
         };
         let branch = context.branches.get(usize::from(place));
-        if branch.is_some_and(|branch| branch.client == Some(id) && branch.state != BranchState::Ended) {
+        if branch
+            .is_some_and(|branch| branch.client == Some(id) && branch.state != BranchState::Ended)
+        {
             context.fail_branch(&mut self.turn(round, key), place, Failure::Timeout);
         }
         self.settle(round, key, context);
@@ -170,7 +204,10 @@ impl Proxy {
 
     /// The caller gave up: CANCEL matched this server transaction (section 16.10). The pipeline answers the CANCEL itself.
     pub fn cancel(&mut self, round: &mut Round<'_>, server: ServerId) {
-        let Some((key, _, mut context)) = round.transactions.server_owner(server).and_then(|owner| self.take(owner))
+        let Some((key, _, mut context)) = round
+            .transactions
+            .server_owner(server)
+            .and_then(|owner| self.take(owner))
         else {
             return;
         };
@@ -225,7 +262,12 @@ impl Proxy {
     }
 
     fn turn<'t, 'r>(&'t mut self, round: &'t mut Round<'r>, key: Key) -> Turn<'t, 'r> {
-        Turn { round, wheel: &mut self.wheel, scratch: &mut self.scratch, key }
+        Turn {
+            round,
+            wheel: &mut self.wheel,
+            scratch: &mut self.scratch,
+            key,
+        }
     }
 
     fn create(
@@ -259,7 +301,13 @@ impl Proxy {
     }
 
     /// The first group of targets. The request is kept only if the context outlives this.
-    fn begin(&mut self, round: &mut Round<'_>, key: Key, mut context: Box<Context>, request: &Message<'_>) {
+    fn begin(
+        &mut self,
+        round: &mut Round<'_>,
+        key: Key,
+        mut context: Box<Context>,
+        request: &Message<'_>,
+    ) {
         context.proceed(&mut self.turn(round, key), request);
         if !context.is_concluded {
             context.request = Some(request.bytes().into());
