@@ -2,7 +2,8 @@
 use divan::{Bencher, black_box, counter::BytesCount};
 use sip_message::digest::{DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256};
 use sip_message::{
-    Credentials, HeaderName, KeyHasher, Message, NameAddr, Patch, ResponseWriter, Uri, Via, home_hash,
+    Credentials, HeaderName, KeyHasher, Message, NameAddr, Patch, ResponseWriter, Uri, Via,
+    home_hash,
 };
 use std::net::SocketAddr;
 
@@ -74,13 +75,17 @@ fn main() {
 #[divan::bench(args = ["invite", "ok", "register"])]
 fn parse(bencher: Bencher, name: &str) {
     let bytes = message(name);
-    bencher.counter(BytesCount::of_slice(bytes)).bench(|| Message::parse(black_box(bytes)).is_ok());
+    bencher
+        .counter(BytesCount::of_slice(bytes))
+        .bench(|| Message::parse(black_box(bytes)).is_ok());
 }
 
 #[divan::bench(args = ["invite", "ok", "register"])]
 fn parse_and_validate(bencher: Bencher, name: &str) {
     let bytes = message(name);
-    bencher.counter(BytesCount::of_slice(bytes)).bench(|| Message::parse(black_box(bytes)).unwrap().validate().is_ok());
+    bencher
+        .counter(BytesCount::of_slice(bytes))
+        .bench(|| Message::parse(black_box(bytes)).unwrap().validate().is_ok());
 }
 
 fn message(name: &str) -> &'static [u8] {
@@ -102,7 +107,10 @@ fn forward_request(bencher: Bencher) {
         patch
             .request_uri(b"sip:bob@192.0.2.102:5060;ob")
             .top_via_source(source())
-            .prepend(HeaderName::Via, b"SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKd1f2e3a4b5c6")
+            .prepend(
+                HeaderName::Via,
+                b"SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKd1f2e3a4b5c6",
+            )
             .prepend(HeaderName::RecordRoute, b"<sip:192.0.2.1;lr>")
             .remove_first_values(HeaderName::Route, 1)
             .max_forwards(69);
@@ -132,7 +140,15 @@ fn write_response(bencher: Bencher) {
     let mut out = Vec::with_capacity(4096);
     bencher.bench_local(|| {
         out.clear();
-        ResponseWriter::begin(&mut out, black_box(&message), source(), 404, "", Some(b"8321234356")).finish();
+        ResponseWriter::begin(
+            &mut out,
+            black_box(&message),
+            source(),
+            404,
+            "",
+            Some(b"8321234356"),
+        )
+        .finish();
         out.len()
     });
 }
@@ -185,7 +201,11 @@ fn via(bencher: Bencher) {
 #[divan::bench]
 fn name_addr_and_uri(bencher: Bencher) {
     let value = b"\"Alice\" <sip:alice@tandem.example.org>;tag=9fxced76sl";
-    bencher.bench(|| NameAddr::parse(black_box(value)).and_then(|address| address.uri()).is_some());
+    bencher.bench(|| {
+        NameAddr::parse(black_box(value))
+            .and_then(|address| address.uri())
+            .is_some()
+    });
 }
 
 #[divan::bench]

@@ -1,7 +1,7 @@
 //! Messages in a byte stream (RFC 3261 section 18.3): where does the first one end?
 use crate::HeaderName;
 use crate::grammar::{parse_u32, split_at};
-use crate::message::is_start_line;
+use crate::message::start_line::is_start_line;
 use crate::scan::{Scanned, scan_line};
 use memchr::memchr;
 

@@ -5,9 +5,10 @@
 const TOKEN: u8 = 1;
 const UNRESERVED: u8 = 2;
 const HOST: u8 = 4;
-const URI: u8 = 8;
+const USER: u8 = 8;
 
 /// Classes of each octet.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut octet = 0_usize;
@@ -35,9 +36,11 @@ const CLASSES: [u8; 256] = {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') {
             class |= HOST;
         }
-        // What can stand in a URI without breaking the header field around it; octets above 127 appear unescaped in practice.
-        if byte > b' ' && byte != 0x7f && !matches!(byte, b'<' | b'>' | b'"') {
-            class |= URI;
+        // A percent sign begins an escape and a colon the password; both are looked at closely.
+        if class & UNRESERVED != 0
+            || matches!(byte, b'&' | b'=' | b'+' | b'$' | b',' | b';' | b'?' | b'/')
+        {
+            class |= USER;
         }
         classes[octet] = class;
         octet += 1;
@@ -62,16 +65,23 @@ pub(crate) fn is_unreserved(octet: u8) -> bool {
     class(octet) & UNRESERVED != 0
 }
 
+/// `unreserved / user-unreserved` characters: those of a user part that need no escape.
+#[inline]
+pub(crate) fn is_plain_in_user(octet: u8) -> bool {
+    class(octet) & USER != 0
+}
+
 /// Characters of a domain name, underscore included.
 #[inline]
 pub(crate) fn is_host_char(octet: u8) -> bool {
     class(octet) & HOST != 0
 }
 
-/// Characters that may appear in a URI at all.
+/// Characters that can't stand in a URI without breaking the header field around it. Octets above 127 appear unescaped in
+/// practice.
 #[inline]
-pub(crate) fn is_uri_char(octet: u8) -> bool {
-    class(octet) & URI != 0
+pub(crate) fn is_unfit_for_uri(octet: u8) -> bool {
+    octet <= b' ' || octet == 0x7f || octet == b'<' || octet == b'>' || octet == b'"'
 }
 
 /// A non-empty `token`.
@@ -148,6 +158,25 @@ pub(crate) fn parse_u16(digits: &[u8]) -> Option<u16> {
     u16::try_from(parse_u32(digits)?).ok()
 }
 
+/// Whether any octet satisfies `test`. Looks at all of them, without branches, so that the compiler makes vectors of it.
+#[inline]
+pub(crate) fn any(bytes: &[u8], test: impl Fn(u8) -> bool) -> bool {
+    let in_chunk = |chunk: &[u8; 16]| {
+        chunk
+            .iter()
+            .fold(false, |found, &octet| found | test(octet))
+    };
+    match bytes.last_chunk() {
+        // The last chunk overlaps the one before it, so no octet is left over.
+        Some(last) => bytes
+            .as_chunks()
+            .0
+            .iter()
+            .fold(in_chunk(last), |found, chunk| found | in_chunk(chunk)),
+        None => bytes.iter().any(|&octet| test(octet)),
+    }
+}
+
 /// Length of the quoted string that `bytes` begins with, both quotes included; `None` when it is not closed.
 pub(crate) fn quoted_length(bytes: &[u8]) -> Option<usize> {
     let mut escaped = false;
@@ -169,7 +198,15 @@ pub(crate) fn offset_in(outer: &[u8], inner: &[u8]) -> usize {
 
 /// Splits `bytes` at the first comma outside quotes and angle brackets: the element (not trimmed), and what is behind
 /// the comma, where there is one.
+#[inline]
 pub(crate) fn split_comma(bytes: &[u8]) -> (&[u8], Option<&[u8]>) {
+    if memchr::memchr(b',', bytes).is_none() {
+        return (bytes, None);
+    }
+    split_bare_comma(bytes)
+}
+
+fn split_bare_comma(bytes: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut index = 0;
     let mut in_angle = false;
     while let Some(&octet) = bytes.get(index) {

@@ -1,11 +1,14 @@
 //! Typed header fields, parsed on demand.
 mod credentials;
 mod cseq;
+mod lookup;
 mod name;
 mod name_addr;
 mod via;
 
 pub use credentials::{Challenge, Credentials};
+pub(crate) use lookup::known_at_start;
+
 pub use cseq::CSeq;
 pub use name::HeaderName;
 pub use name_addr::NameAddr;

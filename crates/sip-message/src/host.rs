@@ -1,5 +1,5 @@
 //! Hosts: names and addresses, told apart once.
-use crate::grammar::{is_host_char, parse_u32};
+use crate::grammar::{is_host_char, parse_u32, split_at, take_while};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A host: an address or a name, never confused (brackets are gone).
@@ -12,23 +12,33 @@ pub enum Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Parses `host` of RFC 3261 section 25.1: a domain name, an IPv4 address, an IPv6 address in brackets.
-    /// `None` for anything else; what ends in a number but is no IPv4 address is no name either.
+    /// Parses `host` of RFC 3261 section 25.1: a domain name, an IPv4 address, an IPv6 address in brackets. `None` for
+    /// anything else; digits and dots that are no IPv4 address are no name either.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
-        match bytes {
-            [] => None,
-            [b'[', inner @ .., b']'] => {
-                parse_ipv6(inner).map(|address| Self::Address(IpAddr::V6(address)))
+        match Self::split(bytes)? {
+            (host, _, []) => Some(host),
+            _ => None,
+        }
+    }
+
+    /// Parses the host at the beginning: the host, how it is written, what is behind.
+    pub(crate) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8], &'a [u8])> {
+        match bytes.first()? {
+            b'[' => {
+                let close = memchr::memchr(b']', bytes)?;
+                let (written, rest) = split_at(bytes, close + 1);
+                let address = parse_ipv6(written.get(1..close)?)?;
+                Some((Self::Address(IpAddr::V6(address)), written, rest))
             }
-            [.., last]
-                if last.is_ascii_digit()
-                    && bytes
-                        .iter()
-                        .all(|&octet| octet.is_ascii_digit() || octet == b'.') =>
-            {
-                parse_ipv4(bytes).map(|address| Self::Address(IpAddr::V4(address)))
+            first => {
+                let (written, rest) = take_while(bytes, is_host_char);
+                let host = if first.is_ascii_digit() {
+                    digits_first(written)
+                } else {
+                    name(written)
+                };
+                Some((host?, written, rest))
             }
-            _ => is_name(bytes).then_some(Self::Name(bytes)),
         }
     }
 
@@ -42,27 +52,40 @@ impl<'a> Host<'a> {
     }
 }
 
-/// A domain name without empty labels; a dot at the end is fine.
-fn is_name(bytes: &[u8]) -> bool {
-    let mut previous = b'.';
-    for &octet in bytes {
-        if !is_host_char(octet) || (octet == b'.' && previous == b'.') {
-            return false;
+/// An IPv4 address, or a name that begins with a digit.
+fn digits_first(bytes: &[u8]) -> Option<Host<'_>> {
+    match parse_ipv4(bytes) {
+        Some(address) => Some(Host::Address(IpAddr::V4(address))),
+        None if bytes
+            .iter()
+            .all(|&octet| octet.is_ascii_digit() || octet == b'.') =>
+        {
+            None
         }
-        previous = octet;
+        None => name(bytes),
     }
-    true
+}
+
+/// A domain name without empty labels; a dot at the end is fine.
+fn name(bytes: &[u8]) -> Option<Host<'_>> {
+    let empty_label = bytes.windows(2).any(|pair| pair == b"..");
+    let sound = !empty_label && !matches!(bytes.first(), None | Some(b'.'));
+    sound.then_some(Host::Name(bytes))
 }
 
 /// Four decimal numbers. Leading zeros are decimal too (`1*3DIGIT`).
 pub(crate) fn parse_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
     let mut octets = [0_u8; 4];
-    let mut parts = bytes.split(|&octet| octet == b'.');
-    for octet in &mut octets {
-        let part = parts.next().filter(|part| part.len() <= 3)?;
-        *octet = u8::try_from(parse_u32(part)?).ok()?;
+    let mut rest = bytes;
+    for (index, octet) in octets.iter_mut().enumerate() {
+        if index > 0 {
+            rest = rest.strip_prefix(b".")?;
+        }
+        let (digits, behind) = take_while(rest, |octet| octet.is_ascii_digit());
+        *octet = u8::try_from(parse_u32(digits).filter(|_| digits.len() <= 3)?).ok()?;
+        rest = behind;
     }
-    parts.next().is_none().then(|| Ipv4Addr::from(octets))
+    rest.is_empty().then(|| Ipv4Addr::from(octets))
 }
 
 /// An IPv6 address without brackets.
@@ -76,5 +99,80 @@ pub(crate) fn parse_address(bytes: &[u8]) -> Option<IpAddr> {
         [b'[', inner @ .., b']'] => parse_ipv6(inner).map(IpAddr::V6),
         _ if bytes.contains(&b':') => parse_ipv6(bytes).map(IpAddr::V6),
         _ => parse_ipv4(bytes).map(IpAddr::V4),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_from_names() {
+        for (text, address) in [
+            ("192.0.2.1", "192.0.2.1"),
+            ("255.255.255.255", "255.255.255.255"),
+            ("010.000.2.09", "10.0.2.9"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[::ffff:192.0.2.1]", "::ffff:192.0.2.1"),
+            ("[::]", "::"),
+        ] {
+            assert_eq!(
+                Host::parse(text.as_bytes()),
+                Some(Host::Address(address.parse().unwrap())),
+                "{text}"
+            );
+        }
+        for name in [
+            "example.org",
+            "a",
+            "example.org.",
+            "x_y-z",
+            "1und1.example",
+            "192.0.2.1.example",
+            "xn--bcher-kva.example",
+        ] {
+            assert_eq!(
+                Host::parse(name.as_bytes()),
+                Some(Host::Name(name.as_bytes())),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_neither_is_refused() {
+        for text in [
+            "",
+            ".",
+            "a..b",
+            ".a",
+            "1.2.3",
+            "1.2.3.4.5",
+            "256.0.0.1",
+            "1.2.3.0004",
+            "1..2.3",
+            "2001:db8::1",
+            "[2001:db8::1",
+            "[]",
+            "[2001:db8:::1]",
+            "[192.0.2.1]",
+            "[fe80::1%eth0]",
+            "[::1]x",
+            "a b",
+            "a@b",
+            "b\u{fc}cher.example",
+            "a/b",
+        ] {
+            assert_eq!(Host::parse(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_match_by_value_and_without_case() {
+        let host = |text: &'static str| Host::parse(text.as_bytes()).unwrap();
+        assert!(host("Example.ORG").matches(&host("example.org")));
+        assert!(host("[2001:db8:0::1]").matches(&host("[2001:DB8::1]")));
+        assert!(!host("192.0.2.1").matches(&host("[::ffff:192.0.2.1]")));
+        assert!(!host("192.0.2.1").matches(&host("example.org")));
     }
 }

@@ -1,8 +1,11 @@
 //! The lazily parsed message: one pass finds where each header field lies.
-use crate::grammar::{List, is_lws, is_token_char, parse_u32, split_at, take_while};
+use crate::grammar::{List, parse_u32, split_at};
 use crate::scan::{Line, Scanned, scan_line};
 use crate::{CSeq, HeaderName, Method, NameAddr, Via};
 use smallvec::SmallVec;
+use start_line::StartLine;
+
+pub(crate) mod start_line;
 
 /// Longest message that is looked at.
 const MAX_LENGTH: usize = 256 * 1024;
@@ -40,22 +43,6 @@ pub(crate) struct Layout {
     pub(crate) body_end: usize,
     /// Octets that Content-Length promises, where it is one number.
     pub(crate) content_length: Option<u32>,
-}
-
-/// The start line, taken apart only as far as needed to know what it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum StartLine<'a> {
-    /// The URI is what lies between method and version: white space around it is still there when it was more than a space.
-    Request {
-        method: Method<'a>,
-        uri: &'a [u8],
-        version: &'a [u8],
-    },
-    Response {
-        status: u16,
-        reason: &'a [u8],
-        version: &'a [u8],
-    },
 }
 
 /// One header field line (folded lines included).
@@ -183,7 +170,7 @@ impl<'a> Message<'a> {
         matches!(self.start_line, StartLine::Request { .. })
     }
 
-    /// The method: of the request line, or of CSeq in a response (an empty token where that is missing).
+    /// The method: of the request line, or of `CSeq` in a response (an empty token where that is missing).
     pub fn method(&self) -> Method<'a> {
         match self.start_line {
             StartLine::Request { method, .. } => method,
@@ -297,6 +284,11 @@ impl<'a> Message<'a> {
             .unwrap_or_default()
     }
 
+    /// Whether any name has several lines.
+    pub(crate) fn has_repeated_names(&self) -> bool {
+        self.repeated != 0
+    }
+
     /// Whether several lines have that name.
     pub(crate) fn is_repeated(&self, name: HeaderName) -> bool {
         self.repeated & (1 << name as u32) != 0
@@ -339,53 +331,6 @@ impl<'a> Message<'a> {
     }
 }
 
-impl<'a> StartLine<'a> {
-    /// From the line without its line end.
-    fn parse(line: &'a [u8]) -> Option<Self> {
-        if is_version_start(line) {
-            return Self::parse_status(line);
-        }
-        let (method, rest) = take_while(line, |octet| octet != b' ' && octet != b'\t');
-        let trimmed = crate::grammar::trim_end(rest);
-        let version_length = trimmed.iter().rev().position(|&octet| is_lws(octet))?;
-        let (before, version) = split_at(trimmed, trimmed.len() - version_length);
-        if method.is_empty() || !is_version_start(version) {
-            return None;
-        }
-        // One space on each side belongs to the line; more is a fault of the URI that validation finds. The spaces behind the
-        // version are kept to be found there as well.
-        let uri = before
-            .get(1..before.len().saturating_sub(1))
-            .unwrap_or_default();
-        let (_, version) = split_at(rest, before.len());
-        Some(Self::Request {
-            method: Method::from_bytes(method),
-            uri,
-            version,
-        })
-    }
-
-    fn parse_status(line: &'a [u8]) -> Option<Self> {
-        let (version, rest) = take_while(line, |octet| octet != b' ');
-        let (code, reason) = take_while(rest.get(1..)?, |octet| octet != b' ');
-        let status = (code.len() == 3).then(|| parse_u32(code)).flatten()?;
-        let status = u16::try_from(status)
-            .ok()
-            .filter(|status| (100..700).contains(status))?;
-        Some(Self::Response {
-            status,
-            reason: reason.get(1..).unwrap_or_default(),
-            version,
-        })
-    }
-}
-
-/// `SIP/` and a digit: the version is case-insensitive (section 7.1).
-fn is_version_start(bytes: &[u8]) -> bool {
-    let (name, rest) = split_at(bytes, 4);
-    name.eq_ignore_ascii_case(b"SIP/") && rest.first().is_some_and(u8::is_ascii_digit)
-}
-
 /// The line at `start` without its end, and where the next one begins.
 fn split_line(bytes: &[u8], start: usize) -> (&[u8], usize) {
     let (_, rest) = split_at(bytes, start);
@@ -393,18 +338,8 @@ fn split_line(bytes: &[u8], start: usize) -> (&[u8], usize) {
         return (rest, bytes.len());
     };
     let (line, _) = split_at(rest, line_feed);
-    match line {
-        [line @ .., b'\r'] => (line, start + line_feed + 1),
-        line => (line, start + line_feed + 1),
-    }
-}
-
-/// Whether a line, its line end perhaps included, is a start line of SIP.
-pub(crate) fn is_start_line(line: &[u8]) -> bool {
-    StartLine::parse(crate::grammar::trim_end(line)).is_some()
-}
-
-/// Whether a method is a token; the scanner takes anything up to the first space.
-pub(crate) fn is_method_token(method: &[u8]) -> bool {
-    !method.is_empty() && method.iter().all(|&octet| is_token_char(octet))
+    (
+        line.strip_suffix(b"\r").unwrap_or(line),
+        start + line_feed + 1,
+    )
 }

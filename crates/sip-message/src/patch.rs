@@ -4,51 +4,22 @@ use crate::scan::Line;
 use crate::via_source::push_completed_via;
 use crate::write::{push_line_with, push_number, push_value};
 use crate::{HeaderName, Message};
+use edits::{Edit, Edits, Kind};
 use smallvec::SmallVec;
 use std::ops::Range;
+
+mod edits;
 
 /// A list of edits to a message. Applied by [`Patch::write`]; whatever is not edited stays byte for byte.
 ///
 /// Edits of the same place apply in the order they were made: of two values prepended to one header the second is on top, of
 /// two appended the second is the last. Removing, replacing and counting looks at the message as received; of two edits of the
-/// same line's value the later one counts. [`HeaderName::Other`] and [`HeaderName::Invalid`] name no header field:
-/// edits of them do nothing.
+/// same line's value the later one counts. [`HeaderName::Other`] and [`HeaderName::Invalid`] name no header field: edits of
+/// them do nothing.
 #[derive(Debug)]
 pub struct Patch<'m, 'a> {
     message: &'m Message<'a>,
-    /// In the order in which they are written.
-    edits: SmallVec<[Edit; 8]>,
-    /// The new text of all edits.
-    text: Vec<u8>,
-}
-
-/// Some bytes of the message, perhaps none, and what stands in their place.
-#[derive(Clone, Debug)]
-struct Edit {
-    place: Range<u32>,
-    text: Range<u32>,
-    kind: Kind,
-    name: HeaderName,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A line above the first of its name.
-    Prepend,
-    /// A line at the end of the header.
-    Append,
-    /// A line that [`Patch::replace`] had to add.
-    Add,
-    /// Another value in place of one.
-    Replace,
-    /// Some values of a line removed.
-    Trim,
-    /// A whole line removed.
-    Remove,
-    /// The Request-URI.
-    Uri,
-    /// The body.
-    Body,
+    edits: Edits,
 }
 
 impl<'m, 'a> Patch<'m, 'a> {
@@ -63,33 +34,32 @@ impl<'m, 'a> Patch<'m, 'a> {
         scratch.clear();
         Self {
             message,
-            edits: SmallVec::new(),
-            text: scratch,
+            edits: Edits::new(scratch),
         }
     }
 
     /// The buffer of [`Patch::with_scratch`].
     pub fn into_scratch(self) -> Vec<u8> {
-        self.text
+        self.edits.into_buffer()
     }
 
     /// Replaces the Request-URI; nothing in a response.
     pub fn request_uri(&mut self, uri: &[u8]) -> &mut Self {
-        if !self.message.is_request() {
-            return self;
+        if self.message.is_request() {
+            let place = range_in(self.message, self.message.request_uri());
+            self.edits.forget(|edit| edit.kind == Kind::Uri);
+            self.edits
+                .push(place, Kind::Uri, HeaderName::Other, |text| {
+                    push_value(text, uri);
+                });
         }
-        let old = self.message.request_uri();
-        let start = offset_in(self.message.bytes(), old);
-        self.edits.retain(|edit| edit.kind != Kind::Uri);
-        let text = self.write_text(|text| push_value(text, uri));
-        self.push(start..start + old.len(), text, Kind::Uri, HeaderName::Other);
         self
     }
 
     /// Sets Max-Forwards: replaced where present, added where not.
     pub fn max_forwards(&mut self, value: u8) -> &mut Self {
         self.replace_with(HeaderName::MaxForwards, |text| {
-            push_number(text, u32::from(value))
+            push_number(text, u32::from(value));
         })
     }
 
@@ -105,12 +75,11 @@ impl<'m, 'a> Patch<'m, 'a> {
         name: HeaderName,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> &mut Self {
-        if !is_named(name) {
-            return self;
+        if is_named(name) {
+            let place = self.place_above(name);
+            let write = |text: &mut Vec<u8>| push_line_with(text, name.as_str().as_bytes(), write);
+            self.edits.push(place..place, Kind::Prepend, name, write);
         }
-        let place = self.place_above(name);
-        let text = self.write_text(|text| push_line_with(text, name.as_str().as_bytes(), write));
-        self.push(place..place, text, Kind::Prepend, name);
         self
     }
 
@@ -130,7 +99,7 @@ impl<'m, 'a> Patch<'m, 'a> {
     /// Adds a header field under any name as the last one.
     pub fn append_raw(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
         self.append_line(HeaderName::Other, name, Kind::Append, |text| {
-            push_value(text, value)
+            push_value(text, value);
         });
         self
     }
@@ -140,15 +109,15 @@ impl<'m, 'a> Patch<'m, 'a> {
     pub fn remove_first_values(&mut self, name: HeaderName, count: usize) -> &mut Self {
         for _ in 0..count {
             let first = self.kept_values(name).next();
-            let Some(value) = first else {
-                break;
-            };
-            self.remove_value(name, &value);
+            match first {
+                Some(value) => self.remove_value(name, &value),
+                None => break,
+            }
         }
         self
     }
 
-    /// Removes the last value (strict-route repair).
+    /// Removes the last value (strict-route repair). Called again it removes the one before.
     pub fn remove_last_value(&mut self, name: HeaderName) -> &mut Self {
         let last = self.kept_values(name).last();
         if let Some(value) = last {
@@ -159,13 +128,9 @@ impl<'m, 'a> Patch<'m, 'a> {
 
     /// Removes all lines of that header, those added by this patch too.
     pub fn remove(&mut self, name: HeaderName) -> &mut Self {
-        if !is_named(name) {
-            return self;
-        }
-        self.edits.retain(|edit| edit.name != name);
-        for (index, line) in self.message.lines_of(name) {
-            let place = line.start as usize..self.message.line_end(index);
-            self.push(place, 0..0, Kind::Remove, name);
+        if is_named(name) {
+            self.edits.forget(|edit| edit.name == name);
+            self.remove_lines(name, 0);
         }
         self
     }
@@ -185,76 +150,50 @@ impl<'m, 'a> Patch<'m, 'a> {
             return self;
         }
         self.edits
-            .retain(|edit| edit.name != name || edit.kind != Kind::Add);
-        let line = self
+            .forget(|edit| edit.name == name && edit.kind == Kind::Add);
+        let kept = self
             .message
             .lines_of(name)
-            .find(|(_, line)| !self.is_removed(line.start))
-            .map(|(_, line)| *line);
-        let Some(Line {
-            value_start,
-            value_end,
-            ..
-        }) = line
-        else {
+            .find(|(_, line)| !self.edits.is_removed(line.start as usize));
+        if let Some(line) = kept.map(|(_, line)| *line) {
+            let value = line.value_start as usize..line.value_end as usize;
+            self.edits.forget(|edit| is_edit_of_value(edit, &value));
+            self.edits.push(value, Kind::Replace, name, write);
+        } else {
             self.append_line(name, name.as_str().as_bytes(), Kind::Add, write);
-            return self;
-        };
-        self.edits.retain(|edit| {
-            !matches!(edit.kind, Kind::Replace | Kind::Trim)
-                || edit.place.end < value_start
-                || edit.place.start > value_end
-        });
-        let text = self.write_text(write);
-        self.push(
-            value_start as usize..value_end as usize,
-            text,
-            Kind::Replace,
-            name,
-        );
+        }
         self
     }
 
     /// Adds `received` and fills in `rport` of the topmost Via (RFC 3261 18.2.1, RFC 3581): `received` when the sent-by host
-    /// differs from the source address or rport was asked for; an existing `received` is replaced.
+    /// differs from the source address or rport was asked for; an existing `received` is replaced, or removed where the
+    /// sent-by host tells the truth. What the sender wrote as value of rport is replaced too.
     pub fn top_via_source(&mut self, source: std::net::SocketAddr) -> &mut Self {
-        let Some(via) = self.message.top_via() else {
-            return self;
-        };
-        let start = offset_in(self.message.bytes(), via.bytes);
-        if self.is_removed(offset(start)) {
-            return self;
+        if let Some(via) = self.message.top_via() {
+            let place = range_in(self.message, via.bytes);
+            if !self.edits.is_removed(place.start) {
+                self.edits
+                    .forget(|edit| edit.name == HeaderName::Via && edit.kind == Kind::Replace);
+                self.edits
+                    .push(place, Kind::Replace, HeaderName::Via, |text| {
+                        push_completed_via(text, &via, source);
+                    });
+            }
         }
-        self.edits
-            .retain(|edit| edit.name != HeaderName::Via || edit.kind != Kind::Replace);
-        let text = self.write_text(|text| push_completed_via(text, &via, source));
-        self.push(
-            start..start + via.bytes.len(),
-            text,
-            Kind::Replace,
-            HeaderName::Via,
-        );
         self
     }
 
     /// Replaces the body and Content-Length.
     pub fn body(&mut self, body: &[u8]) -> &mut Self {
-        self.replace_with(HeaderName::ContentLength, |text| {
-            push_number(text, u32::try_from(body.len()).unwrap_or(u32::MAX))
-        });
-        for (index, line) in self.message.lines_of(HeaderName::ContentLength).skip(1) {
-            let place = line.start as usize..self.message.line_end(index);
-            self.push(place, 0..0, Kind::Remove, HeaderName::ContentLength);
-        }
-        self.edits.retain(|edit| edit.kind != Kind::Body);
-        let text = self.write_text(|text| text.extend_from_slice(body));
-        let layout = self.message.layout;
-        self.push(
-            layout.body_start..layout.body_end,
-            text,
-            Kind::Body,
-            HeaderName::Other,
-        );
+        let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        self.replace_with(HeaderName::ContentLength, |text| push_number(text, length));
+        self.remove_lines(HeaderName::ContentLength, 1);
+        self.edits.forget(|edit| edit.kind == Kind::Body);
+        let place = self.message.layout.body_start..self.message.layout.body_end;
+        self.edits
+            .push(place, Kind::Body, HeaderName::Other, |text| {
+                text.extend_from_slice(body);
+            });
         self
     }
 
@@ -263,14 +202,13 @@ impl<'m, 'a> Patch<'m, 'a> {
     pub fn write(&self, into: &mut Vec<u8>) {
         let layout = self.message.layout;
         let bytes = self.message.bytes();
-        into.reserve(bytes.len() + self.text.len());
-        // A message that ends within its header can be answered, not forwarded; what is added must not run into its last line.
+        into.reserve(bytes.len() + self.edits.text_length());
+        // A message that ends within its header is refused, not forwarded; still nothing may run into its last line.
         let unterminated = layout.headers_end == layout.body_start;
         let mut copied = layout.start;
-        for edit in &self.edits {
-            let place = edit.place.start as usize..edit.place.end as usize;
+        for edit in self.edits.iter() {
+            let place = edit.place();
             into.extend_from_slice(bytes.get(copied..place.start).unwrap_or_default());
-            copied = copied.max(place.start);
             if unterminated && place.start >= layout.headers_end {
                 if into.last() != Some(&b'\n') {
                     into.extend_from_slice(b"\r\n");
@@ -279,11 +217,7 @@ impl<'m, 'a> Patch<'m, 'a> {
                     into.extend_from_slice(b"\r\n");
                 }
             }
-            into.extend_from_slice(
-                self.text
-                    .get(edit.text.start as usize..edit.text.end as usize)
-                    .unwrap_or_default(),
-            );
+            into.extend_from_slice(self.edits.text_of(edit));
             copied = copied.max(place.end);
         }
         into.extend_from_slice(bytes.get(copied..layout.body_end).unwrap_or_default());
@@ -312,115 +246,81 @@ impl<'m, 'a> Patch<'m, 'a> {
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let end = self.message.layout.headers_end;
-        let text = self.write_text(|text| push_line_with(text, name_bytes, write));
-        self.push(end..end, text, kind, name);
+        self.edits.push(end..end, kind, name, |text| {
+            push_line_with(text, name_bytes, write);
+        });
     }
 
-    /// The values that no edit has removed, as ranges, each with its line.
-    fn kept_values(&self, name: HeaderName) -> impl Iterator<Item = ValuePlace> {
+    /// Removes the lines of that name but the first `skip`.
+    fn remove_lines(&mut self, name: HeaderName, skip: usize) {
+        for (index, line) in self.message.lines_of(name).skip(skip) {
+            self.edits.push_removal(
+                line.start as usize..self.message.line_end(index),
+                Kind::Remove,
+                name,
+            );
+        }
+    }
+
+    /// The values that no edit has removed: index of the line, place.
+    fn kept_values(&self, name: HeaderName) -> impl Iterator<Item = (usize, Range<usize>)> {
         self.message.lines_of(name).flat_map(move |(index, line)| {
+            let kept = |place: &Range<usize>| !self.edits.is_removed(place.start);
             values_of(self.message, line)
-                .filter(|place| !self.is_removed(offset(place.start)))
-                .map(move |place| ValuePlace { line: index, place })
+                .filter(kept)
+                .map(move |place| (index, place))
         })
     }
 
-    /// Removes one value, the first or last of those that are left in its line, together with the comma.
-    fn remove_value(&mut self, name: HeaderName, value: &ValuePlace) {
-        let Some(line) = self.message.lines.get(value.line).copied() else {
+    /// Removes one value, the first or last of those that are left in its line, together with the comma; with the last one the
+    /// line goes.
+    fn remove_value(&mut self, name: HeaderName, (index, value): &(usize, Range<usize>)) {
+        let Some(line) = self.message.lines.get(*index).copied() else {
             return;
         };
         let kept: SmallVec<[Range<usize>; 8]> = values_of(self.message, &line)
-            .filter(|place| *place != value.place && !self.is_removed(offset(place.start)))
+            .filter(|place| place != value && !self.edits.is_removed(place.start))
             .collect();
-        let line_place = line.start as usize..self.message.line_end(value.line);
-        self.edits.retain(|edit| {
-            let inside = edit.place.start as usize >= line.value_start as usize
-                && edit.place.end as usize <= line_place.end;
-            // The completed topmost Via may stay while others of its line go.
-            let survives = edit.kind == Kind::Replace
-                && kept
-                    .iter()
-                    .any(|place| *place == (edit.place.start as usize..edit.place.end as usize));
-            !inside || survives || !matches!(edit.kind, Kind::Replace | Kind::Trim)
-        });
+        let all = line.value_start as usize..line.value_end as usize;
+        // A completed topmost Via stays completed when others of its line go.
+        self.edits
+            .forget(|edit| is_edit_of_value(edit, &all) && !kept.contains(&edit.place()));
         match (kept.first(), kept.last()) {
             (Some(first), Some(last)) => {
-                let (start, end) = (first.start, last.end);
-                if start > line.value_start as usize {
-                    self.push(line.value_start as usize..start, 0..0, Kind::Trim, name);
-                }
-                if end < line.value_end as usize {
-                    self.push(end..line.value_end as usize, 0..0, Kind::Trim, name);
+                for gap in [all.start..first.start, last.end..all.end] {
+                    if !gap.is_empty() {
+                        self.edits.push_removal(gap, Kind::Trim, name);
+                    }
                 }
             }
-            _ => self.push(line_place, 0..0, Kind::Remove, name),
+            _ => self.edits.push_removal(
+                line.start as usize..self.message.line_end(*index),
+                Kind::Remove,
+                name,
+            ),
         }
-    }
-
-    /// Whether the octet at that place is gone.
-    fn is_removed(&self, at: u32) -> bool {
-        self.edits
-            .iter()
-            .any(|edit| matches!(edit.kind, Kind::Trim | Kind::Remove) && edit.place.contains(&at))
-    }
-
-    fn write_text(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Range<u32> {
-        if self.text.capacity() == 0 {
-            self.text.reserve(512);
-        }
-        let start = offset(self.text.len());
-        write(&mut self.text);
-        start..offset(self.text.len())
-    }
-
-    /// Puts an edit where it is written: by place, then in the order made; a prepended line above those of the same name, the
-    /// body behind everything.
-    fn push(&mut self, place: Range<usize>, text: Range<u32>, kind: Kind, name: HeaderName) {
-        let edit = Edit {
-            place: offset(place.start)..offset(place.end),
-            text,
-            kind,
-            name,
-        };
-        let above = |other: &Edit| match other.place.start.cmp(&edit.place.start) {
-            std::cmp::Ordering::Equal => {
-                (kind == Kind::Prepend && other.kind == Kind::Prepend && other.name == name)
-                    || (other.kind == Kind::Body && kind != Kind::Body)
-            }
-            order => order.is_gt(),
-        };
-        let index = self
-            .edits
-            .iter()
-            .position(above)
-            .unwrap_or(self.edits.len());
-        self.edits.insert(index, edit);
     }
 }
 
-/// One value of a comma list.
-struct ValuePlace {
-    /// Index of its line.
-    line: usize,
-    /// Where it lies.
-    place: Range<usize>,
+/// Whether an edit changes some of a header field value.
+fn is_edit_of_value(edit: &Edit, value: &Range<usize>) -> bool {
+    let place = edit.place();
+    matches!(edit.kind, Kind::Replace | Kind::Trim)
+        && place.start >= value.start
+        && place.end <= value.end
+}
+
+/// Where a part of the message lies in it.
+fn range_in(message: &Message<'_>, part: &[u8]) -> Range<usize> {
+    let start = offset_in(message.bytes(), part);
+    start..start + part.len()
 }
 
 fn values_of(message: &Message<'_>, line: &Line) -> impl Iterator<Item = Range<usize>> {
-    let bytes = message.bytes();
-    List::new(message.value_of(line)).map(move |value| {
-        let start = offset_in(bytes, value);
-        start..start + value.len()
-    })
+    List::new(message.value_of(line)).map(move |value| range_in(message, value))
 }
 
 /// Whether it stands for one header field.
 fn is_named(name: HeaderName) -> bool {
     !matches!(name, HeaderName::Other | HeaderName::Invalid)
-}
-
-/// The parser bounds the length of messages, so offsets fit.
-fn offset(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,11 @@
 //! Finds header field lines. The parser and the stream framing share it, so they can't disagree about where a line ends.
 use crate::HeaderName;
-use crate::grammar::{is_token_char, split_at};
+use crate::grammar::{is_token_char, split_at, take_while, trim_end, trim_start};
+use crate::header::known_at_start;
 use memchr::memchr;
+
+/// Longest name of a header field.
+const MAX_NAME: usize = 255;
 
 /// One header field line as offsets into the message, folds included. The line ends where the next begins.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +16,7 @@ pub(crate) struct Line {
     pub(crate) value_start: u32,
     pub(crate) value_end: u32,
     /// Length of the name as written.
-    pub(crate) name_length: u16,
+    pub(crate) name_length: u8,
     pub(crate) name: HeaderName,
 }
 
@@ -37,19 +41,7 @@ pub(crate) fn scan_line(bytes: &[u8], start: usize) -> Scanned {
         [b'\n', ..] => return Scanned::Empty(1),
         _ => {}
     }
-    let name_length = rest
-        .iter()
-        .position(|&octet| !is_token_char(octet))
-        .unwrap_or(rest.len());
-    let mut colon = name_length;
-    while matches!(rest.get(colon), Some(b' ' | b'\t')) {
-        colon += 1;
-    }
-    let (name, value_start) = match rest.get(colon) {
-        Some(b':') => (classify(split_at(rest, name_length).0), colon + 1),
-        // Not a header field: the line is kept as it is and has no value.
-        _ => (HeaderName::Invalid, rest.len()),
-    };
+    let (name, name_length, value_start) = scan_name(rest);
     let mut end = if name == HeaderName::Invalid {
         0
     } else {
@@ -71,31 +63,43 @@ pub(crate) fn scan_line(bytes: &[u8], start: usize) -> Scanned {
     }
     let value_start = value_start.min(end);
     let value = split_at(split_at(rest, end).0, value_start).1;
-    let trimmed = crate::grammar::trim_end(value);
+    let trimmed = trim_end(value);
     let value_end = value_start + trimmed.len();
-    let value_start = value_end - crate::grammar::trim_start(trimmed).len();
+    let value_start = value_end - trim_start(trimmed).len();
     let line = Line {
         start: offset(start),
         value_start: offset(start + value_start),
         value_end: offset(start + value_end),
-        name_length: u16::try_from(name_length).unwrap_or(0),
-        name: if name_length > usize::from(u16::MAX) {
-            HeaderName::Invalid
-        } else {
-            name
-        },
+        name_length: name_length as u8,
+        name,
     };
     Scanned::Line(line, start + end)
 }
 
-/// The name is made of token characters already.
+/// The name of a line, its length, and where the value begins. What is not a header field has no value.
 #[inline]
-fn classify(name: &[u8]) -> HeaderName {
-    match HeaderName::known(name) {
-        Some(name) => name,
-        None if name.is_empty() => HeaderName::Invalid,
-        None => HeaderName::Other,
+fn scan_name(line: &[u8]) -> (HeaderName, usize, usize) {
+    match known_at_start(line) {
+        Some((name, length)) => (name, length, length + 1),
+        None => scan_unusual_name(line),
     }
+}
+
+/// Names that are long, unknown, followed by white space, or none.
+fn scan_unusual_name(line: &[u8]) -> (HeaderName, usize, usize) {
+    let (name, rest) = take_while(line, is_token_char);
+    let spaces = rest
+        .iter()
+        .take_while(|octet| matches!(octet, b' ' | b'\t'))
+        .count();
+    if name.is_empty() || name.len() > MAX_NAME || rest.get(spaces) != Some(&b':') {
+        return (HeaderName::Invalid, name.len().min(MAX_NAME), line.len());
+    }
+    (
+        HeaderName::from_bytes(name),
+        name.len(),
+        name.len() + spaces + 1,
+    )
 }
 
 /// Offsets fit, as the parser bounds the length of what it looks at.

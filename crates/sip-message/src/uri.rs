@@ -1,5 +1,5 @@
 //! URIs (RFC 3261 section 19.1).
-use crate::grammar::{is_uri_char, parse_u16, split_at};
+use crate::grammar::{any, is_plain_in_user, is_unfit_for_uri, parse_u16, split_at, take_while};
 use crate::{Host, Params};
 
 /// The scheme of a URI.
@@ -13,7 +13,7 @@ pub enum Scheme<'a> {
 }
 
 /// A parsed URI, borrowing from its bytes. For schemes other than sip and sips only `scheme` and `bytes` mean anything
-/// (and `user` holds a tel URI's number).
+/// (and `user` holds a tel URI's number, `params` its parameters).
 #[derive(Clone, Copy, Debug)]
 pub struct Uri<'a> {
     /// The whole URI as written.
@@ -37,12 +37,10 @@ pub struct Uri<'a> {
 }
 
 impl<'a> Uri<'a> {
-    /// Parses a whole URI; `None` when it is not one (white space, bad port, unbalanced brackets, bare IPv6 …).
+    /// Parses a whole URI; `None` when it is not one (white space, bad port, unbalanced brackets, bare IPv6, a percent sign
+    /// that escapes nothing …). A user part may hold octets that should have been escaped, as phones send `#` and UTF-8.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (scheme, rest) = split_scheme(bytes)?;
-        if !rest.iter().all(|&octet| is_uri_char(octet)) {
-            return None;
-        }
         let uri = Self {
             bytes,
             scheme,
@@ -56,13 +54,14 @@ impl<'a> Uri<'a> {
         };
         match scheme {
             Scheme::Sip | Scheme::Sips => uri.with_sip_parts(rest),
+            _ if any(rest, is_unfit_for_uri) => None,
             Scheme::Tel => uri.with_number(rest),
             Scheme::Other(_) => Some(uri),
         }
     }
 
     fn with_number(self, rest: &'a [u8]) -> Option<Self> {
-        let (number, params) = split_before(rest, |octet| octet == b';');
+        let (number, params) = take_while(rest, |octet| octet != b';');
         (!number.is_empty()).then_some(Self {
             user: Some(number),
             params: Params::new(params),
@@ -76,71 +75,74 @@ impl<'a> Uri<'a> {
         let mut rest = rest;
         if let Some(at) = memchr::memchr(b'@', rest) {
             let (userinfo, behind) = split_at(rest, at);
-            rest = behind.get(1..)?;
-            if memchr::memchr(b'@', rest).is_some() || !escapes_are_sound(userinfo) {
-                return None;
-            }
-            let (user, password) = split_before(userinfo, |octet| octet == b':');
-            if user.is_empty() {
-                return None;
-            }
+            let (user, password) = split_userinfo(userinfo)?;
             self.user = Some(user);
-            self.password = password.get(1..);
+            self.password = password;
+            rest = behind.get(1..)?;
         }
-        let (hostport, behind) = split_before(rest, |octet| matches!(octet, b';' | b'?'));
-        let (host, port) = split_port(hostport)?;
-        self.host = Host::parse(host)?;
-        self.host_bytes = host;
-        self.port = match port {
-            Some(digits) => Some(parse_u16(digits)?),
-            None => None,
-        };
-        let (params, headers) = split_before(behind, |octet| octet == b'?');
+        (self.host, self.host_bytes, rest) = Host::split(rest)?;
+        if let [b':', behind @ ..] = rest {
+            let (digits, behind) = take_while(behind, |octet| octet.is_ascii_digit());
+            self.port = Some(parse_u16(digits)?);
+            rest = behind;
+        }
+        match rest.first() {
+            None => Some(self),
+            Some(b';' | b'?') => self.with_params_and_headers(rest),
+            Some(_) => None,
+        }
+    }
+
+    fn with_params_and_headers(mut self, rest: &'a [u8]) -> Option<Self> {
+        if any(rest, |octet| is_unfit_for_uri(octet) || octet == b'@') || !escapes_are_sound(rest) {
+            return None;
+        }
+        let (params, headers) = take_while(rest, |octet| octet != b'?');
         self.params = Params::new(params);
         self.headers = headers.get(1..);
-        (escapes_are_sound(behind) && self.params.is_well_formed()).then_some(self)
+        self.params.is_well_formed().then_some(self)
     }
 }
 
-/// `scheme ":"`, and what is behind.
+/// `scheme ":"`, and what is behind, which is not empty.
 fn split_scheme(bytes: &[u8]) -> Option<(Scheme<'_>, &[u8])> {
-    let (scheme, rest) = split_at(bytes, memchr::memchr(b':', bytes)?);
-    let rest = rest.get(1..)?;
-    let known = match scheme.len() {
-        3 if scheme.eq_ignore_ascii_case(b"sip") => Scheme::Sip,
-        4 if scheme.eq_ignore_ascii_case(b"sips") => Scheme::Sips,
-        3 if scheme.eq_ignore_ascii_case(b"tel") => Scheme::Tel,
+    let (scheme, rest) = match bytes {
+        [b's' | b'S', b'i' | b'I', b'p' | b'P', b':', rest @ ..] => (Scheme::Sip, rest),
+        [
+            b's' | b'S',
+            b'i' | b'I',
+            b'p' | b'P',
+            b's' | b'S',
+            b':',
+            rest @ ..,
+        ] => (Scheme::Sips, rest),
+        [b't' | b'T', b'e' | b'E', b'l' | b'L', b':', rest @ ..] => (Scheme::Tel, rest),
         _ => {
+            let (scheme, rest) = take_while(bytes, |octet| octet != b':');
             let (first, others) = scheme.split_first()?;
             let sound =
                 |&octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'-' | b'.');
             if !first.is_ascii_alphabetic() || !others.iter().all(sound) {
                 return None;
             }
-            Scheme::Other(scheme)
+            (Scheme::Other(scheme), rest.get(1..)?)
         }
     };
-    (!rest.is_empty()).then_some((known, rest))
+    (!rest.is_empty()).then_some((scheme, rest))
 }
 
-/// Splits before the first octet that satisfies `test`.
-fn split_before(bytes: &[u8], test: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
-    crate::grammar::take_while(bytes, |octet| !test(octet))
-}
-
-/// Host, and the digits behind the colon where there is one.
-fn split_port(hostport: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
-    let host_length = match hostport.first() {
-        Some(b'[') => memchr::memchr(b']', hostport)? + 1,
-        _ => hostport
-            .iter()
-            .position(|&octet| octet == b':')
-            .unwrap_or(hostport.len()),
-    };
-    match split_at(hostport, host_length) {
-        (host, []) => Some((host, None)),
-        (host, [b':', digits @ ..]) => Some((host, Some(digits))),
-        _ => None,
+/// User, and the password behind the first colon.
+fn split_userinfo(userinfo: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let (user, rest) = take_while(userinfo, is_plain_in_user);
+    match rest {
+        // Nothing but letters, digits and the like: nearly always.
+        [] if !user.is_empty() => Some((user, None)),
+        _ => {
+            let (user, password) = take_while(userinfo, |octet| octet != b':');
+            let sound =
+                !user.is_empty() && !any(userinfo, is_unfit_for_uri) && escapes_are_sound(userinfo);
+            sound.then_some((user, password.get(1..)))
+        }
     }
 }
 
@@ -149,10 +151,111 @@ fn escapes_are_sound(mut bytes: &[u8]) -> bool {
     while let Some(percent) = memchr::memchr(b'%', bytes) {
         match split_at(bytes, percent).1 {
             [_, high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                bytes = rest
+                bytes = rest;
             }
             _ => return false,
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_is_taken_apart() {
+        let uri = Uri::parse(
+            b"SIPS:alice;x=1:secret@[2001:db8::9]:5071;transport=TCP;lr?Subject=a%20b&x=y",
+        )
+        .unwrap();
+        assert_eq!(uri.scheme, Scheme::Sips);
+        assert_eq!(uri.user, Some(&b"alice;x=1"[..]));
+        assert_eq!(uri.password, Some(&b"secret"[..]));
+        assert_eq!(uri.host, Host::Address("2001:db8::9".parse().unwrap()));
+        assert_eq!(uri.host_bytes, b"[2001:db8::9]");
+        assert_eq!(uri.port, Some(5071));
+        assert_eq!(uri.params.value(b"Transport"), Some(&b"TCP"[..]));
+        assert!(uri.params.contains(b"lr"));
+        assert_eq!(uri.headers, Some(&b"Subject=a%20b&x=y"[..]));
+    }
+
+    #[test]
+    fn parts_that_are_not_there_are_none() {
+        let uri = Uri::parse(b"sip:example.org").unwrap();
+        assert_eq!(
+            (uri.user, uri.password, uri.port, uri.headers),
+            (None, None, None, None)
+        );
+        assert_eq!(
+            (uri.host, uri.params.as_bytes()),
+            (Host::Name(b"example.org"), &b""[..])
+        );
+    }
+
+    #[test]
+    fn semicolons_and_question_marks_before_the_at_sign_belong_to_the_user() {
+        let uri = Uri::parse(b"sip:user;par=u?x/y@example.net;lr").unwrap();
+        assert_eq!(uri.user, Some(&b"user;par=u?x/y"[..]));
+        assert_eq!(uri.host, Host::Name(b"example.net"));
+        assert_eq!(
+            Uri::parse(b"sip:host;a@b").unwrap().user,
+            Some(&b"host;a"[..])
+        );
+    }
+
+    #[test]
+    fn other_schemes_are_kept_whole() {
+        let tel = Uri::parse(b"tel:+1-201-555-0123;phone-context=x").unwrap();
+        assert_eq!(
+            (tel.scheme, tel.user),
+            (Scheme::Tel, Some(&b"+1-201-555-0123"[..]))
+        );
+        assert_eq!(tel.params.value(b"phone-context"), Some(&b"x"[..]));
+        assert_eq!(
+            Uri::parse(b"urn:service:sos").unwrap().scheme,
+            Scheme::Other(b"urn")
+        );
+    }
+
+    #[test]
+    fn what_is_no_uri_is_refused() {
+        for text in [
+            "",
+            "sip",
+            "sip:",
+            ":",
+            "sip:@host",
+            "sip: host",
+            "sip:a b@host",
+            "sip:host name",
+            "sip:a@b@c",
+            "sip:user@",
+            "sip:host:",
+            "sip:host:65536",
+            "sip:host:x",
+            "sip:host:5060x",
+            "sip:2001:db8::1",
+            "sip:[2001:db8::1",
+            "sip:[2001:db8::1]x",
+            "sip:%4@host",
+            "sip:%zz@host",
+            "sip:host;",
+            "sip:host;;lr",
+            "sip:host;a=;b",
+            "sip:host;a=%z",
+            "<sip:host>",
+            "sip:a<b@host",
+            "sip:a\"b@host",
+            "sip:host/x",
+            "1x:y",
+            "s p:x",
+            "tel:",
+            "tel:1 2",
+            "sip::pw@host",
+            "sip:a\0b@host",
+        ] {
+            assert!(Uri::parse(text.as_bytes()).is_none(), "{text:?}");
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! When are two URIs the same, and under which key is an address of record found (RFC 3261 sections 19.1.4 and 10.3)?
-use crate::grammar::{is_unreserved, split_at};
+use crate::grammar::{is_plain_in_user, is_unreserved, split_at};
 use crate::{Params, Scheme, Uri};
 
 impl Uri<'_> {
@@ -50,17 +50,12 @@ fn write_user(user: &[u8], into: &mut Vec<u8>) {
     for octet in Escaped(user) {
         match octet {
             Octet::Plain(octet) => into.push(octet),
-            Octet::Escaped(octet) if may_stand_in_user(octet) => into.push(octet),
+            Octet::Escaped(octet) if is_plain_in_user(octet) => into.push(octet),
             Octet::Escaped(octet) => {
-                into.extend([b'%', hex_digit(octet >> 4), hex_digit(octet & 15)])
+                into.extend([b'%', hex_digit(octet >> 4), hex_digit(octet & 15)]);
             }
         }
     }
-}
-
-/// `unreserved / user-unreserved`.
-fn may_stand_in_user(octet: u8) -> bool {
-    is_unreserved(octet) || matches!(octet, b'&' | b'=' | b'+' | b'$' | b',' | b';' | b'?' | b'/')
 }
 
 fn hex_digit(nibble: u8) -> u8 {
@@ -151,6 +146,10 @@ fn equal_params(ours: &Params<'_>, theirs: &Params<'_>) -> bool {
     covers(ours, theirs) && covers(theirs, ours)
 }
 
+#[expect(
+    clippy::option_option,
+    reason = "as in Params::find: a parameter without value is there"
+)]
 fn find<'a>(params: &Params<'a>, name: &[u8]) -> Option<Option<&'a [u8]>> {
     params
         .iter()

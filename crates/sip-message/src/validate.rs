@@ -1,6 +1,6 @@
 //! Is a message sound enough to act on? RFC 3261 sections 8.1.1, 8.2, 16.3; the invalid messages of RFC 4475.
-use crate::grammar::{List, parse_u32, split_comma, trim};
-use crate::message::{StartLine, is_method_token};
+use crate::grammar::{List, any, is_token, parse_u32, split_comma, trim};
+use crate::message::start_line::StartLine;
 use crate::{CSeq, HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
 
 /// Why a message is refused: the status to answer (a response is dropped instead) and the header field at fault.
@@ -75,7 +75,7 @@ impl Message<'_> {
         if trimmed.len() != version.len() {
             return Err(bad_start(400, "Bad Request-Line: white space at its end"));
         }
-        if matches!(method, Method::Other(token) if !is_method_token(token)) {
+        if matches!(method, Method::Other(token) if !is_token(token)) {
             return Err(bad_start(
                 400,
                 "Bad Request-Line: the method is not a token",
@@ -114,12 +114,22 @@ impl Message<'_> {
         Ok(())
     }
 
+    /// Counting is enough where every CR of the header ends a line; with folds and bare LFs a closer look is needed.
     fn has_stray_cr(&self) -> bool {
         let header = self
             .bytes()
             .get(self.layout.start..self.layout.headers_end)
             .unwrap_or_default();
-        memchr::memchr_iter(b'\r', header).any(|at| header.get(at + 1) != Some(&b'\n'))
+        let line_starts = self
+            .lines
+            .iter()
+            .map(|line| line.start as usize)
+            .chain([self.layout.headers_end]);
+        let line_ends = line_starts
+            .filter(|&next| self.bytes().get(next.wrapping_sub(2)) == Some(&b'\r'))
+            .count();
+        memchr::memchr_iter(b'\r', header).count() != line_ends
+            && memchr::memchr_iter(b'\r', header).any(|at| header.get(at + 1) != Some(&b'\n'))
     }
 
     /// Header fields that describe the request as a whole appear once (RFC 4475 section 3.3.8).
@@ -138,6 +148,9 @@ impl Message<'_> {
             (HeaderName::Expires, "Bad Expires: more than one"),
             (HeaderName::Event, "Bad Event: more than one"),
         ];
+        if !self.has_repeated_names() {
+            return Ok(());
+        }
         match ONCE.iter().find(|(name, _)| self.is_repeated(*name)) {
             Some(&(name, reason)) => Err(bad(name, reason)),
             None => Ok(()),
@@ -183,8 +196,7 @@ impl Message<'_> {
         match self.call_id() {
             None => Err(bad(HeaderName::CallId, "Missing Call-ID")),
             Some(value)
-                if value.is_empty()
-                    || value.iter().any(|&octet| octet <= b' ' || octet == 0x7f) =>
+                if value.is_empty() || any(value, |octet| octet <= b' ' || octet == 0x7f) =>
             {
                 Err(bad(HeaderName::CallId, "Bad Call-ID"))
             }

@@ -1,7 +1,5 @@
 //! `Via` (RFC 3261 section 20.42, RFC 3581).
-use crate::grammar::{
-    is_lws, is_token_char, parse_u16, split_at, take_while, trim, trim_end, trim_start,
-};
+use crate::grammar::{is_token_char, parse_u16, split_at, take_while, trim, trim_end, trim_start};
 use crate::host::parse_address;
 use crate::{Host, Params};
 use std::net::IpAddr;
@@ -34,8 +32,7 @@ impl<'a> Via<'a> {
         if sent_by_start.len() == rest.len() {
             return None;
         }
-        let (host_bytes, behind_host) = split_host(sent_by_start)?;
-        let host = Host::parse(host_bytes)?;
+        let (host, _, behind_host) = Host::split(sent_by_start)?;
         let mut rest = trim_start(behind_host);
         let mut port = None;
         if let [b':', behind @ ..] = rest {
@@ -77,35 +74,23 @@ impl<'a> Via<'a> {
 
 /// `SIP/2.0/transport`, and what is behind.
 fn split_sent_protocol(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let rest = match split_at(bytes, 8) {
-        (b"SIP/2.0/", rest) => rest,
-        _ => {
-            let (name, rest) = take_while(bytes, is_token_char);
-            let rest = behind_slash(rest)?;
-            let (version, rest) = take_while(rest, is_token_char);
-            let rest = behind_slash(rest)?;
-            if !name.eq_ignore_ascii_case(b"SIP") || version != b"2.0" {
-                return None;
-            }
-            rest
-        }
+    let rest = match bytes.strip_prefix(b"SIP/2.0/") {
+        Some(rest) => rest,
+        None => split_spaced_protocol(bytes)?,
     };
     let (transport, rest) = take_while(rest, is_token_char);
     (!transport.is_empty()).then_some((transport, rest))
 }
 
+/// What is behind `SIP / 2.0 /` with white space or in another case.
+fn split_spaced_protocol(bytes: &[u8]) -> Option<&[u8]> {
+    let (name, rest) = take_while(bytes, is_token_char);
+    let (version, rest) = take_while(behind_slash(rest)?, is_token_char);
+    let rest = behind_slash(rest)?;
+    (name.eq_ignore_ascii_case(b"SIP") && version == b"2.0").then_some(rest)
+}
+
 /// `SLASH`: a slash with white space around it.
 fn behind_slash(bytes: &[u8]) -> Option<&[u8]> {
     trim_start(bytes).strip_prefix(b"/").map(trim_start)
-}
-
-/// The host at the beginning, brackets included, and what is behind.
-fn split_host(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    if bytes.first() == Some(&b'[') {
-        let close = bytes.iter().position(|&octet| octet == b']')?;
-        return bytes.split_at_checked(close + 1);
-    }
-    Some(take_while(bytes, |octet| {
-        !matches!(octet, b':' | b';') && !is_lws(octet)
-    }))
 }

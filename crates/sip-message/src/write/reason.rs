@@ -1,6 +1,11 @@
 //! Reason phrases.
 
 /// The standard reason phrase of a status code (RFC 3261 section 21 and IANA); for an unknown one that of its class.
+#[expect(
+    clippy::match_same_arms,
+    clippy::match_overlapping_arm,
+    reason = "one line per registered code, classes behind"
+)]
 pub const fn reason_phrase(status: u16) -> &'static str {
     match status {
         100 => "Trying",

@@ -1,0 +1,142 @@
+//! The edits of a patch in the order in which they are written.
+use crate::HeaderName;
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Some octets of the message, perhaps none, and what stands in their place.
+#[derive(Clone, Debug)]
+pub(super) struct Edit {
+    pub(super) place: Range<u32>,
+    text: Range<u32>,
+    pub(super) kind: Kind,
+    pub(super) name: HeaderName,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A line above the first of its name.
+    Prepend,
+    /// A line at the end of the header.
+    Append,
+    /// A line at the end of the header, as there was none to replace.
+    Add,
+    /// Another value in place of one.
+    Replace,
+    /// Some values of a line removed.
+    Trim,
+    /// A whole line removed.
+    Remove,
+    /// The Request-URI.
+    Uri,
+    /// The body.
+    Body,
+}
+
+impl Edit {
+    /// Its place as a range of the message.
+    pub(super) fn place(&self) -> Range<usize> {
+        self.place.start as usize..self.place.end as usize
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Edits {
+    list: SmallVec<[Edit; 8]>,
+    /// The new text of all edits.
+    text: Vec<u8>,
+}
+
+impl Edits {
+    /// None yet; `text` is an empty buffer.
+    pub(super) fn new(text: Vec<u8>) -> Self {
+        Self {
+            list: SmallVec::new(),
+            text,
+        }
+    }
+
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        self.text
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Edit> {
+        self.list.iter()
+    }
+
+    /// What an edit puts in place of what was there.
+    pub(super) fn text_of(&self, edit: &Edit) -> &[u8] {
+        self.text
+            .get(edit.text.start as usize..edit.text.end as usize)
+            .unwrap_or_default()
+    }
+
+    /// How many octets there are at most to write beside the message's own.
+    pub(super) fn text_length(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Forgets the edits that satisfy `test`.
+    pub(super) fn forget(&mut self, test: impl Fn(&Edit) -> bool) {
+        self.list.retain(|edit| !test(edit));
+    }
+
+    /// Whether the octet at that place is removed.
+    pub(super) fn is_removed(&self, at: usize) -> bool {
+        let at = offset(at);
+        self.list
+            .iter()
+            .any(|edit| matches!(edit.kind, Kind::Trim | Kind::Remove) && edit.place.contains(&at))
+    }
+
+    /// Adds the removal of a place.
+    pub(super) fn push_removal(&mut self, place: Range<usize>, kind: Kind, name: HeaderName) {
+        self.push(place, kind, name, |_| {});
+    }
+
+    /// Adds an edit. Edits are written by place, those of one place in the order made; but a prepended line comes above those of
+    /// the same name, and the body behind everything.
+    pub(super) fn push(
+        &mut self,
+        place: Range<usize>,
+        kind: Kind,
+        name: HeaderName,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if self.text.capacity() == 0 {
+            self.text.reserve(512);
+        }
+        let text_start = offset(self.text.len());
+        write(&mut self.text);
+        let text = text_start..offset(self.text.len());
+        let place = offset(place.start)..offset(place.end);
+        let is_behind = |other: &Edit| match other.place.start.cmp(&place.start) {
+            Ordering::Less => false,
+            Ordering::Greater => true,
+            Ordering::Equal => match kind {
+                Kind::Prepend => other.kind == Kind::Prepend && other.name == name,
+                Kind::Body => false,
+                _ => other.kind == Kind::Body,
+            },
+        };
+        let index = self
+            .list
+            .iter()
+            .position(is_behind)
+            .unwrap_or(self.list.len());
+        self.list.insert(
+            index,
+            Edit {
+                place,
+                text,
+                kind,
+                name,
+            },
+        );
+    }
+}
+
+/// The parser bounds the length of messages, so offsets fit.
+fn offset(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
