@@ -99,7 +99,9 @@ enum Launch {
 impl Context {
     /// Whether any branch may still bring a final response.
     pub(super) fn is_pending(&self) -> bool {
-        self.branches.iter().any(|branch| branch.state != BranchState::Ended)
+        self.branches
+            .iter()
+            .any(|branch| branch.state != BranchState::Ended)
     }
 
     /// Whether nothing can happen any more.
@@ -135,7 +137,12 @@ impl Context {
         }
     }
 
-    fn start_branch(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>, target: Target) -> Result<(), Failure> {
+    fn start_branch(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        request: &Message<'_>,
+        target: Target,
+    ) -> Result<(), Failure> {
         match self.launch(turn, request, &target, None, None)? {
             Launch::Sent(_) => Ok(()),
             Launch::Unresolved(host, port) => self.resolve(turn, host, port, target),
@@ -143,11 +150,24 @@ impl Context {
     }
 
     /// Parks a branch on the name of its next hop.
-    fn resolve(&mut self, turn: &mut Turn<'_, '_>, host: Box<[u8]>, port: u16, target: Target) -> Result<(), Failure> {
-        let waiting = Some(Box::new(Waiting { target, addresses: Vec::new() }));
+    fn resolve(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        host: Box<[u8]>,
+        port: u16,
+        target: Target,
+    ) -> Result<(), Failure> {
+        let waiting = Some(Box::new(Waiting {
+            target,
+            addresses: Vec::new(),
+        }));
         let place = self.add_branch(BranchState::Resolving, waiting)?;
         let owner = turn.key.owner(place);
-        turn.round.output.ask(Question::Resolve { ticket: Ticket(owner), host, port });
+        turn.round.output.ask(Question::Resolve {
+            ticket: Ticket(owner),
+            host,
+            port,
+        });
         turn.round.metrics.questions.increment();
         let deadline = turn.round.now + turn.round.settings.question_deadline;
         self.arm(turn, place, deadline);
@@ -163,7 +183,11 @@ impl Context {
         addresses: &[SocketAddr],
     ) {
         self.disarm(turn, place);
-        let Some(mut waiting) = self.branches.get_mut(usize::from(place)).and_then(|branch| branch.waiting.take()) else {
+        let Some(mut waiting) = self
+            .branches
+            .get_mut(usize::from(place))
+            .and_then(|branch| branch.waiting.take())
+        else {
             return;
         };
         let most = turn.round.settings.proxy.max_targets.max(1);
@@ -184,7 +208,8 @@ impl Context {
             match self.launch(turn, request, &waiting.target, place, Some(remote)) {
                 Ok(Launch::Sent(place)) => {
                     if let Some(branch) = self.branches.get_mut(usize::from(place)) {
-                        branch.waiting = Some(waiting).filter(|waiting| !waiting.addresses.is_empty());
+                        branch.waiting =
+                            Some(waiting).filter(|waiting| !waiting.addresses.is_empty());
                     }
                     return;
                 }
@@ -211,21 +236,41 @@ impl Context {
         let hop = target.hop(&self.routes)?;
         let remote = match (remote, hop.destination) {
             (Some(remote), _) | (None, Destination::Address(remote)) => remote,
-            (None, Destination::Name(host, port)) => return Ok(Launch::Unresolved(host.into(), port)),
+            (None, Destination::Name(host, port)) => {
+                return Ok(Launch::Unresolved(host.into(), port));
+            }
         };
-        let copy = Copy::new(turn.round, request, self.source, target, &self.routes, &hop, remote)?;
+        let copy = Copy::new(
+            turn.round,
+            request,
+            self.source,
+            target,
+            &self.routes,
+            &hop,
+            remote,
+        )?;
         if self.server.is_none() {
             forward::send_ack(turn.round, turn.scratch, &copy);
             self.branches.clear();
             self.is_concluded = true;
             return Ok(Launch::Sent(0));
         }
-        let number = place.map_or_else(|| u8::try_from(self.branches.len()), Ok).map_err(|_| Failure::Overloaded)?;
-        let Ok(client) = turn.round.transactions.reserve_client(turn.key.owner(number)) else {
+        let number = place
+            .map_or_else(|| u8::try_from(self.branches.len()), Ok)
+            .map_err(|_| Failure::Overloaded)?;
+        let Ok(client) = turn
+            .round
+            .transactions
+            .reserve_client(turn.key.owner(number))
+        else {
             turn.round.metrics.refused_full.increment();
             return Err(Failure::Overloaded);
         };
-        let kind = if self.is_invite { Kind::Invite } else { Kind::NonInvite };
+        let kind = if self.is_invite {
+            Kind::Invite
+        } else {
+            Kind::NonInvite
+        };
         forward::send(turn.round, turn.scratch, &copy, client, kind, self.suffix);
         if place.is_none() {
             self.add_branch(BranchState::Calling, None)?;
@@ -241,9 +286,19 @@ impl Context {
     }
 
     /// Another branch; no more than an owner can number.
-    fn add_branch(&mut self, state: BranchState, waiting: Option<Box<Waiting>>) -> Result<u8, Failure> {
+    fn add_branch(
+        &mut self,
+        state: BranchState,
+        waiting: Option<Box<Waiting>>,
+    ) -> Result<u8, Failure> {
         let place = u8::try_from(self.branches.len()).map_err(|_| Failure::Overloaded)?;
-        self.branches.push(Branch { client: None, deadline: None, timer_c: Time::default(), waiting, state });
+        self.branches.push(Branch {
+            client: None,
+            deadline: None,
+            timer_c: Time::default(),
+            waiting,
+            state,
+        });
         Ok(place)
     }
 
@@ -257,9 +312,15 @@ impl Context {
             };
             branch.waiting = None;
             match (branch.state, branch.client) {
-                (BranchState::Calling | BranchState::Proceeding, Some(client)) if self.is_invite => {
+                (BranchState::Calling | BranchState::Proceeding, Some(client))
+                    if self.is_invite =>
+                {
                     branch.state = BranchState::Cancelling { late: false };
-                    turn.round.transactions.cancel_client(turn.round.now, client, turn.round.output);
+                    turn.round.transactions.cancel_client(
+                        turn.round.now,
+                        client,
+                        turn.round.output,
+                    );
                     self.disarm(turn, place);
                 }
                 (BranchState::Resolving, _) => {

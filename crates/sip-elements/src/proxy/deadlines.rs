@@ -9,7 +9,9 @@ impl Context {
     /// For an INVITE just sent: timer C, or less while nothing has been heard.
     pub(super) fn arm_invite(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
         let proxy = &turn.round.settings.proxy;
-        let silence = proxy.no_answer.map_or(proxy.timer_c, |no_answer| no_answer.min(proxy.timer_c));
+        let silence = proxy
+            .no_answer
+            .map_or(proxy.timer_c, |no_answer| no_answer.min(proxy.timer_c));
         let timer_c = turn.round.now + proxy.timer_c;
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.timer_c = timer_c;
@@ -26,7 +28,11 @@ impl Context {
     }
 
     pub(super) fn disarm(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
-        if let Some(timer) = self.branches.get_mut(usize::from(place)).and_then(|branch| branch.deadline.take()) {
+        if let Some(timer) = self
+            .branches
+            .get_mut(usize::from(place))
+            .and_then(|branch| branch.deadline.take())
+        {
             turn.wheel.cancel(timer);
         }
     }
@@ -45,7 +51,11 @@ impl Context {
             // Nobody is there. Should somebody turn up all the same, the transaction cancels the call.
             BranchState::Calling => {
                 if let Some(client) = branch.client {
-                    turn.round.transactions.cancel_client(turn.round.now, client, turn.round.output);
+                    turn.round.transactions.cancel_client(
+                        turn.round.now,
+                        client,
+                        turn.round.output,
+                    );
                 }
                 self.fail_branch(turn, place, Failure::Timeout);
             }
@@ -57,7 +67,11 @@ impl Context {
             BranchState::Proceeding => {
                 branch.state = BranchState::Cancelling { late: true };
                 if let Some(client) = branch.client {
-                    turn.round.transactions.cancel_client(turn.round.now, client, turn.round.output);
+                    turn.round.transactions.cancel_client(
+                        turn.round.now,
+                        client,
+                        turn.round.output,
+                    );
                 }
             }
             BranchState::Cancelling { .. } | BranchState::Ended => {}

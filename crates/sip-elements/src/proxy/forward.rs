@@ -1,8 +1,9 @@
 //! The copy of a request that leaves (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched on their way out.
 
+use super::listener::{Wanted, flow_to};
 use super::response::Failure;
 use super::route::{RouteSet, is_record_routed, write_record_route};
-use super::target::{Hop, Strict, Target, Wanted, flow_to};
+use super::target::{Hop, Strict, Target};
 use crate::Round;
 use crate::answer::hex;
 use sip_message::{HeaderName, KeyHasher, Message, Patch};
@@ -46,14 +47,25 @@ pub(super) fn send(
     }
     copy.push_common(&mut patch);
     let reliable = copy.outgoing.protocol.is_reliable();
-    round.transactions.start_client(round.now, client, kind, copy.flow, reliable, round.output, |into| patch.write(into));
+    round.transactions.start_client(
+        round.now,
+        client,
+        kind,
+        copy.flow,
+        reliable,
+        round.output,
+        |into| patch.write(into),
+    );
     *scratch = patch.into_scratch();
 }
 
 /// Sends a copy of an ACK. A retransmission gets the same branch: it is made from the Via of the ACK that came.
 pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Copy<'_, '_>) {
     let via = copy.request.top_via().map_or(&b""[..], |via| via.bytes);
-    let branch = round.shared.hasher.hash(&[b"ack", via, copy.target.request_uri()]);
+    let branch = round
+        .shared
+        .hasher
+        .hash(&[b"ack", via, copy.target.request_uri()]);
     let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
     copy.push_via(&mut patch, |into| {
         into.extend_from_slice(b"z9hG4bK-");
@@ -83,8 +95,18 @@ impl<'c, 'm> Copy<'c, 'm> {
             protocol: hop.protocol,
         };
         let flow = flow_to(listeners, wanted, remote).ok_or(Failure::Unreachable)?;
-        let outgoing = listeners.get(usize::from(flow.listener.0)).ok_or(Failure::Unreachable)?;
-        Ok(Self { request, source, target, strict: hop.strict, routes, flow, outgoing })
+        let outgoing = listeners
+            .get(usize::from(flow.listener.0))
+            .ok_or(Failure::Unreachable)?;
+        Ok(Self {
+            request,
+            source,
+            target,
+            strict: hop.strict,
+            routes,
+            flow,
+            outgoing,
+        })
     }
 
     /// Step 8: our Via on top; the one below completed with where the request came from (section 18.2.1, RFC 3581).
@@ -118,12 +140,18 @@ impl<'c, 'm> Copy<'c, 'm> {
                 write_record_route(into, incoming, self.request, hasher);
             });
         }
-        patch.prepend_with(HeaderName::RecordRoute, |into| write_record_route(into, self.outgoing, self.request, hasher));
+        patch.prepend_with(HeaderName::RecordRoute, |into| {
+            write_record_route(into, self.outgoing, self.request, hasher);
+        });
     }
 
     /// Steps 2, 3 and 6: Request-URI, Max-Forwards, Route.
     fn push_common(&self, patch: &mut Patch<'_, '_>) {
-        let left = self.request.max_forwards().flatten().map_or(MAX_FORWARDS, |left| left.saturating_sub(1));
+        let left = self
+            .request
+            .max_forwards()
+            .flatten()
+            .map_or(MAX_FORWARDS, |left| left.saturating_sub(1));
         patch.max_forwards(left);
         let uri = self.target.request_uri();
         self.push_routes(patch, uri);
@@ -144,7 +172,9 @@ impl<'c, 'm> Copy<'c, 'm> {
             patch.remove_last_value(HeaderName::Route);
         }
         let route = match self.strict {
-            Some(Strict { in_target: true, .. }) => self.target.split_route().1,
+            Some(Strict {
+                in_target: true, ..
+            }) => self.target.split_route().1,
             _ => &self.target.route,
         };
         if !route.is_empty() {

@@ -16,7 +16,11 @@ const PROOF_MASK: u64 = (1 << PROOF_BITS) - 1;
 /// The 64 bits for the branch of every copy of this request.
 pub(super) fn suffix(hasher: &KeyHasher, request: &Message<'_>, source: SocketAddr) -> u64 {
     let proof = request.top_via().map_or(0, |via| {
-        let port = if via.rport().is_some() { source.port() } else { via.port.unwrap_or(5060) };
+        let port = if via.rport().is_some() {
+            source.port()
+        } else {
+            via.port.unwrap_or(5060)
+        };
         proof(hasher, request, &via, SocketAddr::new(source.ip(), port))
     });
     (way_hash(hasher, request) << PROOF_BITS) | proof
@@ -45,7 +49,10 @@ fn way_hash(hasher: &KeyHasher, request: &Message<'_>) -> u64 {
     parts.extend([
         &b"way"[..],
         request.request_uri(),
-        request.from().and_then(|from| from.tag()).unwrap_or_default(),
+        request
+            .from()
+            .and_then(|from| from.tag())
+            .unwrap_or_default(),
         request.to().and_then(|to| to.tag()).unwrap_or_default(),
         request.call_id().unwrap_or_default(),
         &number,
@@ -68,17 +75,34 @@ pub(super) fn response_address(via: &Via<'_>) -> Option<SocketAddr> {
 }
 
 /// Whether a response with our branch `suffix` answers a request that we got with `upstream` as its topmost Via.
-pub(super) fn is_proven(hasher: &KeyHasher, response: &Message<'_>, suffix: u64, upstream: &Via<'_>) -> bool {
+pub(super) fn is_proven(
+    hasher: &KeyHasher,
+    response: &Message<'_>,
+    suffix: u64,
+    upstream: &Via<'_>,
+) -> bool {
     response_address(upstream)
         .is_some_and(|address| proof(hasher, response, upstream, address) == suffix & PROOF_MASK)
 }
 
-fn proof(hasher: &KeyHasher, message: &Message<'_>, upstream: &Via<'_>, address: SocketAddr) -> u64 {
+fn proof(
+    hasher: &KeyHasher,
+    message: &Message<'_>,
+    upstream: &Via<'_>,
+    address: SocketAddr,
+) -> u64 {
     let ip = match address.ip().to_canonical() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
         IpAddr::V6(ip) => ip.octets(),
     };
     let call_id = message.call_id().unwrap_or_default();
     let branch = upstream.branch().unwrap_or_default();
-    hasher.hash(&[b"upstream", call_id, branch, upstream.sent_by, &ip, &address.port().to_be_bytes()]) & PROOF_MASK
+    hasher.hash(&[
+        b"upstream",
+        call_id,
+        branch,
+        upstream.sent_by,
+        &ip,
+        &address.port().to_be_bytes(),
+    ]) & PROOF_MASK
 }

@@ -6,6 +6,7 @@
 mod context;
 mod deadlines;
 mod forward;
+mod listener;
 mod loop_detection;
 mod response;
 mod route;

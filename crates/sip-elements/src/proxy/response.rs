@@ -131,7 +131,10 @@ impl Context {
 
     fn receive_failure(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
         let status = response.status();
-        let state = self.branches.get(usize::from(place)).map_or(BranchState::Ended, |branch| branch.state);
+        let state = self
+            .branches
+            .get(usize::from(place))
+            .map_or(BranchState::Ended, |branch| branch.state);
         if state == BranchState::Ended || self.is_concluded {
             self.end_branch(turn, place);
             return;
@@ -142,11 +145,17 @@ impl Context {
         } else if state == (BranchState::Cancelling { late: true }) && status == 487 {
             return self.fail_branch(turn, place, Failure::Timeout);
         } else {
-            let waiting = self.branches.get_mut(usize::from(place)).and_then(|branch| branch.waiting.take());
+            let waiting = self
+                .branches
+                .get_mut(usize::from(place))
+                .and_then(|branch| branch.waiting.take());
             self.end_branch(turn, place);
             self.try_again(waiting.filter(|_| status == 503));
         }
-        let is_last = self.targets.is_empty() && self.retry.is_none() && self.best.is_none() && !self.is_pending();
+        let is_last = self.targets.is_empty()
+            && self.retry.is_none()
+            && self.best.is_none()
+            && !self.is_pending();
         if is_last && !self.needs_translation(status) {
             self.pass_on(turn, response);
             self.conclude_with(turn, status);
@@ -181,7 +190,11 @@ impl Context {
             }
             best => {
                 let outcome = Outcome::Received(response.bytes().into());
-                *best = Some(Box::new(Best { rank, outcome, challenges: Vec::new() }));
+                *best = Some(Box::new(Best {
+                    rank,
+                    outcome,
+                    challenges: Vec::new(),
+                }));
             }
         }
     }
@@ -194,7 +207,11 @@ impl Context {
             other => rank(other.status()),
         };
         if self.best.as_ref().is_none_or(|best| rank < best.rank) {
-            self.best = Some(Box::new(Best { rank, outcome: Outcome::Own(failure), challenges: Vec::new() }));
+            self.best = Some(Box::new(Best {
+                rank,
+                outcome: Outcome::Own(failure),
+                challenges: Vec::new(),
+            }));
         }
     }
 
@@ -235,16 +252,24 @@ impl Context {
         let (status, settings, source) = (failure.status(), round.settings, self.source.remote);
         if let Some(server) = self.server {
             let tag = own_tag(round, request);
-            round.transactions.respond(round.now, server, status, round.output, |into| {
-                let begun =
-                    ResponseWriter::begin(into, request, source, status, failure.reason(), Some(&tag));
-                let mut response = with_server_header(begun, &settings.server_header);
-                if failure == Failure::Overloaded {
-                    let seconds = settings.limits.retry_after.to_string();
-                    response = response.header(HeaderName::RetryAfter, seconds.as_bytes());
-                }
-                response.finish();
-            });
+            round
+                .transactions
+                .respond(round.now, server, status, round.output, |into| {
+                    let begun = ResponseWriter::begin(
+                        into,
+                        request,
+                        source,
+                        status,
+                        failure.reason(),
+                        Some(&tag),
+                    );
+                    let mut response = with_server_header(begun, &settings.server_header);
+                    if failure == Failure::Overloaded {
+                        let seconds = settings.limits.retry_after.to_string();
+                        response = response.header(HeaderName::RetryAfter, seconds.as_bytes());
+                    }
+                    response.finish();
+                });
             round.metrics.sent(status);
         }
         self.conclude_with(turn, status);
@@ -281,7 +306,12 @@ impl Context {
         }
         let round = &mut *turn.round;
         let status = response.status();
-        let sent = round.transactions.respond(round.now, server, status, round.output, |into| patch.write(into)).is_some();
+        let sent = round
+            .transactions
+            .respond(round.now, server, status, round.output, |into| {
+                patch.write(into);
+            })
+            .is_some();
         *turn.scratch = patch.into_scratch();
         if sent {
             round.metrics.sent(status);
@@ -291,10 +321,11 @@ impl Context {
 
     /// A final response has gone upstream: the time it took is recorded, the request no longer needed. `status` 0: it has not.
     fn conclude_with(&mut self, turn: &mut Turn<'_, '_>, status: u16) {
-        if !self.is_concluded && status >= 200 {
-            if let Some(latency) = turn.round.metrics.latency.get(usize::from(self.method)) {
-                latency.record(turn.round.now - self.received);
-            }
+        if !self.is_concluded
+            && status >= 200
+            && let Some(latency) = turn.round.metrics.latency.get(usize::from(self.method))
+        {
+            latency.record(turn.round.now - self.received);
         }
         self.is_concluded = true;
         self.request = None;

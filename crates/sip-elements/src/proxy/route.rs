@@ -47,7 +47,10 @@ pub fn preprocess(request: &Message<'_>, round: &Round<'_>) -> Routing {
         repair_strict_route(&mut routing, request, round);
         pop_own_routes(&mut routing, request, round);
     }
-    let written = routing.request_uri.as_deref().unwrap_or_else(|| request.request_uri());
+    let written = routing
+        .request_uri
+        .as_deref()
+        .unwrap_or_else(|| request.request_uri());
     if let Some(stripped) = strip_own_maddr(written, round) {
         routing.request_uri = Some(stripped);
     }
@@ -66,7 +69,11 @@ fn repair_strict_route(routing: &mut Routing, request: &Message<'_>, round: &Rou
     if !recorded {
         return;
     }
-    if let Some(last) = request.values(HeaderName::Route).last().and_then(NameAddr::parse) {
+    if let Some(last) = request
+        .values(HeaderName::Route)
+        .last()
+        .and_then(NameAddr::parse)
+    {
         routing.request_uri = Some(last.uri_bytes.into());
         routing.drop_last_route = true;
         routing.in_our_dialog = has_cookie(&uri, request, &round.shared.hasher);
@@ -82,16 +89,12 @@ fn pop_own_routes(routing: &mut Routing, request: &Message<'_>, round: &Round<'_
         }
         let route = NameAddr::parse(value);
         let uri = route.as_ref().and_then(NameAddr::uri);
-        match uri.filter(|uri| round.settings.domains.is_us(uri)) {
-            Some(uri) => {
-                routing.own_routes += 1;
-                routing.in_our_dialog |= has_cookie(&uri, request, &round.shared.hasher);
-            }
-            None => {
-                routing.next_route = Some(route.map_or(value, |route| route.uri_bytes).into());
-                return;
-            }
-        }
+        let Some(uri) = uri.filter(|uri| round.settings.domains.is_us(uri)) else {
+            routing.next_route = Some(route.map_or(value, |route| route.uri_bytes).into());
+            return;
+        };
+        routing.own_routes += 1;
+        routing.in_our_dialog |= has_cookie(&uri, request, &round.shared.hasher);
     }
 }
 
@@ -103,18 +106,27 @@ fn strip_own_maddr(written: &[u8], round: &Round<'_>) -> Option<Box<[u8]>> {
     }
     let uri = Uri::parse(written).filter(|uri| matches!(uri.scheme, Scheme::Sip | Scheme::Sips))?;
     let maddr = uri.params.value(b"maddr")?;
-    let aimed_at = Uri { host: Host::parse(maddr)?, host_bytes: maddr, ..uri };
+    let aimed_at = Uri {
+        host: Host::parse(maddr)?,
+        host_bytes: maddr,
+        ..uri
+    };
     if !round.settings.domains.is_us(&aimed_at) {
         return None;
     }
     let mut stripped = Vec::with_capacity(written.len());
-    let host = uri.host_bytes.as_ptr().addr().checked_sub(written.as_ptr().addr())?;
+    let host = uri
+        .host_bytes
+        .as_ptr()
+        .addr()
+        .checked_sub(written.as_ptr().addr())?;
     stripped.extend_from_slice(written.get(..host + uri.host_bytes.len())?);
     if uri.port == Some(Protocol::Udp.default_port()) {
         stripped.extend_from_slice(b":5060");
     }
     for (name, value) in uri.params.iter() {
-        let led_here = name.eq_ignore_ascii_case(b"maddr") || name.eq_ignore_ascii_case(b"transport");
+        let led_here =
+            name.eq_ignore_ascii_case(b"maddr") || name.eq_ignore_ascii_case(b"transport");
         if !led_here {
             stripped.push(b';');
             stripped.extend_from_slice(name);
@@ -130,7 +142,9 @@ fn strip_own_maddr(written: &[u8], round: &Round<'_>) -> Option<Box<[u8]>> {
 /// Whether a request belongs to a dialog, and the URI carries its cookie. Without a tag in To it would begin another dialog, to
 /// which the cookie gives no right.
 fn has_cookie(uri: &Uri<'_>, request: &Message<'_>, hasher: &KeyHasher) -> bool {
-    uri.params.value(COOKIE).is_some_and(|cookie| cookie == hex(cookie_of(request, hasher)).as_slice())
+    uri.params
+        .value(COOKIE)
+        .is_some_and(|cookie| cookie == hex(cookie_of(request, hasher)).as_slice())
         && request.to().and_then(|to| to.tag()).is_some()
 }
 
@@ -150,12 +164,23 @@ pub(super) fn is_record_routed(request: &Message<'_>) -> bool {
 }
 
 /// Appends our Record-Route value for the side of one listener.
-pub(super) fn write_record_route(into: &mut Vec<u8>, listener: &Listener, request: &Message<'_>, hasher: &KeyHasher) {
+pub(super) fn write_record_route(
+    into: &mut Vec<u8>,
+    listener: &Listener,
+    request: &Message<'_>,
+    hasher: &KeyHasher,
+) {
     into.extend_from_slice(b"<sip:");
     into.extend_from_slice(listener.advertised.as_bytes());
     if listener.protocol != Protocol::Udp {
         into.extend_from_slice(b";transport=");
-        into.extend(listener.protocol.via_token().bytes().map(|octet| octet.to_ascii_lowercase()));
+        into.extend(
+            listener
+                .protocol
+                .via_token()
+                .bytes()
+                .map(|octet| octet.to_ascii_lowercase()),
+        );
     }
     into.extend_from_slice(b";lr;");
     into.extend_from_slice(COOKIE);
@@ -168,7 +193,11 @@ impl RouteSet {
     /// What later targets need.
     pub(super) fn new(routing: &Routing, request: &Message<'_>, listeners: &[Listener]) -> Self {
         let recorded = (routing.own_routes > 1)
-            .then(|| request.values(HeaderName::Route).nth(routing.own_routes - 1))
+            .then(|| {
+                request
+                    .values(HeaderName::Route)
+                    .nth(routing.own_routes - 1)
+            })
             .flatten()
             .and_then(|value| listener_of(&NameAddr::parse(value)?.uri()?, listeners));
         Self {
@@ -182,15 +211,24 @@ impl RouteSet {
 
 /// The listener whose Record-Route value a URI is.
 fn listener_of(uri: &Uri<'_>, listeners: &[Listener]) -> Option<ListenerId> {
-    let protocol = uri.params.value(b"transport").map_or(Some(Protocol::Udp), protocol_of)?;
+    let protocol = uri
+        .params
+        .value(b"transport")
+        .map_or(Some(Protocol::Udp), protocol_of)?;
     let place = listeners.iter().position(|listener| {
         let advertised = listener.advertised.as_bytes();
-        let (host, port) = advertised.split_at_checked(uri.host_bytes.len()).unwrap_or_default();
+        let (host, port) = advertised
+            .split_at_checked(uri.host_bytes.len())
+            .unwrap_or_default();
         let port = match port {
-            [b':', digits @ ..] => std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()),
+            [b':', digits @ ..] => std::str::from_utf8(digits)
+                .ok()
+                .and_then(|digits| digits.parse().ok()),
             _ => None,
         };
-        listener.protocol == protocol && host.eq_ignore_ascii_case(uri.host_bytes) && port == uri.port
+        listener.protocol == protocol
+            && host.eq_ignore_ascii_case(uri.host_bytes)
+            && port == uri.port
     })?;
     Some(ListenerId(place as u16))
 }

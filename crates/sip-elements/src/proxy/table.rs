@@ -19,7 +19,10 @@ pub(super) struct Key {
 impl Key {
     /// The number that transactions, timers and questions carry: proxy bit, generation (31), index (24), branch (8).
     pub(super) fn owner(self, branch: u8) -> u64 {
-        PROXY | (u64::from(self.generation) << 32) | (u64::from(self.index) << 8) | u64::from(branch)
+        PROXY
+            | (u64::from(self.generation) << 32)
+            | (u64::from(self.index) << 8)
+            | u64::from(branch)
     }
 
     /// Back from the number; `None` when it is not one of the proxy.
@@ -55,17 +58,27 @@ impl Contexts {
             return None;
         }
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, context: None });
+            self.slots.push(Slot {
+                generation: 0,
+                context: None,
+            });
             self.slots.len() as u32 - 1
         });
         let slot = self.slots.get_mut(index as usize)?;
         slot.generation = (slot.generation + 1) & GENERATION_MASK;
-        Some(Key { index, generation: slot.generation })
+        Some(Key {
+            index,
+            generation: slot.generation,
+        })
     }
 
     /// Takes a context out of its place, which stays occupied.
     pub(super) fn take(&mut self, key: Key) -> Option<Box<Context>> {
-        self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?.context.take()
+        self.slots
+            .get_mut(key.index as usize)
+            .filter(|slot| slot.generation == key.generation)?
+            .context
+            .take()
     }
 
     /// Puts it back.
@@ -87,7 +100,10 @@ mod tests {
 
     #[test]
     fn a_key_survives_the_way_through_an_owner() {
-        let key = Key { index: 0x00ab_cdef, generation: GENERATION_MASK };
+        let key = Key {
+            index: 0x00ab_cdef,
+            generation: GENERATION_MASK,
+        };
         assert_eq!(Key::from_owner(key.owner(255)), Some((key, 255)));
         assert_eq!(Key::from_owner(7), None, "not of the proxy");
     }

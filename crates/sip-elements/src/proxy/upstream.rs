@@ -1,8 +1,9 @@
 //! 2xx responses to an INVITE whose response context is gone: retransmissions by the callee until the ACK arrives, and calls
 //! that were in progress when this node was started anew.
 
+use super::listener::{Wanted, flow_to};
 use super::loop_detection::{is_proven, response_address};
-use super::target::{Wanted, flow_to, protocol_of};
+use super::target::protocol_of;
 use crate::Round;
 use crate::metrics::Drop;
 use sip_message::{HeaderName, Message, Method, Patch, Via};
@@ -14,7 +15,12 @@ use sip_transport::{Flow, ListenerId, Protocol};
 /// be the answer to a call that outlived a restart; all others are dropped.
 pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>) {
     let mut vias = response.values(HeaderName::Via).map(Via::parse);
-    let suffix = vias.next().flatten().and_then(|via| via.branch()).and_then(parse_branch).map(|(_, suffix)| suffix);
+    let suffix = vias
+        .next()
+        .flatten()
+        .and_then(|via| via.branch())
+        .and_then(parse_branch)
+        .map(|(_, suffix)| suffix);
     let upstream = vias.next().flatten();
     let is_success = matches!(response.status(), 200..300) && response.method() == Method::Invite;
     match (suffix, upstream) {
@@ -41,13 +47,19 @@ pub(super) fn pass_on_without_transaction(round: &mut Round<'_>, response: &Mess
     let key = round.shared.hasher.server_transaction(&message);
     if let Some(server) = key.and_then(|key| round.transactions.find_server(key)) {
         let write = |into: &mut Vec<u8>| into.extend_from_slice(&popped);
-        if round.transactions.respond(round.now, server, message.status(), round.output, write).is_some() {
+        if round
+            .transactions
+            .respond(round.now, server, message.status(), round.output, write)
+            .is_some()
+        {
             return round.metrics.sent(message.status());
         }
     }
     match message.top_via().and_then(|via| flow_back(round, &via)) {
         Some(flow) => {
-            round.output.send(flow, |into| into.extend_from_slice(&popped));
+            round
+                .output
+                .send(flow, |into| into.extend_from_slice(&popped));
             round.metrics.sent(message.status());
         }
         None => round.metrics.dropped(Drop::StrayResponse),
@@ -57,6 +69,11 @@ pub(super) fn pass_on_without_transaction(round: &mut Round<'_>, response: &Mess
 /// Where a Via leads. Over a connection there is no way back without the transaction that knows it.
 fn flow_back(round: &Round<'_>, via: &Via<'_>) -> Option<Flow> {
     let protocol = protocol_of(via.transport).filter(|protocol| *protocol == Protocol::Udp)?;
-    let wanted = Wanted { target: None, recorded: None, incoming: ListenerId(0), protocol: Some(protocol) };
+    let wanted = Wanted {
+        target: None,
+        recorded: None,
+        incoming: ListenerId(0),
+        protocol: Some(protocol),
+    };
     flow_to(&round.settings.listeners, wanted, response_address(via)?)
 }

@@ -1,0 +1,136 @@
+//! Timer C (RFC 3261 sections 16.6 step 11, 16.7 step 2, 16.8) and the operator's bound on silence.
+
+use crate::wire::{
+    ALICE, BOB, CAROL, Sent, US, Wire, ack_of_refusal, invite, settings, target, udp,
+};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn calling(timer_c: u64, no_answer: Option<u64>) -> (Wire, Sent) {
+    let mut settings = settings(vec![udp(US, 24)]);
+    settings.proxy.timer_c = Duration::from_secs(timer_c);
+    settings.proxy.no_answer = no_answer.map(Duration::from_secs);
+    let mut wire = Wire::with(settings, vec![target(BOB, 1000), target(CAROL, 500)]);
+    wire.receive(ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    let sent = wire.expect(BOB, "INVITE");
+    (wire, sent)
+}
+
+#[test]
+fn a_phone_that_rings_too_long_is_cancelled_and_the_next_one_tried() {
+    let (mut wire, sent) = calling(181, None);
+    wire.receive(BOB, &sent.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    wire.pass(SECOND * 180);
+    wire.expect_nothing();
+    wire.pass(SECOND + SECOND / 100);
+    wire.expect_cancel(&sent);
+    wire.expect_nothing();
+    wire.receive(BOB, &sent.reply("487 Request Terminated"));
+    wire.expect(BOB, "ACK");
+    let second = wire.expect(CAROL, "INVITE");
+    wire.receive(CAROL, &second.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    // Where nobody else is left, what timer C ended is a timeout upstream.
+    wire.pass(SECOND * 181 + SECOND / 100);
+    wire.expect_cancel(&second);
+    wire.receive(CAROL, &second.reply("487 Request Terminated"));
+    wire.expect(CAROL, "ACK");
+    let refused = wire.expect(ALICE, "SIP/2.0 408 Request Timeout");
+    wire.receive(ALICE, &ack_of_refusal(&refused));
+    wire.finish();
+}
+
+#[test]
+fn a_phone_that_answers_when_timer_c_cancels_it_has_answered() {
+    let (mut wire, sent) = calling(181, None);
+    wire.receive(BOB, &sent.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    wire.pass(SECOND * 181 + SECOND / 100);
+    wire.expect_cancel(&sent);
+    wire.receive(BOB, &sent.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200 OK");
+    wire.finish();
+}
+
+#[test]
+fn each_provisional_response_but_100_starts_timer_c_again() {
+    let (mut wire, sent) = calling(181, None);
+    for _ in 0..3 {
+        wire.receive(BOB, &sent.reply("183 Session Progress"));
+        wire.expect(ALICE, "SIP/2.0 183");
+        wire.pass(SECOND * 120);
+        wire.expect_nothing();
+    }
+    wire.receive(BOB, &sent.reply("100 Trying"));
+    wire.pass(SECOND * 61 + SECOND / 100);
+    wire.expect_cancel(&sent);
+    wire.receive(BOB, &sent.reply("487 Request Terminated"));
+    wire.expect(BOB, "ACK");
+    let second = wire.expect(CAROL, "INVITE");
+    wire.receive(CAROL, &second.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200");
+    wire.finish();
+}
+
+#[test]
+fn timer_c_without_any_response_is_a_timeout() {
+    let (mut wire, _) = calling(10, None);
+    wire.pass(SECOND * 9);
+    wire.ignore_sent();
+    wire.pass(SECOND + SECOND / 100);
+    let second = wire.expect(CAROL, "INVITE");
+    wire.receive(CAROL, &second.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200");
+    // The transaction goes on for itself, so that it can cancel the call should Bob wake up.
+    wire.pass(SECOND * 30);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn a_silent_target_is_left_for_the_next_and_cancelled_when_it_speaks_after_all() {
+    let (mut wire, first) = calling(181, Some(4));
+    wire.pass(SECOND * 3 + SECOND / 2);
+    wire.ignore_sent();
+    wire.pass(SECOND / 2 + SECOND / 100);
+    let second = wire.expect(CAROL, "INVITE");
+    wire.receive(CAROL, &second.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    wire.receive(BOB, &first.reply("180 Ringing"));
+    wire.expect_cancel(&first);
+    wire.expect_nothing();
+    wire.receive(BOB, &first.reply("487 Request Terminated"));
+    wire.expect(BOB, "ACK");
+    wire.expect_nothing();
+    wire.receive(CAROL, &second.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200");
+    wire.finish();
+}
+
+#[test]
+fn any_provisional_response_ends_the_bound_on_silence() {
+    let (mut wire, sent) = calling(181, Some(4));
+    wire.receive(BOB, &sent.reply("100 Trying"));
+    wire.pass(SECOND * 100);
+    wire.expect_nothing();
+    wire.receive(BOB, &sent.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200");
+    wire.finish();
+}
+
+#[test]
+fn where_all_stay_silent_the_caller_gets_408_and_a_late_answer_still_reaches_him() {
+    let (mut wire, first) = calling(181, Some(4));
+    wire.pass(SECOND * 8 + SECOND / 5);
+    wire.ignore_sent();
+    assert_eq!(wire.responses(408), 1);
+    wire.assert_counts(0);
+    wire.receive(BOB, &first.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200 OK");
+    wire.pass(SECOND * 30);
+    wire.ignore_sent();
+    wire.finish();
+}

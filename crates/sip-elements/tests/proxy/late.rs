@@ -1,0 +1,90 @@
+//! Answers that come when the response context is gone.
+
+use crate::wire::{ALICE, BOB, Sent, Wire, invite, target};
+use sip_elements::metrics::Drop;
+use std::time::Duration;
+
+fn answered() -> (Wire, Sent, String) {
+    let mut wire = Wire::new(vec![target(BOB, 1000)]);
+    wire.receive(ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    let sent = wire.expect(BOB, "INVITE");
+    let answer = sent.reply("200 OK");
+    wire.receive(BOB, &answer);
+    wire.expect(ALICE, "SIP/2.0 200 OK");
+    wire.assert_counts(0);
+    (wire, sent, answer)
+}
+
+#[test]
+fn retransmissions_of_the_answer_are_forwarded() {
+    let (mut wire, _, answer) = answered();
+    for _ in 0..3 {
+        wire.pass(Duration::from_secs(1));
+        wire.receive(BOB, &answer);
+        wire.expect(ALICE, "SIP/2.0 200 OK");
+    }
+    assert_eq!(wire.responses(200), 4);
+    wire.finish();
+}
+
+#[test]
+fn an_answer_to_a_call_that_outlived_a_restart_is_forwarded() {
+    let (wire, _, answer) = answered();
+    let mut restarted = wire.restarted();
+    restarted.receive(BOB, &answer);
+    let passed = restarted.expect(ALICE, "SIP/2.0 200 OK");
+    assert_eq!(passed.header("Via").len(), 1);
+    restarted.finish();
+}
+
+#[test]
+fn what_is_not_the_answer_to_a_call_of_ours_is_dropped() {
+    let (wire, sent, answer) = answered();
+    let rows = [
+        (
+            "another upstream",
+            answer.replace("received=192.0.2.10", "received=198.51.100.7"),
+        ),
+        ("another port", answer.replace("rport=5060", "rport=53")),
+        (
+            "another call",
+            answer.replace("call-1@alice", "call-2@alice"),
+        ),
+        (
+            "broadcast",
+            answer.replace("received=192.0.2.10", "received=255.255.255.255"),
+        ),
+        (
+            "not our branch",
+            answer.replace(&sent.branch(), "z9hG4bKabcdef"),
+        ),
+        ("a refusal", answer.replace("200 OK", "486 Busy Here")),
+        ("of another method", answer.replace("1 INVITE", "1 INFO")),
+    ];
+    for (name, forged) in rows {
+        assert_ne!(forged, answer, "{name}");
+        let mut restarted = wire.restarted();
+        restarted.receive(BOB, &forged);
+        restarted.expect_nothing();
+        assert_eq!(restarted.dropped(Drop::StrayResponse), 1, "{name}");
+        restarted.finish();
+    }
+}
+
+#[test]
+fn a_broadcast_via_below_ours_is_not_answered() {
+    let mut wire = Wire::new(vec![target(BOB, 1000)]);
+    let stray = "SIP/2.0 200 OK\r\n\
+        Via: SIP/2.0/UDP 192.0.2.198;branch=z9hG4bK1324923\r\n\
+        Via: SIP/2.0/UDP 255.255.255.255;branch=z9hG4bK1saber23\r\n\
+        Call-ID: bcast.0384840201234ksdfak3j2erwedfsASdf\r\n\
+        CSeq: 35 INVITE\r\n\
+        From: sip:user@example.com;tag=11141343\r\n\
+        To: sip:user@example.edu;tag=2229\r\n\
+        Content-Length: 0\r\n\r\n";
+    wire.receive(BOB, stray);
+    wire.expect_nothing();
+    assert_eq!(wire.dropped(Drop::StrayResponse), 1);
+    wire.finish();
+}

@@ -1,0 +1,13 @@
+//! The stateful proxy (RFC 3261 section 16) between real transactions, under virtual time. The scripts read like a trace of the
+//! wire: what a phone sends, and what must leave, in order. Every test ends with all contexts and transactions gone.
+
+mod cancel;
+mod deadlines;
+mod failover;
+mod forking;
+mod late;
+mod limits;
+mod one_target;
+mod resolving;
+mod routing;
+mod wire;

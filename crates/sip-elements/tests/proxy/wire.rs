@@ -1,0 +1,522 @@
+//! A worker in small: transactions and a proxy, fed with datagrams. What the pipeline does around them is done here with the
+//! targets that the test names.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use sip_elements::auth::{CredentialCache, Nonces};
+use sip_elements::location::{LocationLimits, Locations};
+use sip_elements::metrics::{Drop, WorkerMetrics};
+use sip_elements::proxy::{NextHop, Proxy, Target, is_loop, preprocess};
+use sip_elements::{
+    Domains, Foreign, ProxySettings, Question, RegistrarSettings, Round, Settings, Shared,
+    TableLimits, Ticket,
+};
+use sip_message::{KeyHasher, Message, Method, ResponseWriter};
+use sip_transaction::{Event, Kind, Limits, RequestMatch, TimerSettings, Transactions};
+use sip_transport::{Flow, Listener, ListenerId, Output, Protocol, Time, response_flow};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Who talks to us. They share the network of the first listener, but for `FAR`.
+pub const ALICE: &str = "192.0.2.10:5060";
+pub const BOB: &str = "192.0.2.20:5060";
+pub const CAROL: &str = "192.0.2.30:5060";
+pub const DAVE: &str = "192.0.2.40:5060";
+/// Our own address there.
+pub const US: &str = "192.0.2.1:5060";
+
+/// A message that left.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub to: SocketAddr,
+    pub listener: u16,
+    pub text: String,
+}
+
+impl Sent {
+    pub fn first_line(&self) -> &str {
+        self.text.lines().next().unwrap_or_default()
+    }
+
+    /// The values of a header field, one for each line.
+    pub fn header(&self, name: &str) -> Vec<&str> {
+        let prefix = format!("{name}: ");
+        self.text
+            .split("\r\n")
+            .filter_map(|line| line.strip_prefix(prefix.as_str()))
+            .collect()
+    }
+
+    /// The branch of the topmost Via.
+    pub fn branch(&self) -> String {
+        let via = self.header("Via")[0];
+        via.split("branch=")
+            .nth(1)
+            .and_then(|rest| rest.split(';').next())
+            .expect("a branch")
+            .to_owned()
+    }
+
+    /// A response of whoever got this, tagged with the last octet of his address.
+    pub fn reply(&self, status: &str) -> String {
+        self.reply_with(status, "")
+    }
+
+    /// The same with more header fields, each ending in CRLF.
+    pub fn reply_with(&self, status: &str, headers: &str) -> String {
+        let mut response = format!("SIP/2.0 {status}\r\n");
+        for line in self.text.split("\r\n").take_while(|line| !line.is_empty()) {
+            if ["Via: ", "Record-Route: ", "From: ", "Call-ID: ", "CSeq: "]
+                .iter()
+                .any(|name| line.starts_with(name))
+            {
+                response.push_str(line);
+                response.push_str("\r\n");
+            } else if let Some(to) = line.strip_prefix("To: ") {
+                let tag = if to.contains("tag=") || status.starts_with("100") {
+                    String::new()
+                } else {
+                    format!(
+                        ";tag={}",
+                        self.to.to_string().replace([':', '.', '[', ']'], "-")
+                    )
+                };
+                response.extend(["To: ", to, &tag, "\r\n"]);
+            }
+        }
+        response.push_str(headers);
+        response.push_str("Content-Length: 0\r\n\r\n");
+        response
+    }
+}
+
+/// A request of Alice: her only Via, no body.
+pub fn request(method: &str, uri: &str, headers: &str) -> String {
+    request_in(method, uri, "", 1, headers)
+}
+
+/// The same with a tag in To and a `CSeq` number, as within a dialog.
+pub fn request_in(method: &str, uri: &str, to_tag: &str, cseq: u32, headers: &str) -> String {
+    let to_tag = if to_tag.is_empty() {
+        String::new()
+    } else {
+        format!(";tag={to_tag}")
+    };
+    format!(
+        "{method} {uri} SIP/2.0\r\n\
+         Via: SIP/2.0/UDP {ALICE};branch=z9hG4bKalice{method}{cseq};rport\r\n\
+         Max-Forwards: 70\r\n\
+         From: \"Alice\" <sip:alice@example.org>;tag=a1\r\n\
+         To: <sip:bob@example.org>{to_tag}\r\n\
+         Call-ID: call-1@alice\r\n\
+         CSeq: {cseq} {method}\r\n\
+         Contact: <sip:alice@{ALICE}>\r\n\
+         {headers}\
+         Content-Length: 0\r\n\r\n"
+    )
+}
+
+pub fn invite() -> String {
+    request("INVITE", "sip:bob@example.org", "")
+}
+
+/// The CANCEL of [`invite`].
+pub fn cancel() -> String {
+    request("CANCEL", "sip:bob@example.org", "").replace("aliceCANCEL1", "aliceINVITE1")
+}
+
+/// The ACK for a non-2xx response to [`invite`].
+pub fn ack_of_refusal(response: &Sent) -> String {
+    let to = response.header("To")[0];
+    request("ACK", "sip:bob@example.org", "")
+        .replace("aliceACK1", "aliceINVITE1")
+        .replace("<sip:bob@example.org>\r\n", &format!("{to}\r\n"))
+}
+
+pub fn target(address: &str, q: u16) -> Target {
+    target_uri(&format!("sip:bob@{address}"), q)
+}
+
+pub fn target_uri(uri: &str, q: u16) -> Target {
+    Target {
+        uri: uri.as_bytes().into(),
+        q,
+        route: Box::default(),
+        next_hop: None,
+        listener: None,
+    }
+}
+
+pub fn with_path(mut target: Target, path: &str) -> Target {
+    target.route = path.as_bytes().into();
+    target
+}
+
+pub fn with_next_hop(mut target: Target, address: &str, listener: u16) -> Target {
+    target.next_hop = Some(NextHop::Address(address.parse().expect("an address")));
+    target.listener = Some(ListenerId(listener));
+    target
+}
+
+pub fn udp(address: &str, prefix_length: u8) -> Listener {
+    let address: SocketAddr = address.parse().expect("an address");
+    Listener {
+        protocol: Protocol::Udp,
+        address,
+        prefix_length,
+        advertised: address.to_string(),
+    }
+}
+
+pub fn settings(listeners: Vec<Listener>) -> Settings {
+    Settings {
+        domains: Domains::new(&["example.org".to_owned()], &listeners),
+        listeners,
+        challenge: Vec::new(),
+        algorithms: Vec::new(),
+        nonce_lifetime: Duration::from_secs(300),
+        question_deadline: Duration::from_secs(5),
+        registrar: RegistrarSettings {
+            default_expires: Duration::from_secs(3600),
+            min_expires: Duration::from_secs(60),
+            max_expires: Duration::from_secs(7200),
+            max_contacts: 10,
+        },
+        proxy: ProxySettings {
+            foreign: Foreign::Relay,
+            outbound: None,
+            record_route: true,
+            timer_c: Duration::from_secs(181),
+            no_answer: None,
+            max_targets: 20,
+        },
+        timers: TimerSettings::default(),
+        limits: TableLimits {
+            server_transactions: 1000,
+            client_transactions: 1000,
+            response_contexts: 1000,
+            parked_requests: 1000,
+            retry_after: 7,
+        },
+        server_header: String::new(),
+    }
+}
+
+/// One worker and what left it.
+pub struct Wire {
+    pub now: Time,
+    pub settings: Settings,
+    pub metrics: WorkerMetrics,
+    pub proxy: Proxy,
+    pub transactions: Transactions,
+    pub targets: Vec<Target>,
+    shared: Shared,
+    random: ChaCha8Rng,
+    output: Output<Question>,
+    sent: VecDeque<Sent>,
+    questions: VecDeque<Question>,
+}
+
+impl Wire {
+    pub fn new(targets: Vec<Target>) -> Self {
+        Self::with(settings(vec![udp(US, 24)]), targets)
+    }
+
+    pub fn with(settings: Settings, targets: Vec<Target>) -> Self {
+        let now = Time::from_unix_seconds(1_800_000_000);
+        let limits = Limits {
+            servers: settings.limits.server_transactions,
+            clients: settings.limits.client_transactions,
+        };
+        Self {
+            now,
+            metrics: WorkerMetrics::default(),
+            proxy: Proxy::new(now),
+            transactions: Transactions::new(now, settings.timers, limits, 0x1234_5678),
+            targets,
+            shared: Shared {
+                locations: Locations::new(LocationLimits {
+                    max_bindings: 10,
+                    max_pending_changes: 10,
+                }),
+                credentials: CredentialCache::new(10, 60, 60),
+                nonces: Nonces::new((1, 2), 16),
+                hasher: KeyHasher::new((3, 4)),
+            },
+            random: ChaCha8Rng::from_seed([7; 32]),
+            output: Output::default(),
+            sent: VecDeque::new(),
+            questions: VecDeque::new(),
+            settings,
+        }
+    }
+
+    /// The same node started anew: same secrets, no memory.
+    pub fn restarted(&self) -> Self {
+        Self::with(self.settings.clone(), self.targets.clone())
+    }
+
+    fn act(&mut self, act: impl FnOnce(&mut Proxy, &mut Round<'_>)) {
+        let mut round = Round {
+            now: self.now,
+            output: &mut self.output,
+            transactions: &mut self.transactions,
+            settings: &self.settings,
+            shared: &self.shared,
+            metrics: &self.metrics,
+            random: &mut self.random,
+        };
+        act(&mut self.proxy, &mut round);
+        for outgoing in self.output.outgoing() {
+            let bytes = self.output.written(outgoing.range.clone());
+            self.sent.push_back(Sent {
+                to: outgoing.flow.remote,
+                listener: outgoing.flow.listener.0,
+                text: String::from_utf8(bytes.to_vec()).expect("text"),
+            });
+        }
+        self.questions.extend(self.output.drain_questions());
+        self.output.clear();
+    }
+
+    /// A datagram arrives at the first listener.
+    pub fn receive(&mut self, from: &str, text: &str) {
+        self.receive_at(0, from, text);
+    }
+
+    pub fn receive_at(&mut self, listener: u16, from: &str, text: &str) {
+        let flow = Flow::datagram(ListenerId(listener), from.parse().expect("an address"));
+        let message = Message::parse(text.as_bytes()).expect("a message");
+        message.validate().expect("a valid message");
+        let targets = self.targets.clone();
+        self.act(|proxy, round| {
+            if message.is_request() {
+                receive_request(proxy, round, &message, flow, targets);
+            } else {
+                match round
+                    .transactions
+                    .receive_response(round.now, &message, round.output)
+                {
+                    Some(event) => proxy.receive_response(round, event, &message),
+                    None => proxy.receive_stray(round, &message),
+                }
+            }
+        });
+    }
+
+    /// The control plane has resolved a name.
+    pub fn resolved(&mut self, ticket: Ticket, addresses: &[&str]) {
+        let addresses: Vec<SocketAddr> = addresses
+            .iter()
+            .map(|text| text.parse().expect("an address"))
+            .collect();
+        self.act(|proxy, round| proxy.resolved(round, ticket, &addresses));
+    }
+
+    /// The name that the proxy asks for.
+    pub fn expect_question(&mut self) -> (Ticket, String, u16) {
+        match self.questions.pop_front() {
+            Some(Question::Resolve { ticket, host, port }) => {
+                (ticket, String::from_utf8(host.into()).expect("text"), port)
+            }
+            other => panic!("expected a question for a name, got {other:?}"),
+        }
+    }
+
+    /// Time passes; everything that becomes due happens at its time.
+    pub fn pass(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        let mut events = Vec::new();
+        loop {
+            let next = [
+                self.transactions.next_deadline(),
+                self.proxy.next_deadline(),
+            ]
+            .into_iter()
+            .flatten()
+            .min();
+            self.now = match next {
+                Some(next) if next <= end => next.max(self.now),
+                _ => end,
+            };
+            self.act(|proxy, round| {
+                round
+                    .transactions
+                    .expire(round.now, round.output, &mut events);
+                for event in events.drain(..) {
+                    if let Event::ClientTimeout { id, owner } = event {
+                        proxy.client_timeout(round, id, owner);
+                    }
+                }
+                proxy.expire(round);
+            });
+            if self.now >= end {
+                return;
+            }
+            // A deadline is a lower bound: the next may be the same. Time must go on all the same.
+            self.now = self.now + Duration::from_millis(1);
+        }
+    }
+
+    /// The next message that left goes to `to` and begins so.
+    #[track_caller]
+    pub fn expect(&mut self, to: &str, first_line: &str) -> Sent {
+        let Some(sent) = self.sent.pop_front() else {
+            panic!("expected {first_line:?} to {to}, but nothing left");
+        };
+        assert!(
+            sent.to == to.parse().expect("an address") && sent.first_line().starts_with(first_line),
+            "expected {first_line:?} to {to}, got {:?} to {}",
+            sent.first_line(),
+            sent.to
+        );
+        Message::parse(sent.text.as_bytes())
+            .expect("sound")
+            .validate()
+            .expect("what leaves is valid");
+        sent
+    }
+
+    /// The next message that left cancels `invite`; whoever gets it says 200 to it.
+    #[track_caller]
+    pub fn expect_cancel(&mut self, invite: &Sent) {
+        let to = invite.to.to_string();
+        let uri = invite.first_line().split(' ').nth(1).unwrap_or_default();
+        let cancel = self.expect(&to, &format!("CANCEL {uri} SIP/2.0"));
+        assert_eq!(cancel.branch(), invite.branch());
+        self.receive(&to, &cancel.reply("200 OK"));
+    }
+
+    #[track_caller]
+    pub fn expect_nothing(&mut self) {
+        let first_lines: Vec<_> = self
+            .sent
+            .iter()
+            .map(|sent| (sent.to, sent.first_line()))
+            .collect();
+        assert!(
+            first_lines.is_empty(),
+            "expected nothing, got {first_lines:?}"
+        );
+        assert!(
+            self.questions.is_empty(),
+            "expected no question, got {:?}",
+            self.questions
+        );
+    }
+
+    /// Whether the only message that left went there.
+    pub fn expect_any_to(&mut self, to: &str) -> bool {
+        let to: SocketAddr = to.parse().expect("an address");
+        let sent: Vec<Sent> = self.sent.drain(..).collect();
+        assert_eq!(sent.len(), 1, "{sent:?}");
+        sent[0].to == to
+    }
+
+    /// Forgets what left: retransmissions that a test does not care for.
+    pub fn ignore_sent(&mut self) {
+        self.sent.clear();
+    }
+
+    pub fn dropped(&self, reason: Drop) -> u64 {
+        self.metrics.drops[reason as usize].value()
+    }
+
+    /// Responses with that status that were sent.
+    pub fn responses(&self, status: usize) -> u64 {
+        self.metrics.responses_sent[status - 100].value()
+    }
+
+    #[track_caller]
+    pub fn assert_counts(&self, live: u64) {
+        let stats = self.proxy.stats();
+        assert_eq!(stats.created, stats.ended + stats.live, "{stats:?}");
+        assert_eq!(stats.live, live, "{stats:?}");
+        assert_eq!(
+            self.metrics.response_contexts_created.value(),
+            stats.created
+        );
+        assert_eq!(self.metrics.response_contexts_ended.value(), stats.ended);
+    }
+
+    /// After a while nothing of it all is left.
+    #[track_caller]
+    pub fn finish(mut self) {
+        self.expect_nothing();
+        self.pass(Duration::from_secs(70));
+        let finals: Vec<_> = self
+            .sent
+            .iter()
+            .filter(|sent| !sent.first_line().starts_with("SIP/2.0"))
+            .collect();
+        assert!(
+            finals.is_empty(),
+            "a request left after the end: {finals:?}"
+        );
+        self.assert_counts(0);
+        let stats = self.transactions.stats();
+        assert_eq!(
+            (stats.servers_live, stats.clients_live),
+            (0, 0),
+            "{stats:?}"
+        );
+        assert_eq!(self.proxy.next_deadline(), None, "a timer is left");
+    }
+}
+
+/// What the pipeline does around the proxy.
+fn receive_request(
+    proxy: &mut Proxy,
+    round: &mut Round<'_>,
+    request: &Message<'_>,
+    flow: Flow,
+    targets: Vec<Target>,
+) {
+    let hasher = round.shared.hasher;
+    let key = hasher.server_transaction(request).expect("a key");
+    match round
+        .transactions
+        .receive_request(round.now, key, request.method(), round.output)
+    {
+        RequestMatch::Absorbed => return,
+        RequestMatch::New if request.method() == Method::Cancel => {
+            let invite = hasher.cancelled_transaction(request).expect("a key");
+            let server = round.transactions.find_server(invite).expect("the INVITE");
+            return proxy.cancel(round, server);
+        }
+        RequestMatch::New => {}
+    }
+    let routing = preprocess(request, round);
+    if request.method() == Method::Ack {
+        return proxy.forward_ack(round, request, flow, &routing, None);
+    }
+    if is_loop(request, round) {
+        round.output.send(flow, |into| {
+            ResponseWriter::begin(into, request, flow.remote, 482, "", Some(b"us")).finish();
+        });
+        return;
+    }
+    let targets = if routing.in_our_dialog {
+        let uri = routing
+            .request_uri
+            .as_deref()
+            .unwrap_or_else(|| request.request_uri());
+        vec![target_uri(std::str::from_utf8(uri).expect("text"), 1000)]
+    } else {
+        targets
+    };
+    let kind = if request.method() == Method::Invite {
+        Kind::Invite
+    } else {
+        Kind::NonInvite
+    };
+    let back = request
+        .top_via()
+        .map_or(flow, |via| response_flow(flow, &via));
+    let server = round
+        .transactions
+        .create_server(round.now, key, kind, back, false, 0)
+        .expect("room");
+    proxy.forward(round, request, flow, server, &routing, targets);
+}
