@@ -1,0 +1,138 @@
+//! Runs seeds of the simulator against the exchange until the time is over or a rule is broken.
+//!
+//! ```text
+//! cargo run --release -p sip-simulator --example simulate -- --seeds 1000 --first-seed 1 --minutes 10
+//! ```
+
+#[path = "../tests/exchange/mod.rs"]
+mod exchange;
+
+use exchange::ExchangeMachine;
+use sip_simulator::{Outcome, Plan, Statistics, build, simulate};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const USAGE: &str = "\
+Runs seeds of the simulator against the exchange, and stops at the first one that breaks a rule.
+
+Options:
+  --first-seed N   the first seed (default 1)
+  --seeds N        how many seeds (default 1000)
+  --minutes M      stop after so many minutes, whatever is left (default: no limit)
+  --keep-going     go on after a violation; list all failing seeds at the end
+  --plan           print what the first seed has planned, and stop
+  --trace          print everything that happens in the first seed, and stop";
+
+struct Options {
+    first_seed: u64,
+    seeds: u64,
+    minutes: Option<u64>,
+    keep_going: bool,
+    plan: bool,
+    trace: bool,
+}
+
+fn main() -> ExitCode {
+    let options = match parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(complaint) => {
+            eprintln!("{complaint}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    if options.plan {
+        println!("{:#?}", Plan::new(options.first_seed));
+        return ExitCode::SUCCESS;
+    }
+    if options.trace {
+        let plan = Plan::new(options.first_seed);
+        let mut world = build(&plan, ExchangeMachine::new);
+        world.run_for(plan.duration);
+        world.run_until_quiet();
+        println!("{}", world.trace().ladder(usize::MAX, None));
+        return ExitCode::SUCCESS;
+    }
+    run(&options)
+}
+
+fn run(options: &Options) -> ExitCode {
+    let began = Instant::now();
+    let limit = options
+        .minutes
+        .map(|minutes| Duration::from_secs(minutes * 60));
+    let mut total = Statistics::default();
+    let (mut seeds, mut virtual_seconds, mut failing) = (0_u64, 0_u64, Vec::new());
+    for seed in options.first_seed..options.first_seed.saturating_add(options.seeds) {
+        if limit.is_some_and(|limit| began.elapsed() >= limit) {
+            break;
+        }
+        let outcome = simulate(seed, ExchangeMachine::new);
+        seeds += 1;
+        virtual_seconds += outcome.virtual_seconds;
+        total.add(&outcome.statistics);
+        if outcome.violation.is_some() {
+            explain(&outcome, options.keep_going);
+            failing.push(seed);
+            if !options.keep_going {
+                break;
+            }
+        }
+    }
+    let elapsed = began.elapsed();
+    let millis = elapsed.as_millis().max(1);
+    println!(
+        "{seeds} seeds in {:.1} s ({} ms each), {virtual_seconds} virtual seconds ({} per second)",
+        elapsed.as_secs_f64(),
+        millis / u128::from(seeds.max(1)),
+        u128::from(virtual_seconds) * 1000 / millis,
+    );
+    println!("{total:#?}");
+    if failing.is_empty() {
+        println!("No rule was broken.");
+        return ExitCode::SUCCESS;
+    }
+    println!("Failing seeds: {failing:?}");
+    ExitCode::FAILURE
+}
+
+fn explain(outcome: &Outcome, briefly: bool) {
+    let Some(violation) = &outcome.violation else {
+        return;
+    };
+    println!("Seed {}: {violation}", outcome.seed);
+    if !briefly {
+        println!("{}", outcome.report.as_deref().unwrap_or_default());
+    }
+    println!("Replay: {}", outcome.replay());
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options {
+        first_seed: 1,
+        seeds: 1000,
+        minutes: None,
+        keep_going: false,
+        plan: false,
+        trace: false,
+    };
+    while let Some(name) = arguments.next() {
+        let mut number = || {
+            let value = arguments
+                .next()
+                .ok_or_else(|| format!("{name} needs a number"))?;
+            value
+                .parse::<u64>()
+                .map_err(|_| format!("{name}: {value} is no number"))
+        };
+        match name.as_str() {
+            "--first-seed" => options.first_seed = number()?,
+            "--seeds" => options.seeds = number()?,
+            "--minutes" => options.minutes = Some(number()?),
+            "--keep-going" => options.keep_going = true,
+            "--plan" => options.plan = true,
+            "--trace" => options.trace = true,
+            other => return Err(format!("unknown option {other}")),
+        }
+    }
+    Ok(options)
+}

@@ -1,0 +1,163 @@
+//! One machine: its workers, the queues between them, and a control plane that answers their questions after a
+//! while, late, or never.
+use crate::dice::Dice;
+use crate::observe::{Account, BoundContact, Census, HostFacts};
+use sip_transport::{Flow, Node, Output, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What the node of a machine asks.
+pub type QuestionOf<M> = <<M as Machine>::Node as Node>::Question;
+/// What it is told.
+pub type AnswerOf<M> = <<M as Machine>::Node as Node>::Answer;
+
+/// A machine under test: how it starts, what its disk keeps, how its control plane answers, and what can be counted.
+pub trait Machine {
+    /// The node that each worker runs.
+    type Node: Node;
+
+    /// What is known of it.
+    fn facts(&self) -> HostFacts;
+
+    /// Starts it from what was saved: one node for each worker. `key` seeds the nodes' randomness.
+    fn boot(&mut self, now: Time, key: [u8; 32]) -> Vec<Self::Node>;
+
+    /// The power fails: whatever was not saved is gone. `boot` follows.
+    fn crash(&mut self, now: Time);
+
+    /// The control plane replies to a question; with `failing`, its store is away.
+    fn reply(&mut self, now: Time, question: &QuestionOf<Self>, failing: bool) -> AnswerOf<Self>;
+
+    /// Called every few hundred milliseconds: save, sweep, and give orders to workers.
+    fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, AnswerOf<Self>)>);
+
+    /// Counts what one worker has in its tables.
+    fn census(&self, node: &Self::Node) -> Census;
+
+    /// Counts the bindings.
+    fn bindings(&self) -> Account;
+
+    /// The registrar's view.
+    fn bound_contacts(&self, now: Time) -> Vec<BoundContact>;
+}
+
+/// How the control plane behaves. Rates are per thousand.
+#[derive(Clone, Copy, Debug)]
+pub struct ControlManners {
+    /// Least and most time from question to answer.
+    pub delay: (Duration, Duration),
+    /// Questions never answered.
+    pub ignored: u32,
+    /// Questions answered twice.
+    pub doubled: u32,
+    /// Questions answered with a failure.
+    pub failing: u32,
+}
+
+impl ControlManners {
+    /// Every question is answered once, after two milliseconds.
+    pub const PROMPT: Self = Self {
+        delay: (Duration::from_millis(2), Duration::from_millis(2)),
+        ignored: 0,
+        doubled: 0,
+        failing: 0,
+    };
+
+    /// Anything from prompt to hopeless.
+    pub fn any(dice: &mut Dice) -> Self {
+        if dice.chance(400) {
+            return Self::PROMPT;
+        }
+        let rate = |dice: &mut Dice, most| u32::try_from(dice.range(0, most)).unwrap_or(0);
+        let slowest = dice.span(Duration::from_millis(1), Duration::from_millis(4000));
+        Self {
+            delay: (Duration::from_micros(200), slowest),
+            ignored: rate(dice, 100),
+            doubled: rate(dice, 100),
+            failing: rate(dice, 100),
+        }
+    }
+}
+
+/// One worker: its node, its output, and when it will be woken.
+pub(crate) struct Worker<N: Node> {
+    pub(crate) node: N,
+    pub(crate) output: Output<N::Question>,
+    pub(crate) wake: Option<Time>,
+    /// Questions by number, with the time after which nobody waits for the answer.
+    pub(crate) outstanding: BTreeMap<u64, Time>,
+    /// Messages that siblings handed over, in order.
+    pub(crate) inbox: VecDeque<(Flow, Rc<[u8]>)>,
+}
+
+/// A machine in the world.
+pub(crate) struct Host<M: Machine> {
+    pub(crate) machine: M,
+    pub(crate) facts: HostFacts,
+    pub(crate) manners: ControlManners,
+    pub(crate) dice: Dice,
+    /// Empty while it is down.
+    pub(crate) workers: Vec<Worker<M::Node>>,
+    /// Counts its starts, so that what was meant for an earlier life is recognised.
+    pub(crate) life: u32,
+    /// Nothing runs on it before.
+    pub(crate) stalled_until: Time,
+    /// The control plane answers nothing before.
+    pub(crate) control_away_until: Time,
+}
+
+impl<M: Machine> Host<M> {
+    pub(crate) fn new(machine: M, manners: ControlManners, dice: Dice, now: Time) -> Self {
+        let facts = machine.facts();
+        let workers = Vec::new();
+        Self {
+            machine,
+            facts,
+            manners,
+            dice,
+            workers,
+            life: 0,
+            stalled_until: now,
+            control_away_until: now,
+        }
+    }
+
+    pub(crate) const fn is_up(&self) -> bool {
+        !self.workers.is_empty()
+    }
+
+    pub(crate) fn boot(&mut self, now: Time) {
+        let key = self.dice.key();
+        self.life += 1;
+        let worker = |node| Worker {
+            node,
+            output: Output::default(),
+            wake: None,
+            outstanding: BTreeMap::new(),
+            inbox: VecDeque::new(),
+        };
+        self.workers = self
+            .machine
+            .boot(now, key)
+            .into_iter()
+            .map(worker)
+            .collect();
+    }
+
+    pub(crate) fn crash(&mut self, now: Time) {
+        self.workers.clear();
+        self.machine.crash(now);
+    }
+
+    /// The worker whose socket the kernel picks for a datagram: a hash of its ends.
+    pub(crate) fn worker_for(&self, source: SocketAddr, destination: SocketAddr) -> usize {
+        let key = crate::observe::hash(&[
+            source.to_string().as_bytes(),
+            destination.to_string().as_bytes(),
+        ]);
+        let count = u64::try_from(self.workers.len()).unwrap_or(1).max(1);
+        usize::try_from(key % count).unwrap_or(0)
+    }
+}

@@ -1,0 +1,137 @@
+//! Nothing grows without bound: tables stay within their limits, one message causes few others, questions do not
+//! pile up, and a worker does not wake without end.
+use crate::observe::{
+    Bounds, Cause, Census, Facts, Invariant, Observation, Round, Violation, violation,
+};
+use sip_transport::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The longest datagram that UDP carries.
+const LONGEST: usize = 65_507;
+/// More wake-ups than this in one [`WINDOW`] make a worker that spins.
+const MOST_WAKE_UPS: u32 = 1_500;
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// The rule.
+#[derive(Debug, Default)]
+pub struct Bounded {
+    /// Wake-ups of each worker since the beginning of its window.
+    wake_ups: BTreeMap<(usize, usize), (Time, u32)>,
+    /// Live transactions before the round.
+    live: BTreeMap<(usize, usize), u64>,
+}
+
+impl Invariant for Bounded {
+    fn name(&self) -> &'static str {
+        "bounded"
+    }
+
+    fn observe(
+        &mut self,
+        facts: &Facts,
+        now: Time,
+        observation: &Observation<'_>,
+    ) -> Result<(), Violation> {
+        let complaint = match *observation {
+            Observation::Ran {
+                host,
+                worker,
+                round,
+                census,
+                outstanding,
+            } => {
+                let Some(facts) = facts.hosts.get(host) else {
+                    return Ok(());
+                };
+                let bounds = &facts.bounds;
+                let place = (host, worker);
+                let complaint = tables(bounds, &census)
+                    .or_else(|| self.batch(place, bounds, round, &census))
+                    .or_else(|| questions(bounds, outstanding))
+                    .or_else(|| self.spins(place, now, round.cause));
+                complaint.map(|what| format!("worker {worker} of host{host}: {what}"))
+            }
+            Observation::Bindings { host, account } => {
+                let most = facts
+                    .hosts
+                    .get(host)
+                    .map_or(u64::MAX, |host| host.bounds.bindings);
+                (account.live > most)
+                    .then(|| format!("host{host}: {} bindings, at most {most}", account.live))
+            }
+            Observation::Crashed { host } => {
+                self.live.retain(|(other, _), _| *other != host);
+                None
+            }
+            _ => None,
+        };
+        complaint.map_or(Ok(()), |what| Err(violation(self.name(), what, None)))
+    }
+}
+
+fn tables(bounds: &Bounds, census: &Census) -> Option<String> {
+    let tables = [
+        ("server transactions", census.servers.live, bounds.servers),
+        ("client transactions", census.clients.live, bounds.clients),
+        ("response contexts", census.contexts.live, bounds.contexts),
+        ("parked requests", census.parked, bounds.parked),
+    ];
+    let full = tables.into_iter().find(|(_, live, most)| live > most);
+    full.map(|(table, live, most)| format!("{live} {table}, at most {most}"))
+}
+
+fn questions(bounds: &Bounds, outstanding: usize) -> Option<String> {
+    let outstanding = u64::try_from(outstanding).unwrap_or(u64::MAX);
+    (outstanding > bounds.parked)
+        .then(|| format!("{outstanding} questions wait, at most {}", bounds.parked))
+}
+
+impl Bounded {
+    fn batch(
+        &mut self,
+        place: (usize, usize),
+        bounds: &Bounds,
+        round: Round,
+        census: &Census,
+    ) -> Option<String> {
+        let live = census.servers.live + census.clients.live;
+        let before = self.live.insert(place, live).unwrap_or(0);
+        if round.longest > LONGEST {
+            return Some(format!(
+                "a message of {} bytes, at most {LONGEST}",
+                round.longest
+            ));
+        }
+        // Time may bring every transaction to resend; anything else concerns one call.
+        let timers = if round.cause == Cause::Deadline {
+            before.max(live) + census.contexts.live
+        } else {
+            0
+        };
+        let most = bounds.fan_out.saturating_mul(
+            usize::try_from(timers)
+                .unwrap_or(usize::MAX)
+                .saturating_add(1),
+        );
+        (round.sent > most).then(|| {
+            format!(
+                "{} messages sent at once ({:?}), at most {most}",
+                round.sent, round.cause
+            )
+        })
+    }
+
+    fn spins(&mut self, place: (usize, usize), now: Time, cause: Cause) -> Option<String> {
+        if cause != Cause::Deadline {
+            return None;
+        }
+        let (since, count) = self.wake_ups.entry(place).or_insert((now, 0));
+        if now.saturating_since(*since) > WINDOW {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        (*count > MOST_WAKE_UPS)
+            .then(|| format!("woke {count} times within {} ms", WINDOW.as_millis()))
+    }
+}

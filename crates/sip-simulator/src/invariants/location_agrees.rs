@@ -1,0 +1,169 @@
+//! The registrar and the phones agree: what a 200 confirmed is in the registrar's view until it expires, what a 200
+//! removed is not, and nobody else's contact is.
+use crate::observe::{BoundContact, Facts, Invariant, Observation, Violation, violation};
+use crate::phone::PhoneEvent;
+use sip_transport::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Belief {
+    /// The contact is registered until that second.
+    Bound(String, u64),
+    /// The contact is not registered.
+    Gone(String),
+    /// A REGISTER was never answered, or its effect may have been lost in a crash.
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+struct Phone {
+    belief: Belief,
+    confirmed_at: Time,
+    /// A REGISTER is under way.
+    open: bool,
+}
+
+/// The rule.
+#[derive(Debug, Default)]
+pub struct LocationAgrees {
+    phones: BTreeMap<usize, Phone>,
+}
+
+impl Invariant for LocationAgrees {
+    fn name(&self) -> &'static str {
+        "location_agrees"
+    }
+
+    fn observe(
+        &mut self,
+        facts: &Facts,
+        now: Time,
+        observation: &Observation<'_>,
+    ) -> Result<(), Violation> {
+        match *observation {
+            Observation::Phone { phone, event } => self.learn(facts, now, phone, event),
+            Observation::Crashed { host } => {
+                self.forget_unsaved(facts, now, host);
+                Ok(())
+            }
+            Observation::Calm { bindings } | Observation::Quiet { bindings } => {
+                self.compare(facts, now, bindings)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl LocationAgrees {
+    fn learn(
+        &mut self,
+        facts: &Facts,
+        now: Time,
+        phone: usize,
+        event: &PhoneEvent,
+    ) -> Result<(), Violation> {
+        if !facts.phones[phone].honest {
+            return Ok(());
+        }
+        let unknown = Phone {
+            belief: Belief::Unknown,
+            confirmed_at: now,
+            open: false,
+        };
+        let known = self.phones.entry(phone).or_insert(unknown);
+        match event {
+            PhoneEvent::RegistrationUncertain => known.open = true,
+            PhoneEvent::Registered {
+                contact,
+                expires_at,
+            } => {
+                *known = Phone {
+                    belief: Belief::Bound(contact.clone(), *expires_at),
+                    confirmed_at: now,
+                    open: false,
+                };
+            }
+            PhoneEvent::Unregistered { contact } => {
+                *known = Phone {
+                    belief: Belief::Gone(contact.clone()),
+                    confirmed_at: now,
+                    open: false,
+                };
+            }
+            PhoneEvent::RegistrationFailed(299) => {
+                let what = format!("phone{phone} got a 200 whose Contacts contradict its REGISTER");
+                return Err(violation(self.name(), what, None));
+            }
+            PhoneEvent::RegistrationFailed(408) | PhoneEvent::Vanished => {
+                (known.belief, known.open) = (Belief::Unknown, false);
+            }
+            PhoneEvent::RegistrationFailed(_) => known.open = false,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What was confirmed just before a crash may not have been on disk yet.
+    fn forget_unsaved(&mut self, facts: &Facts, now: Time, host: usize) {
+        // Two rounds of housekeeping: one to notice the change, one to write it.
+        let window = facts.hosts[host].bounds.write_behind + Duration::from_secs(1);
+        for (phone, known) in &mut self.phones {
+            let recent = known.open || now.saturating_since(known.confirmed_at) <= window;
+            if facts.phones[*phone].home == host && recent {
+                known.belief = Belief::Unknown;
+            }
+        }
+    }
+
+    fn compare(
+        &self,
+        facts: &Facts,
+        now: Time,
+        bindings: &[Vec<BoundContact>],
+    ) -> Result<(), Violation> {
+        for (phone, known) in &self.phones {
+            let facts_of = &facts.phones[*phone];
+            let view = &bindings[facts_of.home];
+            let listed = |contact: &String| {
+                view.iter().find(|bound| {
+                    bound.address == facts_of.address_of_record && bound.contact == *contact
+                })
+            };
+            let slack = facts.lateness.as_secs() + 2;
+            let complaint = match &known.belief {
+                _ if known.open => None,
+                Belief::Bound(contact, until) => match listed(contact) {
+                    Some(bound) if bound.expires_at.abs_diff(*until) > slack => Some(format!(
+                        "the registrar keeps {contact} until {}, phone{phone} was told {until}",
+                        bound.expires_at
+                    )),
+                    None if *until > now.unix_seconds() + slack => Some(format!(
+                        "the registrar has lost {contact}, phone{phone} was told {until}"
+                    )),
+                    _ => None,
+                },
+                Belief::Gone(contact) => listed(contact).map(|_| {
+                    format!("the registrar still has {contact}, phone{phone} was told it is gone")
+                }),
+                Belief::Unknown => None,
+            };
+            if let Some(what) = complaint {
+                return Err(violation(self.name(), what, None));
+            }
+        }
+        no_stranger_bound(bindings).map_or(Ok(()), |what| Err(violation(self.name(), what, None)))
+    }
+}
+
+/// Phones name themselves in their contacts: a contact of another name was put there by somebody else.
+fn no_stranger_bound(bindings: &[Vec<BoundContact>]) -> Option<String> {
+    bindings.iter().flatten().find_map(|bound| {
+        let user = bound.address.split('@').next().unwrap_or_default();
+        let own = bound
+            .contact
+            .strip_prefix("sip:")
+            .and_then(|rest| rest.split('@').next());
+        (own != Some(user)).then(|| format!("{} is bound to {}", bound.address, bound.contact))
+    })
+}

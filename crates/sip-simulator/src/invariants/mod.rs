@@ -1,0 +1,40 @@
+//! The rules that hold in every world, one file for each.
+mod answered;
+mod bounded;
+mod conservation;
+mod every_transaction_ends;
+mod location_agrees;
+mod no_foreign_identity;
+mod no_open_relay;
+mod one_call;
+mod relayed;
+mod responses_return;
+
+pub use answered::Answered;
+pub use bounded::Bounded;
+pub use conservation::Conservation;
+pub use every_transaction_ends::EveryTransactionEnds;
+pub use location_agrees::LocationAgrees;
+pub use no_foreign_identity::NoForeignIdentity;
+pub use no_open_relay::NoOpenRelay;
+pub use one_call::OneCall;
+pub use relayed::Relayed;
+pub use responses_return::ResponsesReturn;
+
+use crate::observe::Invariant;
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::<Answered>::default(),
+        Box::<Bounded>::default(),
+        Box::<Conservation>::default(),
+        Box::<EveryTransactionEnds>::default(),
+        Box::<LocationAgrees>::default(),
+        Box::<NoForeignIdentity>::default(),
+        Box::<NoOpenRelay>::default(),
+        Box::<OneCall>::default(),
+        Box::<Relayed>::default(),
+        Box::<ResponsesReturn>::default(),
+    ]
+}

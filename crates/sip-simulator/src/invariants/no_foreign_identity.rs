@@ -1,0 +1,172 @@
+//! No foreign identity: nobody registers for, or calls in the name of, a subscriber who is somebody else; and no call
+//! of a subscriber gets through without credentials.
+use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
+use sip_message::{HeaderName, Method};
+use sip_transport::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+/// The rule.
+#[derive(Debug, Default)]
+pub struct NoForeignIdentity {
+    /// Machine, address and transaction of a request outside dialogs: for whom it speaks.
+    speakers: BTreeMap<(usize, SocketAddr, u64), String>,
+    /// Call and From tag: the phone whose call it is.
+    origins: BTreeMap<u64, usize>,
+    /// Machine, call and From tag of requests that came with credentials.
+    authorized: BTreeSet<(usize, u64)>,
+}
+
+impl Invariant for NoForeignIdentity {
+    fn name(&self) -> &'static str {
+        "no_foreign_identity"
+    }
+
+    fn observe(
+        &mut self,
+        facts: &Facts,
+        _: Time,
+        observation: &Observation<'_>,
+    ) -> Result<(), Violation> {
+        match *observation {
+            Observation::Sent {
+                from: Party::Phone(phone),
+                seen: Some(seen),
+                ..
+            } if opens(seen) => {
+                self.origins.entry(side(seen)).or_insert(phone);
+                Ok(())
+            }
+            Observation::Delivered {
+                source,
+                to: Party::Host(host),
+                seen: Some(seen),
+                ..
+            } if opens(seen) => {
+                self.arrived(host, source, seen);
+                Ok(())
+            }
+            Observation::Sent {
+                from: Party::Host(host),
+                to,
+                destination,
+                seen: Some(seen),
+                ..
+            } => {
+                if opens(seen) {
+                    self.forwarded(facts, host, seen)
+                } else {
+                    self.answered(facts, host, (to, destination), seen)
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl NoForeignIdentity {
+    fn arrived(&mut self, host: usize, source: SocketAddr, seen: &Seen<'_>) {
+        if let Some(speaker) = speaker(seen) {
+            self.speakers
+                .insert((host, source, seen.transaction()), speaker);
+        }
+        let authorized = seen
+            .message
+            .header(HeaderName::ProxyAuthorization)
+            .is_some();
+        if authorized || seen.message.header(HeaderName::Authorization).is_some() {
+            self.authorized.insert((host, side(seen)));
+        }
+    }
+
+    /// A request outside dialogs left a machine.
+    fn forwarded(&self, facts: &Facts, host: usize, seen: &Seen<'_>) -> Result<(), Violation> {
+        let Some(speaker) = speaker(seen).filter(|speaker| must_prove(facts, host, speaker, seen))
+        else {
+            return Ok(());
+        };
+        let owner = self
+            .origins
+            .get(&side(seen))
+            .and_then(|phone| facts.phones.get(*phone));
+        if owner.is_none_or(|owner| owner.address_of_record != speaker) {
+            let what = format!(
+                "host{host} forwarded a request in the name of {speaker} that was {owner:?}'s"
+            );
+            return Err(violation(self.name(), what, Some(seen.call_id)));
+        }
+        if !self.authorized.contains(&(host, side(seen))) {
+            let what = format!(
+                "host{host} forwarded a request of {speaker} that never came with credentials"
+            );
+            return Err(violation(self.name(), what, Some(seen.call_id)));
+        }
+        Ok(())
+    }
+
+    /// A machine answered a request: anything but a refusal acknowledges the speaker.
+    fn answered(
+        &self,
+        facts: &Facts,
+        host: usize,
+        (to, destination): (Party, SocketAddr),
+        seen: &Seen<'_>,
+    ) -> Result<(), Violation> {
+        let Party::Phone(phone) = to else {
+            return Ok(());
+        };
+        if !(101..300).contains(&seen.status) {
+            return Ok(());
+        }
+        let speaker = self.speakers.get(&(host, destination, seen.transaction()));
+        let Some(speaker) = speaker.filter(|speaker| must_prove(facts, host, speaker, seen)) else {
+            return Ok(());
+        };
+        let owner = &facts.phones[phone].address_of_record;
+        if owner == speaker {
+            return Ok(());
+        }
+        let what = format!(
+            "host{host} let {owner} speak for {speaker}: {}",
+            seen.status
+        );
+        Err(violation(self.name(), what, Some(seen.call_id)))
+    }
+}
+
+/// Whether it is a request outside dialogs.
+fn opens(seen: &Seen<'_>) -> bool {
+    seen.is_request()
+        && seen.to_tag.is_empty()
+        && !matches!(seen.method, Method::Ack | Method::Cancel)
+}
+
+/// The caller's side of a call.
+fn side(seen: &Seen<'_>) -> u64 {
+    hash(&[seen.call_id, seen.from_tag])
+}
+
+/// The address of record that a request speaks for.
+fn speaker(seen: &Seen<'_>) -> Option<String> {
+    let party = if seen.method == Method::Register {
+        seen.message.to()
+    } else {
+        seen.message.from()
+    };
+    let mut address = Vec::new();
+    party?.uri()?.write_address_of_record(&mut address);
+    String::from_utf8(address).ok()
+}
+
+/// Whether a machine must ask this speaker for credentials.
+fn must_prove(facts: &Facts, host: usize, speaker: &str, seen: &Seen<'_>) -> bool {
+    let own = &facts.hosts[host];
+    let challenged = own
+        .challenged
+        .iter()
+        .any(|method| method.as_bytes() == seen.method.as_bytes());
+    let local = speaker
+        .rsplit_once('@')
+        .is_some_and(|(_, domain)| domain == own.domain);
+    challenged && local
+}

@@ -1,0 +1,169 @@
+//! Relayed: a 2xx to an INVITE that reaches a machine goes on to the caller, its ACK to the callee, each time; and a
+//! branch that has rung and got no final response has been cancelled. No call is left half-open by the server.
+use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
+use sip_message::Method;
+use sip_transport::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Machine, and a hash of what is to be passed on.
+type Key = (usize, u64);
+
+#[derive(Debug, Default)]
+struct Branch {
+    call_id: Vec<u8>,
+    rung: bool,
+    ended: bool,
+}
+
+/// The rule.
+#[derive(Debug, Default)]
+pub struct Relayed {
+    /// INVITEs sent, by transaction.
+    branches: BTreeMap<Key, Branch>,
+    /// INVITEs received, by transaction: an ACK with the same branch goes no further.
+    invites: BTreeSet<Key>,
+    /// Dialogs whose 2xx was passed on.
+    dialogs: BTreeSet<Key>,
+    /// What must be passed on, with until when.
+    owed: BTreeMap<Key, (Time, &'static str, Vec<u8>)>,
+}
+
+impl Invariant for Relayed {
+    fn name(&self) -> &'static str {
+        "relayed"
+    }
+
+    fn observe(
+        &mut self,
+        facts: &Facts,
+        now: Time,
+        observation: &Observation<'_>,
+    ) -> Result<(), Violation> {
+        match *observation {
+            Observation::Delivered {
+                from,
+                to: Party::Host(host),
+                seen: Some(seen),
+                ..
+            } => {
+                self.arrived(facts, now, host, from, seen);
+            }
+            Observation::Sent {
+                from: Party::Host(host),
+                seen: Some(seen),
+                ..
+            } => self.sent(host, seen),
+            Observation::Crashed { host } => self.forget(host),
+            Observation::Quiet { .. } => self.no_branch_left_ringing()?,
+            _ => {}
+        }
+        // Few are owed at a time: they are paid in the same instant.
+        let late = self.owed.values().find(|(due, _, _)| *due < now);
+        match late {
+            Some((_, what, call_id)) => Err(violation(
+                self.name(),
+                format!("{what} was not passed on"),
+                Some(call_id),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Relayed {
+    fn arrived(&mut self, facts: &Facts, now: Time, host: usize, from: Party, seen: &Seen<'_>) {
+        let due = now + facts.lateness;
+        if !seen.is_request() && seen.method == Method::Invite {
+            let Some(branch) = self.branches.get_mut(&(host, seen.transaction())) else {
+                return;
+            };
+            branch.rung = true;
+            branch.ended |= seen.is_final();
+            if seen.is_acceptance() {
+                self.owed.insert(
+                    (host, passed_on(seen)),
+                    (due, "a 2xx to an INVITE", seen.call_id.to_vec()),
+                );
+            }
+        } else if seen.is_request() && seen.method == Method::Invite {
+            self.invites.insert((host, seen.transaction()));
+        } else if seen.is_request() && seen.method == Method::Ack {
+            let honest = match from {
+                Party::Phone(phone) => facts.phones[phone].honest,
+                Party::Host(_) => true,
+                Party::Nobody => false,
+            };
+            let hop_by_hop = self
+                .invites
+                .contains(&(host, hash(&[seen.branch, b"INVITE"])));
+            if honest && !hop_by_hop && self.dialogs.contains(&(host, dialog(seen))) {
+                self.owed.insert(
+                    (host, passed_on(seen)),
+                    (due, "the ACK of a 2xx", seen.call_id.to_vec()),
+                );
+            }
+        }
+    }
+
+    fn sent(&mut self, host: usize, seen: &Seen<'_>) {
+        if seen.is_acceptance() {
+            self.dialogs.insert((host, dialog(seen)));
+            self.owed.remove(&(host, passed_on(seen)));
+        } else if seen.is_request() {
+            match seen.method {
+                Method::Ack => drop(self.owed.remove(&(host, passed_on(seen)))),
+                Method::Invite => {
+                    let branch = self.branches.entry((host, seen.transaction())).or_default();
+                    branch.call_id = seen.call_id.to_vec();
+                }
+                Method::Cancel => {
+                    if let Some(branch) = self
+                        .branches
+                        .get_mut(&(host, hash(&[seen.branch, b"INVITE"])))
+                    {
+                        branch.ended = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn forget(&mut self, host: usize) {
+        self.branches.retain(|(other, _), _| *other != host);
+        self.invites.retain(|(other, _)| *other != host);
+        self.owed.retain(|(other, _), _| *other != host);
+    }
+
+    fn no_branch_left_ringing(&self) -> Result<(), Violation> {
+        let ringing = self
+            .branches
+            .iter()
+            .find(|(_, branch)| branch.rung && !branch.ended);
+        match ringing {
+            Some(((host, _), branch)) => {
+                let what = format!(
+                    "a branch of host{host} had rung, got no final response, and was never cancelled"
+                );
+                Err(violation(self.name(), what, Some(&branch.call_id)))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Names a 2xx or ACK on both sides of a machine: everything but the hop.
+fn passed_on(seen: &Seen<'_>) -> u64 {
+    let kind: &[u8] = if seen.is_request() { b"ACK" } else { b"2xx" };
+    hash(&[
+        kind,
+        seen.call_id,
+        seen.from_tag,
+        seen.to_tag,
+        &seen.cseq.to_le_bytes(),
+    ])
+}
+
+fn dialog(seen: &Seen<'_>) -> u64 {
+    hash(&[seen.call_id, seen.from_tag, seen.to_tag])
+}

@@ -1,0 +1,68 @@
+//! Responses return: a response goes to the address its request came from, whatever its Via says, and to nobody who
+//! has not asked.
+use crate::observe::{Facts, Invariant, Observation, Party, Violation, violation};
+use sip_transport::Time;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+/// The rule.
+#[derive(Debug, Default)]
+pub struct ResponsesReturn {
+    /// Machine, source of a request, its transaction.
+    asked: BTreeSet<(usize, SocketAddr, u64)>,
+    /// Who ever sent something to a machine.
+    sources: BTreeSet<(usize, SocketAddr)>,
+}
+
+impl Invariant for ResponsesReturn {
+    fn name(&self) -> &'static str {
+        "responses_return"
+    }
+
+    fn observe(
+        &mut self,
+        facts: &Facts,
+        _: Time,
+        observation: &Observation<'_>,
+    ) -> Result<(), Violation> {
+        match *observation {
+            Observation::Delivered {
+                source,
+                to: Party::Host(host),
+                seen,
+                ..
+            } => {
+                self.sources.insert((host, source));
+                if let Some(seen) = seen.filter(|seen| seen.is_request()) {
+                    self.asked.insert((host, source, seen.transaction()));
+                }
+                Ok(())
+            }
+            Observation::Sent {
+                from: Party::Host(host),
+                to,
+                destination,
+                seen: Some(seen),
+                ..
+            } if !seen.is_request() => {
+                // What a broken request asked for cannot always be told from its answer; who asked can.
+                let exact = match to {
+                    Party::Phone(phone) => facts.phones[phone].honest,
+                    Party::Host(_) | Party::Nobody => false,
+                };
+                let key = (host, destination, seen.transaction());
+                if self.asked.contains(&key)
+                    || (!exact && self.sources.contains(&(host, destination)))
+                {
+                    return Ok(());
+                }
+                let what = format!(
+                    "host{host} sent a {} to {destination}, which had not asked",
+                    seen.status
+                );
+                Err(violation(self.name(), what, Some(seen.call_id)))
+            }
+            _ => Ok(()),
+        }
+    }
+}

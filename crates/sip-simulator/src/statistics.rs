@@ -1,0 +1,70 @@
+//! What happened, counted: a test that proves something must show that something happened.
+use crate::phone::PhoneEvent;
+use std::collections::BTreeMap;
+
+/// Counts of one world.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams lost.
+    pub lost: u64,
+    /// Questions to control planes.
+    pub questions: u64,
+    /// REGISTERs confirmed.
+    pub registered: u64,
+    /// Callers that got a 2xx.
+    pub answered: u64,
+    /// Callers that did not, by status.
+    pub failed: BTreeMap<u16, u64>,
+    /// Callees that got their ACK.
+    pub acknowledged: u64,
+    /// Callees that did not.
+    pub unacknowledged: u64,
+    /// Calls ended.
+    pub ended: u64,
+    /// Requests of phones by the status that ended them.
+    pub finals: BTreeMap<u16, u64>,
+    /// Requests of phones that nobody answered.
+    pub timed_out: u64,
+}
+
+impl Statistics {
+    pub(crate) fn phone_event(&mut self, event: &PhoneEvent) {
+        match event {
+            PhoneEvent::Registered { .. } => self.registered += 1,
+            PhoneEvent::Final {
+                timed_out: true, ..
+            } => self.timed_out += 1,
+            PhoneEvent::Final { status, .. } => *self.finals.entry(*status).or_default() += 1,
+            PhoneEvent::CallAnswered => self.answered += 1,
+            PhoneEvent::CallFailed(status) => *self.failed.entry(*status).or_default() += 1,
+            PhoneEvent::CallAcknowledged => self.acknowledged += 1,
+            PhoneEvent::CallUnacknowledged => self.unacknowledged += 1,
+            PhoneEvent::CallEnded => self.ended += 1,
+            PhoneEvent::RegistrationUncertain
+            | PhoneEvent::Unregistered { .. }
+            | PhoneEvent::RegistrationFailed(_)
+            | PhoneEvent::Vanished => {}
+        }
+    }
+
+    /// Takes another world's counts in.
+    pub fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.lost += other.lost;
+        self.questions += other.questions;
+        self.registered += other.registered;
+        self.answered += other.answered;
+        self.acknowledged += other.acknowledged;
+        self.unacknowledged += other.unacknowledged;
+        self.ended += other.ended;
+        self.timed_out += other.timed_out;
+        for (status, count) in &other.failed {
+            *self.failed.entry(*status).or_default() += count;
+        }
+        for (status, count) in &other.finals {
+            *self.finals.entry(*status).or_default() += count;
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! A machine that runs [`Exchange`] on its workers, with a subscriber store, a name server and a disk of its own.
+
+use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
+use sip_elements::location::{Binding, LocationLimits, Locations};
+use sip_elements::metrics::WorkerMetrics;
+use sip_elements::{
+    Answer, Domains, Exchange, ExchangeOptions, Foreign, ProxySettings, Question,
+    RegistrarSettings, Settings, Shared, StoreFailed, TableLimits,
+};
+use sip_message::KeyHasher;
+use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
+use sip_simulator::{
+    Account, BoundContact, Bounds, Census, Dice, HostFacts, HostPlan, Machine, Profile,
+};
+use sip_transaction::TimerSettings;
+use sip_transport::{Listener, ListenerId, Protocol, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most targets of a fork.
+const MOST_TARGETS: usize = 8;
+
+/// A binding on disk.
+#[derive(Clone, Debug)]
+struct Saved {
+    contact: Vec<u8>,
+    q: u16,
+    expires_at: u32,
+    call_id: Vec<u8>,
+    cseq: u32,
+    path: Vec<u8>,
+    instance: Vec<u8>,
+    user_agent: Vec<u8>,
+    source: SocketAddr,
+    listener: ListenerId,
+}
+
+impl Saved {
+    fn new(binding: &Binding<'_>) -> Self {
+        Self {
+            contact: binding.contact.to_vec(),
+            q: binding.q,
+            expires_at: binding.expires_at,
+            call_id: binding.call_id.to_vec(),
+            cseq: binding.cseq,
+            path: binding.path.to_vec(),
+            instance: binding.instance.to_vec(),
+            user_agent: binding.user_agent.to_vec(),
+            source: binding.source,
+            listener: binding.listener,
+        }
+    }
+
+    fn binding(&self) -> Binding<'_> {
+        Binding {
+            contact: &self.contact,
+            q: self.q,
+            expires_at: self.expires_at,
+            call_id: &self.call_id,
+            cseq: self.cseq,
+            path: &self.path,
+            instance: &self.instance,
+            user_agent: &self.user_agent,
+            source: self.source,
+            listener: self.listener,
+        }
+    }
+}
+
+type Disk = BTreeMap<Vec<u8>, Vec<Saved>>;
+
+/// The machine.
+pub struct ExchangeMachine {
+    plan: HostPlan,
+    settings: Arc<Settings>,
+    /// Survives a crash.
+    hasher: KeyHasher,
+    disk: Disk,
+    /// Writes on their way to the disk.
+    writes: VecDeque<(Time, Vec<u8>, Vec<Saved>)>,
+    shared: Arc<Shared>,
+}
+
+impl ExchangeMachine {
+    pub fn new(plan: &HostPlan) -> Self {
+        let mut dice = Dice::new(plan.index as u64, "machine");
+        let hasher = KeyHasher::new((dice.bits(), dice.bits()));
+        let shared = Arc::new(shared(plan, hasher, &mut dice));
+        Self {
+            settings: Arc::new(settings(plan)),
+            plan: plan.clone(),
+            hasher,
+            disk: Disk::new(),
+            writes: VecDeque::new(),
+            shared,
+        }
+    }
+
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn snapshot(&self, address: &[u8], now: Time) -> Vec<Saved> {
+        let mut saved = Vec::new();
+        let keep = |binding: &Binding<'_>| saved.push(Saved::new(binding));
+        self.shared.locations.visit(address, now, keep);
+        saved
+    }
+
+    fn write_what_is_due(&mut self, now: Time) {
+        while self.writes.front().is_some_and(|(due, ..)| *due <= now) {
+            if let Some((_, address, bindings)) = self.writes.pop_front() {
+                self.disk.insert(address, bindings);
+            }
+        }
+    }
+
+    fn credentials(&self, username: &[u8], domain: &[u8]) -> Option<StoredCredentials> {
+        let known = self
+            .plan
+            .users
+            .iter()
+            .find(|user| user.as_bytes() == username)?;
+        let password = Profile::right_password(known);
+        Some(StoredCredentials {
+            ha1_md5: ha1_md5(username, domain, password.as_bytes()),
+            ha1_sha256: ha1_sha256(username, domain, password.as_bytes()),
+        })
+    }
+}
+
+impl Machine for ExchangeMachine {
+    type Node = Exchange;
+
+    fn facts(&self) -> HostFacts {
+        let plan = &self.plan;
+        let size = |count: usize| count as u64;
+        let t1 = TimerSettings::default().t1;
+        // Serial forking tries one group of targets after the other, each until it times out; Timer C begins again with
+        // each provisional response, of which phones send one; then a branch is cancelled, which may take 64*T1 more.
+        let groups = u32::try_from(MOST_TARGETS).unwrap_or(1);
+        let group = plan.timer_c * 2 + t1 * 128;
+        let waiting = plan.question_deadline * 4;
+        HostFacts {
+            domain: plan.domain.clone(),
+            listeners: plan.listeners.clone(),
+            outbound: None,
+            relays: plan.relays,
+            challenged: self.settings.challenge.clone(),
+            bounds: Bounds {
+                servers: size(plan.most_transactions),
+                clients: size(plan.most_transactions),
+                contexts: size(plan.most_contexts),
+                parked: size(plan.most_parked),
+                bindings: size(plan.most_bindings),
+                fan_out: MOST_TARGETS * 2 + 4,
+                t1,
+                invite_answered: group * groups + waiting,
+                other_answered: t1 * 64 * (groups + 1) + waiting,
+                question_deadline: plan.question_deadline,
+                write_behind: plan.write_behind,
+            },
+        }
+    }
+
+    fn boot(&mut self, now: Time, key: [u8; 32]) -> Vec<Exchange> {
+        let mut dice = Dice::from_key(key);
+        self.shared = Arc::new(shared(&self.plan, self.hasher, &mut dice));
+        for (address, bindings) in &self.disk {
+            let live = bindings
+                .iter()
+                .filter(|saved| u64::from(saved.expires_at) > now.unix_seconds());
+            for saved in live {
+                self.shared.locations.restore(address, &saved.binding());
+            }
+        }
+        let worker = |worker| {
+            Exchange::new(ExchangeOptions {
+                worker,
+                workers: self.plan.workers,
+                shared: Arc::clone(&self.shared),
+                settings: Arc::clone(&self.settings),
+                metrics: Arc::new(WorkerMetrics::default()),
+                seed: dice.key(),
+                now,
+            })
+        };
+        (0..self.plan.workers).map(worker).collect()
+    }
+
+    fn crash(&mut self, now: Time) {
+        self.write_what_is_due(now);
+        self.writes.clear();
+    }
+
+    fn reply(&mut self, now: Time, question: &Question, failing: bool) -> Answer {
+        match question {
+            Question::Credentials {
+                ticket,
+                username,
+                domain,
+            } => {
+                if failing {
+                    return Answer::Credentials {
+                        ticket: *ticket,
+                        result: Err(StoreFailed),
+                    };
+                }
+                let known = self.credentials(username, domain);
+                self.shared.credentials.insert(username, domain, known, now);
+                Answer::Credentials {
+                    ticket: *ticket,
+                    result: Ok(known),
+                }
+            }
+            Question::Resolve { ticket, host, port } => {
+                let peers = self
+                    .plan
+                    .peers
+                    .iter()
+                    .filter(|(name, _)| name.as_bytes() == &host[..]);
+                let mut addresses: Vec<_> = peers.map(|(_, address)| *address).collect();
+                addresses
+                    .iter_mut()
+                    .for_each(|address| address.set_port(*port));
+                addresses.retain(|_| !failing);
+                Answer::Resolved {
+                    ticket: *ticket,
+                    addresses,
+                }
+            }
+        }
+    }
+
+    fn housekeeping(&mut self, now: Time, _: &mut Vec<(usize, Answer)>) {
+        self.write_what_is_due(now);
+        self.shared.locations.sweep(now);
+        let changes = self.shared.locations.take_changes();
+        let mut addresses = changes.addresses;
+        if changes.everything {
+            addresses.extend(
+                self.disk
+                    .keys()
+                    .map(|address| address.clone().into_boxed_slice()),
+            );
+            self.shared
+                .locations
+                .for_each(now, |address, _| addresses.push(address.into()));
+        }
+        for address in addresses {
+            let bindings = self.snapshot(&address, now);
+            self.writes
+                .push_back((now + self.plan.write_behind, address.into_vec(), bindings));
+        }
+    }
+
+    fn census(&self, node: &Exchange) -> Census {
+        let stats = node.transaction_stats();
+        let proxy = node.proxy_stats();
+        Census {
+            servers: Account {
+                created: stats.servers_created,
+                ended: stats.servers_ended,
+                live: stats.servers_live,
+            },
+            clients: Account {
+                created: stats.clients_created,
+                ended: stats.clients_ended,
+                live: stats.clients_live,
+            },
+            contexts: Account {
+                created: proxy.created,
+                ended: proxy.ended,
+                live: proxy.live,
+            },
+            parked: node.parked() as u64,
+        }
+    }
+
+    fn bindings(&self) -> Account {
+        let stats = self.shared.locations.stats();
+        Account {
+            created: stats.created,
+            ended: stats.ended,
+            live: stats.live,
+        }
+    }
+
+    fn bound_contacts(&self, now: Time) -> Vec<BoundContact> {
+        let mut bound = Vec::new();
+        self.shared.locations.for_each(now, |address, binding| {
+            bound.push(BoundContact {
+                address: String::from_utf8_lossy(address).into_owned(),
+                contact: String::from_utf8_lossy(binding.contact).into_owned(),
+                expires_at: u64::from(binding.expires_at),
+            });
+        });
+        bound.sort();
+        bound
+    }
+}
+
+fn shared(plan: &HostPlan, hasher: KeyHasher, dice: &mut Dice) -> Shared {
+    let mut secret = || (dice.bits(), dice.bits());
+    let limits = LocationLimits {
+        max_bindings: plan.most_bindings,
+        max_pending_changes: 64,
+    };
+    Shared {
+        locations: Locations::with_secret(secret(), limits),
+        credentials: CredentialCache::with_secret(secret(), 1000, 120, 20),
+        nonces: Nonces::new(secret(), 4096),
+        hasher,
+    }
+}
+
+/// The settings that a plan means.
+pub fn settings(plan: &HostPlan) -> Settings {
+    let listener = |address: &SocketAddr| Listener {
+        protocol: Protocol::Udp,
+        address: *address,
+        prefix_length: 8,
+        advertised: address.to_string(),
+    };
+    let listeners: Vec<_> = plan.listeners.iter().map(listener).collect();
+    let (min_expires, max_expires) = plan.expires;
+    let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+    Settings {
+        domains: Domains::new(std::slice::from_ref(&plan.domain), &listeners),
+        listeners,
+        challenge: vec![
+            "REGISTER".to_owned(),
+            "INVITE".to_owned(),
+            "MESSAGE".to_owned(),
+        ],
+        algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
+        nonce_lifetime: plan.nonce_lifetime,
+        question_deadline: plan.question_deadline,
+        registrar: RegistrarSettings {
+            default_expires: seconds(max_expires),
+            min_expires: seconds(min_expires),
+            max_expires: seconds(max_expires),
+            max_contacts: 10,
+        },
+        proxy: ProxySettings {
+            foreign: if plan.relays {
+                Foreign::Relay
+            } else {
+                Foreign::Refuse
+            },
+            outbound: None,
+            record_route: plan.record_route,
+            timer_c: plan.timer_c,
+            no_answer: plan.no_answer,
+            max_targets: MOST_TARGETS,
+        },
+        timers: TimerSettings::default(),
+        limits: TableLimits {
+            server_transactions: plan.most_transactions,
+            client_transactions: plan.most_transactions,
+            response_contexts: plan.most_contexts,
+            parked_requests: plan.most_parked,
+            retry_after: 2,
+        },
+        server_header: String::new(),
+    }
+}
