@@ -1,0 +1,218 @@
+//! The one place that knows which database is behind the store: URL, connection options, migrations.
+
+use crate::StoreError;
+use sqlx::SqlitePool;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a statement waits for a lock that another connection or process holds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// `SQLite` has one writer at a time; the others are for reads that go on meanwhile.
+const CONNECTIONS: u32 = 4;
+/// Rows that a connection reads ahead of its reader, so that streaming a million does not switch threads for each. Measured: thousands
+/// cost twice the time of hundreds, because they leave the processor's cache.
+const READ_AHEAD_ROWS: usize = 256;
+/// Page cache of each connection, in KiB.
+const PAGE_CACHE_KIB: &str = "-8192";
+/// The write-ahead log is cut back to this after a burst, in bytes.
+const LOG_SIZE_LIMIT: &str = "67108864";
+
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
+
+/// Whether a database that does not exist is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfMissing {
+    Create,
+    Fail,
+}
+
+/// An open pool with all tables up to date.
+pub(crate) struct Opened {
+    pub pool: SqlitePool,
+    /// The database did not exist before.
+    pub created: bool,
+}
+
+/// Opens what the URL names and brings its tables up to date.
+pub(crate) async fn open(url: &str, if_missing: IfMissing) -> Result<Opened, StoreError> {
+    let path = path_of(url)?;
+    let created = prepare_file(url, &path, if_missing)?;
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(false)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Normal)
+        .busy_timeout(BUSY_TIMEOUT)
+        .row_buffer_size(READ_AHEAD_ROWS)
+        .pragma("cache_size", PAGE_CACHE_KIB)
+        .pragma("journal_size_limit", LOG_SIZE_LIMIT);
+    let pool = SqlitePoolOptions::new()
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(BUSY_TIMEOUT)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .connect_lazy_with(options);
+    migrate(url, &pool).await?;
+    Ok(Opened { pool, created })
+}
+
+/// The file that a `sqlite:` URL names. `sqlite:a.db`, `sqlite://a.db`: beside the working directory; `sqlite:/a.db`, `sqlite:///a.db`: from
+/// the root.
+fn path_of(url: &str) -> Result<PathBuf, StoreError> {
+    let refused = |shown: &str, problem: &str| StoreError::Url {
+        url: shown.to_owned(),
+        problem: problem.to_owned(),
+    };
+    let Some((scheme, rest)) = url.split_once(':') else {
+        return Err(refused(url, "it has no scheme"));
+    };
+    if !scheme.eq_ignore_ascii_case("sqlite") {
+        // What follows may hold a password: it is not repeated.
+        let shown = format!("{scheme}:…");
+        return Err(refused(&shown, "this version stores in SQLite only"));
+    }
+    let file = rest.strip_prefix("//").unwrap_or(rest);
+    if file.is_empty() {
+        return Err(refused(url, "it names no file"));
+    }
+    if file.starts_with(':') {
+        return Err(refused(
+            url,
+            "a database in memory would forget everything at the end of the program",
+        ));
+    }
+    if file.contains(['?', '#', '\0']) {
+        return Err(refused(url, "it takes no parameters"));
+    }
+    Ok(PathBuf::from(file))
+}
+
+/// Makes sure that there is a file that we may write; returns whether it was made now. A new one is for its owner's eyes only:
+/// an HA1 is as good as the password for whoever speaks digest.
+fn prepare_file(url: &str, path: &Path, if_missing: IfMissing) -> Result<bool, StoreError> {
+    let refused = |problem: String| StoreError::Open {
+        url: url.to_owned(),
+        problem,
+    };
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if !directory.is_dir() {
+        return Err(refused(format!(
+            "there is no directory {}",
+            directory.display()
+        )));
+    }
+    if path.is_dir() {
+        return Err(refused(format!("{} is a directory", path.display())));
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true);
+    match options.open(path) {
+        Ok(file) => {
+            // An empty file is what a creation that was cut short leaves behind.
+            let empty = file.metadata().is_ok_and(|data| data.len() == 0);
+            return Ok(empty);
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(refused(format!("{}: {error}", path.display())));
+        }
+        Err(_) if if_missing == IfMissing::Fail => {
+            return Err(refused(format!(
+                "there is no file {} (looked for in {})",
+                path.display(),
+                working_directory()
+            )));
+        }
+        Err(_) => {}
+    }
+    options.create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(true),
+        // Another process made it a moment ago.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(refused(format!(
+            "{} can't be created: {error}",
+            path.display()
+        ))),
+    }
+}
+
+fn working_directory() -> String {
+    std::env::current_dir().map_or_else(
+        |_| "the working directory".to_owned(),
+        |path| path.display().to_string(),
+    )
+}
+
+/// Creates or updates the tables, all or nothing, one process at a time.
+async fn migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        match try_migrate(url, pool).await {
+            // SQLite does not wait for every lock while the log of a new file is being set up.
+            Err(StoreError::Busy { .. }) if Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn try_migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
+    let opening = |error: sqlx::Error| StoreError::from_opening(url, &error);
+    let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(opening)?;
+    MIGRATIONS
+        .run(&mut *transaction)
+        .await
+        .map_err(|error| StoreError::from_migration(url, &error))?;
+    transaction.commit().await.map_err(opening)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_file_beside_the_working_directory_or_from_the_root() {
+        for (url, path) in [
+            ("sqlite:tandem.db", "tandem.db"),
+            ("sqlite://tandem.db", "tandem.db"),
+            ("SQLITE:data/tandem.db", "data/tandem.db"),
+            ("sqlite:/var/lib/tandem.db", "/var/lib/tandem.db"),
+            ("sqlite:///var/lib/tandem.db", "/var/lib/tandem.db"),
+        ] {
+            assert_eq!(path_of(url).expect(url), PathBuf::from(path), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_bad_url_is_refused_with_the_reason_and_the_right_form() {
+        for (url, reason) in [
+            ("tandem.db", "no scheme"),
+            ("sqlite:", "names no file"),
+            ("sqlite://", "names no file"),
+            ("sqlite::memory:", "in memory"),
+            ("sqlite:a.db?mode=ro", "no parameters"),
+            ("postgres://u:secret@h/db", "SQLite only"),
+        ] {
+            let message = path_of(url).expect_err(url).to_string();
+            assert!(message.contains(reason), "{url}: {message}");
+            assert!(message.contains("sqlite:tandem.db"), "{url}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_a_url_is_not_repeated() {
+        let message = path_of("mysql://tandem:secret@db/tandem")
+            .expect_err("refused")
+            .to_string();
+        assert!(!message.contains("secret"), "{message}");
+    }
+}

@@ -1,0 +1,209 @@
+//! What can go wrong with the store, by whose fault it is. Each message says what is wrong, where, and what to do.
+
+use sqlx::migrate::MigrateError;
+use std::fmt;
+
+/// Why the store could not do what it was asked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The configured URL can't be used.
+    Url {
+        /// As configured, without secrets.
+        url: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The database can't be opened or created: a missing directory, missing permissions.
+    Open {
+        /// As configured.
+        url: String,
+        /// What the operating system or the database said.
+        problem: String,
+    },
+    /// What is there is damaged, or no database.
+    Corrupt {
+        /// As configured.
+        url: String,
+        /// What the database said.
+        problem: String,
+    },
+    /// The tables are not ours, or those of another version.
+    Schema {
+        /// As configured.
+        url: String,
+        /// What does not fit.
+        problem: String,
+    },
+    /// Somebody else held the database for longer than we wait. Trying again later helps.
+    Busy {
+        /// As configured.
+        url: String,
+    },
+    /// The database can be read, but not written: full disk, read-only file system, I/O error.
+    Unwritable {
+        /// As configured.
+        url: String,
+        /// What the database said.
+        problem: String,
+    },
+    /// The subscriber to add exists.
+    Exists {
+        /// `username@domain`.
+        address: String,
+    },
+    /// The subscriber to change does not exist.
+    Missing {
+        /// `username@domain`.
+        address: String,
+    },
+    /// The operating system gave no random numbers.
+    Random {
+        /// What it said.
+        problem: String,
+    },
+    /// A statement failed for any other reason: a fault of this program, or of hands that changed its tables.
+    Query {
+        /// As configured.
+        url: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What the database said.
+        problem: String,
+    },
+}
+
+impl StoreError {
+    /// Whether the same call may succeed a moment later.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Busy { .. })
+    }
+
+    /// Sorts an error of the database by whose fault it is.
+    pub(crate) fn from_database(url: &str, doing: &'static str, error: &sqlx::Error) -> Self {
+        let url = url.to_owned();
+        if matches!(error, sqlx::Error::PoolTimedOut) {
+            return Self::Busy { url };
+        }
+        let problem = error.to_string();
+        match Fault::of(error) {
+            Fault::Busy => Self::Busy { url },
+            Fault::Corrupt => Self::Corrupt { url, problem },
+            Fault::Access | Fault::Disk => Self::Unwritable { url, problem },
+            Fault::Other => Self::Query {
+                url,
+                doing,
+                problem,
+            },
+        }
+    }
+
+    /// The same while the database is being opened, when trouble with files is trouble with opening.
+    pub(crate) fn from_opening(url: &str, error: &sqlx::Error) -> Self {
+        match Self::from_database(url, "open the database", error) {
+            Self::Unwritable { url, problem } | Self::Query { url, problem, .. } => {
+                Self::Open { url, problem }
+            }
+            sorted => sorted,
+        }
+    }
+
+    /// The same while tables are being created and brought up to date.
+    pub(crate) fn from_migration(url: &str, error: &MigrateError) -> Self {
+        let url = url.to_owned();
+        match error {
+            MigrateError::Execute(inner) | MigrateError::ExecuteMigration(inner, _)
+                if !matches!(Fault::of(inner), Fault::Other) =>
+            {
+                Self::from_opening(&url, inner)
+            }
+            MigrateError::VersionMissing(version) => Self::Schema {
+                url,
+                problem: format!(
+                    "a newer version of tandem made it (its tables are at step {version}, which this version does not know)"
+                ),
+            },
+            MigrateError::VersionMismatch(version) => Self::Schema {
+                url,
+                problem: format!("step {version} of its tables is not the one of this version"),
+            },
+            other => Self::Schema {
+                url,
+                problem: format!("its tables could not be created ({other})"),
+            },
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { url, problem } => write!(
+                out,
+                "the database URL \"{url}\" can't be used: {problem}; write it as sqlite:FILE, for example sqlite:tandem.db"
+            ),
+            Self::Open { url, problem } => write!(
+                out,
+                "the database {url} can't be opened: {problem}; check that its directory exists and that this user may write there"
+            ),
+            Self::Corrupt { url, problem } => write!(
+                out,
+                "the database {url} is damaged or not a database: {problem}; restore it from a backup, or move it away to start with an empty one"
+            ),
+            Self::Schema { url, problem } => write!(
+                out,
+                "the database {url} does not fit this version of tandem: {problem}; use the matching version, or name another file in the configuration (database.url)"
+            ),
+            Self::Busy { url } => write!(
+                out,
+                "the database {url} is busy: another program has been writing for too long; try again, and look for programs that keep it open"
+            ),
+            Self::Unwritable { url, problem } => write!(
+                out,
+                "the database {url} can't be written: {problem}; check free space and permissions of the file, its directory and its -wal and -shm files"
+            ),
+            Self::Exists { address } => write!(out, "{address} exists already"),
+            Self::Missing { address } => write!(out, "there is no subscriber {address}"),
+            Self::Random { problem } => write!(
+                out,
+                "the operating system gives no random numbers: {problem}; nonces would not be safe, so nothing was started"
+            ),
+            Self::Query {
+                url,
+                doing,
+                problem,
+            } => {
+                write!(out, "could not {doing} in the database {url}: {problem}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// What kind of trouble an error of the database is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Busy,
+    Corrupt,
+    Access,
+    Disk,
+    Other,
+}
+
+impl Fault {
+    /// By `SQLite`'s result codes (the low byte of an extended code; <https://www.sqlite.org/rescode.html>).
+    fn of(error: &sqlx::Error) -> Self {
+        let code = error
+            .as_database_error()
+            .and_then(sqlx::error::DatabaseError::code)
+            .and_then(|code| code.parse::<i32>().ok());
+        match code.map(|code| code & 0xff) {
+            Some(5 | 6) => Self::Busy,
+            Some(11 | 26) => Self::Corrupt,
+            Some(3 | 8 | 14 | 23) => Self::Access,
+            Some(10 | 13) => Self::Disk,
+            _ => Self::Other,
+        }
+    }
+}

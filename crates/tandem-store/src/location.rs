@@ -1,0 +1,263 @@
+//! Bindings at rest (RFC 3261 section 10): saved behind the running server, restored at its start.
+//!
+//! The server's memory is the truth. What is here lags behind it by the interval of saving; a save states what an address of record is
+//! bound to now, so saving again does no harm and a lost save is made good by the next one of the same address.
+
+mod full_save;
+
+pub use full_save::FullSave;
+
+use crate::{Store, StoreError};
+use futures_util::TryStreamExt;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+/// Rows written per statement: one statement of many rows costs less than many of one.
+const ROWS_PER_STATEMENT: usize = 100;
+
+/// One contact of an address of record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindingRow<'a> {
+    /// The contact URI as registered.
+    pub contact: Cow<'a, [u8]>,
+    /// Preference in thousandths.
+    pub q: u16,
+    /// When it ends, seconds since the Unix epoch.
+    pub expires_at: u32,
+    /// Call-ID of the REGISTER that made it.
+    pub call_id: Cow<'a, [u8]>,
+    /// `CSeq` of the last REGISTER.
+    pub cseq: u32,
+    /// Path header field values, comma-joined, first hop first; empty: none (RFC 3327).
+    pub path: Cow<'a, [u8]>,
+    /// `+sip.instance` value; empty: none (RFC 5626).
+    pub instance: Cow<'a, [u8]>,
+    /// User-Agent; empty: none.
+    pub user_agent: Cow<'a, [u8]>,
+    /// Where the REGISTER came from.
+    pub source: SocketAddr,
+    /// Our listener that it came in on, as `transport:address`: listeners may change their order from start to start.
+    pub listener: Cow<'a, str>,
+}
+
+/// All bindings of one address of record; none removes those at rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressBindings<'a> {
+    /// `user@domain`, canonical.
+    pub address: Cow<'a, [u8]>,
+    /// What it is bound to now.
+    pub bindings: Vec<BindingRow<'a>>,
+}
+
+/// What a restore found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Bindings shown.
+    pub bindings: u64,
+    /// Rows that make no sense and were passed over; other hands than ours wrote them.
+    pub unreadable: u64,
+}
+
+/// The bindings at rest of a [`Store`].
+#[derive(Clone, Copy, Debug)]
+pub struct Locations<'s> {
+    store: &'s Store,
+}
+
+impl<'s> Locations<'s> {
+    pub(crate) fn new(store: &'s Store) -> Self {
+        Self { store }
+    }
+
+    /// Shows every binding that is good after `now` (seconds since the Unix epoch) to `restore`, with its address of record, in no
+    /// particular order. Rows are streamed: a million need no more memory than one.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn load_all(
+        &self,
+        now: u32,
+        mut restore: impl FnMut(&[u8], &BindingRow<'_>),
+    ) -> Result<Loaded, StoreError> {
+        let failed = |error| self.store.failed("read the locations", &error);
+        let mut rows = sqlx::query(
+            "SELECT address, contact, q, expires_at, call_id, cseq, path, instance, user_agent, source, listener \
+             FROM location WHERE expires_at > $1",
+        )
+        .bind(i64::from(now))
+        .fetch(self.store.pool());
+        let mut loaded = Loaded::default();
+        while let Some(row) = rows.try_next().await.map_err(failed)? {
+            match decode(&row) {
+                Ok((address, binding)) => {
+                    restore(address, &binding);
+                    loaded.bindings += 1;
+                }
+                Err(_) => loaded.unreadable += 1,
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Saves what these addresses of record are bound to now, in one transaction. Of two entries for one address the later counts.
+    ///
+    /// # Errors
+    /// Any error of the database; nothing of the batch was saved then.
+    pub async fn save(&self, batch: &[AddressBindings<'_>]) -> Result<(), StoreError> {
+        self.save_as(batch, 0).await
+    }
+
+    /// Removes what ended before or at `now` (seconds since the Unix epoch). Reads the whole table: meant for the start. Returns how many.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn delete_expired(&self, now: u32) -> Result<u64, StoreError> {
+        let deleted = sqlx::query("DELETE FROM location WHERE expires_at <= $1")
+            .bind(i64::from(now))
+            .execute(self.store.pool())
+            .await
+            .map_err(|error| self.store.failed("remove expired locations", &error))?;
+        Ok(deleted.rows_affected())
+    }
+
+    /// How many bindings are at rest, expired ones included.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn count(&self) -> Result<u64, StoreError> {
+        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM location")
+            .fetch_one(self.store.pool())
+            .await
+            .map_err(|error| self.store.failed("count the locations", &error))?;
+        Ok(count.cast_unsigned())
+    }
+
+    async fn save_as(
+        &self,
+        batch: &[AddressBindings<'_>],
+        full_save: i64,
+    ) -> Result<(), StoreError> {
+        const DOING: &str = "save locations";
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let failed = |error| self.store.failed(DOING, &error);
+        let mut transaction = self.store.begin(DOING).await?;
+        for entries in batch.chunks(ROWS_PER_STATEMENT) {
+            delete(&mut transaction, entries).await.map_err(failed)?;
+        }
+        let rows: Vec<_> = latest(batch)
+            .flat_map(|entry| {
+                entry
+                    .bindings
+                    .iter()
+                    .map(|binding| (&*entry.address, binding))
+            })
+            .collect();
+        for rows in rows.chunks(ROWS_PER_STATEMENT) {
+            insert(&mut transaction, rows, full_save)
+                .await
+                .map_err(failed)?;
+        }
+        transaction.commit().await.map_err(failed)
+    }
+}
+
+/// The entries of a batch without those that a later one of the same address makes void.
+fn latest<'b, 'a>(
+    batch: &'b [AddressBindings<'a>],
+) -> impl Iterator<Item = &'b AddressBindings<'a>> {
+    let last: std::collections::HashMap<&[u8], usize> = batch
+        .iter()
+        .enumerate()
+        .map(|(position, entry)| (&*entry.address, position))
+        .collect();
+    batch
+        .iter()
+        .enumerate()
+        .filter(move |(position, entry)| last.get(&*entry.address) == Some(position))
+        .map(|(_, entry)| entry)
+}
+
+async fn delete(
+    transaction: &mut Transaction<'static, Sqlite>,
+    entries: &[AddressBindings<'_>],
+) -> Result<(), sqlx::Error> {
+    let mut delete = QueryBuilder::<Sqlite>::new("DELETE FROM location WHERE address IN (");
+    let mut addresses = delete.separated(", ");
+    for entry in entries {
+        addresses.push_bind(entry.address.as_ref());
+    }
+    delete.push(")");
+    delete.build().execute(&mut **transaction).await?;
+    Ok(())
+}
+
+async fn insert(
+    transaction: &mut Transaction<'static, Sqlite>,
+    rows: &[(&[u8], &BindingRow<'_>)],
+    full_save: i64,
+) -> Result<(), sqlx::Error> {
+    let mut insert = QueryBuilder::<Sqlite>::new(
+        "INSERT INTO location \
+         (address, contact, q, expires_at, call_id, cseq, path, instance, user_agent, source, listener, full_save) ",
+    );
+    insert.push_values(rows, |mut row, (address, binding)| {
+        row.push_bind(*address)
+            .push_bind(binding.contact.as_ref())
+            .push_bind(i64::from(binding.q))
+            .push_bind(i64::from(binding.expires_at))
+            .push_bind(binding.call_id.as_ref())
+            .push_bind(i64::from(binding.cseq))
+            .push_bind(binding.path.as_ref())
+            .push_bind(binding.instance.as_ref())
+            .push_bind(binding.user_agent.as_ref())
+            .push_bind(binding.source.to_string())
+            .push_bind(binding.listener.as_ref())
+            .push_bind(full_save);
+    });
+    // One contact twice is the caller's mistake; it must not cost the others of the batch their save.
+    insert.push(
+        " ON CONFLICT (address, contact) DO UPDATE SET q = excluded.q, expires_at = excluded.expires_at, \
+         call_id = excluded.call_id, cseq = excluded.cseq, path = excluded.path, instance = excluded.instance, \
+         user_agent = excluded.user_agent, source = excluded.source, listener = excluded.listener, \
+         full_save = excluded.full_save",
+    );
+    insert.build().execute(&mut **transaction).await?;
+    Ok(())
+}
+
+fn decode(row: &SqliteRow) -> Result<(&[u8], BindingRow<'_>), sqlx::Error> {
+    let binding = BindingRow {
+        contact: Cow::Borrowed(row.try_get(1)?),
+        q: number(row, 2)?,
+        expires_at: number(row, 3)?,
+        call_id: Cow::Borrowed(row.try_get(4)?),
+        cseq: number(row, 5)?,
+        path: Cow::Borrowed(row.try_get(6)?),
+        instance: Cow::Borrowed(row.try_get(7)?),
+        user_agent: Cow::Borrowed(row.try_get(8)?),
+        source: row
+            .try_get::<&str, _>(9)?
+            .parse()
+            .map_err(|error| unfit(9, error))?,
+        listener: Cow::Borrowed(row.try_get(10)?),
+    };
+    Ok((row.try_get(0)?, binding))
+}
+
+fn number<N: TryFrom<i64>>(row: &SqliteRow, column: usize) -> Result<N, sqlx::Error>
+where
+    N::Error: std::error::Error + Send + Sync + 'static,
+{
+    N::try_from(row.try_get::<i64, _>(column)?).map_err(|error| unfit(column, error))
+}
+
+fn unfit(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
+    sqlx::Error::ColumnDecode {
+        index: column.to_string(),
+        source: Box::new(error),
+    }
+}

@@ -1,0 +1,120 @@
+//! The open store: one small pool of connections per process, however many workers it has.
+
+use crate::database::{self, IfMissing, Opened};
+use crate::{Locations, StoreError, Subscribers};
+use sqlx::{Sqlite, SqlitePool, Transaction};
+use std::sync::Arc;
+
+/// An open database with all tables up to date. Cloning shares the pool.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pool: SqlitePool,
+    url: Arc<str>,
+    created: bool,
+}
+
+impl Store {
+    /// Opens the database that `url` names (`sqlite:FILE`, relative to the working directory), makes it where there is none, and
+    /// brings its tables up to date.
+    ///
+    /// # Errors
+    /// [`StoreError::Url`], [`StoreError::Open`], [`StoreError::Corrupt`], [`StoreError::Schema`], or [`StoreError::Busy`].
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        Self::open_with(url, IfMissing::Create).await
+    }
+
+    /// As [`Store::open`], but a database that does not exist is an error: for commands that make no sense on an empty one.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn open_existing(url: &str) -> Result<Self, StoreError> {
+        Self::open_with(url, IfMissing::Fail).await
+    }
+
+    async fn open_with(url: &str, if_missing: IfMissing) -> Result<Self, StoreError> {
+        let Opened { pool, created } = database::open(url, if_missing).await?;
+        Ok(Self {
+            pool,
+            url: url.into(),
+            created,
+        })
+    }
+
+    /// Whether opening made the database.
+    pub fn created(&self) -> bool {
+        self.created
+    }
+
+    /// The URL it was opened with.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Who may register and call.
+    pub fn subscribers(&self) -> Subscribers<'_> {
+        Subscribers::new(self)
+    }
+
+    /// The bindings at rest.
+    pub fn locations(&self) -> Locations<'_> {
+        Locations::new(self)
+    }
+
+    /// 32 random bytes, drawn at the first start and the same ever after, for nonces and Record-Route cookies that survive a restart.
+    ///
+    /// # Errors
+    /// [`StoreError::Random`], or any error of the database.
+    pub async fn secret(&self) -> Result<[u8; 32], StoreError> {
+        let mut fresh = [0_u8; 32];
+        getrandom::fill(&mut fresh).map_err(|error| StoreError::Random {
+            problem: error.to_string(),
+        })?;
+        let failed = |error| self.failed("read the node's secret", &error);
+        // Of two processes that start at once, one draws it and both read that one.
+        let mut transaction = self.begin("read the node's secret").await?;
+        sqlx::query(
+            "INSERT INTO node_secret (id, secret) VALUES (1, $1) ON CONFLICT (id) DO NOTHING",
+        )
+        .bind(fresh.as_slice())
+        .execute(&mut *transaction)
+        .await
+        .map_err(failed)?;
+        let secret: Vec<u8> = sqlx::query_scalar("SELECT secret FROM node_secret WHERE id = 1")
+            .fetch_one(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        transaction.commit().await.map_err(failed)?;
+        secret.try_into().map_err(|odd: Vec<u8>| StoreError::Query {
+            url: self.url.to_string(),
+            doing: "read the node's secret",
+            problem: format!(
+                "{} bytes instead of 32; delete the row of node_secret to draw a new one",
+                odd.len()
+            ),
+        })
+    }
+
+    /// Waits for what is under way and closes all connections.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    pub(crate) fn pool(&self) -> &SqlitePool {
+        &self.pool
+    }
+
+    /// Begins a transaction that writes. It takes the write lock at once: one that began by reading could not wait for it later.
+    pub(crate) async fn begin(
+        &self,
+        doing: &'static str,
+    ) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.pool
+            .begin_with("BEGIN IMMEDIATE")
+            .await
+            .map_err(|error| self.failed(doing, &error))
+    }
+
+    pub(crate) fn failed(&self, doing: &'static str, error: &sqlx::Error) -> StoreError {
+        StoreError::from_database(&self.url, doing, error)
+    }
+}

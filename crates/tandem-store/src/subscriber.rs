@@ -1,0 +1,252 @@
+//! Subscribers at rest: who may register and call, with HA1 for both algorithms and never a clear-text password.
+//!
+//! Every change is listed under a version in the transaction that makes it. A running server reads the version every second or so and
+//! asks what changed since, so that `tandem user` and a server that caches credentials need no channel between them.
+
+mod change;
+mod import;
+
+pub use change::{Changed, SubscriberChanges};
+pub use import::{Existing, Imported};
+
+use crate::{Store, StoreError};
+use futures_util::TryStreamExt;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use std::fmt;
+use std::ops::ControlFlow;
+
+/// What is kept of a password: H(username:domain:password), the realm being the domain (RFC 7616 section 3.4.2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct StoredCredentials {
+    /// By MD5.
+    pub ha1_md5: [u8; 16],
+    /// By SHA-256.
+    pub ha1_sha256: [u8; 32],
+}
+
+/// Shows nothing: an HA1 is as good as the password to whoever speaks digest.
+impl fmt::Debug for StoredCredentials {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("StoredCredentials")
+    }
+}
+
+/// One subscriber. Names are kept as given: canonical form (domain in lower case) is the caller's business.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscriber {
+    /// User part of the address of record.
+    pub username: String,
+    /// Its domain, which is the digest realm too.
+    pub domain: String,
+    /// Instead of the password.
+    pub credentials: StoredCredentials,
+}
+
+/// The subscribers of a [`Store`].
+#[derive(Clone, Copy, Debug)]
+pub struct Subscribers<'s> {
+    store: &'s Store,
+}
+
+impl<'s> Subscribers<'s> {
+    pub(crate) fn new(store: &'s Store) -> Self {
+        Self { store }
+    }
+
+    /// Adds a subscriber.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if there is one of this name, who stays as he is; or any error of the database.
+    pub async fn add(&self, subscriber: &Subscriber) -> Result<(), StoreError> {
+        const DOING: &str = "add a subscriber";
+        let Subscriber {
+            username,
+            domain,
+            credentials,
+        } = subscriber;
+        let mut transaction = self.store.begin(DOING).await?;
+        let added = sqlx::query(
+            "INSERT INTO subscriber (username, domain, ha1_md5, ha1_sha256) VALUES ($1, $2, $3, $4) ON CONFLICT (username, domain) DO NOTHING",
+        )
+        .bind(username)
+        .bind(domain)
+        .bind(credentials.ha1_md5.as_slice())
+        .bind(credentials.ha1_sha256.as_slice())
+        .execute(&mut *transaction)
+        .await
+        .map_err(|error| self.store.failed(DOING, &error))?;
+        if added.rows_affected() == 0 {
+            return Err(StoreError::Exists {
+                address: format!("{username}@{domain}"),
+            });
+        }
+        self.record_and_commit(transaction, &[(username, domain)], DOING)
+            .await
+    }
+
+    /// Gives a subscriber another password.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is none of this name, or any error of the database.
+    pub async fn set_password(&self, subscriber: &Subscriber) -> Result<(), StoreError> {
+        const DOING: &str = "change a password";
+        let Subscriber {
+            username,
+            domain,
+            credentials,
+        } = subscriber;
+        let mut transaction = self.store.begin(DOING).await?;
+        let changed = sqlx::query("UPDATE subscriber SET ha1_md5 = $1, ha1_sha256 = $2 WHERE username = $3 AND domain = $4")
+            .bind(credentials.ha1_md5.as_slice())
+            .bind(credentials.ha1_sha256.as_slice())
+            .bind(username)
+            .bind(domain)
+            .execute(&mut *transaction)
+            .await
+            .map_err(|error| self.store.failed(DOING, &error))?;
+        if changed.rows_affected() == 0 {
+            return Err(missing(username, domain));
+        }
+        self.record_and_commit(transaction, &[(username, domain)], DOING)
+            .await
+    }
+
+    /// Removes a subscriber. Bindings that he has are not touched.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is none of this name, or any error of the database.
+    pub async fn remove(&self, username: &str, domain: &str) -> Result<(), StoreError> {
+        const DOING: &str = "remove a subscriber";
+        let mut transaction = self.store.begin(DOING).await?;
+        let removed = sqlx::query("DELETE FROM subscriber WHERE username = $1 AND domain = $2")
+            .bind(username)
+            .bind(domain)
+            .execute(&mut *transaction)
+            .await
+            .map_err(|error| self.store.failed(DOING, &error))?;
+        if removed.rows_affected() == 0 {
+            return Err(missing(username, domain));
+        }
+        self.record_and_commit(transaction, &[(username, domain)], DOING)
+            .await
+    }
+
+    /// The credentials of one subscriber; `None`: there is no such subscriber.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn find(
+        &self,
+        username: &str,
+        domain: &str,
+    ) -> Result<Option<StoredCredentials>, StoreError> {
+        const DOING: &str = "look a subscriber up";
+        let row = sqlx::query(
+            "SELECT ha1_md5, ha1_sha256 FROM subscriber WHERE username = $1 AND domain = $2",
+        )
+        .bind(username)
+        .bind(domain)
+        .fetch_optional(self.store.pool())
+        .await
+        .map_err(|error| self.store.failed(DOING, &error))?;
+        row.map(|row| credentials(&row, 0).map_err(|error| self.store.failed(DOING, &error)))
+            .transpose()
+    }
+
+    /// How many there are, in all or of one domain.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn count(&self, domain: Option<&str>) -> Result<u64, StoreError> {
+        let query = match domain {
+            None => sqlx::query_scalar("SELECT COUNT(*) FROM subscriber"),
+            Some(domain) => {
+                sqlx::query_scalar("SELECT COUNT(*) FROM subscriber WHERE domain = $1").bind(domain)
+            }
+        };
+        let count: i64 = query
+            .fetch_one(self.store.pool())
+            .await
+            .map_err(|error| self.store.failed("count the subscribers", &error))?;
+        Ok(count.cast_unsigned())
+    }
+
+    /// Shows the names of subscribers to `visit` (username, domain), in the order of their usernames, at most `limit` of them,
+    /// until it breaks. Returns how many it was shown.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn list(
+        &self,
+        domain: Option<&str>,
+        limit: Option<u64>,
+        mut visit: impl FnMut(&str, &str) -> ControlFlow<()>,
+    ) -> Result<u64, StoreError> {
+        let failed = |error| self.store.failed("list the subscribers", &error);
+        let limit = limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let query = match domain {
+            None => sqlx::query("SELECT username, domain FROM subscriber ORDER BY username, domain LIMIT $1").bind(limit),
+            Some(domain) => sqlx::query(
+                "SELECT username, domain FROM subscriber WHERE domain = $2 ORDER BY username, domain LIMIT $1",
+            )
+            .bind(limit)
+            .bind(domain),
+        };
+        let mut rows = query.fetch(self.store.pool());
+        let mut shown = 0;
+        while let Some(row) = rows.try_next().await.map_err(failed)? {
+            shown += 1;
+            let username = row.try_get::<&str, _>(0).map_err(failed)?;
+            let domain = row.try_get::<&str, _>(1).map_err(failed)?;
+            if visit(username, domain).is_break() {
+                break;
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Shows every subscriber to `visit` (username, domain, credentials), in no particular order: for warming a cache at start.
+    /// Returns how many there were.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn for_each(
+        &self,
+        mut visit: impl FnMut(&str, &str, StoredCredentials),
+    ) -> Result<u64, StoreError> {
+        let failed = |error| self.store.failed("read the subscribers", &error);
+        let mut rows = sqlx::query("SELECT username, domain, ha1_md5, ha1_sha256 FROM subscriber")
+            .fetch(self.store.pool());
+        let mut shown = 0;
+        while let Some(row) = rows.try_next().await.map_err(failed)? {
+            let username = row.try_get(0).map_err(failed)?;
+            let domain = row.try_get(1).map_err(failed)?;
+            visit(username, domain, credentials(&row, 2).map_err(failed)?);
+            shown += 1;
+        }
+        Ok(shown)
+    }
+}
+
+fn missing(username: &str, domain: &str) -> StoreError {
+    StoreError::Missing {
+        address: format!("{username}@{domain}"),
+    }
+}
+
+/// The two hashes from `column` on.
+fn credentials(row: &SqliteRow, column: usize) -> Result<StoredCredentials, sqlx::Error> {
+    Ok(StoredCredentials {
+        ha1_md5: hash(row, column)?,
+        ha1_sha256: hash(row, column + 1)?,
+    })
+}
+
+fn hash<const N: usize>(row: &SqliteRow, column: usize) -> Result<[u8; N], sqlx::Error> {
+    let bytes: &[u8] = row.try_get(column)?;
+    bytes.try_into().map_err(|error| sqlx::Error::ColumnDecode {
+        index: column.to_string(),
+        source: Box::new(error),
+    })
+}

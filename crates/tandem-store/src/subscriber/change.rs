@@ -1,0 +1,138 @@
+//! What changed since a server last looked.
+
+use super::Subscribers;
+use crate::StoreError;
+use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
+
+/// How many changes are remembered by name; a server that is further behind forgets all that it cached.
+const REMEMBERED: i64 = 100_000;
+/// Names listed per statement: one statement of many rows costs less than many of one.
+const ROWS_PER_STATEMENT: usize = 250;
+
+/// Which subscribers changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// These (username, domain): added, removed, or with another password. Oldest change first; a name may come twice.
+    Named(Vec<(String, String)>),
+    /// More than are remembered: whatever is cached may be wrong.
+    Anything,
+}
+
+/// The answer to "what changed since version so-and-so?".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscriberChanges {
+    /// The version now: what to ask with next time.
+    pub version: u64,
+    /// What changed on the way to it.
+    pub changed: Changed,
+}
+
+impl Subscribers<'_> {
+    /// Counts the changes of subscribers by whatever process. One cheap read, meant to be polled every second or so.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn version(&self) -> Result<u64, StoreError> {
+        let version: i64 =
+            sqlx::query_scalar("SELECT version FROM subscriber_version WHERE id = 1")
+                .fetch_one(self.store.pool())
+                .await
+                .map_err(|error| self.store.failed("look for changed subscribers", &error))?;
+        Ok(version.cast_unsigned())
+    }
+
+    /// Which subscribers changed since `version`, as [`Subscribers::version`] or an earlier answer gave it.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn changes_since(&self, version: u64) -> Result<SubscriberChanges, StoreError> {
+        const DOING: &str = "look for changed subscribers";
+        let failed = |error| self.store.failed(DOING, &error);
+        let now = self.version().await?;
+        let Some(expected) = now.checked_sub(version) else {
+            // The counter went back: the database is another one, or from a backup.
+            return Ok(SubscriberChanges {
+                version: now,
+                changed: Changed::Anything,
+            });
+        };
+        if expected == 0 {
+            return Ok(SubscriberChanges {
+                version: now,
+                changed: Changed::Named(Vec::new()),
+            });
+        }
+        if expected > REMEMBERED.cast_unsigned() {
+            return Ok(SubscriberChanges {
+                version: now,
+                changed: Changed::Anything,
+            });
+        }
+        let rows = sqlx::query(
+            "SELECT username, domain FROM subscriber_change WHERE version > $1 AND version <= $2 ORDER BY version",
+        )
+        .bind(version.cast_signed())
+        .bind(now.cast_signed())
+        .fetch_all(self.store.pool())
+        .await
+        .map_err(failed)?;
+        // The oldest may have been forgotten between the two reads.
+        let changed = if rows.len() as u64 == expected {
+            let name = |row: &sqlx::sqlite::SqliteRow| Ok((row.try_get(0)?, row.try_get(1)?));
+            Changed::Named(
+                rows.iter()
+                    .map(name)
+                    .collect::<Result<_, _>>()
+                    .map_err(failed)?,
+            )
+        } else {
+            Changed::Anything
+        };
+        Ok(SubscriberChanges {
+            version: now,
+            changed,
+        })
+    }
+
+    /// Lists the changes (username, domain) that `transaction` makes, and commits it.
+    pub(super) async fn record_and_commit(
+        &self,
+        mut transaction: Transaction<'static, Sqlite>,
+        changed: &[(&str, &str)],
+        doing: &'static str,
+    ) -> Result<(), StoreError> {
+        let failed = |error| self.store.failed(doing, &error);
+        let count = i64::try_from(changed.len()).unwrap_or(i64::MAX);
+        // The row lock of this update makes versions visible in the order in which they were given out.
+        let last: i64 = sqlx::query_scalar(
+            "UPDATE subscriber_version SET version = version + $1 WHERE id = 1 RETURNING version",
+        )
+        .bind(count)
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(failed)?;
+        let mut version = last - count;
+        for names in changed.chunks(ROWS_PER_STATEMENT) {
+            let mut insert = QueryBuilder::<Sqlite>::new(
+                "INSERT INTO subscriber_change (version, username, domain) ",
+            );
+            insert.push_values(names, |mut row, (username, domain)| {
+                version += 1;
+                row.push_bind(version)
+                    .push_bind(*username)
+                    .push_bind(*domain);
+            });
+            insert
+                .build()
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed)?;
+        }
+        sqlx::query("DELETE FROM subscriber_change WHERE version <= $1")
+            .bind(last - REMEMBERED)
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        transaction.commit().await.map_err(failed)
+    }
+}
