@@ -6,9 +6,6 @@ mod challenge;
 mod nonce;
 mod verify;
 
-#[cfg(test)]
-mod tests;
-
 pub use cache::{Cached, CredentialCache};
 pub use challenge::add_challenges;
 pub use nonce::Nonces;

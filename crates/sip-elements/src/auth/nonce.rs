@@ -251,3 +251,165 @@ fn decode(text: &[u8; NONCE_LENGTH]) -> Option<[u8; 18]> {
     }
     (seen & 0b1100_0000 == 0).then_some(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    const REALM: &[u8] = b"example.org";
+
+    fn at(seconds: u64) -> Time {
+        Time::from_unix_seconds(seconds)
+    }
+
+    fn issued(nonces: &Nonces, now: u64) -> Nonce {
+        nonces.read(&nonces.issue(REALM, at(now)), REALM).unwrap()
+    }
+
+    #[test]
+    fn a_nonce_is_recognised_by_who_issued_it_for_its_realm_only() {
+        let nonces = Nonces::new((1, 2), 8);
+        let text = nonces.issue(REALM, at(1_000));
+        assert!(nonces.read(&text, REALM).is_some());
+        assert!(
+            Nonces::new((1, 2), 4).read(&text, REALM).is_some(),
+            "the same secret"
+        );
+        assert!(
+            Nonces::new((1, 3), 8).read(&text, REALM).is_none(),
+            "another secret"
+        );
+        assert!(
+            nonces.read(&text, b"example.net").is_none(),
+            "another realm"
+        );
+        assert_ne!(nonces.issue(REALM, at(1_000)), text);
+    }
+
+    #[test]
+    fn no_changed_nonce_is_recognised() {
+        let nonces = Nonces::new((1, 2), 8);
+        let text = nonces.issue(REALM, at(1_000));
+        for place in 0..text.len() {
+            for character in (0..=255).filter(|character| *character != text[place]) {
+                let mut changed = text;
+                changed[place] = character;
+                assert!(
+                    nonces.read(&changed, REALM).is_none(),
+                    "{character} at {place}"
+                );
+            }
+        }
+        for other in [
+            &b""[..],
+            b"A",
+            &text[1..],
+            &[text.as_slice(), b"A"].concat(),
+        ] {
+            assert!(nonces.read(other, REALM).is_none());
+        }
+    }
+
+    #[test]
+    fn a_nonce_is_good_for_its_lifetime() {
+        let nonces = Nonces::new((1, 2), 8);
+        issued(&nonces, 0);
+        let nonce = issued(&nonces, 1_000);
+        assert!(!nonces.is_stale(nonce, 300, at(1_000)));
+        assert!(!nonces.is_stale(nonce, 300, at(1_300)));
+        assert!(nonces.is_stale(nonce, 300, at(1_301)));
+    }
+
+    #[test]
+    fn nonces_of_the_process_before_are_recognised_but_stale() {
+        let nonce = Nonces::new((1, 2), 8).issue(REALM, at(1_000));
+        let restarted = Nonces::new((1, 2), 8);
+        let nonce = restarted.read(&nonce, REALM).unwrap();
+        assert!(restarted.is_stale(nonce, 300, at(1_000)), "none issued yet");
+        let own = issued(&restarted, 1_002);
+        assert!(restarted.is_stale(nonce, 300, at(1_002)));
+        assert!(!restarted.is_stale(own, 300, at(1_002)));
+        // Even one that was issued in the second of the restart.
+        let other = Nonces::new((1, 2), 8);
+        issued(&other, 1_000);
+        let last = issued(&other, 1_002);
+        assert!(restarted.is_stale(last, 300, at(1_002)));
+    }
+
+    #[test]
+    fn each_count_is_good_for_one_request_and_its_retransmissions() {
+        let nonces = Nonces::new((1, 2), 8);
+        let nonce = issued(&nonces, 1_000);
+        for (count, request, now, expected) in [
+            (1, 10, 1_000, Use::Accepted),
+            (1, 10, 1_032, Use::Accepted),
+            (1, 10, 1_033, Use::Spent),
+            (1, 11, 1_000, Use::Spent),
+            (5, 12, 1_001, Use::Accepted),
+            (4, 13, 1_001, Use::Spent),
+            (1, 10, 1_001, Use::Spent),
+            (5, 12, 1_001, Use::Accepted),
+            (6, 12, 1_001, Use::Accepted),
+            (5, 12, 1_001, Use::Spent),
+            (u32::MAX, 14, 1_001, Use::Accepted),
+            (u32::MAX, 14, 1_001, Use::Accepted),
+            (u32::MAX, 15, 1_001, Use::Spent),
+        ] {
+            assert_eq!(
+                nonces.spend(nonce, count, request, at(now)),
+                expected,
+                "{count} {request} {now}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_newer_nonce_takes_the_place_of_an_older_one_and_never_gives_it_back() {
+        let nonces = Nonces::new((1, 2), 4);
+        let old = issued(&nonces, 1_000);
+        assert_eq!(nonces.spend(old, 1, 1, at(1_000)), Use::Accepted);
+        for _ in 0..3 {
+            issued(&nonces, 1_000);
+        }
+        assert_eq!(
+            nonces.spend(old, 2, 2, at(1_000)),
+            Use::Accepted,
+            "issued alone takes no place"
+        );
+        let new = issued(&nonces, 1_000);
+        assert_eq!(nonces.spend(new, 1, 3, at(1_000)), Use::Accepted);
+        assert_eq!(nonces.spend(old, 3, 4, at(1_000)), Use::Spent);
+        assert_eq!(nonces.spend(old, 2, 2, at(1_000)), Use::Spent);
+        assert_eq!(nonces.spend(new, 2, 5, at(1_000)), Use::Accepted);
+    }
+
+    #[test]
+    fn of_many_that_use_a_count_at_once_one_is_accepted() {
+        let nonces = Nonces::new((1, 2), 4);
+        let nonce = issued(&nonces, 1_000);
+        for count in 1..2_000 {
+            let accepted = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for request in 0..2 {
+                    let (nonces, accepted) = (&nonces, &accepted);
+                    scope.spawn(move || {
+                        if nonces.spend(nonce, count, request, at(1_000)) == Use::Accepted {
+                            accepted.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+            });
+            assert_eq!(accepted.into_inner(), 1);
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_tells_apart_what_runs_together() {
+        let nonces = Nonces::new((1, 2), 4);
+        let of = |parts: &[(u8, &'static [u8])]| nonces.fingerprint(parts.iter().copied());
+        assert_eq!(of(&[(1, b"ab"), (2, b"c")]), of(&[(1, b"ab"), (2, b"c")]));
+        assert_ne!(of(&[(1, b"ab"), (2, b"c")]), of(&[(1, b"a"), (2, b"bc")]));
+        assert_ne!(of(&[(1, b"ab")]), of(&[(2, b"ab")]));
+    }
+}

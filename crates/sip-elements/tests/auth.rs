@@ -1,0 +1,758 @@
+//! Digest authentication as a phone sees it: challenges are parsed, answered and judged; what is forged, old or replayed is not
+//! accepted, and says no more than it must.
+
+use sip_elements::auth::{
+    Cached, Challenger, CredentialCache, Nonces, StoredCredentials, Verdict, add_challenges, verify,
+};
+use sip_elements::{Domains, Foreign, ProxySettings, RegistrarSettings, Settings, TableLimits};
+use sip_message::digest::{
+    Algorithm, DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256,
+};
+use sip_message::{Challenge, HeaderName, Message, Method, RequestWriter, ResponseWriter};
+use sip_transport::Time;
+use std::time::Duration;
+
+const REALM: &str = "example.org";
+const NOW: u64 = 1_800_000_000;
+const CHALLENGE: Verdict = Verdict::Challenge { stale: false };
+const STALE: Verdict = Verdict::Challenge { stale: true };
+
+fn settings(algorithms: &[Algorithm]) -> Settings {
+    Settings {
+        domains: Domains::new(&[REALM.to_owned()], &[]),
+        listeners: Vec::new(),
+        challenge: vec!["REGISTER".to_owned(), "INVITE".to_owned()],
+        algorithms: algorithms.to_vec(),
+        nonce_lifetime: Duration::from_secs(300),
+        question_deadline: Duration::from_secs(5),
+        registrar: RegistrarSettings {
+            default_expires: Duration::from_secs(3600),
+            min_expires: Duration::from_secs(60),
+            max_expires: Duration::from_secs(7200),
+            max_contacts: 10,
+        },
+        proxy: ProxySettings {
+            foreign: Foreign::Refuse,
+            outbound: None,
+            record_route: true,
+            timer_c: Duration::from_secs(181),
+            no_answer: None,
+            max_targets: 16,
+        },
+        timers: sip_transaction::TimerSettings::default(),
+        limits: TableLimits {
+            server_transactions: 100,
+            client_transactions: 100,
+            response_contexts: 100,
+            parked_requests: 100,
+            retry_after: 5,
+        },
+        server_header: String::new(),
+    }
+}
+
+/// A server with alice (password `secret`) and bob (password `hunter2`) in its cache.
+struct Server {
+    settings: Settings,
+    credentials: CredentialCache,
+    nonces: Nonces,
+}
+
+impl Server {
+    fn new() -> Self {
+        Self::offering(&[Algorithm::Sha256, Algorithm::Md5])
+    }
+
+    fn offering(algorithms: &[Algorithm]) -> Self {
+        let server = Self {
+            settings: settings(algorithms),
+            credentials: CredentialCache::with_secret((3, 4), 100, 3600, 60),
+            nonces: Nonces::new((1, 2), 64),
+        };
+        for (username, password) in [("alice", "secret"), ("bob", "hunter2")] {
+            server.learn(username, Some(password));
+        }
+        server
+            .credentials
+            .insert(b"nobody", REALM.as_bytes(), None, at(0));
+        server
+    }
+
+    fn learn(&self, username: &str, password: Option<&str>) {
+        let credentials = password.map(|password| StoredCredentials {
+            ha1_md5: ha1_md5(username.as_bytes(), REALM.as_bytes(), password.as_bytes()),
+            ha1_sha256: ha1_sha256(username.as_bytes(), REALM.as_bytes(), password.as_bytes()),
+        });
+        self.credentials
+            .insert(username.as_bytes(), REALM.as_bytes(), credentials, at(0));
+    }
+
+    /// The header lines of a challenge.
+    fn challenges(&self, challenger: Challenger, stale: bool, now: Time) -> Vec<String> {
+        let mut request = Vec::new();
+        RequestWriter::begin(&mut request, Method::Register, b"sip:example.org").finish();
+        let request = Message::parse(&request).unwrap();
+        let mut response = Vec::new();
+        let begun = ResponseWriter::begin(
+            &mut response,
+            &request,
+            "192.0.2.1:5060".parse().unwrap(),
+            401,
+            "",
+            None,
+        );
+        add_challenges(
+            begun,
+            challenger,
+            REALM.as_bytes(),
+            stale,
+            &self.nonces,
+            &self.settings,
+            now,
+        )
+        .finish();
+        let header = match challenger {
+            Challenger::Registrar => HeaderName::WwwAuthenticate,
+            Challenger::Proxy => HeaderName::ProxyAuthenticate,
+        };
+        let response = Message::parse(&response).unwrap();
+        response
+            .values(header)
+            .map(|value| String::from_utf8(value.to_vec()).unwrap())
+            .collect()
+    }
+
+    fn nonce(&self, now: Time) -> String {
+        let challenge = self
+            .challenges(Challenger::Registrar, false, now)
+            .pop()
+            .unwrap();
+        String::from_utf8(
+            Challenge::parse(challenge.as_bytes())
+                .unwrap()
+                .nonce
+                .to_vec(),
+        )
+        .unwrap()
+    }
+
+    fn judge(&self, request: &[u8], username: &str, now: Time) -> Verdict {
+        let request = Message::parse(request).unwrap();
+        let challenger = match request.method() {
+            Method::Register => Challenger::Registrar,
+            _ => Challenger::Proxy,
+        };
+        verify(
+            &request,
+            challenger,
+            username.as_bytes(),
+            REALM.as_bytes(),
+            &self.credentials,
+            &self.nonces,
+            &self.settings,
+            now,
+        )
+    }
+}
+
+fn at(seconds: u64) -> Time {
+    Time::from_unix_seconds(NOW + seconds)
+}
+
+/// A request with credentials, as a phone makes it.
+#[derive(Clone)]
+struct Phone {
+    method: &'static str,
+    request_uri: &'static str,
+    digest_uri: &'static str,
+    username: String,
+    /// What the phone hashes as its user name.
+    hashed_username: String,
+    password: String,
+    realm: &'static str,
+    algorithm: Option<&'static str>,
+    sha256: bool,
+    nonce: String,
+    /// qop, nc, cnonce.
+    qop: Option<(&'static str, String, &'static str)>,
+    cseq: u32,
+    branch: String,
+    contact: &'static str,
+    body: &'static str,
+}
+
+impl Phone {
+    fn alice(nonce: String) -> Self {
+        Self {
+            method: "REGISTER",
+            request_uri: "sip:example.org",
+            digest_uri: "sip:example.org",
+            username: "alice".to_owned(),
+            hashed_username: "alice".to_owned(),
+            password: "secret".to_owned(),
+            realm: REALM,
+            algorithm: Some("MD5"),
+            sha256: false,
+            nonce,
+            qop: Some(("auth", "00000001".to_owned(), "0a4f113b")),
+            cseq: 2,
+            branch: "z9hG4bKnashds7".to_owned(),
+            contact: "<sip:alice@192.0.2.1>",
+            body: "",
+        }
+    }
+
+    fn counting(mut self, count: u32) -> Self {
+        self.qop = Some(("auth", format!("{count:08x}"), "0a4f113b"));
+        self.cseq = count + 1;
+        self.branch = format!("z9hG4bKnashds{count}");
+        self
+    }
+
+    fn authorization(&self) -> String {
+        let input = DigestInput {
+            method: self.method.as_bytes(),
+            uri: self.digest_uri.as_bytes(),
+            nonce: self.nonce.as_bytes(),
+            qop_auth: self
+                .qop
+                .as_ref()
+                .map(|(_, nc, cnonce)| (nc.as_bytes(), cnonce.as_bytes())),
+        };
+        let (username, realm, password) = (
+            self.hashed_username.as_bytes(),
+            self.realm.as_bytes(),
+            self.password.as_bytes(),
+        );
+        let response = if self.sha256 {
+            String::from_utf8(
+                response_sha256(&ha1_sha256(username, realm, password), &input).to_vec(),
+            )
+        } else {
+            String::from_utf8(response_md5(&ha1_md5(username, realm, password), &input).to_vec())
+        };
+        let mut value = format!(
+            "Digest username=\"{}\", realm=\"{}\", nonce=\"{}\", uri=\"{}\", response=\"{}\"",
+            self.username,
+            self.realm,
+            self.nonce,
+            self.digest_uri,
+            response.unwrap()
+        );
+        if let Some(algorithm) = self.algorithm {
+            value += &format!(", algorithm={algorithm}");
+        }
+        if let Some((qop, nc, cnonce)) = &self.qop {
+            value += &format!(", qop={qop}, nc={nc}, cnonce=\"{cnonce}\"");
+        }
+        value
+    }
+
+    fn with_credentials(&self, lines: &[String]) -> Vec<u8> {
+        let header = if self.method == "REGISTER" {
+            "Authorization"
+        } else {
+            "Proxy-Authorization"
+        };
+        let credentials: String = lines
+            .iter()
+            .map(|line| format!("{header}: {line}\r\n"))
+            .collect();
+        format!(
+            "{} {} SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch={}\r\nMax-Forwards: 70\r\n\
+             From: <sip:alice@example.org>;tag=456248\r\nTo: <sip:alice@example.org>\r\n\
+             Call-ID: 843817637684230@998sdasdh09\r\nCSeq: {} {}\r\nContact: {}\r\n{credentials}\
+             Content-Length: {}\r\n\r\n{}",
+            self.method,
+            self.request_uri,
+            self.branch,
+            self.cseq,
+            self.method,
+            self.contact,
+            self.body.len(),
+            self.body,
+        )
+        .into_bytes()
+    }
+
+    fn request(&self) -> Vec<u8> {
+        self.with_credentials(&[self.authorization()])
+    }
+}
+
+#[test]
+fn each_algorithm_is_offered_in_its_order_with_a_nonce_of_its_own() {
+    let server = Server::new();
+    let challenges = server.challenges(Challenger::Registrar, false, at(0));
+    let parsed: Vec<_> = challenges
+        .iter()
+        .map(|value| Challenge::parse(value.as_bytes()).unwrap())
+        .collect();
+    assert_eq!(parsed.len(), 2);
+    for (challenge, algorithm) in parsed.iter().zip(["SHA-256", "MD5"]) {
+        assert_eq!(challenge.algorithm, Some(algorithm.as_bytes()));
+        assert_eq!(challenge.realm, REALM.as_bytes());
+        assert_eq!(challenge.qop, Some(&b"auth"[..]));
+        assert!(!challenge.stale);
+    }
+    assert_ne!(parsed[0].nonce, parsed[1].nonce);
+    let stale = server.challenges(Challenger::Proxy, true, at(0));
+    assert_eq!(stale.len(), 2);
+    assert!(
+        stale
+            .iter()
+            .all(|value| Challenge::parse(value.as_bytes()).unwrap().stale)
+    );
+}
+
+#[test]
+fn a_request_without_credentials_is_challenged() {
+    let server = Server::new();
+    let phone = Phone::alice(server.nonce(at(0)));
+    assert_eq!(
+        server.judge(&phone.with_credentials(&[]), "alice", at(0)),
+        CHALLENGE
+    );
+    let foreign = Phone {
+        realm: "example.net",
+        ..phone.clone()
+    };
+    assert_eq!(server.judge(&foreign.request(), "alice", at(0)), CHALLENGE);
+    for other in [
+        "Basic YWxpY2U6c2VjcmV0",
+        "NoOneKnowsThisScheme opaque-data=here",
+    ] {
+        assert_eq!(
+            server.judge(&phone.with_credentials(&[other.to_owned()]), "alice", at(0)),
+            CHALLENGE
+        );
+    }
+    // Credentials for the registrar are none for the proxy.
+    let mut invite = Phone {
+        method: "INVITE",
+        ..phone
+    }
+    .request();
+    let header = invite
+        .windows(6)
+        .position(|window| window == b"Proxy-")
+        .unwrap();
+    invite.drain(header..header + 6);
+    assert_eq!(server.judge(&invite, "alice", at(0)), CHALLENGE);
+}
+
+#[test]
+fn the_right_password_is_accepted_with_either_algorithm_and_challenger() {
+    for (algorithm, sha256) in [
+        (Some("MD5"), false),
+        (None, false),
+        (Some("SHA-256"), true),
+        (Some("sha-256"), true),
+    ] {
+        for method in ["REGISTER", "INVITE", "MESSAGE"] {
+            let server = Server::new();
+            let phone = Phone {
+                algorithm,
+                sha256,
+                method,
+                ..Phone::alice(server.nonce(at(0)))
+            };
+            assert_eq!(
+                server.judge(&phone.request(), "alice", at(0)),
+                Verdict::Accepted,
+                "{algorithm:?} {method}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ours_are_picked_from_several_credentials() {
+    let server = Server::new();
+    let phone = Phone::alice(server.nonce(at(0)));
+    let foreign = Phone {
+        realm: "example.net",
+        ..phone.clone()
+    }
+    .authorization();
+    let odd = Phone {
+        algorithm: Some("SHA-512-256"),
+        ..phone.clone()
+    }
+    .authorization();
+    let lines = [
+        "Basic YWxpY2U6c2VjcmV0".to_owned(),
+        foreign,
+        odd,
+        phone.authorization(),
+    ];
+    assert_eq!(
+        server.judge(&phone.with_credentials(&lines), "alice", at(0)),
+        Verdict::Accepted
+    );
+}
+
+#[test]
+fn an_algorithm_that_was_not_offered_is_not_taken() {
+    let server = Server::offering(&[Algorithm::Sha256]);
+    let nonce = server.nonce(at(0));
+    let md5 = Phone::alice(nonce.clone());
+    assert_eq!(server.judge(&md5.request(), "alice", at(0)), CHALLENGE);
+    let absent = Phone {
+        algorithm: None,
+        ..Phone::alice(nonce)
+    };
+    assert_eq!(server.judge(&absent.request(), "alice", at(0)), CHALLENGE);
+}
+
+#[test]
+fn what_proves_nothing_gets_one_and_the_same_challenge() {
+    let server = Server::new();
+    let right = Phone::alice(server.nonce(at(0)));
+    let rows = [
+        (
+            "wrong password",
+            Phone {
+                password: "guess".to_owned(),
+                ..right.clone()
+            },
+        ),
+        (
+            "password of another",
+            Phone {
+                password: "hunter2".to_owned(),
+                ..right.clone()
+            },
+        ),
+        (
+            "nobody's name",
+            Phone {
+                username: "nobody".to_owned(),
+                hashed_username: "nobody".to_owned(),
+                ..right.clone()
+            },
+        ),
+        (
+            "empty name",
+            Phone {
+                username: String::new(),
+                hashed_username: String::new(),
+                ..right.clone()
+            },
+        ),
+        (
+            "long name",
+            Phone {
+                username: "x".repeat(300),
+                hashed_username: "x".repeat(300),
+                ..right.clone()
+            },
+        ),
+        (
+            "another name in the hash",
+            Phone {
+                hashed_username: "alice ".to_owned(),
+                ..right.clone()
+            },
+        ),
+        (
+            "made-up nonce",
+            Phone {
+                nonce: "84a4cc6f3082121f32b42a2187831a9e".to_owned(),
+                ..right.clone()
+            },
+        ),
+        (
+            "nonce of another secret",
+            Phone {
+                nonce: {
+                    let other = Server {
+                        nonces: Nonces::new((7, 7), 64),
+                        ..Server::new()
+                    };
+                    other.nonce(at(0))
+                },
+                ..right.clone()
+            },
+        ),
+        (
+            "auth-int",
+            Phone {
+                qop: Some(("auth-int", "00000001".to_owned(), "0a4f113b")),
+                ..right.clone()
+            },
+        ),
+    ];
+    for (what, phone) in rows {
+        assert_eq!(
+            server.judge(&phone.request(), &phone.username, at(0)),
+            CHALLENGE,
+            "{what}"
+        );
+    }
+    assert_eq!(
+        server.judge(&right.request(), "alice", at(0)),
+        Verdict::Accepted,
+        "none of them used up the nonce"
+    );
+}
+
+#[test]
+fn who_has_proven_himself_may_not_speak_for_another() {
+    let server = Server::new();
+    let alice = Phone::alice(server.nonce(at(0)));
+    assert_eq!(
+        server.judge(&alice.request(), "bob", at(0)),
+        Verdict::Forbidden("Credentials of another user")
+    );
+    // Who has proven nothing does not learn whose identity it is.
+    let liar = Phone {
+        password: "guess".to_owned(),
+        ..alice
+    };
+    assert_eq!(server.judge(&liar.request(), "bob", at(0)), CHALLENGE);
+}
+
+#[test]
+fn a_name_may_be_written_with_escapes_or_with_its_domain() {
+    let server = Server::new();
+    let plain = Phone::alice(server.nonce(at(0)));
+    let escaped = Phone {
+        username: "%61lice".to_owned(),
+        ..plain.clone()
+    }
+    .counting(1);
+    assert_eq!(
+        server.judge(&escaped.request(), "alice", at(0)),
+        Verdict::Accepted
+    );
+    let full = Phone {
+        username: "alice@Example.ORG".to_owned(),
+        ..plain.clone()
+    }
+    .counting(2);
+    assert_eq!(
+        server.judge(&full.request(), "alice", at(0)),
+        Verdict::Accepted
+    );
+    let elsewhere = Phone {
+        username: "alice@example.net".to_owned(),
+        ..plain
+    }
+    .counting(3);
+    let asked = Verdict::AskStore {
+        username: Box::from(*b"alice@example.net"),
+    };
+    assert_eq!(server.judge(&elsewhere.request(), "alice", at(0)), asked);
+}
+
+#[test]
+fn an_unknown_subscriber_is_asked_for_before_anything_is_used_up() {
+    let server = Server::new();
+    let carol = |server: &Server| Phone {
+        username: "carol".to_owned(),
+        hashed_username: "carol".to_owned(),
+        ..Phone::alice(server.nonce(at(0)))
+    };
+    let request = carol(&server).request();
+    let asked = Verdict::AskStore {
+        username: Box::from(*b"carol"),
+    };
+    assert_eq!(server.judge(&request, "carol", at(0)), asked);
+    assert_eq!(
+        server.judge(&request, "alice", at(0)),
+        asked,
+        "credentials of another: whose they are must be known"
+    );
+    server.learn("carol", Some("secret"));
+    assert_eq!(server.judge(&request, "carol", at(0)), Verdict::Accepted);
+    server.learn("carol", None);
+    assert_eq!(
+        server.judge(&carol(&server).request(), "carol", at(0)),
+        CHALLENGE
+    );
+    // A made-up nonce costs no question.
+    server.credentials.invalidate(b"carol", REALM.as_bytes());
+    assert_eq!(
+        server.credentials.find(b"carol", REALM.as_bytes(), at(0)),
+        Cached::NotCached
+    );
+    let forged = Phone {
+        nonce: "A".repeat(24),
+        ..carol(&server)
+    };
+    assert_eq!(server.judge(&forged.request(), "carol", at(0)), CHALLENGE);
+}
+
+#[test]
+fn an_old_nonce_is_stale_for_who_knows_the_password_only() {
+    let server = Server::new();
+    let phone = Phone::alice(server.nonce(at(0)));
+    assert_eq!(
+        server.judge(&phone.clone().counting(1).request(), "alice", at(299)),
+        Verdict::Accepted
+    );
+    let late = phone.clone().counting(2);
+    assert_eq!(server.judge(&late.request(), "alice", at(302)), STALE);
+    let guess = Phone {
+        password: "guess".to_owned(),
+        ..late
+    };
+    assert_eq!(server.judge(&guess.request(), "alice", at(302)), CHALLENGE);
+}
+
+#[test]
+fn a_used_nonce_count_is_refused_and_a_higher_one_accepted() {
+    let server = Server::new();
+    let phone = Phone::alice(server.nonce(at(0)));
+    for (count, expected) in [
+        (1, Verdict::Accepted),
+        (2, Verdict::Accepted),
+        (1, STALE),
+        (7, Verdict::Accepted),
+        (3, STALE),
+        (8, Verdict::Accepted),
+    ] {
+        assert_eq!(
+            server.judge(&phone.clone().counting(count).request(), "alice", at(1)),
+            expected,
+            "{count}"
+        );
+    }
+}
+
+#[test]
+fn a_retransmission_is_accepted_but_nothing_else_with_the_same_count() {
+    for method in ["REGISTER", "INVITE"] {
+        let server = Server::new();
+        let phone = Phone {
+            method,
+            body: "v=0\r\n",
+            ..Phone::alice(server.nonce(at(0)))
+        };
+        assert_eq!(
+            server.judge(&phone.request(), "alice", at(0)),
+            Verdict::Accepted
+        );
+        assert_eq!(
+            server.judge(&phone.request(), "alice", at(31)),
+            Verdict::Accepted,
+            "the same again"
+        );
+        assert_eq!(
+            server.judge(&phone.request(), "alice", at(34)),
+            STALE,
+            "too late for a retransmission"
+        );
+        for (what, replay) in [
+            (
+                "contact",
+                Phone {
+                    contact: "<sip:thief@203.0.113.66>",
+                    ..phone.clone()
+                },
+            ),
+            (
+                "CSeq",
+                Phone {
+                    cseq: 3,
+                    ..phone.clone()
+                },
+            ),
+            (
+                "branch",
+                Phone {
+                    branch: "z9hG4bKother".to_owned(),
+                    ..phone.clone()
+                },
+            ),
+            (
+                "Request-URI",
+                Phone {
+                    request_uri: "sip:example.org:5060",
+                    ..phone.clone()
+                },
+            ),
+            (
+                "body",
+                Phone {
+                    body: "v=1\r\n",
+                    ..phone.clone()
+                },
+            ),
+        ] {
+            assert_eq!(
+                server.judge(&replay.request(), "alice", at(1)),
+                STALE,
+                "{method}: another {what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_qop_a_nonce_is_good_for_one_request() {
+    let server = Server::new();
+    let phone = Phone {
+        qop: None,
+        algorithm: None,
+        ..Phone::alice(server.nonce(at(0)))
+    };
+    assert_eq!(
+        server.judge(&phone.request(), "alice", at(0)),
+        Verdict::Accepted
+    );
+    assert_eq!(
+        server.judge(&phone.request(), "alice", at(0)),
+        Verdict::Accepted,
+        "its retransmission"
+    );
+    let next = Phone {
+        cseq: 3,
+        ..phone.clone()
+    };
+    assert_eq!(server.judge(&next.request(), "alice", at(0)), STALE);
+    let counting = Phone {
+        qop: Some(("auth", "00000009".to_owned(), "x")),
+        ..phone
+    };
+    assert_eq!(server.judge(&counting.request(), "alice", at(0)), STALE);
+}
+
+#[test]
+fn credentials_that_cannot_be_checked_are_malformed() {
+    let server = Server::new();
+    let phone = Phone::alice(server.nonce(at(0)));
+    let malformed = |lines: &[String]| server.judge(&phone.with_credentials(lines), "alice", at(0));
+    assert_eq!(
+        malformed(&["Digest username=\"alice\"".to_owned()]),
+        Verdict::Malformed("Bad Authorization")
+    );
+    assert_eq!(
+        malformed(&["digest".to_owned()]),
+        Verdict::Malformed("Bad Authorization")
+    );
+    let without_count = phone.authorization().replace("nc=00000001, ", "");
+    assert_eq!(
+        malformed(&[without_count]),
+        Verdict::Malformed("Bad credentials: qop without nc and cnonce")
+    );
+    let short_count = phone.authorization().replace("nc=00000001", "nc=1");
+    assert_eq!(
+        malformed(&[short_count]),
+        Verdict::Malformed("Bad credentials: qop without nc and cnonce")
+    );
+    let elsewhere = Phone {
+        digest_uri: "sip:example.net",
+        ..phone.clone()
+    };
+    assert_eq!(
+        server.judge(&elsewhere.request(), "alice", at(0)),
+        Verdict::Malformed("Digest uri does not match Request-URI")
+    );
+    // What is broken beside good credentials is somebody else's.
+    assert_eq!(
+        malformed(&["Digest x".to_owned(), phone.authorization()]),
+        Verdict::Accepted
+    );
+}
