@@ -128,3 +128,69 @@ const fn digit(nibble: u8) -> u8 {
         b'a' + nibble - 10
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7616 section 3.9.1.
+    const RFC_7616: DigestInput<'_> = DigestInput {
+        method: b"GET",
+        uri: b"/dir/index.html",
+        nonce: b"7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v",
+        qop_auth: Some((b"00000001", b"f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ")),
+    };
+
+    #[test]
+    fn md5_gives_the_response_of_rfc_7616() {
+        let ha1 = ha1_md5(b"Mufasa", b"http-auth@example.org", b"Circle of Life");
+        assert_eq!(
+            &response_md5(&ha1, &RFC_7616),
+            b"8ca523f5e9506fed4657c9700eebdbec"
+        );
+    }
+
+    #[test]
+    fn sha_256_gives_the_response_of_rfc_7616() {
+        let ha1 = ha1_sha256(b"Mufasa", b"http-auth@example.org", b"Circle of Life");
+        let expected = b"753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1";
+        assert_eq!(&response_sha256(&ha1, &RFC_7616), expected);
+    }
+
+    #[test]
+    fn without_qop_the_response_is_that_of_rfc_2069_as_corrected() {
+        let ha1 = ha1_md5(b"Mufasa", b"testrealm@host.com", b"CircleOfLife");
+        let nonce = b"dcd98b7102dd2f0e8b11d0f600bfb0c093";
+        let input = DigestInput {
+            method: b"GET",
+            uri: b"/dir/index.html",
+            nonce,
+            qop_auth: None,
+        };
+        assert_eq!(
+            &response_md5(&ha1, &input),
+            b"1949323746fe6a43ef61f9606e7febea"
+        );
+    }
+
+    #[test]
+    fn hex_digests_are_equal_in_either_case_and_only_as_a_whole() {
+        assert!(equal_hex(b"8ca523f5", b"8CA523f5"));
+        assert!(!equal_hex(b"8ca523f5", b"8ca523f6"));
+        assert!(!equal_hex(b"8ca523f5", b"8ca523f"));
+        assert!(!equal_hex(b"8ca523f5", b""));
+    }
+
+    #[test]
+    fn an_absent_algorithm_is_md5_and_an_unknown_one_none() {
+        assert_eq!(Algorithm::from_token(None), Some(Algorithm::Md5));
+        for algorithm in [Algorithm::Md5, Algorithm::Sha256] {
+            assert_eq!(
+                Algorithm::from_token(Some(algorithm.token().to_lowercase().as_bytes())),
+                Some(algorithm)
+            );
+        }
+        assert_eq!(Algorithm::from_token(Some(b"MD5-sess")), None);
+        assert_eq!(Algorithm::from_token(Some(b"")), None);
+    }
+}

@@ -204,3 +204,34 @@ impl Framer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_been_looked_at_is_not_looked_at_again() {
+        let mut framer = Framer::new(1000, 1000);
+        assert_eq!(framer.next(b"OPTIONS sip:h"), Ok(Frame::Incomplete));
+        assert!(matches!(framer.state, State::StartLine(13)), "{framer:?}");
+        assert_eq!(
+            framer.next(b"OPTIONS sip:h SIP/2.0\r\nSubject: long"),
+            Ok(Frame::Incomplete)
+        );
+        assert!(
+            matches!(
+                framer.state,
+                State::Header {
+                    line: 23,
+                    scanned: 36
+                }
+            ),
+            "{framer:?}"
+        );
+        assert_eq!(
+            framer.next(b"OPTIONS sip:h SIP/2.0\r\nSubject: longer\r\nl: 5\r\n\r\n"),
+            Ok(Frame::Incomplete)
+        );
+        assert!(matches!(framer.state, State::Body(53)), "{framer:?}");
+    }
+}

@@ -3,50 +3,30 @@
 
 /// One flag per class of octet; see [`class`].
 const TOKEN: u8 = 1;
-const UNRESERVED: u8 = 2;
+const USER: u8 = 2;
 const HOST: u8 = 4;
-const USER: u8 = 8;
+
+const ALPHANUMERIC: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// Classes of each octet.
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const CLASSES: [u8; 256] = {
-    let mut classes = [0; 256];
-    let mut octet = 0_usize;
-    while octet < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "octet is below 256")]
-        let byte = octet as u8;
-        let mut class = 0;
-        if byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~'
-            )
-        {
-            class |= TOKEN;
-        }
-        if byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')'
-            )
-        {
-            class |= UNRESERVED;
-        }
-        // An underscore is no part of a hostname, yet many name their machines so.
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') {
-            class |= HOST;
-        }
-        // A percent sign begins an escape and a colon the password; both are looked at closely.
-        if class & UNRESERVED != 0
-            || matches!(byte, b'&' | b'=' | b'+' | b'$' | b',' | b';' | b'?' | b'/')
-        {
-            class |= USER;
-        }
-        classes[octet] = class;
-        octet += 1;
+    let classes = mark([0; 256], ALPHANUMERIC, TOKEN | USER | HOST);
+    let classes = mark(classes, b"-.!%*_+`'~", TOKEN);
+    // The percent sign of an escape and the colon before the password are looked at closely.
+    let classes = mark(classes, b"-_.!~*'()&=+$,;?/", USER);
+    // An underscore is no part of a hostname, yet many name their machines so.
+    mark(classes, b"-._", HOST)
+};
+
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const fn mark(mut classes: [u8; 256], octets: &[u8], class: u8) -> [u8; 256] {
+    let mut index = 0;
+    while index < octets.len() {
+        classes[octets[index] as usize] |= class;
+        index += 1;
     }
     classes
-};
+}
 
 #[inline]
 fn class(octet: u8) -> u8 {
@@ -57,12 +37,6 @@ fn class(octet: u8) -> u8 {
 #[inline]
 pub(crate) fn is_token_char(octet: u8) -> bool {
     class(octet) & TOKEN != 0
-}
-
-/// `unreserved` characters of a URI.
-#[inline]
-pub(crate) fn is_unreserved(octet: u8) -> bool {
-    class(octet) & UNRESERVED != 0
 }
 
 /// `unreserved / user-unreserved` characters: those of a user part that need no escape.
@@ -256,5 +230,90 @@ impl<'a> Iterator for List<'a> {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(bytes: &'static str) -> Vec<&'static str> {
+        List::new(bytes.as_bytes())
+            .map(|value| std::str::from_utf8(value).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn token_characters_are_those_of_the_grammar() {
+        for octet in 0..=255_u8 {
+            let expected = octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet);
+            assert_eq!(is_token_char(octet), expected, "{octet}");
+        }
+        assert!(!is_token(b""));
+    }
+
+    #[test]
+    fn numbers_keep_to_their_bounds() {
+        for (digits, number) in [
+            ("0", Some(0)),
+            ("0068", Some(68)),
+            ("4294967295", Some(u32::MAX)),
+            ("00000000000000000001", Some(1)),
+            ("4294967296", None),
+            ("36893488147419103232", None),
+            ("", None),
+            ("-1", None),
+            ("+1", None),
+            ("1 ", None),
+            ("0x1", None),
+        ] {
+            assert_eq!(parse_u32(digits.as_bytes()), number, "{digits}");
+        }
+        assert_eq!(
+            (parse_u16(b"65535"), parse_u16(b"65536")),
+            (Some(65535), None)
+        );
+    }
+
+    #[test]
+    fn commas_split_outside_quotes_and_brackets() {
+        assert_eq!(list("a, b\r\n ,\tc"), ["a", "b", "c"]);
+        assert_eq!(
+            list("\"a, \\\", b\" <sip:x,y>;p=\",\", <sip:z>"),
+            ["\"a, \\\", b\" <sip:x,y>;p=\",\"", "<sip:z>"]
+        );
+        assert_eq!(list("<sip:a\"b>, c"), ["<sip:a\"b>", "c"]);
+    }
+
+    #[test]
+    fn empty_elements_are_skipped() {
+        assert_eq!(list(", a,,b , "), ["a", "b"]);
+        assert_eq!(list(" "), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn an_open_quote_hides_all_commas() {
+        assert_eq!(list("a, \"b, c"), ["a", "\"b, c"]);
+    }
+
+    #[test]
+    fn quoted_strings_end_at_the_first_bare_quote() {
+        assert_eq!(quoted_length(br#""a\"b\\" x"#), Some(8));
+        assert_eq!(quoted_length(b"\"\""), Some(2));
+        assert_eq!(quoted_length(br#""a\""#), None);
+        assert_eq!(quoted_length(b"\""), None);
+    }
+
+    #[test]
+    fn any_looks_at_every_octet_whatever_the_length() {
+        for length in 0..70 {
+            let mut bytes = vec![b'a'; length];
+            assert!(!any(&bytes, |octet| octet == b'x'), "{length}");
+            for at in 0..length {
+                bytes[at] = b'x';
+                assert!(any(&bytes, |octet| octet == b'x'), "{at} of {length}");
+                bytes[at] = b'a';
+            }
+        }
     }
 }

@@ -142,3 +142,149 @@ fn length(part: &[u8]) -> u32 {
 pub fn home_hash(call_id: &[u8]) -> u64 {
     SipHasher::new_with_keys(0, 0).hash(call_id)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASHER: KeyHasher = KeyHasher::new((1, 2));
+
+    fn request(method: &str, via: &str, rest: &str) -> Vec<u8> {
+        format!(
+            "{method} sip:bob@example.org SIP/2.0\r\nVia: SIP/2.0/UDP {via}\r\nFrom: <sip:a@b>;tag=f\r\nCall-ID: c\r\n\
+             {rest}CSeq: 7 {method}\r\n\r\n"
+        )
+        .into_bytes()
+    }
+
+    fn key(bytes: &[u8]) -> TransactionKey {
+        HASHER
+            .server_transaction(&Message::parse(bytes).unwrap())
+            .unwrap()
+    }
+
+    fn cancelled(bytes: &[u8]) -> TransactionKey {
+        HASHER
+            .cancelled_transaction(&Message::parse(bytes).unwrap())
+            .unwrap()
+    }
+
+    #[test]
+    fn branch_sent_by_and_method_make_the_key() {
+        let invite = key(&request("INVITE", "h;branch=z9hG4bKa", ""));
+        assert_eq!(
+            invite,
+            key(&request(
+                "INVITE",
+                "H;rport;branch=z9hG4bKa;x",
+                "To: <sip:x@y>;tag=t\r\n"
+            ))
+        );
+        for other in [
+            request("INVITE", "h;branch=z9hG4bKb", ""),
+            request("INVITE", "h2;branch=z9hG4bKa", ""),
+            request("INVITE", "h:5061;branch=z9hG4bKa", ""),
+            request("BYE", "h;branch=z9hG4bKa", ""),
+            request("CANCEL", "h;branch=z9hG4bKa", ""),
+        ] {
+            assert_ne!(invite, key(&other), "{}", String::from_utf8_lossy(&other));
+        }
+    }
+
+    #[test]
+    fn ack_and_cancel_find_their_invite() {
+        for branch in ["z9hG4bKa", "1", "z9hG4bK"] {
+            let via = format!("h;branch={branch}");
+            let invite = key(&request("INVITE", &via, "To: <sip:x@y>\r\n"));
+            assert_eq!(
+                invite,
+                key(&request("ACK", &via, "To: <sip:x@y>;tag=t\r\n")),
+                "{branch}"
+            );
+            assert_eq!(
+                invite,
+                cancelled(&request("CANCEL", &via, "To: <sip:x@y>\r\n")),
+                "{branch}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_the_cookie_the_fields_of_rfc_2543_make_the_key() {
+        for branch in ["", ";branch=1", ";branch=z9hG4bK"] {
+            let via = format!("h{branch}");
+            let bye = request("BYE", &via, "To: <sip:x@y>;tag=t\r\n");
+            assert_eq!(key(&bye), key(&bye.clone()));
+            let text = String::from_utf8(bye.clone()).unwrap();
+            for (from, to) in [
+                ("bob@", "carol@"),
+                ("tag=f", "tag=g"),
+                ("Call-ID: c", "Call-ID: d"),
+                ("CSeq: 7", "CSeq: 8"),
+                ("UDP h", "UDP h2"),
+                ("tag=t", "tag=u"),
+            ] {
+                assert_ne!(
+                    key(&bye),
+                    key(text.replace(from, to).as_bytes()),
+                    "{from} {branch}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_broken_request_has_no_key() {
+        let bytes = b"INVITE sip:a SIP/2.0\r\nVia: SIP/2.0/UDP\r\n\r\n";
+        assert_eq!(
+            HASHER.server_transaction(&Message::parse(bytes).unwrap()),
+            None
+        );
+        let bytes = b"INVITE sip:a SIP/2.0\r\nVia: SIP/2.0/UDP h\r\nCall-ID: x\r\n\r\n";
+        assert_eq!(
+            HASHER.server_transaction(&Message::parse(bytes).unwrap()),
+            None
+        );
+    }
+
+    #[test]
+    fn keys_depend_on_the_secret() {
+        let bytes = request("INVITE", "h;branch=z9hG4bKa", "");
+        let message = Message::parse(&bytes).unwrap();
+        assert_ne!(
+            KeyHasher::new((1, 3)).server_transaction(&message),
+            HASHER.server_transaction(&message)
+        );
+        assert_ne!(KeyHasher::new((1, 3)).hash(&[b"x"]), HASHER.hash(&[b"x"]));
+    }
+
+    #[test]
+    fn parts_do_not_run_together() {
+        assert_ne!(HASHER.hash(&[b"ab", b"c"]), HASHER.hash(&[b"a", b"bc"]));
+        assert_ne!(HASHER.hash(&[b"a"]), HASHER.hash(&[b"a", b""]));
+        assert_eq!(HASHER.hash(&[b"ab", b"c"]), HASHER.hash(&[b"ab", b"c"]));
+    }
+
+    /// Never change these: nodes of different versions must agree.
+    #[test]
+    fn the_home_of_a_call_stays_the_same_for_ever() {
+        for (call_id, hash) in [
+            (&b""[..], 15_130_871_412_783_076_140),
+            (
+                b"a84b4c76e66710@pc33.atlanta.com",
+                3_125_169_732_805_283_821,
+            ),
+            (
+                b"3848276298220188511@alice-phone.example.org",
+                9_496_430_071_125_674_836,
+            ),
+        ] {
+            assert_eq!(
+                home_hash(call_id),
+                hash,
+                "{}",
+                String::from_utf8_lossy(call_id)
+            );
+        }
+    }
+}

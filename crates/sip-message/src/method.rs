@@ -64,3 +64,41 @@ impl<'a> Method<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_case_sensitive_and_keep_their_token() {
+        for token in [
+            "INVITE",
+            "ACK",
+            "BYE",
+            "CANCEL",
+            "REGISTER",
+            "OPTIONS",
+            "INFO",
+            "PRACK",
+            "UPDATE",
+            "MESSAGE",
+            "SUBSCRIBE",
+            "NOTIFY",
+            "REFER",
+            "PUBLISH",
+        ] {
+            let method = Method::from_bytes(token.as_bytes());
+            assert!(!matches!(method, Method::Other(_)), "{token}");
+            assert_eq!(method.as_bytes(), token.as_bytes());
+            let lower = token.to_lowercase();
+            assert_eq!(
+                Method::from_bytes(lower.as_bytes()),
+                Method::Other(lower.as_bytes())
+            );
+        }
+        assert_eq!(
+            Method::from_bytes(b"RE%47IST%45R").as_bytes(),
+            b"RE%47IST%45R"
+        );
+    }
+}

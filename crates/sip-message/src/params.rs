@@ -112,3 +112,78 @@ impl<'a> Iterator for RawParams<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(bytes: &'static str) -> Vec<(&'static str, Option<&'static str>)> {
+        let text = |bytes| std::str::from_utf8(bytes).unwrap();
+        Params::new(bytes.as_bytes())
+            .iter()
+            .map(|(name, value)| (text(name), value.map(text)))
+            .collect()
+    }
+
+    #[test]
+    fn white_space_and_folds_around_the_separators_do_not_count() {
+        let expected = [("branch", Some("z9")), ("lr", None), ("q", Some("0.3"))];
+        assert_eq!(all(";branch=z9;lr;q=0.3"), expected);
+        assert_eq!(all(" ;\r\n  branch  =   z9\r\n ; lr ;q\t= 0.3 "), expected);
+    }
+
+    #[test]
+    fn quoted_values_may_hold_anything() {
+        assert_eq!(
+            all(r#";a="x;y=\"z"; b"#),
+            [("a", Some(r#""x;y=\"z""#)), ("b", None)]
+        );
+    }
+
+    #[test]
+    fn names_are_compared_without_case_and_the_first_counts() {
+        let params = Params::new(b";Tag=1;tag=2;LR");
+        assert_eq!(params.value(b"tag"), Some(&b"1"[..]));
+        assert_eq!(params.find(b"lr"), Some(None));
+        assert_eq!((params.find(b"ta"), params.contains(b"lr")), (None, true));
+    }
+
+    #[test]
+    fn what_is_no_parameter_list_is_told() {
+        for sound in [
+            "",
+            ";a",
+            ";a=b;c",
+            " ; a = \"b c\" ; d ",
+            ";a=[2001:db8::1]",
+        ] {
+            assert!(Params::new(sound.as_bytes()).is_well_formed(), "{sound:?}");
+        }
+        for broken in [
+            ";",
+            ";;a",
+            ";a;",
+            ";a=",
+            ";a=;b",
+            ";=b",
+            "a",
+            ";a b",
+            ";a=b c",
+            ";a=\"b",
+            ";a=\"b\"c",
+        ] {
+            assert!(
+                !Params::new(broken.as_bytes()).is_well_formed(),
+                "{broken:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn broken_lists_give_what_can_be_read() {
+        assert_eq!(
+            all(";;a=1; ;b c;=x;d=\"e"),
+            [("a", Some("1")), ("b", None), ("d", Some("\"e"))]
+        );
+    }
+}

@@ -1,6 +1,7 @@
 //! When are two URIs the same, and under which key is an address of record found (RFC 3261 sections 19.1.4 and 10.3)?
-use crate::grammar::{is_plain_in_user, is_unreserved, split_at};
-use crate::{Params, Scheme, Uri};
+use crate::grammar::{is_plain_in_user, split_at};
+use crate::write::push_address;
+use crate::{Host, Params, Scheme, Uri};
 
 impl Uri<'_> {
     /// Equality of RFC 3261 section 19.1.4, escapes and case included. Other schemes than sip and sips are compared octet by
@@ -26,9 +27,9 @@ impl Uri<'_> {
     }
 
     /// Appends `user@host` in canonical form (user unescaped where that is safe, host in lower case, no port, no parameters):
-    /// the key of an address of record (RFC 3261 section 10.3 step 5). Without user: `host`. Escapes of characters that
-    /// may stand in a user part unescaped are resolved, others (`%00`, `%40`) stay, with upper-case digits, so that two users
-    /// that differ never meet under one key. URIs of other schemes are appended as they are.
+    /// the key of an address of record (RFC 3261 section 10.3 step 5). Without user: `host`. Characters that may stand in a
+    /// user part unescaped do, all others (`%00`, `%40`) are escaped, so that two users that differ never meet under one
+    /// key. Literal addresses are written in one way. URIs of other schemes are appended as they are.
     pub fn write_address_of_record(&self, into: &mut Vec<u8>) {
         if !matches!(self.scheme, Scheme::Sip | Scheme::Sips) {
             into.extend_from_slice(self.bytes);
@@ -38,22 +39,25 @@ impl Uri<'_> {
             write_user(user, into);
             into.push(b'@');
         }
-        let host = into.len();
-        into.extend_from_slice(self.host_bytes);
-        if let Some(host) = into.get_mut(host..) {
-            host.make_ascii_lowercase();
+        match self.host {
+            Host::Name(name) => into.extend(name.iter().map(u8::to_ascii_lowercase)),
+            Host::Address(address) if address.is_ipv6() => {
+                into.push(b'[');
+                push_address(into, address);
+                into.push(b']');
+            }
+            Host::Address(address) => push_address(into, address),
         }
     }
 }
 
+/// What may stand unescaped does, everything else is escaped: one spelling for each user.
 fn write_user(user: &[u8], into: &mut Vec<u8>) {
-    for octet in Escaped(user) {
-        match octet {
-            Octet::Plain(octet) => into.push(octet),
-            Octet::Escaped(octet) if is_plain_in_user(octet) => into.push(octet),
-            Octet::Escaped(octet) => {
-                into.extend([b'%', hex_digit(octet >> 4), hex_digit(octet & 15)]);
-            }
+    for (octet, _) in Unescaped(user) {
+        if is_plain_in_user(octet) {
+            into.push(octet);
+        } else {
+            into.extend([b'%', hex_digit(octet >> 4), hex_digit(octet & 15)]);
         }
     }
 }
@@ -72,29 +76,22 @@ fn behind_scheme(uri: &[u8]) -> &[u8] {
     split_at(uri, colon).1
 }
 
-/// An octet of a URI component: `%41` and `A` are told apart only where that matters.
-#[derive(Clone, Copy)]
-enum Octet {
-    Plain(u8),
-    Escaped(u8),
-}
+/// The octets of a URI component, escapes resolved, each with whether it was one.
+struct Unescaped<'a>(&'a [u8]);
 
-/// The octets of a URI component with escapes resolved.
-struct Escaped<'a>(&'a [u8]);
+impl Iterator for Unescaped<'_> {
+    type Item = (u8, bool);
 
-impl Iterator for Escaped<'_> {
-    type Item = Octet;
-
-    fn next(&mut self) -> Option<Octet> {
+    fn next(&mut self) -> Option<(u8, bool)> {
         let (&first, rest) = self.0.split_first()?;
         if let (b'%', [high, low, behind @ ..]) = (first, rest)
             && let (Some(high), Some(low)) = (hex_value(*high), hex_value(*low))
         {
             self.0 = behind;
-            return Some(Octet::Escaped(high << 4 | low));
+            return Some((high << 4 | low, true));
         }
         self.0 = rest;
-        Some(Octet::Plain(first))
+        Some((first, false))
     }
 }
 
@@ -104,26 +101,30 @@ fn hex_value(digit: u8) -> Option<u8> {
         .and_then(|value| u8::try_from(value).ok())
 }
 
-/// Equality of components: an escaped character equals the plain one unless it is reserved, in which case the escape means
-/// something else than the character.
+/// Equality of components: an escaped character equals the plain one unless it is reserved (RFC 2396 section 2.2), in which
+/// case the escape means something else than the character.
 fn equal_component(ours: &[u8], theirs: &[u8], ignore_case: bool) -> bool {
-    let canonical = |octet: Octet| {
-        let (octet, escaped) = match octet {
-            Octet::Plain(octet) => (octet, false),
-            Octet::Escaped(octet) => (octet, !is_unreserved(octet)),
-        };
+    let canonical = |(octet, escaped): (u8, bool)| {
+        let significant = escaped && is_reserved(octet);
         (
             if ignore_case {
                 octet.to_ascii_lowercase()
             } else {
                 octet
             },
-            escaped,
+            significant,
         )
     };
-    Escaped(ours)
+    Unescaped(ours)
         .map(canonical)
-        .eq(Escaped(theirs).map(canonical))
+        .eq(Unescaped(theirs).map(canonical))
+}
+
+fn is_reserved(octet: u8) -> bool {
+    matches!(
+        octet,
+        b';' | b'/' | b'?' | b':' | b'@' | b'&' | b'=' | b'+' | b'$' | b','
+    )
 }
 
 fn equal_option(ours: Option<&[u8]>, theirs: Option<&[u8]>, ignore_case: bool) -> bool {
@@ -186,4 +187,148 @@ fn headers(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
             let (name, value) = split_at(header, equals);
             (name, value.get(1..).unwrap_or_default())
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Uri;
+
+    fn equivalent(one: &str, other: &str) -> bool {
+        let (one, other) = (
+            Uri::parse(one.as_bytes()).unwrap(),
+            Uri::parse(other.as_bytes()).unwrap(),
+        );
+        assert_eq!(
+            one.equivalent(&other),
+            other.equivalent(&one),
+            "not symmetric"
+        );
+        one.equivalent(&other)
+    }
+
+    fn address_of_record(uri: &str) -> String {
+        let mut key = Vec::new();
+        Uri::parse(uri.as_bytes())
+            .unwrap()
+            .write_address_of_record(&mut key);
+        String::from_utf8(key).unwrap()
+    }
+
+    #[test]
+    fn the_equivalent_uris_of_section_19_1_4_are() {
+        for (one, other) in [
+            (
+                "sip:%61lice@atlanta.com;transport=TCP",
+                "sip:alice@AtLanTa.CoM;Transport=tcp",
+            ),
+            ("sip:carol@chicago.com", "sip:carol@chicago.com;newparam=5"),
+            ("sip:carol@chicago.com", "sip:carol@chicago.com;security=on"),
+            (
+                "sip:carol@chicago.com;newparam=5",
+                "sip:carol@chicago.com;security=on",
+            ),
+            (
+                "sip:biloxi.com;transport=tcp;method=REGISTER?to=sip:bob%40biloxi.com",
+                "sip:biloxi.com;method=REGISTER;transport=tcp?to=sip:bob%40biloxi.com",
+            ),
+            (
+                "sip:alice@atlanta.com?subject=project%20x&priority=urgent",
+                "sip:alice@atlanta.com?priority=urgent&subject=project%20x",
+            ),
+        ] {
+            assert!(equivalent(one, other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn the_different_uris_of_section_19_1_4_are_not() {
+        for (one, other) in [
+            (
+                "SIP:ALICE@AtLanTa.CoM;Transport=udp",
+                "sip:alice@AtLanTa.CoM;Transport=UDP",
+            ),
+            ("sip:bob@biloxi.com", "sip:bob@biloxi.com:5060"),
+            ("sip:bob@biloxi.com", "sip:bob@biloxi.com;transport=udp"),
+            (
+                "sip:bob@biloxi.com",
+                "sip:bob@biloxi.com:6000;transport=tcp",
+            ),
+            (
+                "sip:carol@chicago.com",
+                "sip:carol@chicago.com?Subject=next%20meeting",
+            ),
+            ("sip:bob@phone21.boxesbybob.com", "sip:bob@192.0.2.4"),
+        ] {
+            assert!(!equivalent(one, other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn components_are_compared_by_their_own_rules() {
+        for (one, other, expected) in [
+            ("sip:a@h", "sips:a@h", false),
+            ("sip:a:x@h", "sip:a@h", false),
+            ("sip:a:x@h", "sip:a:X@h", false),
+            ("sip:a@h", "sip:h", false),
+            ("sip:a%3Bb@h", "sip:a;b@h", false),
+            ("sip:a%3bb@h", "sip:a%3Bb@h", true),
+            ("sip:%00@h", "sip:%00%00@h", false),
+            ("sip:a#b@h", "sip:a%23b@h", true),
+            ("sip:a@h;maddr=x", "sip:a@h", false),
+            ("sip:a@h;ttl=1", "sip:a@h;ttl=2", false),
+            ("sip:a@h;lr", "sip:a@h;lr=on", false),
+            ("sip:a@h;x=%41", "sip:a@h;X=a", true),
+            ("sip:a@[2001:db8:0::1]", "sip:a@[2001:DB8::1]", true),
+            ("sip:h?a=1&a=2", "sip:h?a=2&a=1", true),
+            ("sip:h?a=1", "sip:h?a=1&b=2", false),
+            ("tel:+123", "TEL:+123", true),
+            ("tel:+123", "tel:+124", false),
+            ("urn:service:sos", "URN:service:sos", true),
+            ("urn:x", "tel:x", false),
+        ] {
+            assert_eq!(equivalent(one, other), expected, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_record_has_one_key_whatever_its_spelling() {
+        for (uri, key) in [
+            ("sip:alice@Example.ORG", "alice@example.org"),
+            (
+                "sips:alice:pw@example.org:5061;transport=tcp?a=b",
+                "alice@example.org",
+            ),
+            ("sip:%61lice@example.org", "alice@example.org"),
+            ("sip:Alice@example.org", "Alice@example.org"),
+            ("sip:+1%2B2@example.org", "+1+2@example.org"),
+            ("sip:a#b@example.org", "a%23b@example.org"),
+            ("sip:a%23b@example.org", "a%23b@example.org"),
+            ("sip:a%40b@example.org", "a%40b@example.org"),
+            ("sip:null-%00-null@example.org", "null-%00-null@example.org"),
+            ("sip:example.org", "example.org"),
+            ("sip:a@[2001:DB8:0::1]:5060", "a@[2001:db8::1]"),
+            ("sip:a@010.0.0.1", "a@10.0.0.1"),
+            ("tel:+1-201", "tel:+1-201"),
+            ("urn:service:Sos", "urn:service:Sos"),
+        ] {
+            assert_eq!(address_of_record(uri), key, "{uri}");
+        }
+    }
+
+    #[test]
+    fn users_that_differ_have_keys_that_differ() {
+        let keys = [
+            "sip:%00@h",
+            "sip:%00%00@h",
+            "sip:%2500@h",
+            "sip:a@h",
+            "sip:A@h",
+            "sip:a%40h@h",
+            "sip:a%25@h",
+        ]
+        .map(address_of_record);
+        for (index, key) in keys.iter().enumerate() {
+            assert!(!keys[index + 1..].contains(key), "{key}");
+        }
+    }
 }

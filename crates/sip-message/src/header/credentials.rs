@@ -137,3 +137,104 @@ fn parse_nc(bytes: &[u8]) -> Option<u32> {
         Some(number << 4 | char::from(octet).to_digit(16)?)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_read_with_quotes_removed() {
+        let credentials = Credentials::parse(
+            b"digest  username=\"a,\\\"b\" , realm = \"x y\",nonce=\"n=,\",\r\n uri=\"sip:a;b@c\", response=\"0123\", \
+              algorithm=MD5, cnonce=\"\", qop=auth,nc=0000001F, opaque=\"o\", other=\"x\"",
+        )
+        .unwrap();
+        assert_eq!(credentials.username, b"a,\\\"b");
+        assert_eq!(
+            (credentials.realm, credentials.nonce),
+            (&b"x y"[..], &b"n=,"[..])
+        );
+        assert_eq!(
+            (credentials.uri, credentials.response),
+            (&b"sip:a;b@c"[..], &b"0123"[..])
+        );
+        assert_eq!(
+            (credentials.algorithm, credentials.cnonce),
+            (Some(&b"MD5"[..]), Some(&b""[..]))
+        );
+        assert_eq!(
+            (credentials.qop, credentials.opaque),
+            (Some(&b"auth"[..]), Some(&b"o"[..]))
+        );
+        assert_eq!(
+            (credentials.nc, credentials.nc_bytes),
+            (Some(31), Some(&b"0000001F"[..]))
+        );
+    }
+
+    #[test]
+    fn credentials_that_can_not_be_checked_are_refused() {
+        const SOUND: &str = r#"Digest username="u", realm="r", nonce="n", uri="x", response="0""#;
+        assert!(Credentials::parse(SOUND.as_bytes()).is_some());
+        for missing in [
+            "username=\"u\", ",
+            "realm=\"r\", ",
+            "nonce=\"n\", ",
+            "uri=\"x\", ",
+            ", response=\"0\"",
+        ] {
+            assert!(
+                Credentials::parse(SOUND.replace(missing, "").as_bytes()).is_none(),
+                "without {missing}"
+            );
+        }
+        for broken in [
+            SOUND.replace("Digest", "Basic"),
+            SOUND.replace("Digest ", "Digest"),
+            format!("{SOUND}, realm=\"other\""),
+            format!("{SOUND}, opaque=\"open"),
+            format!("{SOUND}, opaque"),
+            format!("{SOUND}, opaque=a b"),
+            format!("{SOUND}, opaque=\"a\"b"),
+            format!("{SOUND}, =x"),
+            "NoOneKnowsThisScheme opaque-data=here".to_owned(),
+            String::new(),
+        ] {
+            assert!(Credentials::parse(broken.as_bytes()).is_none(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_nonce_count_is_eight_hex_digits() {
+        for (bytes, expected) in [
+            ("00000001", Some(1)),
+            ("ffffFFFF", Some(u32::MAX)),
+            ("1", None),
+            ("0000000g", None),
+            ("000000001", None),
+        ] {
+            assert_eq!(parse_nc(bytes.as_bytes()), expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_challenge_is_read() {
+        let challenge =
+            Challenge::parse(b"Digest realm=\"example.org\", qop=\"auth,auth-int\", nonce=\"abc\", stale=TRUE, algorithm=SHA-256").unwrap();
+        assert_eq!(
+            (challenge.realm, challenge.nonce, challenge.stale),
+            (&b"example.org"[..], &b"abc"[..], true)
+        );
+        assert_eq!(
+            (challenge.qop, challenge.algorithm),
+            (Some(&b"auth,auth-int"[..]), Some(&b"SHA-256"[..]))
+        );
+        assert_eq!(challenge.opaque, None);
+        assert!(
+            !Challenge::parse(b"Digest realm=\"r\", nonce=\"n\", stale=no")
+                .unwrap()
+                .stale
+        );
+        assert!(Challenge::parse(b"Digest realm=\"r\"").is_none());
+    }
+}

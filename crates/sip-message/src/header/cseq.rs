@@ -23,3 +23,43 @@ impl<'a> CSeq<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_and_method_are_read() {
+        assert_eq!(
+            CSeq::parse(b"0009\r\n  INVITE"),
+            Some(CSeq {
+                number: 9,
+                method: Method::Invite
+            })
+        );
+        assert_eq!(
+            CSeq::parse(b"4294967295 x"),
+            Some(CSeq {
+                number: u32::MAX,
+                method: Method::Other(b"x")
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_no_cseq_is_refused() {
+        for value in [
+            "",
+            "1",
+            "INVITE",
+            "1 ",
+            "4294967296 INVITE",
+            "-1 INVITE",
+            "1 INVITE x",
+            "1 IN,VITE",
+            "1INVITE",
+        ] {
+            assert_eq!(CSeq::parse(value.as_bytes()), None, "{value:?}");
+        }
+    }
+}

@@ -141,13 +141,11 @@ fn mask(octets: usize) -> u64 {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Eight octets to lower case at once.
+/// Eight octets to lower case at once. Octets behind the letters change as well, but to none that a name is made of.
 #[inline]
 const fn to_lower(word: u64) -> u64 {
-    let low_bits = word & !HIGH_BITS;
-    let at_least_a = low_bits + (0x80 - b'A' as u64) * ONES;
-    let above_z = low_bits + (0x7f - b'Z' as u64) * ONES;
-    let upper = at_least_a & !above_z & !word & HIGH_BITS;
+    let at_least_a = (word & !HIGH_BITS) + (0x80 - b'A' as u64) * ONES;
+    let upper = at_least_a & !word & HIGH_BITS;
     word | upper >> 2
 }
 
@@ -228,6 +226,9 @@ mod tests {
             "\0",
             "call\rid",
             "call_id",
+            "\u{5b}o",
+            "T@",
+            "\u{f6}o",
             "from ",
             "t\u{f4}",
             "\u{c6}",

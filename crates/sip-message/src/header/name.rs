@@ -136,3 +136,53 @@ impl HeaderName {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::HeaderName;
+
+    #[test]
+    fn long_names_and_compact_forms_are_known() {
+        for (name, expected) in [
+            ("Via", HeaderName::Via),
+            ("v", HeaderName::Via),
+            ("CALL-ID", HeaderName::CallId),
+            ("I", HeaderName::CallId),
+            ("www-authenticate", HeaderName::WwwAuthenticate),
+            ("Proxy-Authorization", HeaderName::ProxyAuthorization),
+            ("x", HeaderName::SessionExpires),
+            ("L", HeaderName::ContentLength),
+            // Content-Encoding, Allow-Events, Reject-Contact: not known here, and not to be taken for others.
+            ("e", HeaderName::Other),
+            ("u", HeaderName::Other),
+            ("j", HeaderName::Other),
+            ("X-Custom!", HeaderName::Other),
+            ("", HeaderName::Invalid),
+            ("To ", HeaderName::Invalid),
+            ("T(o", HeaderName::Invalid),
+        ] {
+            assert_eq!(
+                HeaderName::from_bytes(name.as_bytes()),
+                expected,
+                "{name:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn canonical_names_lead_back() {
+        for name in [
+            HeaderName::CSeq,
+            HeaderName::MinSe,
+            HeaderName::ServiceRoute,
+            HeaderName::AuthenticationInfo,
+            HeaderName::Reason,
+        ] {
+            assert_eq!(HeaderName::from_bytes(name.as_str().as_bytes()), name);
+        }
+        assert_eq!(
+            (HeaderName::Other.as_str(), HeaderName::Invalid.as_str()),
+            ("", "")
+        );
+    }
+}

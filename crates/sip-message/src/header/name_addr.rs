@@ -123,3 +123,127 @@ fn parse_qvalue(bytes: &[u8]) -> Option<u16> {
     }
     (thousandths <= 1000).then_some(thousandths)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Display name, URI, parameters.
+    fn parts(value: &'static str) -> Option<(Option<&'static str>, &'static str, &'static str)> {
+        let text = |bytes| std::str::from_utf8(bytes).unwrap();
+        NameAddr::parse(value.as_bytes()).map(|address| {
+            (
+                address.display_name.map(text),
+                text(address.uri_bytes),
+                text(address.params.as_bytes()),
+            )
+        })
+    }
+
+    #[test]
+    fn values_are_taken_apart() {
+        for (value, expected) in [
+            ("<sip:a@b>", (None, "sip:a@b", "")),
+            (
+                "  Alice  Bee <sip:a@b> ;tag=1 ",
+                (Some("Alice  Bee"), "sip:a@b", ";tag=1"),
+            ),
+            (
+                "caller<sip:a@b>;tag=1",
+                (Some("caller"), "sip:a@b", ";tag=1"),
+            ),
+            (
+                r#""A. \"<B>\", C" <sip:a@b;lr>;x"#,
+                (Some(r#""A. \"<B>\", C""#), "sip:a@b;lr", ";x"),
+            ),
+            ("\"\"<sip:a@b>", (Some("\"\""), "sip:a@b", "")),
+            (
+                "\"A\"\r\n <sip:a@b>\r\n ;tag=1",
+                (Some("\"A\""), "sip:a@b", ";tag=1"),
+            ),
+            (
+                "J\u{fc}rgen <sip:a@b>",
+                (Some("J\u{fc}rgen"), "sip:a@b", ""),
+            ),
+            // Without brackets all parameters belong to the header field (section 20.10).
+            ("sip:a@b;user=phone", (None, "sip:a@b", ";user=phone")),
+            ("sip:a@b ; tag=1", (None, "sip:a@b", "; tag=1")),
+            ("tel:+123", (None, "tel:+123", "")),
+            ("<sip:a@b?x=y>", (None, "sip:a@b?x=y", "")),
+        ] {
+            assert_eq!(parts(value), Some(expected), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_neither_form_is_refused() {
+        for value in [
+            "",
+            "*",
+            ";tag=1",
+            "\"A <sip:a@b>",
+            "\"A\" sip:a@b",
+            "<sip:a@b",
+            "sip:a@b>",
+            "Bell, Alexander <sip:a@b>",
+            "a@b <sip:a@b>",
+            "sip:a@b?x=y",
+            "sip:a@b,c",
+            "<sip:a@b>x",
+            "<sip:a@b> <sip:c@d>",
+            "A \"B\" <sip:a@b>",
+        ] {
+            assert_eq!(parts(value), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn the_uri_must_stand_alone_between_the_brackets() {
+        assert!(NameAddr::parse(b"< sip:a@b >").unwrap().uri().is_none());
+        assert!(NameAddr::parse(b"<>").unwrap().uri().is_none());
+    }
+
+    #[test]
+    fn q_is_read_in_thousandths() {
+        let q = |value: &str| {
+            NameAddr::parse(format!("<sip:a@b>;q{value}").as_bytes())
+                .unwrap()
+                .q()
+        };
+        for (value, expected) in [
+            ("=1", Some(1000)),
+            ("=1.000", Some(1000)),
+            ("=0", Some(0)),
+            ("=0.", Some(0)),
+            ("=0.7", Some(700)),
+            ("=0.07", Some(70)),
+            ("=0.123", Some(123)),
+            ("=1.001", None),
+            ("=0.1234", None),
+            ("=2", None),
+            ("=.5", None),
+            ("=0,5", None),
+            ("=-1", None),
+            ("", None),
+        ] {
+            assert_eq!(q(value), Some(expected), "{value}");
+        }
+        assert_eq!(NameAddr::parse(b"<sip:a@b>").unwrap().q(), None);
+    }
+
+    #[test]
+    fn expires_and_tag_are_parameters_of_the_header_field() {
+        let address = NameAddr::parse(b"<sip:a@b;tag=no;expires=1>;Expires=3600;tag=yes").unwrap();
+        assert_eq!(
+            (address.expires(), address.tag()),
+            (Some(Some(3600)), Some(&b"yes"[..]))
+        );
+        assert_eq!(
+            NameAddr::parse(b"<sip:a@b>;expires=280297596632815")
+                .unwrap()
+                .expires(),
+            Some(None)
+        );
+        assert_eq!(NameAddr::parse(b"<sip:a@b>").unwrap().expires(), None);
+    }
+}

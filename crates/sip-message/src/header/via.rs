@@ -94,3 +94,82 @@ fn split_spaced_protocol(bytes: &[u8]) -> Option<&[u8]> {
 fn behind_slash(bytes: &[u8]) -> Option<&[u8]> {
     trim_start(bytes).strip_prefix(b"/").map(trim_start)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_taken_apart() {
+        let via =
+            Via::parse(b"SIP/2.0/UDP erlang.bell-telephone.com:5060;branch=z9hG4bK87asdks7;rport")
+                .unwrap();
+        assert_eq!(via.transport, b"UDP");
+        assert_eq!(via.host, Host::Name(b"erlang.bell-telephone.com"));
+        assert_eq!(
+            (via.sent_by, via.port),
+            (&b"erlang.bell-telephone.com:5060"[..], Some(5060))
+        );
+        assert_eq!(via.branch(), Some(&b"z9hG4bK87asdks7"[..]));
+        assert_eq!((via.received(), via.rport()), (None, Some(None)));
+    }
+
+    #[test]
+    fn white_space_and_folds_are_allowed_where_the_grammar_has_them() {
+        let via =
+            Via::parse(b"sip  /  2.0\r\n /TLS\t [2001:db8::9] :\r\n 5061 ;branch = x").unwrap();
+        assert_eq!(via.transport, b"TLS");
+        assert_eq!(via.host, Host::Address("2001:db8::9".parse().unwrap()));
+        assert_eq!((via.port, via.branch()), (Some(5061), Some(&b"x"[..])));
+        assert_eq!(via.sent_by, b"[2001:db8::9] :\r\n 5061");
+        assert_eq!(Via::parse(b"SIP/2.0/UDP host ").unwrap().sent_by, b"host");
+    }
+
+    #[test]
+    fn received_may_have_brackets_or_not() {
+        let received = |value: &'static str| Via::parse(value.as_bytes()).unwrap().received();
+        let expected = Some("2001:db8::9:255".parse().unwrap());
+        assert_eq!(
+            received("SIP/2.0/UDP h;received=[2001:db8::9:255]"),
+            expected
+        );
+        assert_eq!(received("SIP/2.0/UDP h;received=2001:db8::9:255"), expected);
+        assert_eq!(
+            received("SIP/2.0/UDP h;received=192.0.2.1"),
+            Some("192.0.2.1".parse().unwrap())
+        );
+        assert_eq!(received("SIP/2.0/UDP h;received=example.org"), None);
+    }
+
+    #[test]
+    fn rport_tells_absent_from_empty_from_port() {
+        let rport = |value: &'static str| Via::parse(value.as_bytes()).unwrap().rport();
+        assert_eq!(rport("SIP/2.0/UDP h"), None);
+        assert_eq!(rport("SIP/2.0/UDP h;rport"), Some(None));
+        assert_eq!(rport("SIP/2.0/UDP h;rport=9"), Some(Some(9)));
+        assert_eq!(rport("SIP/2.0/UDP h;rport=99999"), Some(None));
+    }
+
+    #[test]
+    fn what_is_no_via_is_refused() {
+        for value in [
+            "",
+            "SIP/2.0/UDP",
+            "SIP/2.0/UDP ",
+            "SIP/2.0 host",
+            "SIP/1.0/UDP host",
+            "HTTP/2.0/UDP host",
+            "SIP/2.0/UDP host:",
+            "SIP/2.0/UDP host:x",
+            "SIP/2.0/UDP host:65536",
+            "SIP/2.0/UDP host host",
+            "SIP/2.0/ host",
+            "SIP/2.0/UDP;host",
+            "SIP/2.0/UDP 2001:db8::1",
+            "SIP/2.0/UDP [2001:db8::1",
+            "SIP/2.0/UDP ;branch=x",
+        ] {
+            assert!(Via::parse(value.as_bytes()).is_none(), "{value:?}");
+        }
+    }
+}

@@ -114,7 +114,7 @@ impl Edits {
             Ordering::Less => false,
             Ordering::Greater => true,
             Ordering::Equal => match kind {
-                Kind::Prepend => other.kind == Kind::Prepend && other.name == name,
+                Kind::Prepend => is_below_prepended(other, name),
                 Kind::Body => false,
                 _ => other.kind == Kind::Body,
             },
@@ -133,6 +133,15 @@ impl Edits {
                 name,
             },
         );
+    }
+}
+
+/// Where a prepended line meets others: older ones of its name and what was added at the end of the header go below it.
+fn is_below_prepended(other: &Edit, name: HeaderName) -> bool {
+    match other.kind {
+        Kind::Prepend => other.name == name,
+        Kind::Append | Kind::Add | Kind::Body => true,
+        _ => false,
     }
 }
 
