@@ -1,1 +1,295 @@
-fn main() {}
+//! What transactions cost: CPU time of both sides of an INVITE and of another request, and of the timer wheel.
+//!
+//! Messages are written once, beforehand, and only branches change: what is measured is the transaction layer with its copies, not
+//! the writing of messages. Responses are parsed, as they must be; that part is also measured by itself.
+
+use divan::{Bencher, black_box};
+use sip_message::{HeaderName, Message, Method, RequestWriter, ResponseWriter, TransactionKey};
+use sip_transaction::{Event, Kind, Limits, TimerSettings, TimerWheel, Transactions, write_branch};
+use sip_transport::{Flow, ListenerId, Output, Time};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const START: Time = Time::from_unix_seconds(1_763_600_000);
+const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 5060);
+const FLOW: Flow = Flow::datagram(ListenerId(0), PEER);
+const SDP: &[u8] = b"v=0\r\no=alice 53655765 2353687637 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
+    m=audio 3456 RTP/AVP 0 8 101\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:101 telephone-event/8000\r\n\
+    a=fmtp:101 0-15\r\na=sendrecv\r\n";
+
+fn main() {
+    divan::main();
+}
+
+/// A message with the place of the branch in it.
+struct Template {
+    bytes: Vec<u8>,
+    branch: std::ops::Range<usize>,
+}
+
+impl Template {
+    fn new(bytes: Vec<u8>) -> Self {
+        let start = bytes
+            .windows(7)
+            .position(|window| window == b"z9hG4bK")
+            .expect("a branch");
+        Self {
+            bytes,
+            branch: start..start + 39,
+        }
+    }
+
+    fn request(method: Method<'_>, body: &[u8]) -> Self {
+        let mut bytes = Vec::new();
+        let writer = RequestWriter::begin(&mut bytes, method, b"sip:bob@198.51.100.7:5060;transport=udp")
+            .header(
+                HeaderName::Via,
+                b"SIP/2.0/UDP 203.0.113.5:5060;branch=z9hG4bK00000000000000000000000000000000;rport",
+            )
+            .header(
+                HeaderName::Via,
+                b"SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bK-524287-1---7d0b3e1f;rport=5060;received=192.0.2.1",
+            )
+            .header(HeaderName::MaxForwards, b"69")
+            .header(HeaderName::RecordRoute, b"<sip:203.0.113.5:5060;lr;t=8b3f0d5c9e2a4711>")
+            .header(HeaderName::From, b"\"Alice\" <sip:alice@example.org>;tag=9fxced76sl")
+            .header(HeaderName::To, b"<sip:bob@example.org>")
+            .header(HeaderName::CallId, b"3848276298220188511@client.example.org")
+            .header(HeaderName::Contact, b"<sip:alice@192.0.2.1:5060;transport=udp>")
+            .header_with(HeaderName::CSeq, |value| {
+                value.extend_from_slice(b"2 ");
+                value.extend_from_slice(method.as_bytes());
+            });
+        if body.is_empty() {
+            writer.finish();
+        } else {
+            writer.finish_with_body(b"application/sdp", body);
+        }
+        Self::new(bytes)
+    }
+
+    fn response(request: &Self, status: u16, body: &[u8]) -> Self {
+        let request = Message::parse(&request.bytes).expect("a message");
+        let mut bytes = Vec::new();
+        let writer = ResponseWriter::begin(&mut bytes, &request, PEER, status, "", Some(b"314159"))
+            .header(
+                HeaderName::Contact,
+                b"<sip:bob@198.51.100.7:5060;transport=udp>",
+            );
+        if body.is_empty() {
+            writer.finish();
+        } else {
+            writer.finish_with_body(b"application/sdp", body);
+        }
+        Self::new(bytes)
+    }
+
+    fn set_branch(&mut self, branch: &[u8]) {
+        self.bytes[self.branch.clone()].copy_from_slice(branch);
+    }
+}
+
+/// One worker under load: calls begin at a steady rate, so that tables and the wheel are as full as they would be.
+struct Worker {
+    all: Transactions,
+    now: Time,
+    output: Output<()>,
+    events: Vec<Event>,
+    branch: Vec<u8>,
+    serial: u64,
+}
+
+impl Worker {
+    fn new() -> Self {
+        let limits = Limits {
+            servers: 10_000_000,
+            clients: 10_000_000,
+        };
+        Self {
+            all: Transactions::new(START, TimerSettings::default(), limits, 1),
+            now: START,
+            output: Output::default(),
+            events: Vec::new(),
+            branch: Vec::new(),
+            serial: 0,
+        }
+    }
+
+    fn key(&mut self) -> TransactionKey {
+        self.serial += 1;
+        TransactionKey(
+            u128::from(self.serial).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835),
+        )
+    }
+
+    /// A request comes in and is forwarded; its responses come back. Both transactions.
+    fn relay(
+        &mut self,
+        kind: Kind,
+        method: Method<'_>,
+        request: &Template,
+        responses: &mut [(u16, Template)],
+    ) {
+        let (now, key) = (self.now, self.key());
+        black_box(self.all.receive_request(now, key, method, &mut self.output));
+        let server = self
+            .all
+            .create_server(now, key, kind, FLOW, false, 1)
+            .expect("room");
+        let client = self.all.reserve_client(2).expect("room");
+        let branch = &mut self.branch;
+        branch.clear();
+        write_branch(branch, client, 3);
+        self.all
+            .start_client(now, client, kind, FLOW, false, &mut self.output, |into| {
+                let (before, behind) = (
+                    &request.bytes[..request.branch.start],
+                    &request.bytes[request.branch.end..],
+                );
+                into.extend_from_slice(before);
+                into.extend_from_slice(branch);
+                into.extend_from_slice(behind);
+            });
+        for (status, response) in responses {
+            response.set_branch(branch);
+            let message = Message::parse(&response.bytes).expect("a message");
+            let told = self.all.receive_response(now, &message, &mut self.output);
+            black_box(told.expect("ours"));
+            let write = |into: &mut Vec<u8>| into.extend_from_slice(&response.bytes);
+            black_box(
+                self.all
+                    .respond(now, server, *status, &mut self.output, write),
+            );
+        }
+        self.output.clear();
+    }
+
+    /// Time goes on as at 10,000 calls a second, and what is due happens.
+    fn go_on(&mut self) {
+        self.now = self.now + Duration::from_micros(100);
+        self.all
+            .expire(self.now, &mut self.output, &mut self.events);
+        self.output.clear();
+    }
+}
+
+struct Call {
+    invite: Template,
+    of_invite: [(u16, Template); 3],
+    bye: Template,
+    of_bye: [(u16, Template); 1],
+}
+
+impl Call {
+    fn new() -> Self {
+        let invite = Template::request(Method::Invite, SDP);
+        let bye = Template::request(Method::Bye, b"");
+        let of_invite = [(100, &b""[..]), (180, b""), (200, SDP)]
+            .map(|(status, body)| (status, Template::response(&invite, status, body)));
+        let of_bye = [(200, Template::response(&bye, 200, b""))];
+        Self {
+            invite,
+            of_invite,
+            bye,
+            of_bye,
+        }
+    }
+
+    fn invite(&mut self, worker: &mut Worker) {
+        worker.relay(
+            Kind::Invite,
+            Method::Invite,
+            &self.invite,
+            &mut self.of_invite,
+        );
+    }
+
+    fn bye(&mut self, worker: &mut Worker) {
+        worker.relay(Kind::NonInvite, Method::Bye, &self.bye, &mut self.of_bye);
+    }
+}
+
+/// INVITE, 100, 180, 200, through a server and a client transaction, and what time brings about later.
+#[divan::bench(sample_count = 50, sample_size = 10_000)]
+fn invite_100_180_200(bencher: Bencher<'_, '_>) {
+    let (mut worker, mut call) = (Worker::new(), Call::new());
+    bencher.bench_local(|| {
+        call.invite(&mut worker);
+        worker.go_on();
+    });
+}
+
+/// A request with one response, through a server and a client transaction.
+#[divan::bench(sample_count = 50, sample_size = 10_000)]
+fn bye_200(bencher: Bencher<'_, '_>) {
+    let (mut worker, mut call) = (Worker::new(), Call::new());
+    bencher.bench_local(|| {
+        call.bye(&mut worker);
+        worker.go_on();
+    });
+}
+
+/// Both, with 32 seconds of 10,000 calls a second lingering in the tables: 1.3 million transactions' worth of cache misses.
+#[divan::bench(sample_count = 20, sample_size = 20_000)]
+fn call_under_load(bencher: Bencher<'_, '_>) {
+    let (mut worker, mut call) = (Worker::new(), Call::new());
+    for _ in 0..400_000 {
+        call.invite(&mut worker);
+        call.bye(&mut worker);
+        worker.go_on();
+    }
+    bencher.bench_local(|| {
+        call.invite(&mut worker);
+        call.bye(&mut worker);
+        worker.go_on();
+    });
+}
+
+/// The part of both that is not the transactions': parsing the four responses.
+#[divan::bench(sample_count = 50, sample_size = 10_000)]
+fn parsing_in_it(bencher: Bencher<'_, '_>) {
+    let call = Call::new();
+    bencher.bench_local(|| {
+        for (_, response) in call.of_invite.iter().chain(&call.of_bye) {
+            black_box(Message::parse(black_box(&response.bytes)).expect("a message"));
+        }
+    });
+}
+
+/// Armed and cancelled, with 300,000 others there.
+#[divan::bench(sample_count = 50, sample_size = 10_000)]
+fn wheel_arm_and_cancel(bencher: Bencher<'_, '_>) {
+    let mut wheel = full_wheel();
+    let mut now = START;
+    bencher.bench_local(|| {
+        now = now + Duration::from_micros(10);
+        let id = wheel.arm(black_box(now + Duration::from_millis(500)), 1);
+        wheel.cancel(black_box(id));
+    });
+}
+
+/// Armed, moved, and fired 32 seconds later, with 300,000 others there.
+#[divan::bench(sample_count = 50, sample_size = 10_000)]
+fn wheel_arm_move_and_fire(bencher: Bencher<'_, '_>) {
+    let mut wheel = full_wheel();
+    let mut now = START;
+    bencher.bench_local(|| {
+        now = now + Duration::from_micros(100);
+        let id = wheel.arm(black_box(now + Duration::from_millis(500)), 1);
+        wheel.rearm(id, now + Duration::from_secs(32), 2);
+        while let Some(value) = wheel.pop_due(now) {
+            black_box(value);
+        }
+    });
+}
+
+fn full_wheel() -> TimerWheel<u64> {
+    let mut wheel = TimerWheel::new(START);
+    for n in 0..320_000 {
+        wheel.arm(START + Duration::from_micros(n * 100), n);
+    }
+    wheel
+}

@@ -31,6 +31,23 @@ pub fn parse_branch(branch: &[u8]) -> Option<(ClientId, u64)> {
     Some((id, parse_hex(suffix)?))
 }
 
+/// The same from the value of a Via header field, when our branch is the first parameter of its first value: that is how we write it,
+/// and everybody copies it as it is. Says `None` wherever a look at the bytes does not settle it; a full parse may know more.
+pub(crate) fn leading_branch(via: &[u8]) -> Option<(ClientId, u64)> {
+    let params = via
+        .iter()
+        .position(|octet| matches!(octet, b';' | b',' | b'"'))?;
+    let (branch, behind) = via
+        .get(params..)?
+        .strip_prefix(b";branch=")?
+        .split_at_checked(LENGTH)?;
+    let ends = matches!(
+        behind.first(),
+        None | Some(b';' | b',' | b' ' | b'\t' | b'\r' | b'\n')
+    );
+    if ends { parse_branch(branch) } else { None }
+}
+
 fn write_hex(into: &mut [u8], value: u64) {
     for (place, digit) in into.iter_mut().rev().enumerate() {
         *digit = b"0123456789abcdef"[(value >> (4 * place)) as usize & 15];
@@ -66,7 +83,7 @@ mod tests {
 
         #[test]
         fn any_bytes_parse_or_do_not(bytes: Vec<u8>) {
-            let _ = parse_branch(&bytes);
+            let _ = (parse_branch(&bytes), leading_branch(&bytes));
         }
 
         #[test]
@@ -76,6 +93,43 @@ mod tests {
             prop_assume!(branch[place] != octet);
             branch[place] = octet;
             prop_assert_ne!(parse_branch(&branch), Some((ClientId { index: 7, generation: 9 }, 11)));
+        }
+    }
+
+    #[test]
+    fn leading_branch_is_seen_at_a_glance_or_left_to_the_parser() {
+        let ours = Some((
+            ClientId {
+                index: 1,
+                generation: 2,
+            },
+            0xabc,
+        ));
+        let branch = "z9hG4bK00000001000000020000000000000abc";
+        for (via, expected) in [
+            (
+                format!("SIP/2.0/UDP [2001:db8::1]:5060;branch={branch}"),
+                ours,
+            ),
+            (
+                format!("SIP/2.0/UDP a;branch={branch};rport=1;received=192.0.2.1"),
+                ours,
+            ),
+            (
+                format!("SIP/2.0/UDP a;branch={branch}, SIP/2.0/UDP b;branch=z9hG4bK1"),
+                ours,
+            ),
+            (format!("SIP/2.0/UDP a;branch={branch},SIP/2.0/UDP b"), ours),
+            (format!("SIP/2.0/UDP a;branch={branch}0"), None),
+            (format!("SIP/2.0/UDP a;rport;branch={branch}"), None),
+            (
+                format!("SIP/2.0/UDP a, SIP/2.0/UDP b;branch={branch}"),
+                None,
+            ),
+            ("SIP/2.0/UDP a;branch=z9hG4bK1".to_owned(), None),
+            ("SIP/2.0/UDP a".to_owned(), None),
+        ] {
+            assert_eq!(leading_branch(via.as_bytes()), expected, "{via}");
         }
     }
 

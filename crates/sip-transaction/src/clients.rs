@@ -1,6 +1,6 @@
 //! Client transactions: matching (RFC 3261 section 17.1.3), what they send, and the CANCELs that belong to them (section 9.1).
 
-use crate::branch::parse_branch;
+use crate::branch::{leading_branch, parse_branch};
 use crate::client_invite::State as Invite;
 use crate::client_non_invite::State as NonInvite;
 use crate::schedule::{Owner, Schedule};
@@ -8,7 +8,7 @@ use crate::slab::Slab;
 use crate::step::{Class, Keep, Send, Step, Tell};
 use crate::timer::{Timer, Timing};
 use crate::{ClientResponse, Event, Full, Kind, Transactions};
-use sip_message::{Message, Method, write_ack, write_cancel};
+use sip_message::{HeaderName, Message, Method, write_ack, write_cancel};
 use sip_transport::{Flow, Output, Time};
 
 /// Names a client transaction; stale ids are recognised. It travels in the branch, so that a response finds its transaction
@@ -124,7 +124,7 @@ impl Client {
 
     fn send_again<Q>(&mut self, output: &mut Output<Q>) {
         self.send(output, Keep::AsIs, |into, kept| {
-            into.extend_from_slice(kept)
+            into.extend_from_slice(kept);
         });
     }
 
@@ -156,6 +156,10 @@ impl Transactions {
     }
 
     /// Sends the request and starts the machine. Does nothing when the place is not, or no longer, reserved.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "where and how to send, beside the usual three"
+    )]
     pub fn start_client<Q>(
         &mut self,
         now: Time,
@@ -190,7 +194,7 @@ impl Transactions {
         }
     }
 
-    /// Matches a response by the branch of its topmost Via and CSeq method (section 17.1.3) and drives the machine: acknowledges
+    /// Matches a response by the branch of its topmost Via and `CSeq` method (section 17.1.3) and drives the machine: acknowledges
     /// non-2xx finals, absorbs retransmissions. `None`: nothing for the transaction user (stray responses are counted).
     pub fn receive_response<Q>(
         &mut self,
@@ -308,13 +312,10 @@ impl Transactions {
         told
     }
 
-    /// The transaction that a response belongs to.
+    /// The transaction that a response belongs to. A request has no status code.
     fn match_response(&self, response: &Message<'_>) -> Option<(ClientId, Class)> {
-        if response.is_request() {
-            return None;
-        }
         let class = Class::of(response.status())?;
-        let (id, _) = parse_branch(response.top_via()?.branch()?)?;
+        let id = client_named_by(response)?;
         let client = self.clients.get(id)?;
         let matched = match (client.machine, response.cseq()?.method) {
             (Machine::Invite(_), Method::Invite) => id,
@@ -382,6 +383,13 @@ impl Transactions {
             next = self.clients.get(client.cancel).map(|_| client.cancel.index);
         }
     }
+}
+
+/// The transaction that the branch of the topmost Via names. The glance spares nearly every response the parse of its Via.
+fn client_named_by(response: &Message<'_>) -> Option<ClientId> {
+    let seen = response.header(HeaderName::Via).and_then(leading_branch);
+    let (id, _) = seen.or_else(|| parse_branch(response.top_via()?.branch()?))?;
+    Some(id)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const SETTINGS: TimerSettings = {
 };
 
 /// What is done, then the new state: `-` for nothing at all, no state where it stays.
-fn line<S: Debug + PartialEq>(before: Option<S>, step: &Step<S>) -> String {
+fn line<S: Debug + PartialEq>(before: Option<&S>, step: &Step<S>) -> String {
     let mut parts = Vec::new();
     match step.send {
         Send::Nothing => {}
@@ -55,7 +55,7 @@ fn line<S: Debug + PartialEq>(before: Option<S>, step: &Step<S>) -> String {
         Tell::Message => parts.push("pass up".to_owned()),
         Tell::Timeout => parts.push("report timeout".to_owned()),
     }
-    if step.next != before {
+    if step.next.as_ref() != before {
         parts.push(
             step.next
                 .as_ref()
@@ -81,7 +81,7 @@ fn matrix<S: Debug + Copy + PartialEq>(states: &[S], events: &[Reaction<'_, S>])
                 writeln!(
                     text,
                     "  {event:<24} {}",
-                    line(Some(state), &react(state, timing))
+                    line(Some(&state), &react(state, timing))
                 )
                 .unwrap();
             }

@@ -32,7 +32,7 @@ pub(crate) struct Schedule {
     /// When `end_timer` fires: the low half of milliseconds since the epoch. No timer runs for the 24 days that half of them spans.
     end: u32,
     end_timer: Timer,
-    /// How often the message kept has gone out again.
+    /// How often the message kept has gone out again. Never set back: no machine has two timers that repeat.
     retransmissions: u8,
     /// Not a time, but there is room for it here: the transport delivers by itself.
     pub(crate) reliable: bool,
@@ -68,7 +68,6 @@ impl Schedule {
             } => {
                 self.end = (now + after).as_micros().div_ceil(1000) as u32;
                 self.end_timer = timer;
-                self.retransmissions = 0;
                 match repeat {
                     Some((timer, after)) => self.repeat(timer, after, now, wheel, owner),
                     None => self.arm(self.end(now), self.end_timer, wheel, owner),

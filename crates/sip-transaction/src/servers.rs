@@ -5,7 +5,7 @@ use crate::server_invite::State as Invite;
 use crate::server_non_invite::State as NonInvite;
 use crate::slab::Slab;
 use crate::step::{Class, Keep, Send, Step, Tell};
-use crate::timer::Timer;
+use crate::timer::{Timer, Timing};
 use crate::{Event, Full, Kind, RequestMatch, Transactions};
 use hashbrown::HashTable;
 use sip_message::{Method, TransactionKey};
@@ -143,10 +143,11 @@ impl Server {
 
     /// Sends the response kept; `false` when there is none.
     fn send_again<Q>(&self, output: &mut Output<Q>) -> bool {
-        self.kept
-            .as_deref()
-            .inspect(|kept| drop(output.send(self.flow, |into| into.extend_from_slice(kept))))
-            .is_some()
+        let Some(kept) = self.kept.as_deref() else {
+            return false;
+        };
+        output.send(self.flow, |into| into.extend_from_slice(kept));
+        true
     }
 }
 
@@ -305,16 +306,16 @@ impl Transactions {
         timer: Timer,
         output: &mut Output<Q>,
     ) -> Option<Event> {
-        let timing = |server: &Server| crate::timer::Timing {
+        let server = self.servers.slab.get_mut(index)?;
+        let timing = Timing {
             settings: self.settings,
             reliable: server.schedule.reliable,
         };
-        let server = self.servers.slab.get_mut(index)?;
         let retransmissions = server.schedule.fired();
         let step = match (server.machine, timer) {
-            (Machine::Invite(state), Timer::G) => state
-                .timer_g(timing(server), retransmissions)
-                .map(Machine::Invite),
+            (Machine::Invite(state), Timer::G) => {
+                state.timer_g(timing, retransmissions).map(Machine::Invite)
+            }
             (Machine::Invite(state), Timer::H) => state.timer_h().map(Machine::Invite),
             (Machine::Invite(state), Timer::I) => state.timer_i().map(Machine::Invite),
             (Machine::Invite(state), Timer::L) => state.timer_l().map(Machine::Invite),
@@ -360,11 +361,91 @@ impl Transactions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Limits, TimerSettings};
+    use sip_transport::ListenerId;
+
+    const NOW: Time = Time::from_unix_seconds(1_763_600_000);
+
+    fn transactions() -> Transactions {
+        let limits = Limits {
+            servers: 100_000,
+            clients: 0,
+        };
+        Transactions::new(NOW, TimerSettings::default(), limits, 0)
+    }
+
+    fn create(all: &mut Transactions, key: u128, kind: Kind) -> ServerId {
+        let flow = Flow::datagram(ListenerId(0), ([192, 0, 2, 1], 5060).into());
+        all.create_server(NOW, TransactionKey(key), kind, flow, false, 0)
+            .expect("room")
+    }
 
     #[test]
     fn a_lingering_transaction_is_small() {
         let size = size_of::<Option<Server>>();
         println!("server transaction: {size} bytes in its slab");
         assert!(size <= 104, "{size} bytes");
+    }
+
+    #[test]
+    fn what_will_not_be_sent_again_is_forgotten() {
+        let mut all = transactions();
+        let mut output = Output::<()>::default();
+        let mut respond = |all: &mut Transactions, id: ServerId, status| {
+            all.respond(NOW, id, status, &mut output, |into| into.push(b'x'));
+            all.servers
+                .get(id)
+                .is_some_and(|server| server.kept.is_some())
+        };
+        let (accepted, refused) = (
+            create(&mut all, 1, Kind::Invite),
+            create(&mut all, 2, Kind::Invite),
+        );
+        assert!(respond(&mut all, accepted, 180) && !respond(&mut all, accepted, 200));
+        assert!(respond(&mut all, refused, 486));
+        all.receive_request(
+            NOW,
+            TransactionKey(2),
+            Method::Ack,
+            &mut Output::<()>::default(),
+        );
+        assert!(
+            all.servers
+                .get(refused)
+                .is_some_and(|server| server.kept.is_none())
+        );
+    }
+
+    #[test]
+    fn the_table_follows_the_slab_and_gives_memory_back() {
+        let mut all = transactions();
+        let ids: Vec<ServerId> = (0..50_000)
+            .map(|n| create(&mut all, n, Kind::NonInvite))
+            .collect();
+        let grown = all.servers.by_key.capacity();
+        for id in ids {
+            all.abandon_server(id);
+            assert_eq!(all.servers.by_key.len(), all.servers.len());
+        }
+        assert_eq!(all.stats().servers_live, 0);
+        assert!(all.servers.by_key.capacity() < grown / 4);
+    }
+
+    #[test]
+    fn keys_that_are_alike_are_told_apart() {
+        let mut all = transactions();
+        let keys: Vec<u128> = (0..20).map(|n| n << 32 | 7).collect();
+        let ids: Vec<ServerId> = keys
+            .iter()
+            .map(|&key| create(&mut all, key, Kind::NonInvite))
+            .collect();
+        for (n, &id) in ids.iter().enumerate().rev() {
+            all.abandon_server(id);
+            let found: Vec<ServerId> = keys
+                .iter()
+                .filter_map(|&key| all.find_server(TransactionKey(key)))
+                .collect();
+            assert_eq!(found, ids[..n]);
+        }
     }
 }

@@ -11,7 +11,7 @@ pub enum Kind {
 }
 
 /// T1, T2 and T4 (section 17.1.1.1, table 4). The others follow from them. Each is taken as at least a millisecond and at most a
-/// minute.
+/// minute, and T2 as no less than T1.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the names are the RFC's")]
 pub struct TimerSettings {
@@ -31,12 +31,13 @@ impl Default for TimerSettings {
 }
 
 impl TimerSettings {
-    /// Within bounds: a T1 of zero would retransmit for ever within one instant.
+    /// Within bounds: with a T2 of zero a request would go out for ever within one instant.
     pub(crate) fn bounded(self) -> Self {
         let bound = |time: Duration| time.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        let t1 = bound(self.t1);
         Self {
-            t1: bound(self.t1),
-            t2: bound(self.t2),
+            t1,
+            t2: bound(self.t2).max(t1),
             t4: bound(self.t4),
         }
     }

@@ -174,6 +174,12 @@ mod tests {
             slab.remove(index);
         }
         assert_eq!((slab.len(), chunks_with_memory(&slab)), (0, 1));
+        // That one stays, however often it is used and emptied.
+        for _ in 0..3 {
+            let index = slab.insert(0);
+            slab.remove(index);
+            assert_eq!(chunks_with_memory(&slab), 1);
+        }
         // And it can grow again.
         let again: Vec<u32> = (0..3 * CHUNK).map(|n| slab.insert(n)).collect();
         assert!(

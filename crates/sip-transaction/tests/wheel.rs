@@ -28,7 +28,7 @@ enum Step {
 
 /// From microseconds to years: a random power of two times a bit.
 fn duration() -> impl Strategy<Value = i64> {
-    (0u32..50, any::<u64>()).prop_map(|(bits, random)| (random & ((1 << bits) - 1)) as i64)
+    (0u32..50, any::<u64>()).prop_map(|(bits, random)| (random & ((1 << bits) - 1)).cast_signed())
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -127,7 +127,7 @@ impl Model {
             Step::Arm(after) => self.arm(*after),
             Step::Cancel(which) if !self.ids.is_empty() => self.cancel(which.index(self.ids.len())),
             Step::Rearm(which, after) if !self.ids.is_empty() => {
-                self.rearm(which.index(self.ids.len()), *after)
+                self.rearm(which.index(self.ids.len()), *after);
             }
             Step::Cancel(_) | Step::Rearm(..) => {}
             Step::Advance(time) => self.now = self.now + Duration::from_micros(*time),
@@ -136,7 +136,7 @@ impl Model {
                 self.now = self
                     .wheel
                     .next_deadline()
-                    .map_or(self.now, |next| next.max(self.now))
+                    .map_or(self.now, |next| next.max(self.now));
             }
         }
     }
@@ -238,4 +238,27 @@ fn a_clock_that_stands_still_or_steps_back_fires_nothing_twice() {
     assert_eq!(wheel.pop_due(START + Duration::from_millis(11)), None);
     assert_eq!(wheel.pop_due(START + Duration::from_millis(25)), Some(2));
     assert_eq!(wheel.pop_due(START + Duration::from_millis(25)), None);
+}
+
+#[test]
+fn timers_at_the_edges_of_the_wheels_are_on_time() {
+    for edge in [256, 8192, 1 << 16, 4096 << 8, 256 << 16, 256 << 24] {
+        for ticks in edge - 3..=edge + 3 {
+            for begin in [0, 1, 255, 256, 8191, 8192, 65_535] {
+                let at = |tick: u64| Time::from_micros((begin + tick) * TICK);
+                let mut wheel = TimerWheel::new(at(0));
+                wheel.arm(at(ticks), ());
+                assert_eq!(
+                    wheel.pop_due(at(ticks - 1)),
+                    None,
+                    "{ticks} ticks from {begin}: early"
+                );
+                assert_eq!(
+                    wheel.pop_due(at(ticks)),
+                    Some(()),
+                    "{ticks} ticks from {begin}: late"
+                );
+            }
+        }
+    }
 }

@@ -255,3 +255,17 @@ fn cancel_goes_with_its_invite() {
     assert_eq!(world.client.stats().responses_stray, 1);
     assert!(world.is_at_rest());
 }
+
+#[test]
+fn cancel_over_a_reliable_transport_is_sent_once() {
+    let mut world = reliable();
+    let invite = world.request(Method::Invite);
+    world.run(5);
+    world.respond("INVITE", 180);
+    world.run(5);
+    world.trace();
+    world.lose = Box::new(|_| true);
+    world.cancel(invite);
+    world.run(60_000);
+    assert_eq!(world.trace(), ["10 -> CANCEL lost", "32010 timeout"]);
+}

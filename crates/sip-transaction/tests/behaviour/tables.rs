@@ -311,19 +311,33 @@ fn new_timers_hold_for_what_starts_after_them() {
 }
 
 #[test]
-fn timers_of_nothing_do_not_spin() {
-    let nothing = TimerSettings {
-        t1: Duration::ZERO,
-        t2: Duration::ZERO,
+fn timers_of_nothing_neither_spin_nor_give_up_at_once() {
+    let timers = |t1, t2| TimerSettings {
+        t1: Duration::from_millis(t1),
+        t2: Duration::from_millis(t2),
         t4: Duration::ZERO,
     };
-    let mut world = unreliable();
-    world.client = Transactions::new(START, nothing, ROOMY, 1);
-    world.lose = Box::new(|_| true);
-    world.request(Method::Options);
-    world.run(1_000);
-    assert!(world.is_at_rest());
-    assert!(world.trace().len() <= 66);
+    let traced = |timers| {
+        let mut world = unreliable();
+        world.client = Transactions::new(START, timers, ROOMY, 1);
+        world.lose = Box::new(|_| true);
+        world.request(Method::Options);
+        world.run(100_000);
+        assert!(world.is_at_rest());
+        world.trace()
+    };
+    assert_eq!(
+        traced(timers(0, 0)).last().map(String::as_str),
+        Some("65 timeout"),
+        "T1 is a millisecond"
+    );
+    let steady = traced(timers(500, 0));
+    assert_eq!(
+        steady.len(),
+        65,
+        "T2 is T1, and nothing is sent in the moment of the end"
+    );
+    assert_eq!(steady[63..], ["31500 -> OPTIONS lost", "32000 timeout"]);
 }
 
 #[test]
@@ -339,4 +353,72 @@ fn late_expiry_sends_one_retransmission_not_all_that_were_missed() {
     );
     world.run(11_999);
     assert!(world.is_at_rest(), "the end does not move");
+}
+
+#[test]
+fn a_client_is_started_once() {
+    let mut all = transactions(ROOMY);
+    let mut output = Output::<()>::default();
+    let id = all.reserve_client(0).expect("room");
+    let mut start = |all: &mut Transactions, kind| {
+        all.start_client(START, id, kind, TO_SERVER, false, &mut output, |into| {
+            into.extend_from_slice(b"BYE x");
+        });
+        output.outgoing().len()
+    };
+    assert_eq!(start(&mut all, Kind::NonInvite), 1);
+    assert_eq!(start(&mut all, Kind::Invite), 1);
+    assert_eq!(all.client_request(id), Some(&b"BYE x"[..]));
+}
+
+#[test]
+fn a_server_knows_its_owner_and_whether_it_is_final() {
+    let mut all = transactions(ROOMY);
+    let mut output = Output::<()>::default();
+    for (key, kind) in [(1, Kind::Invite), (2, Kind::NonInvite)] {
+        let id = all
+            .create_server(START, TransactionKey(key), kind, TO_CLIENT, false, 1)
+            .expect("room");
+        assert_eq!(all.server_flow(id), Some(TO_CLIENT));
+        all.set_server_owner(id, 2);
+        assert_eq!(all.server_owner(id), Some(2));
+        for (status, is_final) in [(100, false), (486, true)] {
+            all.respond(START, id, status, &mut output, |into| into.push(b'x'))
+                .expect("the first");
+            assert_eq!(all.server_is_final(id), is_final);
+        }
+        assert!(
+            all.respond(START, id, 99, &mut output, |_| unreachable!())
+                .is_none()
+        );
+    }
+}
+
+#[test]
+fn an_abandoned_server_is_forgotten() {
+    let mut world = unreliable();
+    world.request(Method::Options);
+    world.run(5);
+    let id = world.incoming[0].id.expect("a transaction");
+    world.server.abandon_server(id);
+    assert!(!world.respond("OPTIONS", 200));
+    assert_eq!(world.server.stats().servers_live, 0);
+    world.server.abandon_server(id);
+    assert_eq!(world.server.stats().servers_ended, 1);
+}
+
+#[test]
+fn accepted_invite_keeps_no_request() {
+    let mut world = unreliable();
+    let invite = world.request(Method::Invite);
+    world.run(5);
+    world.respond("INVITE", 200);
+    world.run(5);
+    assert_eq!(world.client.client_request(invite), None);
+    assert_eq!(world.client.client_flow(invite), Some(TO_SERVER));
+    let options = world.request(Method::Options);
+    world.run(5);
+    world.respond("OPTIONS", 200);
+    world.run(5);
+    assert_eq!(world.client.client_request(options), None);
 }
