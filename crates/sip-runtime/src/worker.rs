@@ -7,7 +7,7 @@ use crate::inbox::{HandedOver, Inbox};
 use crate::options::Options;
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
-use crate::udp::{ReceiveBatch, SendBatch, UdpSocket};
+use crate::udp::{Expected, ReceiveBatch, SendBatch, UdpSocket};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use sip_transport::{Flow, HandOver, ListenerId, Node, Outgoing, Output, Time};
@@ -22,6 +22,13 @@ const WAKER: usize = usize::MAX;
 
 /// Answers and hand-overs taken before the sockets have their turn again.
 const INBOX_SHARE: usize = 256;
+
+/// Datagrams read one by one, which is cheaper when they come one by one, before it is tried again
+/// whether they come many at once.
+const READS_OF_ONE: u8 = 8;
+
+/// Busy rounds after which a worker looks at the sockets that seemed quiet.
+const ROUNDS_WITHOUT_ASKING: u8 = 4;
 
 /// How often the kernel is asked for its drops while datagrams come in.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
@@ -51,12 +58,52 @@ pub(crate) struct Worker<N: Node, Q> {
     received: ReceiveBatch,
     post: Post<N::Answer, Q>,
     event_loop: EventLoop,
-    /// For each socket whether something may wait in it.
-    readable: Vec<bool>,
+    /// For each socket what may wait in it.
+    waiting: Vec<Waiting>,
+    /// Rounds since the event loop was last asked which sockets are readable.
+    rounds_without_asking: u8,
     clock: Clock,
     /// When to ask for the kernel's drops; `None` while nothing came in since they were asked for.
     drops_due: Option<Time>,
     cpu: Option<usize>,
+}
+
+/// What may wait in a socket, judged by what came last.
+#[derive(Clone, Copy)]
+struct Waiting {
+    /// Worth reading without asking the event loop.
+    is_likely: bool,
+    /// Reads since the last one that could have brought many.
+    reads_of_one: u8,
+}
+
+impl Waiting {
+    const UNKNOWN: Self = Self {
+        is_likely: true,
+        reads_of_one: READS_OF_ONE,
+    };
+
+    fn expected(self) -> Expected {
+        if self.reads_of_one < READS_OF_ONE {
+            Expected::One
+        } else {
+            Expected::Many
+        }
+    }
+
+    /// `count` datagrams came when `expected` were. Where two came at once there are likely more
+    /// by the time they are handled; where one came it was likely alone, and so will the next be.
+    fn after(self, expected: Expected, count: usize) -> Self {
+        let reads_of_one = match expected {
+            Expected::One => self.reads_of_one.saturating_add(1),
+            Expected::Many if count >= 2 => READS_OF_ONE,
+            Expected::Many => 0,
+        };
+        Self {
+            is_likely: count >= 2,
+            reads_of_one,
+        }
+    }
 }
 
 /// Everything a worker's output goes out through.
@@ -96,7 +143,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             output: Output::default(),
             received: ReceiveBatch::new()?,
             event_loop,
-            readable: vec![true; surroundings.sockets.len()],
+            waiting: vec![Waiting::UNKNOWN; surroundings.sockets.len()],
+            rounds_without_asking: 0,
             clock: options.clock,
             drops_due: None,
             cpu: options.cpus.get(index % options.cpus.len().max(1)).copied(),
@@ -114,10 +162,12 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.pin();
         while !self.inbox().is_some_and(Inbox::is_stopping) {
             self.round();
-            let has_work = self.readable.contains(&true)
+            let is_busy = self.waiting.iter().any(|waiting| waiting.is_likely)
                 || self.inbox().is_some_and(|inbox| !inbox.is_empty());
-            if !has_work {
+            if !is_busy {
                 self.sleep();
+            } else if self.rounds_without_asking >= ROUNDS_WITHOUT_ASKING {
+                self.ask_event_loop(Some(Duration::ZERO));
             }
         }
     }
@@ -146,11 +196,13 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.stats().rounds.add(1);
         self.take_answers(now);
         self.take_hand_overs(now);
-        for listener in 0..self.readable.len() {
-            if self.readable.get(listener) == Some(&true) {
-                self.read_socket(now, listener);
+        for listener in 0..self.waiting.len() {
+            match self.waiting.get(listener) {
+                Some(waiting) if waiting.is_likely => self.read_socket(now, listener, *waiting),
+                _ => {}
             }
         }
+        self.rounds_without_asking = self.rounds_without_asking.saturating_add(1);
         if self
             .node
             .next_deadline()
@@ -202,12 +254,13 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     }
 
     /// One batch of one socket.
-    fn read_socket(&mut self, now: Time, listener: usize) {
+    fn read_socket(&mut self, now: Time, listener: usize, waiting: Waiting) {
         let Some(socket) = self.post.surroundings.sockets.get(listener) else {
             return;
         };
         let stats = &*self.post.surroundings.stats;
-        let count = match self.received.receive(socket.as_fd()) {
+        let expected = waiting.expected();
+        let count = match self.received.receive(socket.as_fd(), expected) {
             Ok(count) => count,
             Err(Errno::INTR) => return,
             Err(_) => {
@@ -215,8 +268,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 0
             }
         };
-        if let Some(readable) = self.readable.get_mut(listener) {
-            *readable = count == ReceiveBatch::CAPACITY;
+        if let Some(waiting) = self.waiting.get_mut(listener) {
+            *waiting = waiting.after(expected, count);
         }
         if count == 0 {
             return;
@@ -249,30 +302,33 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         if timeout == Some(Duration::ZERO) {
             return;
         }
-        let Some(inbox) = self.post.inbox() else {
-            return;
-        };
-        if !inbox.fall_asleep() {
-            return;
+        if self.inbox().is_some_and(Inbox::fall_asleep) {
+            self.stats().waits.add(1);
+            self.ask_event_loop(timeout);
         }
-        self.stats().waits.add(1);
+    }
+
+    fn ask_event_loop(&mut self, timeout: Option<Duration>) {
+        self.rounds_without_asking = 0;
         let mut is_woken = false;
-        let readable = &mut self.readable;
+        let waiting = &mut self.waiting;
         let result = self.event_loop.wait(timeout, |token| {
             if token == WAKER {
                 is_woken = true;
-            } else if let Some(readable) = readable.get_mut(token) {
-                *readable = true;
+            } else if let Some(waiting) = waiting.get_mut(token) {
+                waiting.is_likely = true;
             }
         });
-        inbox.awake();
-        if is_woken {
-            inbox.drain_waker();
-        }
         if let Err(error) = result {
             // Can only come from a kernel out of memory: the round goes on, reading every socket.
             error!(worker = self.post.surroundings.index, %error, "the event loop failed");
-            self.readable.fill(true);
+            self.waiting.fill(Waiting::UNKNOWN);
+        }
+        if let Some(inbox) = self.inbox() {
+            inbox.awake();
+            if is_woken {
+                inbox.drain_waker();
+            }
         }
     }
 }

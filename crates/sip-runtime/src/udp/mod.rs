@@ -5,6 +5,6 @@ mod receive;
 mod send;
 mod socket;
 
-pub(crate) use receive::ReceiveBatch;
+pub(crate) use receive::{Expected, ReceiveBatch};
 pub(crate) use send::SendBatch;
 pub(crate) use socket::{Buffers, Sharing, SocketError, UdpSocket};

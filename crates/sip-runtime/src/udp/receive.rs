@@ -39,6 +39,13 @@ pub(crate) struct Datagram<'a> {
     pub(crate) is_truncated: bool,
 }
 
+/// How many datagrams are likely to wait in a socket. Never more than a matter of cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    One,
+    Many,
+}
+
 /// Room for a batch of datagrams, kept from one system call to the next.
 pub(crate) struct ReceiveBatch {
     /// A mapping of our own, holding one `Slots`.
@@ -54,8 +61,6 @@ pub(crate) struct ReceiveBatch {
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
-    pub(crate) const CAPACITY: usize = BATCH;
-
     pub(crate) fn new() -> io::Result<Self> {
         #[expect(
             unsafe_code,
@@ -92,8 +97,28 @@ impl ReceiveBatch {
     }
 
     /// Replaces the batch by what waits in the socket, without blocking. Returns how many
-    /// datagrams came; fewer than [`ReceiveBatch::CAPACITY`] means that the socket is empty now.
-    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+    /// datagrams came.
+    pub(crate) fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        expected: Expected,
+    ) -> Result<usize, Errno> {
+        self.make_room();
+        let result = match expected {
+            Expected::One => self.receive_one(socket),
+            Expected::Many => self.receive_many(socket),
+        };
+        match result {
+            Ok(count) => {
+                self.filled = count.min(BATCH);
+                Ok(self.filled)
+            }
+            Err(Errno::AGAIN) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn make_room(&mut self) {
         let slots = self.slots.as_ptr();
         for index in 0..self.filled {
             #[expect(unsafe_code, reason = "the headers lie in the mapping")]
@@ -104,6 +129,31 @@ impl ReceiveBatch {
             }
         }
         self.filled = 0;
+    }
+
+    /// Costs less than a batch of one, which asks the socket a second time.
+    fn receive_one(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+        let slots = self.slots.as_ptr();
+        #[expect(
+            unsafe_code,
+            reason = "a safe wrapper would build the header anew for each call"
+        )]
+        // SAFETY: the first header describes memory of the same live mapping, to which no
+        // reference exists while `self` is borrowed exclusively. A length is at most LONGEST.
+        unsafe {
+            let header = &raw mut (*slots).headers[0];
+            let length = libc::recvmsg(
+                socket.as_raw_fd(),
+                &raw mut (*header).msg_hdr,
+                libc::MSG_DONTWAIT,
+            );
+            (*header).msg_len = libc::c_uint::try_from(length).map_err(|_| last_error())?;
+        }
+        Ok(1)
+    }
+
+    fn receive_many(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+        let slots = self.slots.as_ptr();
         #[expect(unsafe_code, reason = "no safe wrapper of recvmmsg exists")]
         // SAFETY: BATCH headers lie there, each describing memory of the same live mapping, to
         // which no reference exists while `self` is borrowed exclusively.
@@ -116,16 +166,7 @@ impl ReceiveBatch {
                 ptr::null_mut(),
             )
         };
-        match usize::try_from(count) {
-            Ok(count) => {
-                self.filled = count.min(BATCH);
-                Ok(self.filled)
-            }
-            Err(_) => match Errno::from_io_error(&io::Error::last_os_error()) {
-                Some(Errno::AGAIN) => Ok(0),
-                error => Err(error.unwrap_or(Errno::IO)),
-            },
-        }
+        usize::try_from(count).map_err(|_| last_error())
     }
 
     /// The datagrams of the last [`ReceiveBatch::receive`], in the order of their arrival.
@@ -154,6 +195,10 @@ impl ReceiveBatch {
     }
 }
 
+fn last_error() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
 impl Drop for ReceiveBatch {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "the mapping is given back to the kernel")]
@@ -170,29 +215,33 @@ mod tests {
     use std::os::fd::AsFd;
 
     fn pair(address: &str) -> (UdpSocket, UdpSocket) {
-        let receiver = UdpSocket::bind(address).expect("bind");
-        let sender = UdpSocket::bind(address).expect("bind");
-        sender
-            .connect(receiver.local_addr().expect("address"))
+        let socket = UdpSocket::bind(address).expect("bind");
+        let peer = UdpSocket::bind(address).expect("bind");
+        peer.connect(socket.local_addr().expect("address"))
             .expect("connect");
-        (receiver, sender)
+        (socket, peer)
     }
 
     fn check_batches(address: &str) {
-        let (receiver, sender) = pair(address);
-        let from = sender.local_addr().expect("address");
+        let (socket, peer) = pair(address);
+        let from = peer.local_addr().expect("address");
         let mut batch = ReceiveBatch::new().expect("mapping");
-        assert_eq!(batch.receive(receiver.as_fd()), Ok(0));
-
-        let sent: Vec<Vec<u8>> = (0..=BATCH)
+        let sent: Vec<Vec<u8>> = (0..BATCH + 3)
             .map(|length| vec![length as u8; length * 20])
             .collect();
         for bytes in &sent {
-            sender.send(bytes).expect("send");
+            peer.send(bytes).expect("send");
         }
         let mut received = Vec::new();
-        for expected in [BATCH, 1, 0] {
-            assert_eq!(batch.receive(receiver.as_fd()), Ok(expected));
+        for (expected, count) in [
+            (Expected::One, 1),
+            (Expected::Many, BATCH),
+            (Expected::One, 1),
+            (Expected::Many, 1),
+            (Expected::One, 0),
+            (Expected::Many, 0),
+        ] {
+            assert_eq!(batch.receive(socket.as_fd(), expected), Ok(count));
             received.extend(batch.datagrams().map(|datagram| {
                 assert_eq!((datagram.from, datagram.is_truncated), (from, false));
                 datagram.bytes.to_vec()
@@ -208,15 +257,30 @@ mod tests {
     }
 
     #[test]
+    fn sockets_of_both_families_take_turns_in_one_batch() {
+        let (v4, v4_peer) = pair("127.0.0.1:0");
+        let (v6, v6_peer) = pair("[::1]:0");
+        let mut batch = ReceiveBatch::new().expect("mapping");
+        for (socket, peer) in [(&v4, &v4_peer), (&v6, &v6_peer), (&v4, &v4_peer)] {
+            peer.send(b"hello").expect("send");
+            assert_eq!(batch.receive(socket.as_fd(), Expected::Many), Ok(1));
+            let from = batch.datagrams().next().expect("a datagram").from;
+            assert_eq!(from, peer.local_addr().expect("address"));
+        }
+    }
+
+    #[test]
     fn the_longest_datagrams_are_not_cut_short() {
         for (address, longest) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_527)] {
-            let (receiver, sender) = pair(address);
-            let sent: Vec<u8> = (0..longest).map(|index| (index % 251) as u8).collect();
-            sender.send(&sent).expect("send");
+            let (socket, peer) = pair(address);
+            let sent: Vec<u8> = (0..longest).map(|index: u32| (index % 251) as u8).collect();
             let mut batch = ReceiveBatch::new().expect("mapping");
-            assert_eq!(batch.receive(receiver.as_fd()), Ok(1));
-            let datagram = batch.datagrams().next().expect("a datagram");
-            assert!(datagram.bytes == sent && !datagram.is_truncated);
+            for expected in [Expected::One, Expected::Many] {
+                peer.send(&sent).expect("send");
+                assert_eq!(batch.receive(socket.as_fd(), expected), Ok(1));
+                let datagram = batch.datagrams().next().expect("a datagram");
+                assert!(datagram.bytes == sent && !datagram.is_truncated);
+            }
         }
     }
 
@@ -224,6 +288,8 @@ mod tests {
     fn a_descriptor_that_is_no_socket_is_an_error() {
         let file = std::fs::File::open("/dev/null").expect("open");
         let mut batch = ReceiveBatch::new().expect("mapping");
-        assert_eq!(batch.receive(file.as_fd()), Err(Errno::NOTSOCK));
+        for expected in [Expected::One, Expected::Many] {
+            assert_eq!(batch.receive(file.as_fd(), expected), Err(Errno::NOTSOCK));
+        }
     }
 }

@@ -131,11 +131,35 @@ fn answers_leave_through_the_listener_that_was_asked() {
 }
 
 #[test]
+fn a_listener_that_is_never_quiet_does_not_starve_another() {
+    let listeners = [ANYWHERE[0], ANYWHERE[0]].map(udp_listener);
+    let running = Runtime::bind(listeners.into(), workers(1), Options::default())
+        .expect("bind")
+        .start(Script::new, &|_, _| Ok(()))
+        .expect("start");
+    let [busy, quiet] = [0, 1].map(|index| running.listeners()[index].address);
+    let (storm, client) = (Client::of(busy), Client::of(quiet));
+    assert_eq!(client.asks("before"), "before");
+    let stats = running.stats();
+    // From here on the node keeps the first listener's socket filled by itself.
+    for _ in 0..10 {
+        storm.send(&format!("storm {}", busy.port()));
+    }
+    await_count(&stats[0].datagrams_received, 1_000);
+    let waits = stats[0].waits.value();
+    assert_eq!(client.asks("during"), "during");
+    assert_eq!(stats[0].waits.value(), waits, "it never slept meanwhile");
+    running.stop();
+}
+
+#[test]
 fn the_longest_datagram_comes_back_whole() {
     for (address, length) in ANYWHERE.into_iter().zip([65_507, 65_527]) {
         let running = start(address, 1, Options::default());
         let client = Client::of(address_of(&running));
-        let sent: Vec<u8> = (0..length).map(|index| b'a' + (index % 23) as u8).collect();
+        let sent: Vec<u8> = (0..length)
+            .map(|index: u32| b'a' + (index % 23) as u8)
+            .collect();
         client.0.send(&sent).expect("send");
         let mut buffer = vec![0; 70_000];
         let received = client.0.recv(&mut buffer).expect("an answer");

@@ -39,6 +39,23 @@ fn a_message_handed_over_is_handled_by_its_home_in_order() {
 }
 
 #[test]
+fn a_hand_over_wakes_a_sleeping_worker() {
+    let running = start(ANYWHERE[0], 2, Options::default());
+    let client = Client::read_by(address_of(&running), 0);
+    let home = &running.stats()[1];
+    // It wakes once by itself, a second after its last datagram. After that nothing else can.
+    for message in 0..100 {
+        let waits = home.waits.value();
+        assert_eq!(
+            client.asks(&format!("to 1 {message}")),
+            format!("worker 1: {message}")
+        );
+        await_count(&home.waits, waits + 1);
+    }
+    running.stop();
+}
+
+#[test]
 fn what_a_full_inbox_cannot_take_is_dropped_and_counted() {
     let options = Options {
         waiting_hand_overs: 3,
@@ -60,21 +77,21 @@ fn what_a_full_inbox_cannot_take_is_dropped_and_counted() {
         )
         .expect("start");
     let server = address_of(&running);
-    let (sender, blocker) = (Client::read_by(server, 0), Client::read_by(server, 1));
+    let (client, other) = (Client::read_by(server, 0), Client::read_by(server, 1));
     let stats = running.stats();
 
-    blocker.send("block");
+    other.send("block");
     blocked.wait();
     for message in 0..5 {
-        sender.send(&format!("to 1 {message}"));
+        client.send(&format!("to 1 {message}"));
     }
     await_count(&stats[0].hand_overs_dropped, 2);
     blocked.release();
     for message in 0..3 {
-        assert_eq!(sender.receive(), format!("worker 1: {message}"));
+        assert_eq!(client.receive(), format!("worker 1: {message}"));
     }
     // There is room again.
-    assert_eq!(sender.asks("to 1 later"), "worker 1: later");
+    assert_eq!(client.asks("to 1 later"), "worker 1: later");
     running.stop();
     assert_eq!(
         (

@@ -6,7 +6,10 @@ use crate::script::{
 };
 use sip_runtime::{EventLoopKind, Options, Runtime, SendError};
 use sip_transport::{Flow, ListenerId};
-use std::sync::mpsc::{channel, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{TrySendError, channel, sync_channel};
+use std::time::Duration;
 
 fn check_wake_up(event_loop: EventLoopKind) {
     let running = start(
@@ -132,12 +135,10 @@ fn a_question_nobody_takes_is_counted() {
         1,
         Options::default(),
         &move |worker, question| {
-            sender
-                .try_send((worker, question))
-                .map_err(|error| match error {
-                    std::sync::mpsc::TrySendError::Full(message) => message.1,
-                    std::sync::mpsc::TrySendError::Disconnected(message) => message.1,
-                })
+            sender.try_send((worker, question)).map_err(|error| {
+                let (TrySendError::Full(message) | TrySendError::Disconnected(message)) = error;
+                message.1
+            })
         },
     );
     let client = Client::of(address_of(&running));
@@ -160,8 +161,40 @@ fn a_question_nobody_takes_is_counted() {
     );
 }
 
+/// Something that takes its time to end.
+struct Slow(Arc<AtomicUsize>, Duration);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        std::thread::sleep(self.1);
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 #[test]
-fn stop_joins_the_threads_and_closes_the_sockets() {
+fn stop_returns_when_every_worker_has_ended() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    let node = |worker| {
+        let slow = Slow(
+            Arc::clone(&ended),
+            Duration::from_millis(50 * (4 - u64::from(worker))),
+        );
+        Script::blocking(worker, move || _ = &slow)
+    };
+    let running = Runtime::bind(
+        vec![udp_listener(ANYWHERE[0])],
+        workers(4),
+        Options::default(),
+    )
+    .expect("bind")
+    .start(node, &|_, _| Ok(()))
+    .expect("start");
+    running.stop();
+    assert_eq!(ended.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn stop_closes_the_inboxes_and_the_sockets() {
     let running = start("127.99.0.1:0", 4, Options::default());
     let server = address_of(&running);
     let handle = running.handle();

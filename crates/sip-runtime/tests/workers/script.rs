@@ -19,6 +19,8 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// - `alarm MS`: MS milliseconds later, puts a question with the time that was due and the time
 ///   it was told;
 /// - `block`: holds its worker up until it is released;
+/// - `storm PORT`: sends itself to that port of the peer's address, where it comes back to when
+///   the port is the node's own;
 /// - anything else: answers the same.
 pub struct Script {
     worker: u16,
@@ -51,6 +53,14 @@ impl Script {
         }
     }
 
+    /// A node that calls `block` when it is told to.
+    pub fn blocking(worker: u16, block: impl FnMut() + Send + 'static) -> Self {
+        Self {
+            block: Some(Box::new(block)),
+            ..Self::new(worker)
+        }
+    }
+
     /// A node that can be blocked, and who knows about it.
     pub fn blockable(worker: u16) -> (Self, Blocked) {
         let (blocking, blocked) = channel();
@@ -59,13 +69,7 @@ impl Script {
             blocking.send(()).expect("the test waits");
             released.recv().expect("the test releases");
         };
-        (
-            Self {
-                block: Some(Box::new(block)),
-                ..Self::new(worker)
-            },
-            Blocked { blocked, release },
-        )
+        (Self::blocking(worker, block), Blocked { blocked, release })
     }
 }
 
@@ -111,6 +115,13 @@ impl Node for Script {
                 self.alarms
                     .push(now + Duration::from_millis(rest.parse().expect("milliseconds")));
             }
+            "storm" => {
+                let port = rest.parse().expect("a port");
+                let remote = SocketAddr::new(flow.remote.ip(), port);
+                output.send(Flow { remote, ..flow }, |buffer| {
+                    buffer.extend_from_slice(bytes);
+                });
+            }
             "block" => (self.block.as_mut().expect("blockable"))(),
             _ => {
                 output.send(flow, |buffer| buffer.extend_from_slice(bytes));
@@ -136,12 +147,16 @@ impl Node for Script {
                 output.send(flow, |buffer| buffer.extend_from_slice(&bytes));
             }
             Answer::Ask(text) => {
-                output.ask(Question::Text(format!("worker {}: {text}", self.worker)))
+                output.ask(Question::Text(format!("worker {}: {text}", self.worker)));
             }
         }
     }
 
     fn expire(&mut self, now: Time, output: &mut Output<Question>) {
+        assert!(
+            self.next_deadline().is_some_and(|deadline| deadline <= now),
+            "something is due"
+        );
         for due in self.alarms.extract_if(.., |due| *due <= now) {
             output.ask(Question::Alarm { due, told: now });
         }
