@@ -87,11 +87,19 @@ fn authenticate_and_route(
     routing: &Routing,
 ) -> Result<(), Stop> {
     let identity = identity::authenticate(&worker.round, request)?;
-    if let (Method::Register, Identity::Subscriber(address)) = (request.method(), &identity) {
+    if let Identity::Subscriber(address) = &identity
+        && identity::is_registration(&worker.round, request)
+    {
         register(worker, request, origin, address);
         return Ok(());
     }
-    let targets = destination::find(&worker.round, request, routing, &identity)?;
+    let targets = destination::find(&worker.round, request, routing, &identity);
+    if !matches!(targets, Err(Stop::Ask(_))) {
+        // A refusal needs the transaction too: judged anew, the repetition of a refused request might get through, and its sender
+        // would have been told that it had failed.
+        server_transaction(worker, request, origin)?;
+    }
+    let targets = targets?;
     let server = server_transaction(worker, request, origin)?;
     worker.proxy.forward(
         &mut worker.round,
@@ -129,7 +137,7 @@ fn hand_over_to_home(
     flow: Flow,
     handed_over: bool,
 ) -> Result<(), Stop> {
-    if worker.workers < 2 || handed_over || message.method() == Method::Register {
+    if worker.workers < 2 || handed_over || identity::is_registration(&worker.round, message) {
         return Ok(());
     }
     let home = home_hash(message.call_id().unwrap_or_default()) % u64::from(worker.workers);

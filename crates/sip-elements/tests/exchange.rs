@@ -628,6 +628,14 @@ fn what_is_said_to_the_server_itself_is_answered_without_state() {
 }
 
 #[test]
+fn a_register_for_another_domain_is_not_ours_to_answer() {
+    let mut bench = Bench::new(settings()).with_subscribers();
+    let message = register("alice", ALICE, 1, "")
+        .replace("REGISTER sip:example.org", "REGISTER sip:elsewhere.example");
+    assert_eq!(status(&only(bench.receive(ALICE, &message))), 403);
+}
+
+#[test]
 fn a_draining_node_refuses_new_calls() {
     let mut bench = Bench::new(settings()).with_subscribers();
     bench

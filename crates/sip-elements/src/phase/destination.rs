@@ -119,8 +119,8 @@ fn registered(round: &Round<'_>, binding: &Binding<'_>) -> Target {
     }
 }
 
-/// For a domain that is not ours: no open relay. A subscriber's calls leave through the configured next hop; relaying for
-/// everybody is the operator's explicit choice.
+/// For a domain that is not ours: no open relay. A subscriber's calls leave through the configured next hop, and no Route of
+/// his leads past it; relaying for everybody is the operator's explicit choice.
 fn foreign(
     round: &Round<'_>,
     uri: &[u8],
@@ -129,10 +129,10 @@ fn foreign(
 ) -> Result<Vec<Target>, Stop> {
     let proxy = &round.settings.proxy;
     let subscriber = matches!(identity, Identity::Subscriber(_));
-    if proxy.foreign == Foreign::Refuse && !(subscriber && proxy.outbound.is_some()) {
+    let outbound = proxy.outbound.filter(|_| routing.next_route.is_none());
+    if proxy.foreign == Foreign::Refuse && !(subscriber && outbound.is_some()) {
         return Err(Refusal::Because(403, "Relaying to other domains is not allowed").into());
     }
-    let outbound = proxy.outbound.filter(|_| routing.next_route.is_none());
     let next_hop = outbound.map(NextHop::Address);
     Ok(vec![Target {
         next_hop,

@@ -15,11 +15,18 @@ pub(crate) enum Identity {
     Stranger,
 }
 
+/// Whether this is a REGISTER for one of our domains; one for another domain is proxied like anything else (section 10.3 step 1).
+pub(crate) fn is_registration(round: &Round<'_>, request: &Message<'_>) -> bool {
+    request.is_request()
+        && request.method() == Method::Register
+        && Uri::parse(request.request_uri()).is_some_and(|uri| round.settings.domains.is_us(&uri))
+}
+
 /// Finds who the request claims to be from, and has it proven where its method is challenged.
 ///
 /// A REGISTER speaks for the address in To (section 10.2), everything else for the one in From.
 pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<Identity, Stop> {
-    let registers = request.method() == Method::Register;
+    let registers = is_registration(round, request);
     let (speaker, challenger, header) = if registers {
         (
             request.to(),

@@ -1,0 +1,127 @@
+//! Child processes that never outlive their test.
+
+use std::fs::File;
+use std::io;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process whose output goes to a file and that is killed when dropped.
+#[derive(Debug)]
+pub struct Child {
+    child: std::process::Child,
+    log: PathBuf,
+}
+
+impl Child {
+    /// Starts a command; its output goes to `log`.
+    pub fn start(command: &mut Command, log: &Path) -> Self {
+        let file = File::create(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+        let errors = file
+            .try_clone()
+            .unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+        let started = command
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(errors)
+            .spawn();
+        let child = started.unwrap_or_else(|error| {
+            panic!(
+                "cannot start {}: {error}; scripts/setup test installs it",
+                command.get_program().display()
+            )
+        });
+        Self {
+            child,
+            log: log.to_owned(),
+        }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has printed so far.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits for its end, at most that long; panics with its output when it takes longer.
+    pub fn wait(&mut self, at_most: Duration) -> ExitStatus {
+        let mut status = None;
+        wait_until("the process ends", at_most, || {
+            status = self.child.try_wait().expect("a child can be waited for");
+            status.is_some()
+        });
+        status.unwrap_or_else(|| panic!("still running:\n{}", self.output()))
+    }
+
+    /// Sends a signal by name (`TERM`, `KILL`, `HUP`, `INT`).
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args([format!("-{name}"), self.id().to_string()])
+            .status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "cannot send {name}"
+        );
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a command to its end and returns its exit code and output; panics when it cannot be started.
+pub fn run(command: &mut Command) -> (i32, String) {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| {
+            panic!(
+                "cannot start {}: {error}; scripts/setup test installs it",
+                command.get_program().display()
+            )
+        });
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+/// Looks again and again until something is true; panics when it does not become true in time.
+pub fn wait_until(what: &str, at_most: Duration, mut is_true: impl FnMut() -> bool) {
+    let deadline = Instant::now() + at_most;
+    while !is_true() {
+        assert!(Instant::now() < deadline, "not within {at_most:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A UDP port of 127.0.0.1 (and, free too, of TCP) that nobody uses now. Ports are handed out one after the other, so that two
+/// tests do not get the same one; those of ephemeral sockets are avoided.
+pub fn free_port() -> u16 {
+    use std::sync::atomic::{AtomicU16, Ordering};
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + (std::process::id() % 2000) as u16 * 10;
+    for _ in 0..2000 {
+        let port = first.wrapping_add(NEXT.fetch_add(2, Ordering::Relaxed));
+        if port > 1024 && is_free(port).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port");
+}
+
+fn is_free(port: u16) -> io::Result<()> {
+    UdpSocket::bind(("127.0.0.1", port))?;
+    std::net::TcpListener::bind(("127.0.0.1", port))?;
+    Ok(())
+}
