@@ -93,14 +93,10 @@ fn authenticate_and_route(
         register(worker, request, origin, address);
         return Ok(());
     }
-    let targets = destination::find(&worker.round, request, routing, &identity);
-    if !matches!(targets, Err(Stop::Ask(_))) {
-        // A refusal needs the transaction too: judged anew, the repetition of a refused request might get through, and its sender
-        // would have been told that it had failed.
-        server_transaction(worker, request, origin)?;
-    }
-    let targets = targets?;
+    // A refusal needs the transaction too: judged anew, the retransmission of a refused request might get through, and its
+    // sender would have been told that it had failed.
     let server = server_transaction(worker, request, origin)?;
+    let targets = destination::find(&worker.round, request, routing, &identity)?;
     worker.proxy.forward(
         &mut worker.round,
         request,
@@ -311,10 +307,9 @@ fn park(
     if worker.parked.len() >= worker.round.settings.limits.parked_requests {
         return Err(Refusal::Busy("Too many requests wait for subscriber data"));
     }
-    let begun = origin.server.is_none();
     let server = server_transaction(worker, request, &mut origin)?;
     let round = &mut worker.round;
-    if begun && request.method() == Method::Invite {
+    if origin.questions_asked == 0 && request.method() == Method::Invite {
         send_trying(round, request, origin.flow, server);
     }
     origin.questions_asked += 1;
