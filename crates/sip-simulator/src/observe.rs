@@ -2,7 +2,7 @@
 //! phones come to believe.
 use crate::dice::Fingerprint;
 use crate::phone::PhoneEvent;
-use sip_message::{Message, Method};
+use sip_message::{HeaderName, Message, Method, Via};
 use sip_transport::Time;
 use std::fmt;
 use std::net::SocketAddr;
@@ -81,6 +81,19 @@ impl<'a> Seen<'a> {
     /// Names the transaction: branch and method, an ACK counted as its own.
     pub fn transaction(&self) -> u64 {
         hash(&[self.branch, self.method.as_bytes()])
+    }
+
+    /// Names the transaction on the other side of the machine that put the topmost Via on: the one below.
+    pub fn upstream_transaction(&self) -> u64 {
+        let below = self
+            .message
+            .values(HeaderName::Via)
+            .nth(1)
+            .unwrap_or_default();
+        let branch = Via::parse(below)
+            .and_then(|via| via.branch())
+            .unwrap_or_default();
+        hash(&[branch, self.method.as_bytes()])
     }
 
     /// Names the call.

@@ -51,8 +51,10 @@ pub struct HostPlan {
     pub most_parked: usize,
     /// Bindings of the machine.
     pub most_bindings: usize,
-    /// Whether it forwards to other domains.
+    /// Whether it forwards to other domains, for everybody.
     pub relays: bool,
+    /// Where it sends its subscribers' requests to other domains.
+    pub outbound: Option<SocketAddr>,
     /// Domains of the other machines, and where to find them: what its name server says.
     pub peers: Vec<(String, SocketAddr)>,
     /// Timer C.
@@ -98,6 +100,7 @@ impl HostPlan {
             most_parked: 10_000,
             most_bindings: 100_000,
             relays: false,
+            outbound: None,
             peers: Vec::new(),
             timer_c: Duration::from_secs(185),
             no_answer: None,
@@ -208,6 +211,7 @@ fn host(dice: &mut Dice, index: usize, hosts: usize, ipv6: bool) -> HostPlan {
     let peers = (0..hosts)
         .filter(|peer| *peer != index)
         .map(|peer| (domain(peer), host_address(peer, false)));
+    let by_next_hop = dice.chance(600);
     let least_expiry = u32::try_from(dice.range(10, 90)).unwrap_or(60);
     HostPlan {
         workers: if dice.chance(400) {
@@ -220,7 +224,8 @@ fn host(dice: &mut Dice, index: usize, hosts: usize, ipv6: bool) -> HostPlan {
         most_contexts: table(dice, 100_000),
         most_parked: table(dice, 10_000),
         most_bindings: table(dice, 100_000),
-        relays: hosts > 1,
+        relays: hosts > 1 && !by_next_hop,
+        outbound: (hosts > 1 && by_next_hop).then(|| host_address((index + 1) % hosts, false)),
         peers: peers.collect(),
         timer_c: seconds(dice, 20, 190),
         no_answer: dice.chance(200).then(|| seconds(dice, 3, 12)),

@@ -104,7 +104,7 @@ impl Trace {
         self.entries.push_back((now, entry));
     }
 
-    /// The last `lines` lines; with `call_id`, only those of that call and the notes.
+    /// The last `lines` lines; with `call_id`, only the messages of that call.
     pub fn ladder(&self, lines: usize, call_id: Option<&[u8]>) -> String {
         let mut chosen: Vec<_> = self
             .entries
@@ -179,7 +179,8 @@ fn concerns(entry: &Entry, call_id: Option<&[u8]>) -> bool {
         (Entry::Datagram { bytes, .. }, Some(wanted)) => {
             Seen::read(bytes).is_some_and(|seen| seen.call_id == wanted)
         }
-        (Entry::Datagram { .. } | Entry::Note { .. }, _) => true,
+        (Entry::Note { .. }, Some(_)) => false,
+        (Entry::Datagram { .. } | Entry::Note { .. }, None) => true,
     }
 }
 

@@ -107,7 +107,9 @@ pub struct World<M: Machine> {
     statistics: Statistics,
     questions: u64,
     in_flight: u64,
-    /// The last request with credentials that a phone sent, for whoever replays it.
+    /// The last request with credentials of each phone, by transaction.
+    authorized: BTreeMap<usize, (u64, Rc<[u8]>)>,
+    /// The last of them that was accepted, for whoever replays it. One that was lost would be new to the machine.
     overheard: Option<Rc<[u8]>>,
 }
 
@@ -133,6 +135,7 @@ impl<M: Machine> World<M> {
             statistics: Statistics::default(),
             questions: 0,
             in_flight: 0,
+            authorized: BTreeMap::new(),
             overheard: None,
         }
     }
@@ -415,6 +418,9 @@ impl<M: Machine> World<M> {
             destination,
             seen: seen.as_ref(),
         });
+        if let (Party::Host(_), Party::Phone(phone), Some(seen)) = (from, to, &seen) {
+            self.overhear(phone, seen);
+        }
         let fate = self.network.carry(now, source.ip(), destination.ip());
         let mark = match fate {
             Fate::Lost => Mark::Lost,
@@ -439,6 +445,17 @@ impl<M: Machine> World<M> {
                     bytes,
                 },
             );
+        }
+    }
+
+    /// An answer that is neither a refusal nor a 100 shows that the credentials of its request were accepted.
+    fn overhear(&mut self, phone: usize, response: &Seen<'_>) {
+        let known = self
+            .authorized
+            .get(&phone)
+            .filter(|(transaction, _)| *transaction == response.transaction());
+        if let Some((_, bytes)) = known.filter(|_| (101..300).contains(&response.status)) {
+            self.overheard = Some(Rc::clone(bytes));
         }
     }
 
@@ -911,7 +928,12 @@ impl<M: Machine> World<M> {
         let source = self.phones[index].address();
         for (destination, bytes) in &output.messages {
             if self.facts.phones[index].honest && is_authorized(bytes) {
-                self.overheard = Some(Rc::clone(bytes));
+                // What happens inside a dialog is vouched for by its Record-Route, not by credentials.
+                let outside = Seen::read(bytes).filter(|seen| seen.to_tag.is_empty());
+                if let Some(seen) = outside {
+                    self.authorized
+                        .insert(index, (seen.transaction(), Rc::clone(bytes)));
+                }
             }
             self.send(Party::Phone(index), source, *destination, bytes);
         }

@@ -1,5 +1,8 @@
 //! Every request is answered: what an honest phone sends and the network delivers gets a final response in time, and
 //! the response is repeated for every repetition of the request, so that losses heal.
+//!
+//! One exception is the RFC's: a request other than INVITE that was forwarded and that nobody answered stays unanswered
+//! (RFC 4320 section 4.2).
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
 use sip_message::Method;
 use sip_transport::Time;
@@ -14,6 +17,7 @@ type Key = (usize, SocketAddr, u64);
 struct Awaited {
     what: String,
     call_id: Vec<u8>,
+    is_invite: bool,
     /// Until then a response must be sent.
     due: Option<Time>,
     /// When and how it was answered.
@@ -21,11 +25,20 @@ struct Awaited {
     acknowledged: bool,
 }
 
+/// A request on the far side of a machine.
+#[derive(Debug)]
+struct Forwarded {
+    at: Time,
+    answered: bool,
+}
+
 /// The rule.
 #[derive(Debug, Default)]
 pub struct Answered {
     awaited: BTreeMap<Key, Awaited>,
     due: BTreeSet<(Time, Key)>,
+    /// By machine and transaction on the near side.
+    forwarded: BTreeMap<(usize, u64), Forwarded>,
 }
 
 impl Invariant for Answered {
@@ -41,13 +54,16 @@ impl Invariant for Answered {
     ) -> Result<(), Violation> {
         match *observation {
             Observation::Delivered {
-                from: Party::Phone(phone),
+                from,
                 source,
                 to: Party::Host(host),
                 seen: Some(seen),
             } => {
-                if seen.is_request() && facts.phones[phone].honest {
-                    self.request(facts, now, (host, source), seen);
+                let honest = matches!(from, Party::Phone(phone) if facts.phones[phone].honest);
+                if !seen.is_request() {
+                    self.response_arrived(facts, now, host, seen);
+                } else if honest {
+                    self.request_arrived(facts, now, (host, source), seen);
                 }
             }
             Observation::Sent {
@@ -55,12 +71,23 @@ impl Invariant for Answered {
                 destination,
                 seen: Some(seen),
                 ..
-            } if seen.is_final() => {
-                self.answer(now, (host, destination, seen.transaction()), seen.status);
+            } => {
+                if seen.is_request() {
+                    let forwarded = Forwarded {
+                        at: now,
+                        answered: false,
+                    };
+                    self.forwarded
+                        .entry((host, seen.upstream_transaction()))
+                        .or_insert(forwarded);
+                } else {
+                    self.response_left(now, (host, destination, seen.transaction()), seen.status);
+                }
             }
             Observation::Crashed { host } => {
                 self.awaited.retain(|(other, _, _), _| *other != host);
                 self.due.retain(|(_, (other, _, _))| *other != host);
+                self.forwarded.retain(|(other, _), _| *other != host);
             }
             _ => {}
         }
@@ -69,7 +96,7 @@ impl Invariant for Answered {
 }
 
 impl Answered {
-    fn request(
+    fn request_arrived(
         &mut self,
         facts: &Facts,
         now: Time,
@@ -84,37 +111,21 @@ impl Answered {
             return;
         }
         let bounds = &facts.hosts[host].bounds;
-        let invite = seen.method == Method::Invite;
         let key = (host, source, seen.transaction());
         let Some(awaited) = self.awaited.get_mut(&key) else {
-            let within = if invite {
+            let is_invite = seen.method == Method::Invite;
+            let within = if is_invite {
                 bounds.invite_answered
             } else {
                 bounds.other_answered
             };
-            let due = now + within + facts.lateness;
-            let method = String::from_utf8_lossy(seen.method.as_bytes()).into_owned();
-            let what = format!(
-                "{method} from {source} to host{host}, first delivered at {} µs",
-                now.as_micros()
-            );
-            let call_id = seen.call_id.to_vec();
-            let awaited = Awaited {
-                what,
-                call_id,
-                due: Some(due),
-                answered: None,
-                acknowledged: false,
-            };
-            self.awaited.insert(key, awaited);
-            self.due.insert((due, key));
-            return;
+            return self.await_answer(now, key, now + within + facts.lateness, seen);
         };
         // The 2xx of an INVITE is repeated by the callee (RFC 6026); everything else by the server transaction.
         let Some((at, status)) = awaited.answered else {
             return;
         };
-        let ours = !invite || (status >= 300 && !awaited.acknowledged);
+        let ours = !awaited.is_invite || (status >= 300 && !awaited.acknowledged);
         let kept = (bounds.t1 * 64).saturating_sub(facts.lateness + Duration::from_secs(1));
         if ours && awaited.due.is_none() && now.saturating_since(at) < kept {
             let due = now + facts.lateness;
@@ -123,30 +134,63 @@ impl Answered {
         }
     }
 
-    fn answer(&mut self, now: Time, key: Key, status: u16) {
-        if let Some(awaited) = self.awaited.get_mut(&key) {
-            if let Some(due) = awaited.due.take() {
-                self.due.remove(&(due, key));
-            }
+    fn await_answer(&mut self, now: Time, key: Key, due: Time, seen: &Seen<'_>) {
+        let (host, source, _) = key;
+        let method = String::from_utf8_lossy(seen.method.as_bytes());
+        let awaited = Awaited {
+            what: format!(
+                "{method} from {source} to host{host}, first delivered at {} µs",
+                now.as_micros()
+            ),
+            call_id: seen.call_id.to_vec(),
+            is_invite: seen.method == Method::Invite,
+            due: Some(due),
+            answered: None,
+            acknowledged: false,
+        };
+        self.awaited.insert(key, awaited);
+        self.due.insert((due, key));
+    }
+
+    fn response_left(&mut self, now: Time, key: Key, status: u16) {
+        let Some(awaited) = self.awaited.get_mut(&key) else {
+            return;
+        };
+        // A machine that answered statelessly may take the repetition: any response will do then.
+        if (status >= 200 || awaited.answered.is_some())
+            && let Some(due) = awaited.due.take()
+        {
+            self.due.remove(&(due, key));
+        }
+        if status >= 200 {
             awaited.answered.get_or_insert((now, status));
         }
     }
 
-    fn check(&mut self, now: Time) -> Result<(), Violation> {
-        match self.due.first() {
-            Some((due, key)) if *due < now => {
-                let Some(awaited) = self.awaited.get(key) else {
-                    return Ok(());
-                };
-                let what = match awaited.answered {
-                    None => format!("no final response to {}", awaited.what),
-                    Some((_, status)) => {
-                        format!("the {status} was not repeated to {}", awaited.what)
-                    }
-                };
-                Err(violation(self.name(), what, Some(&awaited.call_id)))
-            }
-            _ => Ok(()),
+    /// A response counts while its client transaction must still live.
+    fn response_arrived(&mut self, facts: &Facts, now: Time, host: usize, seen: &Seen<'_>) {
+        let alive = (facts.hosts[host].bounds.t1 * 64).saturating_sub(facts.lateness);
+        if let Some(forwarded) = self.forwarded.get_mut(&(host, seen.upstream_transaction())) {
+            forwarded.answered |= seen.is_final() && now.saturating_since(forwarded.at) < alive;
         }
+    }
+
+    fn check(&mut self, now: Time) -> Result<(), Violation> {
+        while let Some((due, key)) = self.due.first().copied().filter(|(due, _)| *due < now) {
+            self.due.remove(&(due, key));
+            let Some(awaited) = self.awaited.get_mut(&key) else {
+                continue;
+            };
+            awaited.due = None;
+            let forwarded = self.forwarded.get(&(key.0, key.2));
+            let in_vain = forwarded.is_some_and(|forwarded| !forwarded.answered);
+            let what = match awaited.answered {
+                None if in_vain && !awaited.is_invite => continue,
+                None => format!("no final response to {}", awaited.what),
+                Some((_, status)) => format!("the {status} was not repeated to {}", awaited.what),
+            };
+            return Err(violation("answered", what, Some(&awaited.call_id)));
+        }
+        Ok(())
     }
 }

@@ -22,6 +22,8 @@ struct Phone {
     confirmed_at: Time,
     /// A REGISTER is under way.
     open: bool,
+    /// The registrar crashed meanwhile: what it answers or has answered may not have been saved.
+    doubtful: bool,
 }
 
 /// The rule.
@@ -70,9 +72,14 @@ impl LocationAgrees {
             belief: Belief::Unknown,
             confirmed_at: now,
             open: false,
+            doubtful: false,
         };
         let known = self.phones.entry(phone).or_insert(unknown);
         match event {
+            PhoneEvent::Registered { .. } | PhoneEvent::Unregistered { .. } if known.doubtful => {
+                known.belief = Belief::Unknown;
+                (known.open, known.doubtful) = (false, false);
+            }
             PhoneEvent::RegistrationUncertain => known.open = true,
             PhoneEvent::Registered {
                 contact,
@@ -82,6 +89,7 @@ impl LocationAgrees {
                     belief: Belief::Bound(contact.clone(), *expires_at),
                     confirmed_at: now,
                     open: false,
+                    doubtful: false,
                 };
             }
             PhoneEvent::Unregistered { contact } => {
@@ -89,6 +97,7 @@ impl LocationAgrees {
                     belief: Belief::Gone(contact.clone()),
                     confirmed_at: now,
                     open: false,
+                    doubtful: false,
                 };
             }
             PhoneEvent::RegistrationFailed(299) => {
@@ -96,9 +105,10 @@ impl LocationAgrees {
                 return Err(violation(self.name(), what, None));
             }
             PhoneEvent::RegistrationFailed(408) | PhoneEvent::Vanished => {
-                (known.belief, known.open) = (Belief::Unknown, false);
+                known.belief = Belief::Unknown;
+                (known.open, known.doubtful) = (false, false);
             }
-            PhoneEvent::RegistrationFailed(_) => known.open = false,
+            PhoneEvent::RegistrationFailed(_) => (known.open, known.doubtful) = (false, false),
             _ => {}
         }
         Ok(())
@@ -112,6 +122,7 @@ impl LocationAgrees {
             let recent = known.open || now.saturating_since(known.confirmed_at) <= window;
             if facts.phones[*phone].home == host && recent {
                 known.belief = Belief::Unknown;
+                known.doubtful = known.open;
             }
         }
     }
@@ -130,15 +141,20 @@ impl LocationAgrees {
                     bound.address == facts_of.address_of_record && bound.contact == *contact
                 })
             };
-            let slack = facts.lateness.as_secs() + 2;
+            // A phone counts from when the 200 came, which may have been repeated by a transaction for as long as it lives.
+            let early = facts.lateness.as_secs() + 34;
+            let late = facts.lateness.as_secs() + 2;
+            let differs = |bound: &BoundContact, until: u64| {
+                bound.expires_at + early < until || bound.expires_at > until + late
+            };
             let complaint = match &known.belief {
                 _ if known.open => None,
                 Belief::Bound(contact, until) => match listed(contact) {
-                    Some(bound) if bound.expires_at.abs_diff(*until) > slack => Some(format!(
+                    Some(bound) if differs(bound, *until) => Some(format!(
                         "the registrar keeps {contact} until {}, phone{phone} was told {until}",
                         bound.expires_at
                     )),
-                    None if *until > now.unix_seconds() + slack => Some(format!(
+                    None if *until > now.unix_seconds() + early => Some(format!(
                         "the registrar has lost {contact}, phone{phone} was told {until}"
                     )),
                     _ => None,

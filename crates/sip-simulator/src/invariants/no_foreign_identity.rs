@@ -1,7 +1,7 @@
 //! No foreign identity: nobody registers for, or calls in the name of, a subscriber who is somebody else; and no call
 //! of a subscriber gets through without credentials.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
-use sip_message::{HeaderName, Method};
+use sip_message::{HeaderName, Method, Scheme};
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -153,8 +153,12 @@ fn speaker(seen: &Seen<'_>) -> Option<String> {
     } else {
         seen.message.from()
     };
+    // Other schemes name no subscriber of a SIP domain.
+    let uri = party?
+        .uri()
+        .filter(|uri| matches!(uri.scheme, Scheme::Sip | Scheme::Sips))?;
     let mut address = Vec::new();
-    party?.uri()?.write_address_of_record(&mut address);
+    uri.write_address_of_record(&mut address);
     String::from_utf8(address).ok()
 }
 

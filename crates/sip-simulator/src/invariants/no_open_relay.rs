@@ -1,5 +1,6 @@
 //! No open relay: a request leaves a machine only towards a contact that somebody registered there, a party of a
-//! dialog that was set up through it, or a next hop that its operator configured.
+//! dialog that was set up through it, or the next hop that its operator configured. A machine told to relay for everybody
+//! is left out.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, violation};
 use sip_message::{HeaderName, Host, Method, NameAddr};
 use sip_transport::Time;
@@ -30,13 +31,12 @@ impl Invariant for NoOpenRelay {
         match *observation {
             Observation::Sent {
                 from: Party::Host(host),
-                to,
                 destination,
                 seen: Some(seen),
                 ..
             } => {
                 if seen.is_request() {
-                    self.check(facts, now, host, (to, destination), seen)?;
+                    self.check(facts, now, host, destination, seen)?;
                     self.learn_parties(seen);
                 } else if seen.method == Method::Register && seen.status / 100 == 2 {
                     self.learn_contacts(facts, now, host, destination, seen);
@@ -85,10 +85,9 @@ impl NoOpenRelay {
         if seen.method != Method::Invite {
             return;
         }
-        let contacts = seen
-            .message
-            .values(HeaderName::Contact)
-            .filter_map(NameAddr::parse);
+        let contacts = seen.message.values(HeaderName::Contact);
+        let proxies = seen.message.values(HeaderName::RecordRoute);
+        let contacts = contacts.chain(proxies).filter_map(NameAddr::parse);
         for address in contacts.filter_map(|contact| address_of(&contact)) {
             self.parties.insert((seen.call(), address));
         }
@@ -99,17 +98,17 @@ impl NoOpenRelay {
         facts: &Facts,
         now: Time,
         host: usize,
-        (to, destination): (Party, SocketAddr),
+        destination: SocketAddr,
         seen: &Seen<'_>,
     ) -> Result<(), Violation> {
         let own = &facts.hosts[host];
-        let peer = own.relays && matches!(to, Party::Host(_));
         let registered = self
             .contacts
             .get(&(host, destination))
             .is_some_and(|until| now <= *until);
         let party = self.parties.contains(&(seen.call(), destination));
-        if peer || registered || party || own.outbound == Some(destination) {
+        let next_hop = own.outbound == Some(destination) && is_from(seen, &own.domain);
+        if own.relays || registered || party || next_hop {
             return Ok(());
         }
         let method = String::from_utf8_lossy(seen.method.as_bytes());
@@ -117,6 +116,11 @@ impl NoOpenRelay {
             format!("host{host} forwarded {method} to {destination}, which is nobody's contact");
         Err(violation(self.name(), what, Some(seen.call_id)))
     }
+}
+
+fn is_from(seen: &Seen<'_>, domain: &str) -> bool {
+    let from = seen.message.from().and_then(|from| from.uri());
+    from.is_some_and(|uri| uri.host_bytes == domain.as_bytes())
 }
 
 fn address_of(contact: &NameAddr<'_>) -> Option<SocketAddr> {

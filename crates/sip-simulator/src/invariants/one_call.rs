@@ -1,5 +1,5 @@
 //! One call: however often a caller repeats its INVITE, a callee sees one INVITE transaction for it; and however often
-//! a request is repeated, its sender sees one final response, of a fork's 2xx one for each callee.
+//! a request is repeated, its sender sees one final response, beside the 2xx of whoever accepts the call.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
 use sip_message::Method;
 use sip_transport::Time;
@@ -12,18 +12,15 @@ const AMPLE: u64 = 1000;
 struct Final {
     status: u16,
     to_tag: Vec<u8>,
-    /// How often the answering machine had started.
-    lives: u32,
 }
 
 /// The rule.
 #[derive(Debug, Default)]
 pub struct OneCall {
-    /// Phone, machine, its lives, and call, From tag, `CSeq` and Request-URI of an INVITE: the branch it came with.
-    branches: BTreeMap<(usize, usize, u32, u64), Vec<u8>>,
-    /// Phone and transaction: the first final response.
-    finals: BTreeMap<(usize, u64), Final>,
-    lives: BTreeMap<usize, u32>,
+    /// Phone, machine, and transaction at the caller and Request-URI of an INVITE: the branch it came with.
+    branches: BTreeMap<(usize, usize, u64), Vec<u8>>,
+    /// Machine, phone and transaction: the first final response that was sent.
+    finals: BTreeMap<(usize, usize, u64), Final>,
 }
 
 impl Invariant for OneCall {
@@ -38,11 +35,7 @@ impl Invariant for OneCall {
         observation: &Observation<'_>,
     ) -> Result<(), Violation> {
         match *observation {
-            Observation::Booted { host } => {
-                *self.lives.entry(host).or_default() += 1;
-                Ok(())
-            }
-            Observation::Delivered {
+            Observation::Sent {
                 from: Party::Host(host),
                 to: Party::Phone(phone),
                 seen: Some(seen),
@@ -50,11 +43,17 @@ impl Invariant for OneCall {
             } => {
                 if seen.is_request() && seen.method == Method::Invite {
                     self.invite(host, phone, seen)
-                } else if seen.is_final() {
+                } else if seen.is_final() && has_one_answer(seen) {
                     self.response(facts, host, phone, seen)
                 } else {
                     Ok(())
                 }
+            }
+            // Nobody remembers over a crash.
+            Observation::Crashed { host } => {
+                self.branches.retain(|(_, other, _), _| *other != host);
+                self.finals.retain(|(other, _, _), _| *other != host);
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -63,26 +62,18 @@ impl Invariant for OneCall {
 
 impl OneCall {
     fn invite(&mut self, host: usize, phone: usize, seen: &Seen<'_>) -> Result<(), Violation> {
-        let lives = self.lives.get(&host).copied().unwrap_or(0);
-        let call = hash(&[
-            seen.call_id,
-            seen.from_tag,
-            &seen.cseq.to_le_bytes(),
-            seen.message.request_uri(),
-        ]);
+        let upstream = seen.upstream_transaction().to_le_bytes();
+        let call = hash(&[&upstream, seen.message.request_uri()]);
         let first = self
             .branches
-            .entry((phone, host, lives, call))
+            .entry((phone, host, call))
             .or_insert_with(|| seen.branch.to_vec());
         if first == seen.branch {
             return Ok(());
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let what = format!(
-            "phone{phone} got one INVITE as two transactions, {} and {}",
-            text(first),
-            text(seen.branch)
-        );
+        let (one, other) = (text(first), text(seen.branch));
+        let what = format!("phone{phone} got one INVITE as two transactions, {one} and {other}");
         Err(violation(self.name(), what, Some(seen.call_id)))
     }
 
@@ -93,20 +84,20 @@ impl OneCall {
         phone: usize,
         seen: &Seen<'_>,
     ) -> Result<(), Violation> {
-        let lives = self.lives.get(&host).copied().unwrap_or(0);
         let first = self
             .finals
-            .entry((phone, seen.transaction()))
+            .entry((host, phone, seen.transaction()))
             .or_insert_with(|| Final {
                 status: seen.status,
                 to_tag: seen.to_tag.to_vec(),
-                lives,
             });
-        let forked = seen.is_acceptance() && first.status / 100 == 2;
         let same = first.status == seen.status && first.to_tag == seen.to_tag;
         let overloaded =
             facts.hosts[host].bounds.servers < AMPLE && (seen.status == 503 || first.status == 503);
-        if same || forked || first.lives != lives || overloaded {
+        // Section 16.7: a 2xx passes whatever went before, of each callee of a fork.
+        // A challenge keeps no state: whoever repeats a challenged request may be refused for another reason.
+        let challenged = matches!(first.status, 401 | 407);
+        if same || seen.is_acceptance() || overloaded || challenged {
             return Ok(());
         }
         let method = String::from_utf8_lossy(seen.method.as_bytes()).into_owned();
@@ -115,9 +106,14 @@ impl OneCall {
             String::from_utf8_lossy(seen.to_tag),
         );
         let what = format!(
-            "phone{phone} got two final responses to one {method}: {} with tag {}, then {} with tag {}",
+            "phone{phone} was sent two final responses to one {method}: {} with tag {}, then {} with tag {}",
             first.status, tags.0, seen.status, tags.1
         );
         Err(violation(self.name(), what, Some(seen.call_id)))
     }
+}
+
+/// A REGISTER may be judged anew whenever it comes, and a CANCEL finds nothing to cancel once its INVITE is over.
+fn has_one_answer(seen: &Seen<'_>) -> bool {
+    !matches!(seen.method, Method::Register | Method::Cancel)
 }

@@ -3,7 +3,7 @@
 use crate::observe::{Facts, Invariant, Observation, Party, Violation, violation};
 use sip_transport::Time;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The rule.
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ pub struct ResponsesReturn {
     /// Machine, source of a request, its transaction.
     asked: BTreeSet<(usize, SocketAddr, u64)>,
     /// Who ever sent something to a machine.
-    sources: BTreeSet<(usize, SocketAddr)>,
+    sources: BTreeSet<(usize, IpAddr)>,
 }
 
 impl Invariant for ResponsesReturn {
@@ -32,7 +32,7 @@ impl Invariant for ResponsesReturn {
                 seen,
                 ..
             } => {
-                self.sources.insert((host, source));
+                self.sources.insert((host, source.ip()));
                 if let Some(seen) = seen.filter(|seen| seen.is_request()) {
                     self.asked.insert((host, source, seen.transaction()));
                 }
@@ -52,7 +52,7 @@ impl Invariant for ResponsesReturn {
                 };
                 let key = (host, destination, seen.transaction());
                 if self.asked.contains(&key)
-                    || (!exact && self.sources.contains(&(host, destination)))
+                    || (!exact && self.sources.contains(&(host, destination.ip())))
                 {
                     return Ok(());
                 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// How often a phone answers challenges for one request before it gives up.
 const MOST_CHALLENGES: u32 = 4;
 
+/// How long a re-INVITE that has had a provisional response waits for its final one.
+const REINVITE: Duration = Duration::from_secs(180);
+
 /// What a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -230,7 +233,10 @@ impl Phone {
             if client.state == State::Calling {
                 client.state = State::Proceeding;
                 if client.is_invite() {
-                    (client.resend_at, client.ends_at) = (None, None);
+                    client.resend_at = None;
+                    // A caller's patience ends an INVITE; a re-INVITE has none of its own.
+                    let reinvite = matches!(client.purpose, Purpose::Reinvite(_));
+                    client.ends_at = reinvite.then(|| now + REINVITE);
                 }
             }
             return self.provisional(now, index, response, output);

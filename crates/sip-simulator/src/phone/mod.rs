@@ -153,7 +153,7 @@ pub enum Action {
     Ask(&'static str, String),
     /// End all calls.
     HangUp,
-    /// End all calls, take no new ones, refresh nothing.
+    /// End all calls, and begin nothing new: no calls, no refreshes, whatever the script still says.
     Rest,
     /// Forget everything and fall silent.
     Vanish,
@@ -288,25 +288,27 @@ impl Phone {
 
     /// Does what the script says.
     pub fn perform(&mut self, now: Time, action: Action, output: &mut PhoneOutput) {
+        if action == Action::Rest {
+            self.resting = true;
+            self.registration.stop_refreshing();
+            self.hang_up_all(now, output);
+            return;
+        }
         match action {
             Action::Return(port) if !self.alive => {
                 self.alive = true;
                 self.address.set_port(port);
             }
             _ if !self.alive => {}
+            Action::Vanish => self.vanish(output),
+            Action::HangUp => self.hang_up_all(now, output),
+            _ if self.resting => {}
             Action::Register => self.register(now, self.profile.expires, output),
             Action::Unregister => self.register(now, 0, output),
-            Action::Call(plan) if !self.resting => self.place_call(now, plan, output),
-            Action::Ask(method, uri) if !self.resting => self.ask(now, method, uri, output),
-            Action::HangUp => self.hang_up_all(now, output),
-            Action::Rest => {
-                self.resting = true;
-                self.registration.stop_refreshing();
-                self.hang_up_all(now, output);
-            }
-            Action::Vanish => self.vanish(output),
-            Action::Mischief(mischief) if !self.resting => self.misbehave(now, mischief, output),
-            Action::Call(_) | Action::Ask(..) | Action::Return(_) | Action::Mischief(_) => {}
+            Action::Call(plan) => self.place_call(now, plan, output),
+            Action::Ask(method, uri) => self.ask(now, method, uri, output),
+            Action::Mischief(mischief) => self.misbehave(now, mischief, output),
+            Action::Rest | Action::Return(_) => {}
         }
     }
 

@@ -150,7 +150,7 @@ impl Machine for ExchangeMachine {
         HostFacts {
             domain: plan.domain.clone(),
             listeners: plan.listeners.clone(),
-            outbound: None,
+            outbound: plan.outbound,
             relays: plan.relays,
             challenged: self.settings.challenge.clone(),
             bounds: Bounds {
@@ -354,7 +354,7 @@ pub fn settings(plan: &HostPlan) -> Settings {
             } else {
                 Foreign::Refuse
             },
-            outbound: None,
+            outbound: plan.outbound,
             record_route: plan.record_route,
             timer_c: plan.timer_c,
             no_answer: plan.no_answer,
