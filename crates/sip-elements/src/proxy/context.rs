@@ -351,3 +351,15 @@ impl Context {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_is_small() {
+        let size = size_of::<Context>();
+        println!("response context: {size} bytes and its request");
+        assert!(size <= 320, "{size} bytes");
+    }
+}

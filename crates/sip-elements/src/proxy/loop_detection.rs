@@ -5,17 +5,25 @@
 //! below ours), so that a response whose context is gone is forwarded only to where its request came from.
 
 use crate::Round;
-use sip_message::{HeaderName, Host, KeyHasher, Message, Via};
+use sip_message::{HeaderName, Host, KeyHasher, Message, Method, Via};
 use sip_transaction::parse_branch;
-use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
 
 const PROOF_BITS: u32 = 24;
 const PROOF_MASK: u64 = (1 << PROOF_BITS) - 1;
 
-/// The 64 bits for the branch of every copy of this request.
-pub(super) fn suffix(hasher: &KeyHasher, request: &Message<'_>, source: SocketAddr) -> u64 {
-    let proof = request.top_via().map_or(0, |via| {
+/// The 64 bits for the branch of every copy of this request. `scratch` is a buffer to work in.
+pub(super) fn suffix(
+    hasher: &KeyHasher,
+    request: &Message<'_>,
+    source: SocketAddr,
+    scratch: &mut Vec<u8>,
+) -> u64 {
+    // Only a 2xx of an INVITE is ever forwarded without its context.
+    let upstream = (request.method() == Method::Invite)
+        .then(|| request.top_via())
+        .flatten();
+    let proof = upstream.map_or(0, |via| {
         let port = if via.rport().is_some() {
             source.port()
         } else {
@@ -23,12 +31,16 @@ pub(super) fn suffix(hasher: &KeyHasher, request: &Message<'_>, source: SocketAd
         };
         proof(hasher, request, &via, SocketAddr::new(source.ip(), port))
     });
-    (way_hash(hasher, request) << PROOF_BITS) | proof
+    (way_hash(hasher, request, scratch) << PROOF_BITS) | proof
 }
 
 /// Whether we forwarded this very request before (section 16.3 item 4: 482). A request that comes back with another
 /// Request-URI or Route is a spiral, not a loop.
 pub fn is_loop(request: &Message<'_>, round: &Round<'_>) -> bool {
+    // What has been here has the Via of its sender below ours.
+    if request.values(HeaderName::Via).nth(1).is_none() {
+        return false;
+    }
     let mut ours = request
         .values(HeaderName::Via)
         .filter_map(|value| parse_branch(Via::parse(value)?.branch()?))
@@ -37,30 +49,31 @@ pub fn is_loop(request: &Message<'_>, round: &Round<'_>) -> bool {
     if ours.peek().is_none() {
         return false;
     }
-    let way = way_hash(&round.shared.hasher, request) & (u64::MAX >> PROOF_BITS);
+    let way = way_hash(&round.shared.hasher, request, &mut Vec::new()) & (u64::MAX >> PROOF_BITS);
     ours.any(|other| other == way)
 }
 
 /// A hash of all that decides where the request goes. The topmost Via is left out: it differs each time round (RFC 5393
-/// section 4.2.1).
-fn way_hash(hasher: &KeyHasher, request: &Message<'_>) -> u64 {
-    let number = request.cseq().map_or(0, |cseq| cseq.number).to_be_bytes();
-    let mut parts: SmallVec<[&[u8]; 12]> = SmallVec::new();
-    parts.extend([
-        &b"way"[..],
-        request.request_uri(),
-        request
-            .from()
-            .and_then(|from| from.tag())
-            .unwrap_or_default(),
-        request.to().and_then(|to| to.tag()).unwrap_or_default(),
-        request.call_id().unwrap_or_default(),
-        &number,
-    ]);
-    parts.extend(request.values(HeaderName::Route));
-    parts.push(b"Proxy-Require");
-    parts.extend(request.values(HeaderName::ProxyRequire));
-    hasher.hash(&parts)
+/// section 4.2.1). From and To are taken as they stand, tags included: who rewrites them on the way round does so alike each
+/// time.
+fn way_hash(hasher: &KeyHasher, request: &Message<'_>, scratch: &mut Vec<u8>) -> u64 {
+    // Put together first: many short parts cost the hash more than copying them.
+    scratch.clear();
+    let mut push = |part: &[u8]| {
+        scratch.extend_from_slice(part);
+        // In a part a line feed is a fold, with white space behind it: so parts do not run together.
+        scratch.extend_from_slice(b"\n.");
+    };
+    push(&request.cseq().map_or(0, |cseq| cseq.number).to_be_bytes());
+    push(request.request_uri());
+    for name in [HeaderName::From, HeaderName::To, HeaderName::CallId] {
+        push(request.header(name).unwrap_or_default());
+    }
+    for name in [HeaderName::Route, HeaderName::ProxyRequire] {
+        request.values(name).for_each(&mut push);
+        push(b"");
+    }
+    hasher.hash(&[b"way", scratch])
 }
 
 /// Where a response that is popped down to this Via goes without its transaction (section 18.2.2); `None` when its sent-by is

@@ -289,7 +289,12 @@ impl Proxy {
             received: round.now,
             request: None,
             routes: RouteSet::new(routing, request, &round.settings.listeners),
-            suffix: loop_detection::suffix(&round.shared.hasher, request, source.remote),
+            suffix: loop_detection::suffix(
+                &round.shared.hasher,
+                request,
+                source.remote,
+                &mut self.scratch,
+            ),
             branches: SmallVec::new(),
             targets,
             retry: None,

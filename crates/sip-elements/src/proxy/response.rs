@@ -120,7 +120,7 @@ impl Context {
         self.end_branch(turn, place);
         let passed = self.pass_on(turn, response);
         if !passed && self.is_invite {
-            // Another final response went upstream before. The call stands all the same: whoever asked for it must know.
+            // The server transaction has ended or refused. The call stands all the same: whoever asked for it must know.
             super::upstream::pass_on_without_transaction(turn.round, response);
         }
         self.conclude_with(turn, if passed { response.status() } else { 0 });

@@ -59,7 +59,9 @@ pub fn preprocess(request: &Message<'_>, round: &Round<'_>) -> Routing {
 
 /// A strict router upstream put our Record-Route value into the Request-URI and the real one at the end of the Route.
 fn repair_strict_route(routing: &mut Routing, request: &Message<'_>, round: &Round<'_>) {
-    let Some(uri) = Uri::parse(request.request_uri()) else {
+    // Nearly every Request-URI names a user; what we put into Record-Route does not.
+    let written = Some(request.request_uri()).filter(|uri| !uri.contains(&b'@'));
+    let Some(uri) = written.and_then(Uri::parse) else {
         return;
     };
     let recorded = uri.scheme == Scheme::Sip

@@ -78,6 +78,11 @@ fn a_call_that_waits_for_a_name_ends_at_once() {
     wire.receive(ALICE, &cancel());
     let terminated = wire.expect(ALICE, "SIP/2.0 487 Request Terminated");
     wire.assert_counts(0);
+    assert_eq!(
+        wire.proxy.next_deadline(),
+        None,
+        "its deadline is gone with it"
+    );
     wire.resolved(ticket, &[BOB]);
     wire.expect_nothing();
     wire.receive(ALICE, &ack_of_refusal(&terminated));

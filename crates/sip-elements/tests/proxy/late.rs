@@ -1,6 +1,6 @@
 //! Answers that come when the response context is gone.
 
-use crate::wire::{ALICE, BOB, Sent, Wire, invite, target};
+use crate::wire::{ALICE, BOB, Sent, US, Wire, invite, settings, target, udp};
 use sip_elements::metrics::Drop;
 use std::time::Duration;
 
@@ -25,6 +25,23 @@ fn retransmissions_of_the_answer_are_forwarded() {
         wire.expect(ALICE, "SIP/2.0 200 OK");
     }
     assert_eq!(wire.responses(200), 4);
+    wire.finish();
+}
+
+#[test]
+fn retransmissions_of_the_answer_take_the_way_of_the_first() {
+    let second = "192.0.2.1:5080";
+    let mut wire = Wire::with(
+        settings(vec![udp(US, 24), udp(second, 24)]),
+        vec![target(BOB, 1000)],
+    );
+    wire.receive_at(1, ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    let sent = wire.expect(BOB, "INVITE");
+    for _ in 0..2 {
+        wire.receive_at(1, BOB, &sent.reply("200 OK"));
+        assert_eq!(wire.expect(ALICE, "SIP/2.0 200 OK").listener, 1);
+    }
     wire.finish();
 }
 

@@ -26,6 +26,7 @@ fn a_branch_goes_on_when_its_name_is_resolved() {
     assert_eq!(sent.header("Via").len(), 2);
     wire.resolved(ticket, &[CAROL]);
     wire.expect_nothing();
+    assert!(wire.proxy.next_deadline().is_some(), "timer C runs on");
     wire.receive(BOB, &sent.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
     wire.finish();

@@ -292,3 +292,48 @@ fn the_same_request_by_another_way_is_no_loop() {
     wire.expect(ALICE, "SIP/2.0 200");
     wire.finish();
 }
+
+#[test]
+fn a_call_over_ipv6_is_recorded_and_routed_in_brackets() {
+    let (us, alice, bob) = (
+        "[2001:db8::1]:5060",
+        "[2001:db8::10]:5060",
+        "[2001:db8::20]:5070",
+    );
+    let mut wire = Wire::with(settings(vec![udp(us, 64)]), vec![target(bob, 1000)]);
+    wire.receive(alice, &invite().replace(ALICE, alice));
+    wire.expect(alice, "SIP/2.0 100");
+    let sent = wire.expect(bob, "INVITE sip:bob@[2001:db8::20]:5070 SIP/2.0");
+    assert!(sent.header("Via")[0].starts_with("SIP/2.0/UDP [2001:db8::1]:5060;branch="));
+    assert!(
+        sent.header("Via")[1].contains(";received=2001:db8::10"),
+        "{:?}",
+        sent.header("Via")
+    );
+    let answer = sent.reply("200 OK");
+    wire.receive(bob, &answer);
+    let answered = wire.expect(alice, "SIP/2.0 200 OK");
+    let route = format!("Route: {}\r\n", answered.header("Record-Route")[0]);
+    assert!(route.contains("<sip:[2001:db8::1]:5060;lr;ck="), "{route}");
+    for (method, cseq) in [("ACK", 1), ("BYE", 2)] {
+        let uri = format!("sip:bob@{bob}");
+        wire.receive(
+            alice,
+            &request_in(method, &uri, "b1", cseq, &route).replace(ALICE, alice),
+        );
+        let sent = wire.expect(bob, method);
+        assert!(sent.header("Route").is_empty());
+        if method == "BYE" {
+            wire.receive(bob, &sent.reply("200 OK"));
+            wire.expect(alice, "SIP/2.0 200 OK");
+        }
+    }
+    // The answer once more, and once more to a node that knows nothing of the call.
+    wire.receive(bob, &answer);
+    wire.expect(alice, "SIP/2.0 200 OK");
+    let mut restarted = wire.restarted();
+    restarted.receive(bob, &answer);
+    restarted.expect(alice, "SIP/2.0 200 OK");
+    restarted.finish();
+    wire.finish();
+}
