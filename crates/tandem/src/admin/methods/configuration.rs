@@ -1,0 +1,19 @@
+//! `config.show`, `config.reload`.
+use super::Failure;
+use crate::serve::{Control, ReloadError};
+use serde_json::{Value, json};
+
+pub(super) fn show(control: &Control) -> Result<Value, Failure> {
+    toml::from_str(&control.configuration.load().to_toml()).map_err(Failure::internal)
+}
+
+pub(super) async fn reload(control: &Control) -> Result<Value, Failure> {
+    let changed = control.reload().await.map_err(|error| match error {
+        ReloadError::Mistakes(mistakes) => Failure {
+            details: mistakes.to_string().lines().map(str::to_owned).collect(),
+            ..Failure::refused("nothing was changed, the file is wrong")
+        },
+        other => Failure::refused(other),
+    })?;
+    Ok(json!({ "changed": changed }))
+}

@@ -1,0 +1,119 @@
+//! JSON-RPC 2.0: requests, notifications and batches in, responses out, with the error codes of its specification.
+use super::methods::{self, Failure};
+use crate::serve::Control;
+use serde_json::{Map, Value, json};
+
+/// Calls in one batch.
+const LARGEST_BATCH: usize = 100;
+
+/// What the specification reserves.
+pub(super) mod code {
+    pub(in crate::admin) const PARSE_ERROR: i64 = -32_700;
+    pub(in crate::admin) const INVALID_REQUEST: i64 = -32_600;
+    pub(in crate::admin) const METHOD_NOT_FOUND: i64 = -32_601;
+    pub(in crate::admin) const INVALID_PARAMS: i64 = -32_602;
+    pub(in crate::admin) const INTERNAL_ERROR: i64 = -32_603;
+    /// Ours: what was asked for is right but cannot be done as things stand.
+    pub(in crate::admin) const REFUSED: i64 = -32_000;
+}
+
+/// Answers a request or a batch; `None` when nothing in it wants an answer.
+pub async fn answer(control: &Control, body: &[u8]) -> Option<Value> {
+    let request: Value = match serde_json::from_slice(body) {
+        Ok(request) => request,
+        Err(error) => {
+            return Some(failed(
+                Value::Null,
+                Failure::new(code::PARSE_ERROR, format!("not JSON: {error}")),
+            ));
+        }
+    };
+    match request {
+        Value::Array(batch) => answer_batch(control, batch).await,
+        single => answer_one(control, single).await,
+    }
+}
+
+async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<Value> {
+    if batch.is_empty() {
+        return Some(failed(
+            Value::Null,
+            Failure::new(code::INVALID_REQUEST, "an empty batch"),
+        ));
+    }
+    if batch.len() > LARGEST_BATCH {
+        let problem = format!(
+            "{} calls in one batch; {LARGEST_BATCH} are the most",
+            batch.len()
+        );
+        return Some(failed(
+            Value::Null,
+            Failure::new(code::INVALID_REQUEST, problem),
+        ));
+    }
+    let mut answers = Vec::new();
+    for request in batch {
+        answers.extend(answer_one(control, request).await);
+    }
+    (!answers.is_empty()).then_some(Value::Array(answers))
+}
+
+async fn answer_one(control: &Control, request: Value) -> Option<Value> {
+    let call = match Call::read(request) {
+        Ok(call) => call,
+        Err((id, failure)) => return Some(failed(id, failure)),
+    };
+    let result = methods::call(control, &call.method, call.params).await;
+    let id = call.id?;
+    Some(match result {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        Err(failure) => failed(id, failure),
+    })
+}
+
+fn failed(id: Value, failure: Failure) -> Value {
+    let mut error = json!({ "code": failure.code, "message": failure.message });
+    if let (Some(error), false) = (error.as_object_mut(), failure.details.is_empty()) {
+        error.insert("data".to_owned(), Value::from(failure.details));
+    }
+    json!({ "jsonrpc": "2.0", "id": id, "error": error })
+}
+
+/// A valid request object.
+struct Call {
+    /// `None`: a notification, which is never answered.
+    id: Option<Value>,
+    method: String,
+    params: Value,
+}
+
+impl Call {
+    /// Checks a request object; an error comes with the id to answer to.
+    fn read(request: Value) -> Result<Self, (Value, Failure)> {
+        let invalid = |id: Value, problem: &str| (id, Failure::new(code::INVALID_REQUEST, problem));
+        let Value::Object(mut request) = request else {
+            return Err(invalid(Value::Null, "a request must be an object"));
+        };
+        let id = request.remove("id");
+        if id
+            .as_ref()
+            .is_some_and(|id| !matches!(id, Value::Null | Value::Number(_) | Value::String(_)))
+        {
+            return Err(invalid(Value::Null, "`id` must be a string or a number"));
+        }
+        let answer_to = id.clone().unwrap_or_default();
+        if request.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(invalid(answer_to, "`jsonrpc` must be \"2.0\""));
+        }
+        let Some(Value::String(method)) = request.remove("method") else {
+            return Err(invalid(answer_to, "`method` must be a string"));
+        };
+        let params = request
+            .remove("params")
+            .unwrap_or_else(|| Value::Object(Map::new()));
+        if !matches!(params, Value::Object(_) | Value::Array(_)) {
+            return Err(invalid(answer_to, "`params` must be an object or an array"));
+        }
+        Ok(Self { id, method, params })
+    }
+}

@@ -1,0 +1,125 @@
+//! `tandem check`: what is wrong with a configuration, or what it would run.
+use crate::cli::{ConfigurationFile, complain};
+use crate::config::{self, Configuration};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// What to check, or which document to print instead.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    file: ConfigurationFile,
+    /// Print the reference of all keys in Markdown.
+    #[arg(long, conflicts_with_all = ["config", "example", "effective"])]
+    reference: bool,
+    /// Print a configuration file with every key and its default, commented out.
+    #[arg(long, conflicts_with_all = ["config", "effective"])]
+    example: bool,
+    /// Print the whole configuration that the file makes, defaults included.
+    #[arg(long)]
+    effective: bool,
+}
+
+/// Prints what would run; fails with all mistakes of the file.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    if arguments.reference {
+        print!("{}", config::reference());
+        return ExitCode::SUCCESS;
+    }
+    if arguments.example {
+        print!("{}", config::example());
+        return ExitCode::SUCCESS;
+    }
+    let summary = match arguments.file.load() {
+        Ok(configuration) if arguments.effective => Ok(configuration.to_toml()),
+        Ok(configuration) => describe(&configuration).map_err(|error| error.to_string()),
+        Err(mistakes) => Err(mistakes.to_string()),
+    };
+    match summary {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => complain(problem),
+    }
+}
+
+/// What would run, for people.
+///
+/// # Errors
+/// The kernel's, when it does not list the machine's interfaces.
+pub fn describe(configuration: &Configuration) -> std::io::Result<String> {
+    let Configuration {
+        general,
+        workers,
+        database,
+        auth,
+        proxy,
+        registrar,
+        limits,
+        admin,
+        ..
+    } = configuration;
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<14}{value}");
+    };
+    line(
+        "domains",
+        listed(general.domains.iter().map(|domain| domain.0.as_str())),
+    );
+    for listener in config::listeners(configuration)? {
+        let transport = listener.protocol.via_token().to_ascii_lowercase();
+        let advertised = match listener.advertised.as_str() {
+            "" => String::new(),
+            name => format!(", advertised as {name}"),
+        };
+        line(
+            "listen",
+            format!("{transport} {}{advertised}", listener.address),
+        );
+    }
+    line("workers", workers.count.resolve().to_string());
+    line("database", database.url.0.clone());
+    let methods = listed(auth.challenge.iter().map(|method| method.word()));
+    let algorithms = listed(auth.algorithms.iter().map(|digest| digest.word()));
+    match auth.challenge.is_empty() {
+        true => line(
+            "digest",
+            "off: anybody may register and call as anybody".to_owned(),
+        ),
+        false => line("digest", format!("{algorithms} for {methods}")),
+    }
+    let outbound = proxy
+        .outbound
+        .as_ref()
+        .map(|hop| format!(", next hop sip:{}", hop.0))
+        .unwrap_or_default();
+    line(
+        "other domains",
+        format!("{}{outbound}", proxy.foreign.word()),
+    );
+    let registrar = format!(
+        "{} to {}, {} by default, {} contacts each",
+        registrar.min_expires,
+        registrar.max_expires,
+        registrar.default_expires,
+        registrar.max_contacts
+    );
+    line("registrations", registrar);
+    let tables = format!(
+        "{} server and {} client transactions, {} forwarded requests, {} parked requests for each worker; {} bindings in all",
+        limits.server_transactions,
+        limits.client_transactions,
+        limits.response_contexts,
+        limits.parked_requests,
+        limits.bindings
+    );
+    line("limits", tables);
+    line("admin", format!("http://{}", admin.listen));
+    Ok(text)
+}
+
+fn listed<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    words.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,85 @@
+//! The command line: what can be asked of the program, and where each command is done.
+use crate::user::{self, UserCommand};
+use crate::{check, config, ctl, serve};
+use clap::{Args, Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Tandem, the SIP server: registrar, proxy and what belongs to them.
+#[derive(Debug, Parser)]
+#[command(name = "tandem", version, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the SIP server in the foreground; without a configuration file it listens on UDP port 5060.
+    Serve(ConfigurationFile),
+    /// Add, change, list, remove and import subscribers.
+    User {
+        #[command(subcommand)]
+        command: UserCommand,
+        /// The configuration file (TOML) that names database and domains; without it both have their defaults.
+        #[arg(long, short, value_name = "FILE", global = true)]
+        config: Option<PathBuf>,
+    },
+    /// Ask a running server, or tell it something: `tandem ctl rpc.methods` lists what there is.
+    Ctl(ctl::Arguments),
+    /// Validate a configuration file and print what would run.
+    Check(check::Arguments),
+}
+
+/// Names the configuration file.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ConfigurationFile {
+    /// The configuration file (TOML); without it every key has its default.
+    #[arg(long, short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+impl ConfigurationFile {
+    /// Reads the file, or takes the defaults.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file.
+    pub fn load(&self) -> Result<config::Configuration, config::Mistakes> {
+        config::load(self.path())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+}
+
+/// Does what the command line asks. The exit code is 0 for success, 1 for failure, 2 for a command line that makes no sense.
+pub fn run() -> ExitCode {
+    match Cli::parse().command {
+        Command::Serve(file) => serve::run(file),
+        Command::User { command, config } => match config::load(config.as_deref()) {
+            Ok(configuration) => {
+                let domains: Vec<String> = configuration
+                    .general
+                    .domains
+                    .into_iter()
+                    .map(|domain| domain.0)
+                    .collect();
+                user::run(command, &configuration.database.url.0, &domains)
+            }
+            Err(mistakes) => complain(mistakes),
+        },
+        Command::Ctl(arguments) => ctl::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+    }
+}
+
+/// Prints what went wrong in the way of all commands.
+pub fn complain(problem: impl std::fmt::Display) -> ExitCode {
+    for (number, line) in problem.to_string().lines().enumerate() {
+        let lead = if number == 0 { "tandem: " } else { "        " };
+        eprintln!("{lead}{line}");
+    }
+    ExitCode::FAILURE
+}

@@ -1,0 +1,89 @@
+//! Keys that are fine one by one but not together, and values that this version does not serve yet.
+use super::keyword::{EventLoop, Transport};
+use super::read::Document;
+use super::sections::Configuration;
+use super::value::Setting;
+
+/// Reports what does not fit together.
+pub fn together(configuration: &Configuration, document: &Document<'_>) {
+    listeners(configuration, document);
+    lifetimes(configuration, document);
+    repetitions(configuration, document);
+    if configuration.workers.event_loop == EventLoop::IoUring {
+        let message = "`workers.event_loop = \"io_uring\"`: this version has \"epoll\" and \"poll\"; \"auto\" takes the better one";
+        document.report_at("workers.event_loop", message.to_owned());
+    }
+}
+
+fn listeners(configuration: &Configuration, document: &Document<'_>) {
+    for (index, listen) in configuration.listen.iter().enumerate() {
+        if listen.transport != Transport::Udp {
+            let word = listen.transport.word();
+            document.report_at(
+                &format!("listen[{index}].transport"),
+                format!(
+                    "`listen[{index}].transport = \"{word}\"`: this version speaks \"udp\" only"
+                ),
+            );
+        }
+        let earlier = configuration.listen.iter().take(index);
+        // Port 0 is another port each time.
+        let same = |other: &&super::Listen| {
+            other.transport == listen.transport
+                && other.address == listen.address
+                && listen.address.port() != 0
+        };
+        if let Some(first) = earlier.into_iter().position(|other| same(&other)) {
+            document.report_at(
+                &format!("listen[{index}].address"),
+                format!(
+                    "`listen[{index}].address`: {} is the address of listen[{first}] already",
+                    listen.address
+                ),
+            );
+        }
+    }
+}
+
+fn lifetimes(configuration: &Configuration, document: &Document<'_>) {
+    let registrar = &configuration.registrar;
+    let (min, default, max) = (
+        registrar.min_expires,
+        registrar.default_expires,
+        registrar.max_expires,
+    );
+    let rows = [
+        ("min_expires", min, "default_expires", default),
+        ("default_expires", default, "max_expires", max),
+        ("min_expires", min, "max_expires", max),
+    ];
+    let (lower, _, higher, _) = match rows.iter().find(|(_, low, _, high)| low > high) {
+        Some(row) => *row,
+        None => return,
+    };
+    // Where the file holds only one of them, that one is to blame.
+    let blamed = [higher, lower].map(|name| format!("registrar.{name}"));
+    let at = blamed
+        .iter()
+        .find(|path| document.is_given(path))
+        .unwrap_or(&blamed[0]);
+    document.report_at(
+        at,
+        format!("`{at}`: min_expires ({min}), default_expires ({default}) and max_expires ({max}) must not fall"),
+    );
+}
+
+fn repetitions(configuration: &Configuration, document: &Document<'_>) {
+    repeated("domains", &configuration.general.domains, document);
+    repeated("auth.challenge", &configuration.auth.challenge, document);
+    repeated("auth.algorithms", &configuration.auth.algorithms, document);
+}
+
+fn repeated<T: Setting + PartialEq>(path: &str, list: &[T], document: &Document<'_>) {
+    for (index, element) in list.iter().enumerate() {
+        if list.iter().take(index).any(|earlier| earlier == element) {
+            let shown = element.to_toml().unwrap_or_default();
+            document.report_at(path, format!("`{path}`: {shown} stands there twice"));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Values that name hosts: domains, advertised addresses, the next hop, the database, the admin address.
+use super::value::{Listed, Setting, Wrong, quoted, text, whole_number};
+use sip_message::{Host, Scheme, Uri};
+use std::net::SocketAddr;
+use toml::de::DeValue;
+
+/// A domain that we are responsible for, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainName(pub String);
+
+impl Setting for DomainName {
+    fn expected() -> String {
+        "the name of a domain, such as \"example.org\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        let name = text.strip_suffix('.').unwrap_or(text);
+        match Host::parse(name.as_bytes()) {
+            Some(Host::Name(_)) => Ok(Self(name.to_ascii_lowercase())),
+            Some(Host::Address(_)) => Err(Wrong::hint(
+                "the server's own addresses belong to its first domain without being listed",
+            )),
+            None if text.contains(':') => Err(Wrong::hint("without scheme and port")),
+            None => Err(Wrong::default()),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.0))
+    }
+}
+
+impl Listed for DomainName {
+    fn plural() -> String {
+        "names of domains".to_owned()
+    }
+}
+
+/// What a listener says of itself in Via, Record-Route and Contact: `host` or `host:port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advertised(pub String);
+
+impl Setting for Advertised {
+    fn expected() -> String {
+        "a host with or without port, such as \"203.0.113.5:5060\", \"sip.example.org\" or \"[2001:db8::5]:5060\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        let uri = format!("sip:{text}");
+        match Uri::parse(uri.as_bytes()) {
+            Some(uri)
+                if uri.user.is_none()
+                    && uri.params.as_bytes().is_empty()
+                    && uri.headers.is_none() =>
+            {
+                Ok(Self(text.to_owned()))
+            }
+            _ if text.parse::<std::net::Ipv6Addr>().is_ok() => {
+                Err(Wrong::hint("IPv6 addresses stand in brackets"))
+            }
+            _ => Err(Wrong::default()),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.0))
+    }
+}
+
+/// The next hop for what is not ours: a SIP URI with a literal address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextHop(pub SocketAddr);
+
+impl Setting for NextHop {
+    fn expected() -> String {
+        "a SIP URI with a literal address, such as \"sip:192.0.2.9:5060\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        let Some(uri) = Uri::parse(text.as_bytes()) else {
+            let address = text.parse::<SocketAddr>().is_ok();
+            return Err(if address {
+                Wrong::hint(format!("begin with the scheme: \"sip:{text}\""))
+            } else {
+                Wrong::default()
+            });
+        };
+        if uri.scheme != Scheme::Sip {
+            return Err(Wrong::default());
+        }
+        if !uri.params.as_bytes().is_empty() || uri.user.is_some() || uri.headers.is_some() {
+            return Err(Wrong::hint(
+                "without user and parameters; it is reached over UDP",
+            ));
+        }
+        match uri.host {
+            Host::Address(address) => Ok(Self(SocketAddr::new(address, uri.port.unwrap_or(5060)))),
+            Host::Name(_) => Err(Wrong::hint("names are not resolved here")),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&format!("sip:{}", self.0)))
+    }
+}
+
+/// Where the database is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseUrl(pub String);
+
+impl Setting for DatabaseUrl {
+    fn expected() -> String {
+        "the URL of a database, such as \"sqlite:tandem.db\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        match text.split_once(':') {
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self(text.to_owned())),
+            Some(("sqlite", _)) => Err(Wrong::hint("the path of the file is missing")),
+            Some(("postgres" | "postgresql" | "mysql", _)) => {
+                Err(Wrong::hint("this version keeps its data in SQLite only"))
+            }
+            _ => Err(Wrong::default()),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.0))
+    }
+}
+
+/// Where locations are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocationStore {
+    /// In memory, saved to the database as they change.
+    Memory,
+}
+
+impl Setting for LocationStore {
+    fn expected() -> String {
+        "\"memory\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        match text(value)? {
+            "memory" => Ok(Self::Memory),
+            other if other.starts_with("valkey:") || other.starts_with("redis:") => {
+                Err(Wrong::hint(
+                    "this version keeps locations in memory and saves them to the database",
+                ))
+            }
+            _ => Err(Wrong::default()),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted("memory"))
+    }
+}
+
+/// A number of worker threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// One for each core.
+    Auto,
+    /// So many.
+    Exactly(u16),
+}
+
+impl Count {
+    /// More than any machine gains from.
+    pub const MOST: u16 = 256;
+
+    /// The number, given the machine's.
+    pub fn resolve(self) -> u16 {
+        match self {
+            Self::Exactly(count) => count,
+            Self::Auto => {
+                let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                u16::try_from(cores).unwrap_or(Self::MOST).min(Self::MOST)
+            }
+        }
+    }
+}
+
+impl Setting for Count {
+    fn expected() -> String {
+        format!("\"auto\" or a whole number from 1 to {}", Self::MOST)
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        if value.as_str() == Some("auto") {
+            return Ok(Self::Auto);
+        }
+        match u16::try_from(whole_number(value)?) {
+            Ok(count @ 1..=Self::MOST) => Ok(Self::Exactly(count)),
+            _ => Err(Wrong::default()),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(match self {
+            Self::Auto => quoted("auto"),
+            Self::Exactly(count) => count.to_string(),
+        })
+    }
+}

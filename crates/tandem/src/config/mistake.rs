@@ -1,0 +1,109 @@
+//! What is wrong with a configuration, and where: file, line, column, key, value, what is allowed.
+use std::fmt;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Line and column, both from 1; `None` where it is about something that the file does not say.
+    pub place: Option<(usize, usize)>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistakes {
+    /// The file as the operator named it, or what stands in its place.
+    pub file: String,
+    /// At least one, in the order of the file.
+    pub list: Vec<Mistake>,
+}
+
+impl Mistakes {
+    /// A single mistake that has no place in the file.
+    pub fn one(file: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            list: vec![Mistake {
+                place: None,
+                message: message.into(),
+            }],
+        }
+    }
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.list.iter().enumerate() {
+            if index > 0 {
+                formatter.write_str("\n")?;
+            }
+            match mistake.place {
+                Some((line, column)) => write!(
+                    formatter,
+                    "{}:{line}:{column}: {}",
+                    self.file, mistake.message
+                )?,
+                None => write!(formatter, "{}: {}", self.file, mistake.message)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Mistakes {}
+
+/// Line and column of a byte offset, from 1; columns count characters.
+pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before
+        .rsplit('\n')
+        .next()
+        .map_or(0, |rest| rest.chars().count())
+        + 1;
+    (line, column)
+}
+
+/// The candidate that was probably meant, where one is close enough.
+pub fn nearest<'c>(given: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    let given = given.to_ascii_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&given, &candidate.to_ascii_lowercase()),
+                candidate,
+            )
+        })
+        .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_counts_lines_and_characters_from_one() {
+        let text = "a = 1\nbé = 2\n";
+        assert_eq!(line_and_column(text, 0), (1, 1));
+        assert_eq!(line_and_column(text, 6), (2, 1));
+        assert_eq!(
+            line_and_column(text, text.find('=').unwrap_or_default()),
+            (1, 3)
+        );
+        assert_eq!(
+            line_and_column(text, text.rfind('=').unwrap_or_default()),
+            (2, 4)
+        );
+    }
+
+    #[test]
+    fn the_nearest_name_is_offered_only_when_it_is_near() {
+        assert_eq!(nearest("adress", ["transport", "address"]), Some("address"));
+        assert_eq!(nearest("UPD", ["udp", "tcp"]), Some("udp"));
+        assert_eq!(nearest("colour", ["transport", "address"]), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! The configuration file: read low (every key typed, every mistake found), resolved high (what the server runs on).
+//!
+//! `sections.rs` is the catalogue of keys; `read.rs` reads a file against it; `check.rs` looks at keys together; `resolve.rs` makes
+//! the settings of data plane and control plane; `reference.rs` writes the documentation.
+
+mod catalogue;
+mod check;
+mod host_value;
+mod interval;
+mod keyword;
+mod mistake;
+mod read;
+mod reference;
+mod resolve;
+mod sections;
+mod value;
+
+pub use catalogue::{Changes, Chapter, Key};
+pub use host_value::{Advertised, Count, DatabaseUrl, DomainName, LocationStore, NextHop};
+pub use interval::Interval;
+pub use keyword::{Challenged, Digest, EventLoop, Foreign, LogFormat, LogLevel, Transport};
+pub use mistake::{Mistake, Mistakes, nearest};
+pub use reference::{example, reference};
+pub use resolve::{listeners, location_limits, runtime_options, settings};
+pub use sections::{
+    Admin, Auth, Configuration, Database, General, Limits, Listen, Location, Log, Proxy, Registrar,
+    Shutdown, Timers, Udp, Workers,
+};
+
+use catalogue::Section;
+use read::{Document, TableReader};
+use std::path::Path;
+use toml::de::DeTable;
+
+/// What messages say in place of a file name when there is none.
+const NO_FILE: &str = "(built-in defaults)";
+
+/// Reads a file, or takes the defaults where none is named.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load(file: Option<&Path>) -> Result<Configuration, Mistakes> {
+    let Some(path) = file else {
+        return parse("", NO_FILE);
+    };
+    let name = path.display().to_string();
+    let text = std::fs::read(path)
+        .map_err(|error| Mistakes::one(&name, format!("cannot be read: {error}")))?;
+    let text = String::from_utf8(text).map_err(|error| {
+        let line = text_line(error.as_bytes(), error.utf8_error().valid_up_to());
+        Mistakes::one(&name, format!("line {line} is not UTF-8 text"))
+    })?;
+    parse(&text, &name)
+}
+
+fn text_line(bytes: &[u8], offset: usize) -> usize {
+    bytes
+        .iter()
+        .take(offset)
+        .filter(|octet| **octet == b'\n')
+        .count()
+        + 1
+}
+
+/// Reads the text of a file; `file` is its name for messages.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(text: &str, file: &str) -> Result<Configuration, Mistakes> {
+    let chapters = Configuration::chapters();
+    let known = chapters
+        .iter()
+        .flat_map(|chapter| chapter.keys.iter().map(|key| (chapter.header(), key.name)))
+        .collect();
+    let document = Document::new(text, known);
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        document.report(
+            error.span().map(|span| span.start),
+            format!("this is not TOML: {}", error.message()),
+        );
+    }
+    // What recovery makes of broken TOML is no ground to complain about keys.
+    let configuration = if errors.is_empty() {
+        read(&document, table.get_ref(), &chapters)
+    } else {
+        Configuration::default()
+    };
+    let list = document.into_mistakes();
+    if list.is_empty() {
+        Ok(configuration)
+    } else {
+        Err(Mistakes {
+            file: file.to_owned(),
+            list,
+        })
+    }
+}
+
+fn read<'d, 'i>(
+    document: &'d Document<'i>,
+    table: &'d DeTable<'i>,
+    chapters: &[Chapter],
+) -> Configuration {
+    let root = TableReader::root(document, table);
+    let own = chapters
+        .iter()
+        .filter(|chapter| chapter.name.is_empty())
+        .flat_map(|chapter| chapter.keys.iter().map(|key| key.name));
+    let sections = chapters
+        .iter()
+        .map(|chapter| chapter.name)
+        .filter(|name| !name.is_empty());
+    root.refuse_unknown(&own.chain(sections).collect::<Vec<_>>());
+    macro_rules! read_all {
+        ($($field:ident $type:ident),+) => {
+            Configuration {
+                general: General::read(&root),
+                listen: root.sections(),
+                $( $field: root.section(), )+
+            }
+        };
+    }
+    use sections::for_each_section;
+    let mut configuration = for_each_section!(read_all);
+    if configuration.listen.is_empty() {
+        configuration.listen.push(Listen::default());
+    }
+    check::together(&configuration, document);
+    configuration
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! Every key there is: the one list from which types, defaults, checks, the reference and the example file are made.
+use super::catalogue::{Changes, Chapter, Section, any, between, not_empty, optional, section};
+use super::host_value::{Advertised, Count, DatabaseUrl, DomainName, LocationStore, NextHop};
+use super::interval::{Interval, days, hours, millis, seconds};
+use super::keyword::{Challenged, Digest, EventLoop, Foreign, LogFormat, LogLevel, Transport};
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+
+section! {
+    /// Who the server is. These keys stand above the first section.
+    General = "" {
+        /// The domains that this server is responsible for. The first one also stands for the server's own addresses: a phone that
+        /// knows only an address registers and calls in the first domain.
+        reload domains: Vec<DomainName> = vec![DomainName("tandem.localhost".to_owned())], not_empty();
+
+        /// What the `Server` header field of the server's own responses says. Empty: no such field.
+        reload server_header: String = "Tandem".to_owned(), any();
+    }
+}
+
+section! {
+    /// Where the server listens. Without any such section it listens on UDP port 5060 of every IPv4 address.
+    Listen = "listen", repeated = true {
+        /// The transport. This version speaks `udp`; the other words are reserved for those to come.
+        restart transport: Transport = Transport::Udp, any();
+
+        /// Address and port to bind. A wildcard (`0.0.0.0`, `[::]`) becomes one listener for each address that the machine has of that
+        /// family when the server starts. Port 0 lets the kernel choose.
+        restart address: SocketAddr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 5060)), any();
+
+        /// What this listener says of itself in Via, Record-Route and the like, where phones reach it by another address than it is
+        /// bound to: behind NAT, in a container. Left out: the bound address. With a wildcard address all the listeners it becomes
+        /// say the same, so it fits where one of them is reached from outside.
+        restart advertise: Option<Advertised> = None, optional(Some(Advertised("203.0.113.5:5060".to_owned())));
+    }
+}
+
+section! {
+    /// The threads that process SIP.
+    Workers = "workers" {
+        /// How many: `"auto"` is one for each core.
+        restart count: Count = Count::Auto, any();
+
+        /// How a worker waits for its sockets: `"auto"` takes the best that this version has on this kernel.
+        restart event_loop: EventLoop = EventLoop::Auto, any();
+
+        /// Whether each worker is tied to a core of its own.
+        restart pin: bool = false, any();
+    }
+}
+
+section! {
+    /// What is at rest: subscribers, and registrations across restarts.
+    Database = "database" {
+        /// `sqlite:` and a path; a relative one starts at the working directory.
+        restart url: DatabaseUrl = DatabaseUrl("sqlite:tandem.db".to_owned()), any();
+    }
+}
+
+section! {
+    /// Digest authentication (RFC 3261 section 22, RFC 8760).
+    Auth = "auth" {
+        /// Methods that are challenged when a request claims to come from one of our domains. An empty list turns digest off:
+        /// anybody may then register and call as anybody.
+        reload challenge: Vec<Challenged> = vec![Challenged::Register, Challenged::Invite], any();
+
+        /// Algorithms offered, the preferred one first.
+        reload algorithms: Vec<Digest> = vec![Digest::Sha256, Digest::Md5], not_empty();
+
+        /// How long a nonce is good; after that the phone is given a new one without asking its user (`stale=true`).
+        reload nonce_lifetime: Interval = seconds(300), between(seconds(5), days(1));
+
+        /// How many nonces' counters are remembered against replay, over all workers. Phones that keep a nonce need one each.
+        restart nonce_slots: usize = 262_144, between(1_024, 67_108_864);
+
+        /// How many subscribers' credentials are kept in memory.
+        restart cache_size: usize = 500_000, between(100, 50_000_000);
+
+        /// How long credentials are used before the database is asked again. Changes made with `tandem user` are seen within two
+        /// seconds whatever this is.
+        restart cache_lifetime: Interval = hours(1), between(seconds(1), days(7));
+
+        /// How long the answer "no such subscriber" is used.
+        restart unknown_lifetime: Interval = seconds(30), between(seconds(1), hours(1));
+    }
+}
+
+section! {
+    /// How requests are forwarded (RFC 3261 section 16).
+    Proxy = "proxy" {
+        /// Requests for domains that are not ours: `"refuse"` answers 403, `"relay"` forwards them for everybody who can reach this
+        /// server. Relaying makes an open relay unless something in front of it decides who may come.
+        reload foreign: Foreign = Foreign::Refuse, any();
+
+        /// Next hop for all requests that we are not responsible for. Left out: they go where their URI says.
+        reload outbound: Option<NextHop> = None, optional(Some(NextHop(SocketAddr::from(([192, 0, 2, 9], 5060)))));
+
+        /// Whether dialogs keep passing through this server (Record-Route).
+        reload record_route: bool = true, any();
+
+        /// Timer C: how long a phone may ring before its branch is cancelled. The RFC asks for more than three minutes.
+        reload timer_c: Interval = seconds(185), between(seconds(1), hours(1));
+
+        /// How long an INVITE waits for the first sign of life from a target before the next one is tried. Left out: 64 times `t1`.
+        reload no_answer: Option<Interval> = None, optional(Some(seconds(5)));
+
+        /// Most targets that one request is forked to.
+        reload max_targets: usize = 16, between(1, 256);
+    }
+}
+
+section! {
+    /// Registrations (RFC 3261 section 10).
+    Registrar = "registrar" {
+        /// Shortest lifetime of a binding; shorter wishes are answered 423 with `Min-Expires`.
+        reload min_expires: Interval = seconds(60), between(seconds(1), days(1));
+
+        /// Lifetime where the phone names none.
+        reload default_expires: Interval = hours(1), between(seconds(1), days(30));
+
+        /// Longest lifetime; longer wishes are shortened to it.
+        reload max_expires: Interval = hours(2), between(seconds(1), days(30));
+
+        /// Contacts that one address of record may have; more are answered 403.
+        reload max_contacts: usize = 10, between(1, 1_000);
+    }
+}
+
+section! {
+    /// Who is registered where.
+    Location = "location" {
+        /// Where bindings live: `"memory"`, from where changes are saved to the database within a fraction of a second.
+        restart store: LocationStore = LocationStore::Memory, any();
+
+        /// How often changed bindings are saved.
+        reload save_interval: Interval = millis(100), between(millis(10), seconds(60));
+    }
+}
+
+section! {
+    /// The timers of RFC 3261 section 17.1.1.1.
+    Timers = "timers" {
+        /// Estimate of the round trip; retransmissions begin with it.
+        reload t1: Interval = millis(500), between(millis(10), seconds(10));
+
+        /// Longest pause between retransmissions of requests other than INVITE and of responses to INVITE.
+        reload t2: Interval = seconds(4), between(millis(10), seconds(60));
+
+        /// How long a message may stay in the network.
+        reload t4: Interval = seconds(5), between(millis(10), seconds(60));
+    }
+}
+
+section! {
+    /// The most of everything. What does not fit is answered 503 with `Retry-After`.
+    Limits = "limits" {
+        /// Server transactions of each worker. Over UDP one lives for about 32 seconds.
+        reload server_transactions: usize = 400_000, between(100, 50_000_000);
+
+        /// Client transactions of each worker.
+        reload client_transactions: usize = 400_000, between(100, 50_000_000);
+
+        /// Forwarded requests of each worker that wait for their final response.
+        reload response_contexts: usize = 200_000, between(100, 50_000_000);
+
+        /// Requests of each worker that wait for the database or a name server.
+        reload parked_requests: usize = 20_000, between(10, 1_000_000);
+
+        /// How long a request waits for the database or a name server before it is answered 500.
+        reload question_deadline: Interval = seconds(3), between(millis(50), seconds(30));
+
+        /// Bindings in all.
+        restart bindings: usize = 1_000_000, between(100, 100_000_000);
+
+        /// Addresses of record whose changed bindings may wait for the database; when there are more, everything is saved at once.
+        restart pending_changes: usize = 200_000, between(100, 100_000_000);
+
+        /// Seconds that `Retry-After` names.
+        reload retry_after: u32 = 10, between(1, 3_600);
+    }
+}
+
+section! {
+    /// The HTTP interface: health, metrics, JSON-RPC. It asks for no password: leave it on a loopback address, or let only those
+    /// reach it who may do everything.
+    Admin = "admin" {
+        /// Address and port.
+        restart listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8060)), any();
+    }
+}
+
+section! {
+    /// What the server writes about itself, to standard error.
+    Log = "log" {
+        /// The least severe record that is written.
+        reload level: LogLevel = LogLevel::Info, any();
+
+        /// `"text"` for people, `"json"` for programs.
+        restart format: LogFormat = LogFormat::Text, any();
+    }
+}
+
+section! {
+    /// UDP sockets.
+    Udp = "udp" {
+        /// Receive buffer asked of the kernel for each socket, in bytes. What it granted is in the log and the metrics; more than
+        /// `net.core.rmem_max` is only granted to a privileged process.
+        restart receive_buffer: usize = 4_194_304, between(65_536, 1_073_741_824);
+
+        /// Whether another process may be bound to the same address already and share its traffic. It is refused otherwise, because
+        /// a forgotten process would silently take half of the requests.
+        restart share_port: bool = false, any();
+    }
+}
+
+section! {
+    /// How the server ends.
+    Shutdown = "shutdown" {
+        /// How long calls that are being set up may take to finish after SIGTERM. A second signal ends at once.
+        reload drain_timeout: Interval = seconds(30), between(seconds(0), hours(1));
+    }
+}
+
+/// The whole file, typed, with the defaults filled in.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "each is a section, documented at its type")]
+pub struct Configuration {
+    pub general: General,
+    /// In the order of the file; never empty once read.
+    pub listen: Vec<Listen>,
+    pub workers: Workers,
+    pub database: Database,
+    pub auth: Auth,
+    pub proxy: Proxy,
+    pub registrar: Registrar,
+    pub location: Location,
+    pub timers: Timers,
+    pub limits: Limits,
+    pub admin: Admin,
+    pub log: Log,
+    pub udp: Udp,
+    pub shutdown: Shutdown,
+}
+
+/// Expands `$do!(field Type)` for every section that is given at most once.
+macro_rules! for_each_section {
+    ($do:ident) => {
+        $do! {
+            workers Workers, database Database, auth Auth, proxy Proxy, registrar Registrar, location Location, timers Timers,
+            limits Limits, admin Admin, log Log, udp Udp, shutdown Shutdown
+        }
+    };
+}
+pub(super) use for_each_section;
+
+impl Configuration {
+    /// All chapters of the reference, in order.
+    pub fn chapters() -> Vec<Chapter> {
+        macro_rules! chapters {
+            ($($field:ident $type:ident),+) => { vec![General::chapter(), Listen::chapter(), $($type::chapter()),+] };
+        }
+        for_each_section!(chapters)
+    }
+
+    /// The whole file with every key that has a value, defaults included.
+    pub fn to_toml(&self) -> String {
+        let mut file = String::new();
+        write_values(&mut file, &self.general);
+        for listen in &self.listen {
+            let _ = write!(file, "\n[[{}]]\n", Listen::NAME);
+            write_values(&mut file, listen);
+        }
+        macro_rules! write_all {
+            ($($field:ident $type:ident),+) => { $(
+                let _ = write!(file, "\n[{}]\n", $type::NAME);
+                write_values(&mut file, &self.$field);
+            )+ };
+        }
+        for_each_section!(write_all);
+        file
+    }
+
+    /// The paths of the keys that differ between two configurations, with the time their change takes effect.
+    pub fn differences(&self, other: &Self) -> Vec<(String, Changes)> {
+        let mut found: Vec<(String, Changes)> = self
+            .general
+            .differences(&other.general)
+            .into_iter()
+            .map(|(key, changes)| (key.to_owned(), changes))
+            .collect();
+        if self.listen != other.listen {
+            found.push(("listen".to_owned(), Changes::Restart));
+        }
+        macro_rules! compare {
+            ($($field:ident $type:ident),+) => { $(
+                for (key, changes) in self.$field.differences(&other.$field) {
+                    found.push((format!("{}.{key}", $type::NAME), changes));
+                }
+            )+ };
+        }
+        for_each_section!(compare);
+        found
+    }
+}
+
+fn write_values<S: Section>(file: &mut String, section: &S) {
+    for (key, value) in section.values() {
+        let _ = writeln!(file, "{key} = {value}");
+    }
+}

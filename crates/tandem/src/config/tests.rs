@@ -1,0 +1,373 @@
+//! What operators get to read when the file is wrong, and that the documentation is true.
+use super::*;
+
+/// All messages for a file, without its name.
+fn mistakes(text: &str) -> Vec<String> {
+    match parse(text, "t.toml") {
+        Ok(_) => Vec::new(),
+        Err(mistakes) => mistakes
+            .to_string()
+            .lines()
+            .map(|line| line.strip_prefix("t.toml:").unwrap_or(line).to_owned())
+            .collect(),
+    }
+}
+
+#[test]
+fn every_mistake_is_told_with_its_place_its_value_and_what_is_allowed() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "domain = [\"example.org\"]",
+            &["1:1: unknown key `domain` above the first section: did you mean `domains`?"],
+        ),
+        (
+            "[[listen]]\nadress = \"0.0.0.0:5060\"",
+            &["2:1: unknown key `adress` in [[listen]]: did you mean `address`?"],
+        ),
+        (
+            "[databse]\nurl = \"sqlite:x.db\"",
+            &["1:2: unknown section [databse]: did you mean [database]?"],
+        ),
+        (
+            "[proxy]\nt1 = 500",
+            &["2:1: unknown key `t1` in [proxy]: it belongs in [timers]"],
+        ),
+        (
+            "[log]\ncolour = true",
+            &["2:1: unknown key `colour` in [log]: known are `level`, `format`"],
+        ),
+        (
+            "[workers]\ncount = 0",
+            &["2:9: `workers.count = 0`: must be \"auto\" or a whole number from 1 to 256"],
+        ),
+        (
+            "[workers]\ncount = \"4\"",
+            &[
+                "2:9: `workers.count = \"4\"`: must be \"auto\" or a whole number from 1 to 256 (without quotes)",
+            ],
+        ),
+        (
+            "domains = [\"example.org\", 5]",
+            &[
+                "1:27: `domains[1] = 5`: must be the name of a domain, such as \"example.org\" (in quotes)",
+            ],
+        ),
+        (
+            "domains = \"example.org\"",
+            &[
+                "1:11: `domains = \"example.org\"`: must be a list of names of domains, at least one (put it in brackets)",
+            ],
+        ),
+        (
+            "domains = []",
+            &["1:11: `domains = []`: must be a list of names of domains, at least one"],
+        ),
+        (
+            "domains = [\"sip:example.org\"]",
+            &[
+                "1:12: `domains[0] = \"sip:example.org\"`: must be the name of a domain, such as \"example.org\" (without scheme and port)",
+            ],
+        ),
+        (
+            "[[listen]]\ntransport = \"UDP\"",
+            &[
+                "2:13: `listen[0].transport = \"UDP\"`: must be one of \"udp\", \"tcp\", \"tls\", \"ws\" or \"wss\" (did you mean \"udp\"?)",
+            ],
+        ),
+        (
+            "[[listen]]\ntransport = \"tcp\"",
+            &["2:13: `listen[0].transport = \"tcp\"`: this version speaks \"udp\" only"],
+        ),
+        (
+            "[[listen]]\naddress = \"::1\"",
+            &[
+                "2:11: `listen[0].address = \"::1\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (IPv6 addresses stand in brackets and need a port: \"[::1]:5060\")",
+            ],
+        ),
+        (
+            "[[listen]]\naddress = \"127.0.0.1:66000\"",
+            &[
+                "2:11: `listen[0].address = \"127.0.0.1:66000\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (ports end at 65535)",
+            ],
+        ),
+        (
+            "[admin]\nlisten = \"localhost:8060\"",
+            &[
+                "2:10: `admin.listen = \"localhost:8060\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (a literal address, no name)",
+            ],
+        ),
+        (
+            "[[listen]]\naddress = \"127.0.0.1:5060\"\n[[listen]]\naddress = \"127.0.0.1:5060\"",
+            &["4:11: `listen[1].address`: 127.0.0.1:5060 is the address of listen[0] already"],
+        ),
+        (
+            "[auth]\nchallenge = [\"REGISTER\", \"INVTE\"]",
+            &[
+                "2:26: `auth.challenge[1] = \"INVTE\"`: must be one of \"REGISTER\", \"INVITE\", \"BYE\", \"OPTIONS\", \"MESSAGE\", \"SUBSCRIBE\", \"NOTIFY\", \"PUBLISH\", \"REFER\", \"INFO\", \"PRACK\" or \"UPDATE\" (did you mean \"INVITE\"?)",
+            ],
+        ),
+        (
+            "[auth]\nalgorithms = [\"MD5\", \"MD5\"]",
+            &["2:14: `auth.algorithms`: \"MD5\" stands there twice"],
+        ),
+        (
+            "[auth]\nnonce_lifetime = \"300\"",
+            &[
+                "2:18: `auth.nonce_lifetime = \"300\"`: must be a duration (\"500ms\", \"32s\", \"5m\", \"1h\", \"7d\", or seconds) from 5s to 1d (the unit is missing)",
+            ],
+        ),
+        (
+            "[registrar]\nmin_expires = \"2h\"",
+            &[
+                "2:15: `registrar.min_expires`: min_expires (2h), default_expires (1h) and max_expires (2h) must not fall",
+            ],
+        ),
+        (
+            "[database]\nurl = \"postgres://localhost/tandem\"",
+            &[
+                "2:7: `database.url = \"postgres://localhost/tandem\"`: must be the URL of a database, such as \"sqlite:tandem.db\" (this version keeps its data in SQLite only)",
+            ],
+        ),
+        (
+            "[location]\nstore = \"valkey://localhost\"",
+            &[
+                "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\" (this version keeps locations in memory and saves them to the database)",
+            ],
+        ),
+        (
+            "[proxy]\noutbound = \"192.0.2.9:5060\"",
+            &[
+                "2:12: `proxy.outbound = \"192.0.2.9:5060\"`: must be a SIP URI with a literal address, such as \"sip:192.0.2.9:5060\" (begin with the scheme: \"sip:192.0.2.9:5060\")",
+            ],
+        ),
+        (
+            "[proxy]\nrecord_route = \"true\"",
+            &["2:16: `proxy.record_route = \"true\"`: must be true or false (without quotes)"],
+        ),
+        (
+            "[workers]\nevent_loop = \"io_uring\"",
+            &[
+                "2:14: `workers.event_loop = \"io_uring\"`: this version has \"epoll\" and \"poll\"; \"auto\" takes the better one",
+            ],
+        ),
+        (
+            "listen = \"udp\"",
+            &["1:10: `listen = \"udp\"`: must be a section that begins with [[listen]]"],
+        ),
+        (
+            "[listen]\ntransport = \"udp\"",
+            &["1:1: the section `listen` is written [[listen]] here"],
+        ),
+        (
+            "[[workers]]\ncount = 1",
+            &["1:1: the section `workers` is written [workers] here"],
+        ),
+        (
+            "[workers]\ncout = 2\npin = 1\n[limits]\nretry_after = 0",
+            &[
+                "2:1: unknown key `cout` in [workers]: did you mean `count`?",
+                "3:7: `workers.pin = 1`: must be true or false",
+                "5:15: `limits.retry_after = 0`: must be a whole number from 1 to 3600",
+            ],
+        ),
+    ];
+    for (text, expected) in rows {
+        assert_eq!(mistakes(text), *expected, "for\n{text}");
+    }
+}
+
+#[test]
+fn broken_toml_is_told_with_its_place_and_nothing_is_guessed_from_the_rest() {
+    let found = mistakes("[workers]\ncount = = 2\nnonsense = 1");
+    assert!(
+        found.iter().all(|line| line.contains("this is not TOML")),
+        "{found:?}"
+    );
+    assert!(
+        found.first().is_some_and(|line| line.starts_with("2:9:")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_key_given_twice_is_refused() {
+    let found = mistakes("[workers]\ncount = 1\ncount = 2");
+    assert_eq!(found, ["3:1: this is not TOML: duplicate key"]);
+}
+
+#[test]
+fn an_empty_file_means_the_defaults_and_one_listener() {
+    let configuration = parse("", "t.toml").expect("the defaults are right");
+    assert_eq!(configuration.listen, [Listen::default()]);
+    assert_eq!(
+        configuration.general.domains,
+        [DomainName("tandem.localhost".to_owned())]
+    );
+    assert_eq!(
+        Configuration {
+            listen: Vec::new(),
+            ..configuration
+        },
+        Configuration::default()
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let missing = load(Some(Path::new("/nowhere/tandem.toml")))
+        .expect_err("it is not there")
+        .to_string();
+    assert!(
+        missing.starts_with("/nowhere/tandem.toml: cannot be read: No such file"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn values_of_every_type_are_read() {
+    let text = r#"
+        domains = ["Example.ORG", "example.net."]
+        server_header = ""
+        [[listen]]
+        address = "[::1]:5070"
+        advertise = "sip.example.org"
+        [workers]
+        count = 2
+        event_loop = "poll"
+        [auth]
+        challenge = []
+        algorithms = ["MD5"]
+        nonce_lifetime = 90
+        [proxy]
+        foreign = "relay"
+        outbound = "sip:[2001:db8::1]"
+        no_answer = "2500ms"
+        [log]
+        level = "debug"
+        format = "json"
+    "#;
+    let read = parse(text, "t.toml").expect("it is right");
+    assert_eq!(
+        read.general.domains,
+        ["example.org", "example.net"].map(|name| DomainName(name.to_owned()))
+    );
+    assert_eq!(read.general.server_header, "");
+    assert_eq!(read.listen[0].address.to_string(), "[::1]:5070");
+    assert_eq!(
+        read.listen[0].advertise,
+        Some(Advertised("sip.example.org".to_owned()))
+    );
+    assert_eq!(read.workers.count.resolve(), 2);
+    assert_eq!(read.auth.nonce_lifetime.duration().as_secs(), 90);
+    assert!(read.auth.challenge.is_empty());
+    assert_eq!(
+        read.proxy.outbound.map(|hop| hop.0.to_string()).as_deref(),
+        Some("[2001:db8::1]:5060")
+    );
+    assert_eq!(
+        read.proxy
+            .no_answer
+            .map(|interval| interval.duration().as_millis()),
+        Some(2500)
+    );
+    let settings = settings(&parse(text, "t.toml").expect("it is right"), &[]);
+    assert_eq!(settings.domains.default_name(), "example.org");
+    assert_eq!(settings.proxy.foreign, sip_elements::Foreign::Relay);
+}
+
+#[test]
+fn differences_name_each_changed_key_and_when_it_takes_effect() {
+    let old = parse("", "t.toml").expect("right");
+    let new = parse(
+        "domains = [\"a.example\"]\n[workers]\ncount = 1\n[[listen]]\naddress = \"127.0.0.1:5080\"",
+        "t.toml",
+    )
+    .expect("right");
+    let differences = old.differences(&new);
+    let expected = [
+        ("domains", Changes::Reload),
+        ("listen", Changes::Restart),
+        ("workers.count", Changes::Restart),
+    ];
+    assert_eq!(
+        differences,
+        expected.map(|(key, changes)| (key.to_owned(), changes))
+    );
+    assert_eq!(old.differences(&old), []);
+}
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Compares a committed file with what the catalogue makes; `TANDEM_WRITE_DOCS=1` writes it.
+fn committed(path: &str, made: &str) {
+    let path = format!("{ROOT}/{path}");
+    if std::env::var_os("TANDEM_WRITE_DOCS").is_some() {
+        std::fs::write(&path, made).expect("the file is written");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == made,
+        "{path} is not what the catalogue says: run the tests once with TANDEM_WRITE_DOCS=1"
+    );
+}
+
+#[test]
+fn the_reference_is_the_one_the_catalogue_makes() {
+    committed("docs/configuration.md", &reference());
+}
+
+#[test]
+fn the_example_file_is_the_one_the_catalogue_makes() {
+    committed("tandem.example.toml", &example());
+}
+
+#[test]
+fn every_example_in_the_reference_is_a_valid_file() {
+    let page = reference();
+    let mut blocks = 0;
+    for block in page.split("```toml\n").skip(1) {
+        let block = block.split("```").next().unwrap_or_default();
+        assert_eq!(mistakes(block), [] as [&str; 0], "in\n{block}");
+        blocks += 1;
+    }
+    assert_eq!(blocks, Configuration::chapters().len());
+}
+
+#[test]
+fn the_example_file_means_the_defaults_as_it_is_and_uncommented() {
+    let file = example();
+    assert_eq!(
+        parse(&file, "t.toml").expect("right"),
+        parse("", "t.toml").expect("right")
+    );
+    let optional: Vec<&str> = Configuration::chapters()
+        .iter()
+        .flat_map(|chapter| &chapter.keys)
+        .filter(|key| key.default.is_none())
+        .map(|key| key.name)
+        .collect();
+    let uncommented: String = file
+        .lines()
+        .skip_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| {
+            !line.starts_with('-')
+                && !optional
+                    .iter()
+                    .any(|name| line.starts_with(&format!("{name} =")))
+        })
+        .fold(String::new(), |all, line| all + line + "\n");
+    assert_eq!(
+        parse(&uncommented, "t.toml").expect("right"),
+        parse("", "t.toml").expect("right")
+    );
+    assert_eq!(
+        uncommented.lines().count(),
+        Configuration::chapters()
+            .iter()
+            .map(|chapter| chapter.keys.len() + 1)
+            .sum::<usize>()
+            - 1
+            - optional.len()
+    );
+}

@@ -1,0 +1,222 @@
+//! The types of values that keys take: how each is read from TOML, written back, and put in words.
+use std::net::SocketAddr;
+use toml::de::DeValue;
+
+/// A type that a key can have.
+pub trait Setting: Clone {
+    /// What the file must say, as a phrase: "a whole number".
+    fn expected() -> String;
+
+    /// What one element must be, for lists.
+    fn expected_element() -> String {
+        Self::expected()
+    }
+
+    /// Reads a value.
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong>;
+
+    /// As the file would say it; `None` where the file would say nothing.
+    fn to_toml(&self) -> Option<String>;
+
+    /// Inside a sentence: without quotes.
+    fn to_prose(&self) -> String {
+        self.to_toml()
+            .unwrap_or_default()
+            .trim_matches('"')
+            .to_owned()
+    }
+}
+
+/// Why a value was not taken, beyond what is expected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wrong {
+    /// The element of a list that is wrong.
+    pub element: Option<usize>,
+    /// A remark that helps.
+    pub hint: Option<String>,
+}
+
+impl Wrong {
+    /// With a remark.
+    pub fn hint(hint: impl Into<String>) -> Self {
+        Self {
+            element: None,
+            hint: Some(hint.into()),
+        }
+    }
+}
+
+/// The text of a string value.
+pub fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Wrong> {
+    value.as_str().ok_or_else(|| match value {
+        DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => Wrong::hint("in quotes"),
+        _ => Wrong::default(),
+    })
+}
+
+/// The number of an integer value.
+pub fn whole_number(value: &DeValue<'_>) -> Result<i64, Wrong> {
+    match value {
+        DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
+            .map_err(|_| Wrong::hint("too large")),
+        DeValue::String(text) if text.parse::<i64>().is_ok() => Err(Wrong::hint("without quotes")),
+        _ => Err(Wrong::default()),
+    }
+}
+
+/// A string in TOML.
+pub fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+impl Setting for bool {
+    fn expected() -> String {
+        "true or false".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        match value {
+            DeValue::Boolean(truth) => Ok(*truth),
+            DeValue::String(text) if text == "true" || text == "false" => {
+                Err(Wrong::hint("without quotes"))
+            }
+            _ => Err(Wrong::default()),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+macro_rules! whole {
+    ($($type:ty),+) => { $(
+        impl Setting for $type {
+            fn expected() -> String {
+                "a whole number".to_owned()
+            }
+
+            fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+                <$type>::try_from(whole_number(value)?).map_err(|_| Wrong::default())
+            }
+
+            fn to_toml(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )+ };
+}
+whole!(u16, u32, usize);
+
+impl Setting for String {
+    fn expected() -> String {
+        "a text on one line".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        if text.chars().any(char::is_control) {
+            return Err(Wrong::hint("no control characters"));
+        }
+        Ok(text.to_owned())
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(self))
+    }
+}
+
+impl Setting for SocketAddr {
+    fn expected() -> String {
+        "an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        text.parse().map_err(|_| address_hint(text))
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string()))
+    }
+}
+
+/// What is probably wrong with an address.
+fn address_hint(text: &str) -> Wrong {
+    if text.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Wrong::hint(format!(
+            "IPv6 addresses stand in brackets and need a port: \"[{text}]:5060\""
+        ));
+    }
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    if bare.parse::<std::net::IpAddr>().is_ok() {
+        return Wrong::hint("the port is missing");
+    }
+    match text.rsplit_once(':') {
+        Some((host, port))
+            if port.parse::<u16>().is_ok() && host.parse::<std::net::IpAddr>().is_err() =>
+        {
+            Wrong::hint("a literal address, no name")
+        }
+        Some((_, port)) if !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit()) => {
+            Wrong::hint("ports end at 65535")
+        }
+        _ => Wrong::default(),
+    }
+}
+
+impl<T: Setting> Setting for Option<T> {
+    fn expected() -> String {
+        T::expected()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        T::read(value).map(Some)
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref().and_then(T::to_toml)
+    }
+}
+
+/// A type that lists are made of.
+pub trait Listed: Setting {
+    /// Several of them, in words: "names of domains".
+    fn plural() -> String;
+}
+
+impl<T: Listed> Setting for Vec<T> {
+    fn expected() -> String {
+        format!("a list of {}", T::plural())
+    }
+
+    fn expected_element() -> String {
+        T::expected()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let DeValue::Array(array) = value else {
+            let alone = T::read(value).is_ok();
+            return Err(if alone {
+                Wrong::hint("put it in brackets")
+            } else {
+                Wrong::default()
+            });
+        };
+        array
+            .iter()
+            .enumerate()
+            .map(|(index, element)| {
+                T::read(element.get_ref()).map_err(|wrong| Wrong {
+                    element: Some(index),
+                    ..wrong
+                })
+            })
+            .collect()
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        let elements: Vec<String> = self.iter().filter_map(Setting::to_toml).collect();
+        Some(format!("[{}]", elements.join(", ")))
+    }
+}

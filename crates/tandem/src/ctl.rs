@@ -1,0 +1,203 @@
+//! `tandem ctl`: asks a running server over its admin interface and prints what it says.
+use crate::cli::{ConfigurationFile, complain};
+use serde_json::{Map, Value, json};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Longest that a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest answer that is read.
+const LONGEST_ANSWER: u64 = 256 << 20;
+
+/// What to ask, and whom.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The method, such as `node.status`; `rpc.methods` lists all.
+    method: String,
+    /// Parameters: `key=value` for each, or all of them as one JSON object.
+    #[arg(value_name = "PARAMS")]
+    params: Vec<String>,
+    /// The admin URL of the server, such as `http://127.0.0.1:8060`; without it, the one that the configuration names.
+    #[arg(long, conflicts_with = "config")]
+    url: Option<String>,
+    #[command(flatten)]
+    file: ConfigurationFile,
+}
+
+/// Asks and prints the result as JSON; fails with what the server complains about.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match ask(arguments) {
+        Ok(result) => {
+            println!("{result:#}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => complain(problem),
+    }
+}
+
+fn ask(arguments: &Arguments) -> Result<Value, String> {
+    let params = params(&arguments.params)?;
+    let url = match &arguments.url {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None => {
+            let configuration = arguments
+                .file
+                .load()
+                .map_err(|mistakes| mistakes.to_string())?;
+            format!("http://{}", reachable(configuration.admin.listen))
+        }
+    };
+    call(&url, &arguments.method, &params)
+}
+
+/// The result of one JSON-RPC call.
+///
+/// # Errors
+/// What went wrong and what to do about it, for people.
+pub fn call(url: &str, method: &str, params: &Value) -> Result<Value, String> {
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_global(Some(PATIENCE))
+        .http_status_as_error(false)
+        .build()
+        .into();
+    let mut response = agent
+        .post(format!("{url}/rpc"))
+        .header("content-type", "application/json")
+        .send(request.to_string())
+        .map_err(|error| unreachable_server(url, &error))?;
+    let status = response.status();
+    let body = response
+        .body_mut()
+        .with_config()
+        .limit(LONGEST_ANSWER)
+        .read_to_string()
+        .map_err(|error| format!("the answer of {url} broke off: {error}"))?;
+    let answer: Value = serde_json::from_str(&body)
+        .map_err(|_| format!("{url} answers {status}, but not as Tandem's admin interface does: is this the right address?"))?;
+    match (answer.get("result"), answer.get("error")) {
+        (Some(result), None) => Ok(result.clone()),
+        (_, Some(error)) => Err(refused(method, error)),
+        _ => Err(format!("{url} answers {status} without a result: {body}")),
+    }
+}
+
+fn unreachable_server(url: &str, error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            format!(
+                "cannot reach the server at {url}: nobody listens there. Is it running, and is that its `admin.listen`?"
+            )
+        }
+        ureq::Error::Timeout(_) => format!(
+            "the server at {url} did not answer within {} seconds",
+            PATIENCE.as_secs()
+        ),
+        other => format!("cannot reach the server at {url}: {other}"),
+    }
+}
+
+/// An error of the server, with the lines that come with it.
+fn refused(method: &str, error: &Value) -> String {
+    let message = error
+        .get("message")
+        .and_then(Value::as_str)
+        .unwrap_or("the server gives no reason");
+    let mut text = format!("{method}: {message}");
+    for detail in error
+        .get("data")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        text.push_str("\n  ");
+        text.push_str(detail.as_str().unwrap_or(&detail.to_string()));
+    }
+    text
+}
+
+/// Parameters from the command line: one JSON object, or `key=value` pairs whose values may be JSON.
+fn params(given: &[String]) -> Result<Value, String> {
+    if let [only] = given
+        && only.trim_start().starts_with(['{', '['])
+    {
+        return serde_json::from_str(only)
+            .map_err(|error| format!("the parameters are not JSON: {error}"));
+    }
+    let mut params = Map::new();
+    for pair in given {
+        let (key, value) = pair.split_once('=').ok_or_else(|| {
+            format!("`{pair}` is not a parameter: write key=value, or one JSON object for all")
+        })?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        params.insert(key.to_owned(), value);
+    }
+    Ok(Value::Object(params))
+}
+
+/// Where a client on this machine finds a server that listens there.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(given: &[&str]) -> Result<Value, String> {
+        params(
+            &given
+                .iter()
+                .map(|text| (*text).to_owned())
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn parameters_are_pairs_or_one_object() {
+        assert_eq!(read(&[]), Ok(json!({})));
+        assert_eq!(
+            read(&["limit=5", "after=a@b", "on=true"]),
+            Ok(json!({ "limit": 5, "after": "a@b", "on": true }))
+        );
+        assert_eq!(read(&[r#"{"limit": 5}"#]), Ok(json!({ "limit": 5 })));
+        assert!(read(&["limit"]).is_err_and(|problem| problem.contains("key=value")));
+        assert!(read(&["{limit}"]).is_err_and(|problem| problem.contains("not JSON")));
+    }
+
+    #[test]
+    fn a_wildcard_is_reached_over_loopback() {
+        for (listen, reached) in [
+            ("0.0.0.0:8060", "127.0.0.1:8060"),
+            ("[::]:8060", "[::1]:8060"),
+            ("192.0.2.1:1", "192.0.2.1:1"),
+        ] {
+            assert_eq!(
+                reachable(listen.parse().expect("an address")).to_string(),
+                reached
+            );
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_named_with_its_address() {
+        // Bound and dropped: nobody listens there.
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a port");
+        let problem = call(&format!("http://{port}"), "node.status", &json!({}))
+            .expect_err("nobody is there");
+        assert_eq!(
+            problem,
+            format!(
+                "cannot reach the server at http://{port}: nobody listens there. Is it running, and is that its `admin.listen`?"
+            )
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! Tandem, the SIP server: command line, configuration, wiring of data plane and control plane, administration.
+//!
+//! ```text
+//! cli ─┬─ serve ─ control plane: admin (HTTP), questions, saver, upkeep ─▶ sip-runtime ─▶ sip-elements
+//!      ├─ check, ctl, user
+//!      └─ config: the file, its catalogue and its reference
+//! ```
+
+pub mod admin;
+pub mod check;
+pub mod cli;
+pub mod config;
+pub mod ctl;
+pub mod serve;
+mod user;

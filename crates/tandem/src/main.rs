@@ -1,0 +1,9 @@
+//! The `tandem` program.
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    tandem::cli::run()
+}

@@ -1,0 +1,173 @@
+//! Bindings between memory and database: restored at start, and what a save of an address of record says.
+use sip_elements::location::{Binding, Locations};
+use sip_transport::{Listener, ListenerId, Time};
+use std::borrow::Cow;
+use tandem_store::{AddressBindings, BindingRow, Loaded, Store, StoreError};
+
+/// Names of the listeners, by which bindings remember theirs: `udp:192.0.2.1:5060`. Their order may change from start to start.
+#[derive(Clone, Debug)]
+pub struct ListenerNames {
+    listeners: Vec<Listener>,
+    names: Vec<String>,
+}
+
+impl ListenerNames {
+    /// Of these listeners, in the order of their ids.
+    pub fn new(listeners: &[Listener]) -> Self {
+        let names = listeners
+            .iter()
+            .map(|listener| {
+                format!(
+                    "{}:{}",
+                    listener.protocol.via_token().to_ascii_lowercase(),
+                    listener.address
+                )
+            })
+            .collect();
+        Self {
+            listeners: listeners.to_vec(),
+            names,
+        }
+    }
+
+    /// The name of a listener.
+    pub fn name(&self, id: ListenerId) -> &str {
+        self.names.get(usize::from(id.0)).map_or("", String::as_str)
+    }
+
+    /// The listener of that name. When it is gone: one that reaches the phone's network, or at least speaks its address family.
+    pub fn find(&self, binding: &BindingRow<'_>) -> ListenerId {
+        let source = binding.source.ip();
+        let place = self
+            .names
+            .iter()
+            .position(|name| *name == binding.listener)
+            .or_else(|| {
+                self.listeners
+                    .iter()
+                    .position(|listener| listener.reaches_directly(source))
+            })
+            .or_else(|| {
+                self.listeners
+                    .iter()
+                    .position(|listener| listener.address.is_ipv4() == source.is_ipv4())
+            });
+        ListenerId(
+            place
+                .and_then(|place| u16::try_from(place).ok())
+                .unwrap_or_default(),
+        )
+    }
+}
+
+/// Puts every binding that is still good back, and removes the others from the database.
+///
+/// # Errors
+/// Any error of the database.
+pub async fn restore(
+    store: &Store,
+    locations: &Locations,
+    names: &ListenerNames,
+    now: Time,
+) -> Result<Loaded, StoreError> {
+    let seconds = u32::try_from(now.unix_seconds()).unwrap_or(u32::MAX);
+    let at_rest = store.locations();
+    at_rest.delete_expired(seconds).await?;
+    let loaded = at_rest.load_all(seconds, |address, row| {
+        locations.restore(
+            address,
+            &Binding {
+                contact: &row.contact,
+                q: row.q,
+                expires_at: row.expires_at,
+                call_id: &row.call_id,
+                cseq: row.cseq,
+                path: &row.path,
+                instance: &row.instance,
+                user_agent: &row.user_agent,
+                source: row.source,
+                listener: names.find(row),
+            },
+        );
+    });
+    loaded.await
+}
+
+/// What an address of record is bound to now, for the database.
+pub fn snapshot<'a>(
+    locations: &Locations,
+    names: &'a ListenerNames,
+    address: &'a [u8],
+    now: Time,
+) -> AddressBindings<'a> {
+    let mut bindings = Vec::new();
+    locations.visit(address, now, |binding| {
+        bindings.push(BindingRow {
+            contact: Cow::Owned(binding.contact.to_vec()),
+            q: binding.q,
+            expires_at: binding.expires_at,
+            call_id: Cow::Owned(binding.call_id.to_vec()),
+            cseq: binding.cseq,
+            path: Cow::Owned(binding.path.to_vec()),
+            instance: Cow::Owned(binding.instance.to_vec()),
+            user_agent: Cow::Owned(binding.user_agent.to_vec()),
+            source: binding.source,
+            listener: Cow::Borrowed(names.name(binding.listener)),
+        });
+    });
+    AddressBindings {
+        address: Cow::Borrowed(address),
+        bindings,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip_transport::Protocol;
+
+    fn listener(address: &str, prefix_length: u8) -> Listener {
+        let address = address.parse().expect("an address");
+        Listener {
+            protocol: Protocol::Udp,
+            address,
+            prefix_length,
+            advertised: String::new(),
+        }
+    }
+
+    fn row(listener: &'static str, source: &str) -> BindingRow<'static> {
+        BindingRow {
+            contact: Cow::Borrowed(b"sip:a@192.0.2.7"),
+            q: 1000,
+            expires_at: 1,
+            call_id: Cow::default(),
+            cseq: 1,
+            path: Cow::default(),
+            instance: Cow::default(),
+            user_agent: Cow::default(),
+            source: source.parse().expect("an address"),
+            listener: Cow::Borrowed(listener),
+        }
+    }
+
+    #[test]
+    fn a_binding_finds_its_listener_by_name_then_by_network_then_by_family() {
+        let names = ListenerNames::new(&[
+            listener("127.0.0.1:5060", 8),
+            listener("192.0.2.1:5060", 24),
+            listener("[2001:db8::1]:5060", 64),
+        ]);
+        assert_eq!(names.name(ListenerId(1)), "udp:192.0.2.1:5060");
+        assert_eq!(
+            names.find(&row("udp:192.0.2.1:5060", "127.0.0.9:1")),
+            ListenerId(1)
+        );
+        assert_eq!(
+            names.find(&row("udp:192.0.2.1:5070", "192.0.2.9:1")),
+            ListenerId(1)
+        );
+        assert_eq!(names.find(&row("gone", "[2001:db9::9]:1")), ListenerId(2));
+        assert_eq!(names.find(&row("gone", "198.51.100.1:1")), ListenerId(0));
+    }
+}

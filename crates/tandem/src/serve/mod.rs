@@ -1,0 +1,122 @@
+//! `tandem serve`: data plane and control plane joined, from the first line of the log to the last save.
+
+mod banner;
+mod bindings;
+mod control;
+mod figures;
+mod log;
+mod questions;
+mod saver;
+mod server;
+mod upkeep;
+
+pub use control::{Control, DataPlane, Phase, ReloadError};
+pub use figures::{Ending, Figure, Figures, Lookups};
+pub use log::LogControl;
+pub use server::{Server, StartError};
+
+use crate::cli::{ConfigurationFile, complain};
+use crate::config::Configuration;
+use std::process::ExitCode;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{error, info, warn};
+
+/// Threads of the control plane. It waits most of the time.
+const THREADS: usize = 2;
+
+/// Runs the server until a signal ends it.
+pub fn run(file: ConfigurationFile) -> ExitCode {
+    let configuration = match file.load() {
+        Ok(configuration) => configuration,
+        Err(mistakes) => return complain(mistakes),
+    };
+    let log = log::start(&configuration.log);
+    let control_plane = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("control")
+        .enable_all()
+        .build();
+    let control_plane = match control_plane {
+        Ok(control_plane) => control_plane,
+        Err(error) => return complain(format!("the control plane cannot be started: {error}")),
+    };
+    let ended = control_plane.block_on(serve(file, configuration, log));
+    // A name that is still being resolved must not keep the process alive.
+    control_plane.shutdown_background();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => complain(problem),
+    }
+}
+
+async fn serve(
+    file: ConfigurationFile,
+    configuration: Configuration,
+    log: Option<LogControl>,
+) -> Result<(), String> {
+    let mut signals =
+        Signals::open().map_err(|error| format!("signals cannot be received: {error}"))?;
+    let server = tokio::select! {
+        started = Server::start(file.config, configuration, log) => started.map_err(|error| error.to_string())?,
+        () = signals.end() => return Ok(()),
+    };
+    signals.until_end(&server).await;
+    info!("draining: no new calls; a second signal ends at once");
+    let quickly = tokio::select! {
+        _ = server.drain() => false,
+        () = signals.end() => true,
+    };
+    if quickly {
+        warn!("ending at once");
+    }
+    if server.stop(quickly).await {
+        info!("ended; all registrations are saved");
+        Ok(())
+    } else {
+        Err("some registrations could not be saved".to_owned())
+    }
+}
+
+/// The signals that mean something to the server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn open() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for SIGTERM or SIGINT.
+    async fn end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// Reloads at each SIGHUP until SIGTERM or SIGINT comes.
+    async fn until_end(&mut self, server: &Server) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hang_up.recv() => reload(server).await,
+            }
+        }
+    }
+}
+
+async fn reload(server: &Server) {
+    match server.control().reload().await {
+        Ok(changed) if changed.is_empty() => info!("reloaded: nothing has changed"),
+        Ok(changed) => info!("reloaded: {}", changed.join(", ")),
+        Err(error) => error!("reload: {error}"),
+    }
+}

@@ -1,0 +1,237 @@
+//! Answers the data plane's questions: credentials from the database, addresses from the resolver. Each has a deadline and a bounded number
+//! under way; a question that waited too long is dropped, since its request has been answered without it.
+use super::control::{Control, Phase};
+use super::figures::{Ending, Lookups};
+use sip_elements::{Answer, Question, StoreFailed, Ticket};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+/// Questions that may wait; the worker counts what does not fit and lets its deadline pass.
+const WAITING: usize = 65_536;
+/// Reads of the database under way.
+const CREDENTIALS_AT_ONCE: usize = 16;
+/// Names being resolved: each keeps a thread, which the resolver may hold for long.
+const NAMES_AT_ONCE: usize = 32;
+
+/// A question, who asks, and since when.
+struct Asked {
+    worker: u16,
+    question: Question,
+    since: Instant,
+}
+
+/// Where the workers put their questions. Names wait apart: a name server that is away holds up no registration.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    credentials: mpsc::Sender<Asked>,
+    names: mpsc::Sender<Asked>,
+}
+
+impl sip_runtime::QuestionSink<Question> for Desk {
+    fn ask(&mut self, worker: u16, question: Question) -> Result<(), Question> {
+        let queue = match question {
+            Question::Credentials { .. } => &self.credentials,
+            Question::Resolve { .. } => &self.names,
+        };
+        queue
+            .try_send(Asked {
+                worker,
+                question,
+                since: Instant::now(),
+            })
+            .map_err(|full| full.into_inner().question)
+    }
+}
+
+/// Opens the desk and the tasks behind it; they end when the last clone of the desk goes.
+pub fn open(control: &Arc<Control>) -> (Desk, [JoinHandle<()>; 2]) {
+    let (credentials, asked_credentials) = mpsc::channel(WAITING);
+    let (names, asked_names) = mpsc::channel(WAITING);
+    let tasks = [
+        tokio::spawn(serve(
+            Arc::clone(control),
+            asked_credentials,
+            CREDENTIALS_AT_ONCE,
+        )),
+        tokio::spawn(serve(Arc::clone(control), asked_names, NAMES_AT_ONCE)),
+    ];
+    (Desk { credentials, names }, tasks)
+}
+
+async fn serve(control: Arc<Control>, mut asked: mpsc::Receiver<Asked>, at_once: usize) {
+    // The first question may come before everything is in its place.
+    if control
+        .watch_phase()
+        .wait_for(|phase| *phase != Phase::Starting)
+        .await
+        .is_err()
+    {
+        return;
+    }
+    let places = Arc::new(Semaphore::new(at_once));
+    while let Some(Asked {
+        worker,
+        question,
+        since,
+    }) = asked.recv().await
+    {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let deadline = control
+            .configuration
+            .load()
+            .limits
+            .question_deadline
+            .duration();
+        let Some(left) = deadline.checked_sub(since.elapsed()) else {
+            lookups(&control, &question).ended(Ending::Late);
+            continue;
+        };
+        let control = Arc::clone(&control);
+        tokio::spawn(async move {
+            match question {
+                Question::Credentials {
+                    ticket,
+                    username,
+                    domain,
+                } => {
+                    let result = credentials(&control, &username, &domain, left).await;
+                    answer(&control, worker, Answer::Credentials { ticket, result }).await;
+                }
+                Question::Resolve { ticket, host, port } => {
+                    resolve(&control, worker, ticket, &host, port, left).await
+                }
+            }
+            drop(place);
+        });
+    }
+}
+
+fn lookups<'c>(control: &'c Control, question: &Question) -> &'c Lookups {
+    match question {
+        Question::Credentials { .. } => &control.figures.credentials,
+        Question::Resolve { .. } => &control.figures.names,
+    }
+}
+
+type Credentials = Option<sip_elements::auth::StoredCredentials>;
+
+/// Asks the database and puts what it says into the cache, where the request will look.
+async fn credentials(
+    control: &Control,
+    username: &[u8],
+    domain: &[u8],
+    left: Duration,
+) -> Result<Credentials, StoreFailed> {
+    use sip_elements::auth::{Cached, StoredCredentials};
+    let (Some(store), Some(data_plane)) = (control.store(), control.data_plane()) else {
+        return Err(StoreFailed);
+    };
+    let cache = &data_plane.shared.credentials;
+    // Of many requests of one subscriber the first one has asked already.
+    match cache.find(username, domain, control.clock.now()) {
+        Cached::Known(known) => return Ok(Some(known)),
+        Cached::Unknown => return Ok(None),
+        Cached::NotCached => {}
+    }
+    let found = match (std::str::from_utf8(username), std::str::from_utf8(domain)) {
+        (Ok(username), Ok(domain)) => {
+            timeout(left, store.subscribers().find(username, domain)).await
+        }
+        // No subscriber has a name that is not text.
+        _ => Ok(Ok(None)),
+    };
+    let (ending, result) = match found {
+        Ok(Ok(Some(found))) => {
+            let known = StoredCredentials {
+                ha1_md5: found.ha1_md5,
+                ha1_sha256: found.ha1_sha256,
+            };
+            (Ending::Found, Ok(Some(known)))
+        }
+        Ok(Ok(None)) => (Ending::Missing, Ok(None)),
+        Ok(Err(error)) => {
+            warn!(%error, "a subscriber could not be looked up");
+            (Ending::Failed, Err(StoreFailed))
+        }
+        Err(_) => (Ending::Late, Err(StoreFailed)),
+    };
+    if let Ok(credentials) = result {
+        cache.insert(username, domain, credentials, control.clock.now());
+    }
+    control.figures.credentials.ended(ending);
+    result
+}
+
+/// Resolves a name. The answer goes out at the deadline at the latest; the caller's place is kept until the resolver is done.
+async fn resolve(
+    control: &Control,
+    worker: u16,
+    ticket: Ticket,
+    host: &[u8],
+    port: u16,
+    left: Duration,
+) {
+    let Ok(host) = std::str::from_utf8(host) else {
+        control.figures.names.ended(Ending::Missing);
+        return answer(
+            control,
+            worker,
+            Answer::Resolved {
+                ticket,
+                addresses: Vec::new(),
+            },
+        )
+        .await;
+    };
+    let lookup = tokio::net::lookup_host((host, port));
+    tokio::pin!(lookup);
+    let (ending, addresses) = match timeout(left, &mut lookup).await {
+        Ok(Ok(found)) => {
+            let addresses: Vec<SocketAddr> = found.collect();
+            (
+                if addresses.is_empty() {
+                    Ending::Missing
+                } else {
+                    Ending::Found
+                },
+                addresses,
+            )
+        }
+        Ok(Err(error)) => {
+            debug!(host, %error, "a name did not resolve");
+            (Ending::Missing, Vec::new())
+        }
+        Err(_) => (Ending::Late, Vec::new()),
+    };
+    control.figures.names.ended(ending);
+    answer(control, worker, Answer::Resolved { ticket, addresses }).await;
+    if ending == Ending::Late {
+        let _ = lookup.await;
+    }
+}
+
+/// Gives an answer to its worker; when the inbox is full, again a little later, as long as it can matter.
+async fn answer(control: &Control, worker: u16, answer: Answer) {
+    let Some(data_plane) = control.data_plane() else {
+        return;
+    };
+    let mut answer = answer;
+    for pause in [1, 4, 16, 64, 256] {
+        match data_plane.handle.send(worker, answer) {
+            Ok(()) | Err(sip_runtime::SendError::Gone(_)) => return,
+            Err(sip_runtime::SendError::Full(back)) => answer = back,
+        }
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+    warn!(
+        worker,
+        "the inbox of a worker stays full: an answer was dropped"
+    );
+}

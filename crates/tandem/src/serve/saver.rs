@@ -1,0 +1,235 @@
+//! Write-behind: bindings that changed are saved a moment later, in transactions, off the call path. A database that is away delays them; it
+//! loses nothing and holds nobody up, and the lag is there to be seen.
+use super::bindings::{ListenerNames, snapshot};
+use super::control::{Control, DataPlane};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tandem_store::{AddressBindings, Store, StoreError};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tracing::{error, info};
+
+/// Addresses of record saved in one transaction: bounds memory and how long others wait for the database.
+const BATCH: usize = 2_000;
+/// First and longest pause after a failed save.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// The running task.
+#[derive(Debug)]
+pub struct Saver {
+    finish: oneshot::Sender<Duration>,
+    task: JoinHandle<bool>,
+}
+
+impl Saver {
+    /// Begins to save. Nothing happens before the data plane and the store are there.
+    pub fn start(control: Arc<Control>) -> Self {
+        let (finish, finished) = oneshot::channel();
+        Self {
+            finish,
+            task: tokio::spawn(run(control, finished)),
+        }
+    }
+
+    /// Saves what is left and ends, within `patience`. False when something could not be saved.
+    pub async fn finish(self, patience: Duration) -> bool {
+        let _ = self.finish.send(patience);
+        self.task.await.unwrap_or(false)
+    }
+}
+
+/// What is waiting to be saved.
+#[derive(Debug, Default)]
+struct Unsaved {
+    addresses: HashSet<Box<[u8]>>,
+    everything: bool,
+    /// Since when.
+    since: Option<Instant>,
+}
+
+impl Unsaved {
+    /// Adds what changed since the last time. Beyond `most` addresses a list is no better than everything.
+    fn gather(&mut self, data_plane: &DataPlane, most: usize) {
+        let changes = data_plane.shared.locations.take_changes();
+        self.everything |= changes.everything;
+        self.addresses.extend(changes.addresses);
+        if self.everything || self.addresses.len() > most {
+            self.everything = true;
+            self.addresses = HashSet::new();
+        }
+        if self.is_empty() {
+            self.since = None;
+        } else {
+            self.since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.addresses.is_empty() && !self.everything
+    }
+
+    /// For the metrics.
+    fn publish(&self, control: &Control, data_plane: &DataPlane) {
+        let waiting = if self.everything {
+            data_plane.shared.locations.stats().addresses
+        } else {
+            self.addresses.len() as u64
+        };
+        control.figures.unsaved.set(waiting);
+        let lag = self
+            .since
+            .map(|since| since.elapsed().as_millis())
+            .unwrap_or_default();
+        control
+            .figures
+            .save_lag
+            .set(u64::try_from(lag).unwrap_or(u64::MAX));
+    }
+}
+
+async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<Duration>) -> bool {
+    let mut unsaved = Unsaved::default();
+    let mut pause_after_failure = None;
+    loop {
+        let interval = control
+            .configuration
+            .load()
+            .location
+            .save_interval
+            .duration();
+        let pause = pause_after_failure.unwrap_or(interval);
+        let patience = tokio::select! {
+            patience = &mut finished => Some(patience.unwrap_or_default()),
+            () = tokio::time::sleep(pause) => None,
+        };
+        let (Some(store), Some(data_plane)) = (control.store(), control.data_plane()) else {
+            if patience.is_some() {
+                return true;
+            }
+            continue;
+        };
+        let names = ListenerNames::new(&data_plane.listeners);
+        unsaved.gather(
+            data_plane,
+            control.configuration.load().limits.pending_changes,
+        );
+        unsaved.publish(&control, data_plane);
+        if let Some(patience) = patience {
+            return save_the_rest(&control, store, data_plane, &names, unsaved, patience).await;
+        }
+        pause_after_failure = match save(&control, store, data_plane, &names, &mut unsaved).await {
+            Ok(()) => {
+                if pause_after_failure.is_some() {
+                    info!("bindings are being saved again");
+                }
+                None
+            }
+            Err(error) => Some(failed(&control, &error, pause_after_failure)),
+        };
+        unsaved.publish(&control, data_plane);
+    }
+}
+
+/// Counts a failure, says so once, and tells how long to wait before the next attempt.
+fn failed(control: &Control, error: &StoreError, last_pause: Option<Duration>) -> Duration {
+    control.figures.save_failures.increment();
+    match last_pause {
+        None => {
+            error!(%error, "changed bindings cannot be saved; they stay in memory and are tried again");
+            PAUSES.0
+        }
+        Some(pause) => (pause * 2).min(PAUSES.1),
+    }
+}
+
+async fn save_the_rest(
+    control: &Control,
+    store: &Store,
+    data_plane: &DataPlane,
+    names: &ListenerNames,
+    mut unsaved: Unsaved,
+    patience: Duration,
+) -> bool {
+    let saved = tokio::time::timeout(
+        patience,
+        save(control, store, data_plane, names, &mut unsaved),
+    )
+    .await;
+    unsaved.publish(control, data_plane);
+    match saved {
+        Ok(Ok(())) => return true,
+        Ok(Err(error)) => error!(%error, "the last changes of bindings could not be saved"),
+        Err(_) => error!("the last changes of bindings could not be saved in time"),
+    }
+    false
+}
+
+/// Saves what is waiting; what could not be saved keeps waiting.
+async fn save(
+    control: &Control,
+    store: &Store,
+    data_plane: &DataPlane,
+    names: &ListenerNames,
+    unsaved: &mut Unsaved,
+) -> Result<(), StoreError> {
+    if unsaved.everything {
+        save_everything(control, store, data_plane, names).await?;
+        unsaved.everything = false;
+        control.figures.saves.increment();
+    }
+    let mut waiting: Vec<Box<[u8]>> = unsaved.addresses.drain().collect();
+    while !waiting.is_empty() {
+        let batch = waiting.split_off(waiting.len().saturating_sub(BATCH));
+        let saved = store
+            .locations()
+            .save(&snapshots(control, data_plane, names, &batch))
+            .await;
+        if let Err(error) = saved {
+            unsaved.addresses.extend(batch);
+            unsaved.addresses.extend(waiting);
+            return Err(error);
+        }
+        control.figures.saves.increment();
+    }
+    unsaved.since = None;
+    Ok(())
+}
+
+async fn save_everything(
+    control: &Control,
+    store: &Store,
+    data_plane: &DataPlane,
+    names: &ListenerNames,
+) -> Result<(), StoreError> {
+    let mut addresses: Vec<Box<[u8]>> = Vec::new();
+    data_plane
+        .shared
+        .locations
+        .for_each(control.clock.now(), |address, _| {
+            // The bindings of an address come one after the other.
+            if addresses.last().is_none_or(|last| **last != *address) {
+                addresses.push(address.into());
+            }
+        });
+    let mut full = store.locations().begin_full_save().await?;
+    for batch in addresses.chunks(BATCH) {
+        full.add(&snapshots(control, data_plane, names, batch))
+            .await?;
+    }
+    full.finish().await?;
+    Ok(())
+}
+
+fn snapshots<'a>(
+    control: &Control,
+    data_plane: &DataPlane,
+    names: &'a ListenerNames,
+    addresses: &'a [Box<[u8]>],
+) -> Vec<AddressBindings<'a>> {
+    let now = control.clock.now();
+    addresses
+        .iter()
+        .map(|address| snapshot(&data_plane.shared.locations, names, address, now))
+        .collect()
+}

@@ -1,0 +1,310 @@
+//! A running server: what is started in which order, and how it ends.
+use super::bindings::{self, ListenerNames};
+use super::control::{Control, DataPlane, Phase};
+use super::log::LogControl;
+use super::questions::{self, Desk};
+use super::saver::Saver;
+use super::{banner, upkeep};
+use crate::admin;
+use crate::config::{self, Configuration};
+use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
+use sip_elements::location::Locations;
+use sip_elements::metrics::WorkerMetrics;
+use sip_elements::{Answer, Exchange, ExchangeOptions, Settings, Shared};
+use sip_message::KeyHasher;
+use sip_runtime::{Bound, Running, Runtime};
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tandem_store::Store;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+/// How often a draining server looks whether it is done.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
+/// How long the last save may take.
+const LAST_SAVE: Duration = Duration::from_secs(10);
+/// How long it may take when there is no patience.
+const QUICK_SAVE: Duration = Duration::from_secs(1);
+
+/// Why the server did not start, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartError(String);
+
+impl StartError {
+    fn new(what: impl std::fmt::Display) -> Self {
+        Self(what.to_string())
+    }
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    control: Arc<Control>,
+    workers: Running<Answer>,
+    saver: Saver,
+    tasks: Vec<JoinHandle<()>>,
+    admin: admin::Listening,
+}
+
+impl Server {
+    /// Starts everything: admin interface, database, caches, registrations, sockets, in this order, so that the first request finds
+    /// everything in its place. Must be called on a tokio runtime.
+    ///
+    /// # Errors
+    /// What could not be opened, and what to do about it.
+    pub async fn start(
+        file: Option<PathBuf>,
+        configuration: Configuration,
+        log: Option<LogControl>,
+    ) -> Result<Self, StartError> {
+        let control = Arc::new(Control::new(file, configuration, log));
+        let admin = admin::listen(&control).await.map_err(StartError)?;
+        let configuration = control.configuration.load_full();
+        let store = Store::open(&configuration.database.url.0)
+            .await
+            .map_err(StartError::new)?;
+        let store = control.set_store(store);
+        let shared = Arc::new(shared(&configuration, store).await?);
+        let version = warm_credentials(&control, store, &shared).await?;
+        let listeners = config::listeners(&configuration).map_err(|error| {
+            StartError(format!(
+                "the addresses of this machine cannot be listed: {error}"
+            ))
+        })?;
+        let names = ListenerNames::new(&listeners);
+        let restored = bindings::restore(store, &shared.locations, &names, control.clock.now())
+            .await
+            .map_err(StartError::new)?;
+        if restored.unreadable > 0 {
+            warn!(
+                rows = restored.unreadable,
+                "bindings in the database could not be read and were passed over"
+            );
+        }
+        let workers =
+            NonZeroU16::new(configuration.workers.count.resolve()).unwrap_or(NonZeroU16::MIN);
+        let options = config::runtime_options(&configuration, control.clock);
+        let bound = Runtime::bind(listeners, workers, options).map_err(StartError::new)?;
+        let settings = Arc::new(config::settings(&configuration, bound.listeners()));
+        let (desk, desk_tasks) = questions::open(&control);
+        let workers = start_workers(
+            &control,
+            bound,
+            workers,
+            shared,
+            settings,
+            &desk,
+            restored.bindings,
+        )?;
+        let mut tasks = vec![
+            upkeep::sweep(Arc::clone(&control)),
+            upkeep::follow_subscribers(Arc::clone(&control), version),
+        ];
+        tasks.extend(desk_tasks);
+        let saver = Saver::start(Arc::clone(&control));
+        control.enter(Phase::Ready);
+        let server = Self {
+            control,
+            workers,
+            saver,
+            tasks,
+            admin,
+        };
+        for line in banner::lines(&server.control, server.admin.address()).await {
+            info!("{line}");
+        }
+        Ok(server)
+    }
+
+    /// What its tasks share.
+    pub fn control(&self) -> &Arc<Control> {
+        &self.control
+    }
+
+    /// Where the admin interface listens.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin.address()
+    }
+
+    /// Takes no new calls and waits until the ones being set up are done, or the configured time has passed. Returns whether they are done.
+    pub async fn drain(&self) -> bool {
+        if let Err(error) = self.control.drain(true).await {
+            warn!(%error, "draining could not begin on all workers");
+        }
+        let deadline = Instant::now()
+            + self
+                .control
+                .configuration
+                .load()
+                .shutdown
+                .drain_timeout
+                .duration();
+        loop {
+            // Before the first look the workers must have had time to take the order.
+            tokio::time::sleep(DRAIN_LOOK).await;
+            match in_progress(&self.control) {
+                0 => return true,
+                _ if Instant::now() < deadline => {}
+                left => {
+                    warn!(left, "the time for draining is over");
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Ends: no more requests, then a last save, then everything else. Returns whether all bindings are saved. `quickly` gives the save one
+    /// second.
+    pub async fn stop(self, quickly: bool) -> bool {
+        let Self {
+            control,
+            workers,
+            saver,
+            tasks,
+            admin,
+        } = self;
+        control.enter(Phase::Stopping);
+        // It joins threads, which end within their round.
+        let _ = tokio::task::spawn_blocking(move || workers.stop()).await;
+        let saved = saver
+            .finish(if quickly { QUICK_SAVE } else { LAST_SAVE })
+            .await;
+        for task in &tasks {
+            task.abort();
+        }
+        admin.close();
+        if let Some(store) = control.store() {
+            let _ = tokio::time::timeout(QUICK_SAVE, store.close()).await;
+        }
+        saved
+    }
+}
+
+/// How many requests wait for a final response or for the control plane.
+fn in_progress(control: &Control) -> u64 {
+    let metrics = control
+        .data_plane()
+        .map(|data_plane| data_plane.metrics.as_slice())
+        .unwrap_or_default();
+    metrics
+        .iter()
+        .map(|worker| worker.response_contexts.value() + worker.parked.value())
+        .sum()
+}
+
+/// Tables that all workers share, empty. What they sign with outlives a restart, and so do nonces and Record-Route cookies.
+async fn shared(configuration: &Configuration, store: &Store) -> Result<Shared, StartError> {
+    let secret = store.secret().await.map_err(StartError::new)?;
+    let (first, second) = secret.split_at(16);
+    let auth = &configuration.auth;
+    Ok(Shared {
+        locations: Locations::new(config::location_limits(configuration)),
+        credentials: CredentialCache::new(
+            auth.cache_size,
+            auth.cache_lifetime.whole_seconds(),
+            auth.unknown_lifetime.whole_seconds(),
+        ),
+        nonces: Nonces::new(pair(first), auth.nonce_slots),
+        hasher: KeyHasher::new(pair(second)),
+    })
+}
+
+/// Sixteen bytes as the key of a keyed hash.
+fn pair(bytes: &[u8]) -> (u64, u64) {
+    let word = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .take(8)
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
+    };
+    (word(bytes), word(bytes.get(8..).unwrap_or_default()))
+}
+
+/// Fills the cache of credentials, as far as it holds. Returns the version of the subscribers from which on changes count.
+async fn warm_credentials(
+    control: &Control,
+    store: &Store,
+    shared: &Shared,
+) -> Result<u64, StartError> {
+    let subscribers = store.subscribers();
+    let version = subscribers.version().await.map_err(StartError::new)?;
+    let mut room = control.configuration.load().auth.cache_size;
+    let now = control.clock.now();
+    let filled = subscribers.for_each(|username, domain, found| {
+        if room > 0 {
+            room -= 1;
+            let known = StoredCredentials {
+                ha1_md5: found.ha1_md5,
+                ha1_sha256: found.ha1_sha256,
+            };
+            shared
+                .credentials
+                .insert(username.as_bytes(), domain.as_bytes(), Some(known), now);
+        }
+    });
+    filled.await.map_err(StartError::new)?;
+    Ok(version)
+}
+
+/// Starts the threads and tells the control plane of them.
+fn start_workers(
+    control: &Control,
+    bound: Bound,
+    workers: NonZeroU16,
+    shared: Arc<Shared>,
+    settings: Arc<Settings>,
+    desk: &Desk,
+    restored: u64,
+) -> Result<Running<Answer>, StartError> {
+    let seeds = seeds(workers)?;
+    let metrics: Vec<Arc<WorkerMetrics>> = seeds.iter().map(|_| Arc::default()).collect();
+    let exchange = |worker: u16| {
+        let place = usize::from(worker);
+        Exchange::new(ExchangeOptions {
+            worker,
+            workers: workers.get(),
+            shared: Arc::clone(&shared),
+            settings: Arc::clone(&settings),
+            metrics: metrics.get(place).map(Arc::clone).unwrap_or_default(),
+            seed: seeds.get(place).copied().unwrap_or_default(),
+            now: control.clock.now(),
+        })
+    };
+    let running = bound
+        .start(exchange, desk)
+        .map_err(|error| StartError(format!("the worker threads cannot be started: {error}")))?;
+    control.set_data_plane(DataPlane {
+        shared,
+        metrics,
+        stats: running.stats(),
+        handle: running.handle(),
+        listeners: running.listeners().to_vec(),
+        restored,
+    });
+    Ok(running)
+}
+
+/// A seed for each worker's randomness.
+fn seeds(workers: NonZeroU16) -> Result<Vec<[u8; 32]>, StartError> {
+    (0..workers.get())
+        .map(|_| {
+            let mut seed = [0; 32];
+            getrandom::fill(&mut seed).map(|()| seed).map_err(|error| {
+                StartError(format!(
+                    "the operating system gives no random numbers: {error}"
+                ))
+            })
+        })
+        .collect()
+}

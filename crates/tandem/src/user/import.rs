@@ -1,0 +1,308 @@
+//! `tandem user import`: many subscribers from a file.
+//!
+//! ```text
+//! lines ─▶ entries ─▶ a batch ─▶ hashed on all cores ─▶ one transaction ─▶ a pause for the server's own writes ─▶ the next batch
+//! ```
+
+mod line;
+mod progress;
+
+use super::report::{Failure, grouped, rate};
+use super::{Session, hash};
+use clap::Args;
+use line::{Entry, Lines};
+use progress::Progress;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tandem_store::{Existing, Imported, Store, Subscriber};
+
+/// Subscribers written in one transaction. So many take some ten milliseconds, for which a running server's saves wait.
+const BATCH: usize = 5_000;
+/// Complaints about single lines that are printed; the rest is counted.
+const MAX_COMPLAINTS: u64 = 20;
+/// Unconfigured domains that are warned of by name.
+const MAX_FOREIGN_DOMAINS: usize = 5;
+
+/// What to import, and what to do about subscribers that exist.
+#[derive(Debug, Args)]
+pub struct ImportArguments {
+    /// The file, UTF-8; `-` reads standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Subscribers that exist get the password of the file; without this they are left as they are and reported
+    #[arg(long)]
+    replace: bool,
+    /// Only look for lines that are wrong; the database is not touched
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Session<'_> {
+    pub(super) fn import(&mut self, arguments: &ImportArguments) -> Result<(), Failure> {
+        let (input, size) = open(&arguments.file)?;
+        let store = if arguments.dry_run { None } else { Some(self.open_or_create()?) };
+        let existing = if arguments.replace {
+            Existing::Replace
+        } else {
+            Existing::Keep
+        };
+        let mut work = Work {
+            session: self,
+            name: display_name(&arguments.file),
+            store: store.as_ref(),
+            existing,
+            tally: Tally::default(),
+            foreign: BTreeSet::new(),
+            progress: Progress::new(size),
+            begun: Instant::now(),
+        };
+        let done = work.run(Lines::new(input));
+        let tally = work.finish();
+        if let Some(store) = store {
+            self.runtime.block_on(store.close());
+        }
+        done?;
+        self.say(format_args!("{}", tally.summary(arguments)))?;
+        if tally.refused + tally.kept > 0 {
+            Err(Failure::Incomplete)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn open(file: &Path) -> Result<(Box<dyn BufRead>, Option<u64>), Failure> {
+    if file == Path::new("-") {
+        return Ok((Box::new(BufReader::new(io::stdin())), None));
+    }
+    let failed =
+        |error: io::Error| Failure::Failed(format!("{} can't be read: {error}", file.display()));
+    let opened = File::open(file).map_err(failed)?;
+    let data = opened.metadata().map_err(failed)?;
+    if data.is_dir() {
+        return Err(Failure::Failed(format!(
+            "{} is a directory; name a file of lines username,domain,password",
+            file.display()
+        )));
+    }
+    Ok((
+        Box::new(BufReader::with_capacity(1 << 16, opened)),
+        data.is_file().then_some(data.len()),
+    ))
+}
+
+fn display_name(file: &Path) -> String {
+    if file == Path::new("-") {
+        "standard input".to_owned()
+    } else {
+        file.display().to_string()
+    }
+}
+
+/// One import under way.
+struct Work<'w, 's> {
+    session: &'w mut Session<'s>,
+    /// Of the file, for complaints.
+    name: String,
+    /// `None`: only looks.
+    store: Option<&'w Store>,
+    existing: Existing,
+    tally: Tally,
+    /// Domains that are not configured.
+    foreign: BTreeSet<String>,
+    progress: Progress,
+    begun: Instant,
+}
+
+impl Work<'_, '_> {
+    fn run(&mut self, mut lines: Lines<Box<dyn BufRead>>) -> Result<(), Failure> {
+        let mut batch: Vec<Entry> = Vec::with_capacity(BATCH);
+        loop {
+            let next = lines.next_entry().map_err(|error| {
+                Failure::Failed(format!(
+                    "{}:{}: reading stopped: {error}; what came before is imported",
+                    self.name,
+                    lines.number()
+                ))
+            });
+            match next {
+                Ok(Some(Ok(entry))) => {
+                    self.tally.lines += 1;
+                    self.notice_domain(&entry.domain);
+                    batch.push(entry);
+                }
+                Ok(Some(Err(problem))) => {
+                    self.tally.lines += 1;
+                    self.tally.refused += 1;
+                    self.complain(lines.number(), &problem);
+                }
+                Ok(None) => return self.write(&batch),
+                Err(failure) => {
+                    self.write(&batch)?;
+                    return Err(failure);
+                }
+            }
+            if batch.len() == BATCH {
+                self.write(&batch)?;
+                batch.clear();
+                self.progress.update(
+                    self.tally.lines,
+                    lines.consumed(),
+                    self.begun.elapsed(),
+                    self.session.notes,
+                );
+            }
+        }
+    }
+
+    /// Writes a batch and leaves the database alone for half as long as that took: a server that is running saves what changed meanwhile.
+    fn write(&mut self, batch: &[Entry]) -> Result<(), Failure> {
+        let Some(store) = self.store else {
+            self.tally.added += batch.len() as u64;
+            return Ok(());
+        };
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let subscribers = hashed(batch);
+        let begun = Instant::now();
+        let Imported {
+            added,
+            replaced,
+            kept,
+        } = self
+            .session
+            .runtime
+            .block_on(store.subscribers().import(&subscribers, self.existing))?;
+        let held = begun.elapsed();
+        self.tally.added += added;
+        self.tally.replaced += replaced;
+        self.tally.kept += kept.len() as u64;
+        for entry in kept.iter().filter_map(|&position| batch.get(position)) {
+            let problem = format!(
+                "{}@{} exists already and was left as it is",
+                entry.username, entry.domain
+            );
+            self.complain(entry.line, &problem);
+        }
+        std::thread::sleep((held / 2).min(Duration::from_millis(200)));
+        Ok(())
+    }
+
+    fn complain(&mut self, line: u64, problem: &str) {
+        self.tally.complaints += 1;
+        if self.tally.complaints <= MAX_COMPLAINTS {
+            let Self {
+                progress,
+                session,
+                name,
+                ..
+            } = self;
+            progress.aside(|| session.note(format_args!("{name}:{line}: {problem}")));
+        }
+    }
+
+    fn notice_domain(&mut self, domain: &str) {
+        let known =
+            self.session.domains.iter().any(|own| own == domain) || self.foreign.contains(domain);
+        if known || self.foreign.len() >= MAX_FOREIGN_DOMAINS {
+            return;
+        }
+        self.foreign.insert(domain.to_owned());
+        let Self {
+            progress, session, ..
+        } = self;
+        progress.aside(|| session.warn_of_foreign(domain));
+    }
+
+    /// Takes the progress line away and says how much was not said.
+    fn finish(self) -> Tally {
+        self.progress.finish();
+        let unsaid = self.tally.complaints.saturating_sub(MAX_COMPLAINTS);
+        if unsaid > 0 {
+            self.session.note(format_args!(
+                "{}: and {} more lines like these",
+                self.name,
+                grouped(unsaid)
+            ));
+        }
+        Tally {
+            spent: self.begun.elapsed(),
+            ..self.tally
+        }
+    }
+}
+
+/// With the hashes of the passwords, computed on all cores.
+fn hashed(batch: &[Entry]) -> Vec<Subscriber> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = batch.len().div_ceil(threads).max(1);
+    let hash_all = |entries: &[Entry]| -> Vec<Subscriber> {
+        entries
+            .iter()
+            .map(|entry| {
+                hash::subscriber(
+                    entry.username.clone(),
+                    entry.domain.clone(),
+                    &entry.password,
+                )
+            })
+            .collect()
+    };
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = batch
+            .chunks(share)
+            .map(|part| (part, scope.spawn(move || hash_all(part))))
+            .collect();
+        // A thread that could not do its part (it can't but for a bug) leaves it to this one.
+        parts
+            .into_iter()
+            .flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| hash_all(part)))
+            .collect()
+    })
+}
+
+/// What became of the lines.
+#[derive(Debug, Default)]
+struct Tally {
+    lines: u64,
+    added: u64,
+    replaced: u64,
+    kept: u64,
+    refused: u64,
+    complaints: u64,
+    spent: Duration,
+}
+
+impl Tally {
+    fn summary(&self, arguments: &ImportArguments) -> String {
+        let verb = if arguments.dry_run {
+            "would be imported"
+        } else {
+            "added"
+        };
+        let mut parts = vec![format!("{} {verb}", grouped(self.added))];
+        for (count, what) in [
+            (self.replaced, "replaced"),
+            (
+                self.kept,
+                "exist already and were left as they are (--replace gives them the password of the file)",
+            ),
+            (self.refused, "refused"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{} {what}", grouped(count)));
+            }
+        }
+        format!(
+            "{} lines in {:.1} s ({} a second): {}",
+            grouped(self.lines),
+            self.spent.as_secs_f64(),
+            grouped(rate(self.lines, self.spent)),
+            parts.join(", ")
+        )
+    }
+}

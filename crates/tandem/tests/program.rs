@@ -1,0 +1,337 @@
+//! The program as operators run it: what it prints, what signals do, what its exit code says.
+mod common;
+
+use common::{PATIENCE, Phone, Place};
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const OPEN: &str = "[auth]\nchallenge = []\n";
+
+fn tandem(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tandem"))
+        .args(arguments)
+        .output()
+        .expect("the program runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// `tandem serve` in a process of its own, ready. It is killed when the test is over.
+struct Serving {
+    process: Child,
+    log: BufReader<ChildStderr>,
+    banner: Vec<String>,
+}
+
+impl Serving {
+    fn start(place: &Place) -> Self {
+        let file = place.file().display().to_string();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_tandem"))
+            .args(["serve", "--config", &file])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let log = BufReader::new(process.stderr.take().expect("a pipe"));
+        let mut serving = Self {
+            process,
+            log,
+            banner: Vec::new(),
+        };
+        while !serving
+            .banner
+            .last()
+            .is_some_and(|line| line.contains("admin: http://"))
+        {
+            let line = serving.line();
+            serving.banner.push(line);
+        }
+        serving
+    }
+
+    /// The next line of the log.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(
+            self.log.read_line(&mut line).expect("a line"),
+            0,
+            "it ended after {:#?}",
+            self.banner
+        );
+        line
+    }
+
+    fn said(&self, what: &str) -> String {
+        let line = self
+            .banner
+            .iter()
+            .find_map(|line| Some(line.split_once(what)?.1.trim().to_owned()));
+        line.unwrap_or_else(|| panic!("no \"{what}\" in {:#?}", self.banner))
+    }
+
+    fn sip(&self) -> SocketAddr {
+        self.said("listening: UDP ").parse().expect("an address")
+    }
+
+    fn admin(&self) -> String {
+        self.said("admin: ")
+            .split("/health")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, signal).expect("the signal is sent");
+    }
+
+    /// Waits for the end; returns the exit code and what was still written to the log.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).expect("text");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.process.try_wait().expect("it can be asked") {
+                return (status.code(), rest);
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_log_begins_with_what_an_operator_must_know() {
+    let place = Place::new("");
+    let serving = Serving::start(&place);
+    assert!(serving.banner.len() <= 14, "{:#?}", serving.banner);
+    assert_eq!(
+        serving.said("Tandem "),
+        format!("{} is ready", env!("CARGO_PKG_VERSION"))
+    );
+    assert_eq!(
+        serving.said("configuration: "),
+        place.file().display().to_string()
+    );
+    assert_eq!(serving.said("domains: "), "tandem.localhost");
+    assert_eq!(serving.said("workers: "), "2");
+    assert_eq!(serving.said("registrations restored: "), "0");
+    assert_eq!(
+        serving.said("subscribers: "),
+        "none; add one with `tandem user add NAME@DOMAIN`"
+    );
+    assert_eq!(
+        serving.said("database: "),
+        format!("{} (new)", place.database_url())
+    );
+    assert!(serving.said("receive buffers: ").contains("KiB each"));
+    assert_ne!(serving.sip().port(), 0);
+}
+
+#[test]
+fn ctl_speaks_to_a_running_server_and_says_so_when_it_refuses() {
+    let place = Place::new("");
+    let serving = Serving::start(&place);
+    let url = serving.admin();
+    let answered = tandem(&["ctl", "node.version", "--url", &url]);
+    assert_eq!(
+        text(&answered.stdout),
+        format!("{{\n  \"version\": \"{}\"\n}}\n", env!("CARGO_PKG_VERSION"))
+    );
+    assert_eq!(answered.status.code(), Some(0));
+    let refused = tandem(&["ctl", "location.list", "limit=0", "--url", &url]);
+    assert_eq!(
+        text(&refused.stderr),
+        "tandem: location.list: `limit` = 0: must be a whole number from 1 to 10000\n"
+    );
+    assert_eq!(refused.status.code(), Some(1));
+}
+
+#[test]
+fn sigterm_drains_saves_and_ends_with_success() {
+    let place = Place::new(OPEN);
+    let serving = Serving::start(&place);
+    assert_eq!(Phone::at(serving.sip(), "alice").register("a", 1).0, 200);
+    serving.signal(rustix::process::Signal::TERM);
+    let (code, log) = serving.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(
+        log.contains("draining") && log.contains("all registrations are saved"),
+        "{log}"
+    );
+    assert_eq!(Serving::start(&place).said("registrations restored: "), "1");
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let place = Place::new(OPEN);
+    let mut serving = Serving::start(&place);
+    let (alice, bob) = (
+        Phone::at(serving.sip(), "alice"),
+        Phone::at(serving.sip(), "bob"),
+    );
+    assert_eq!(bob.register("b", 1).0, 200);
+    alice.send(
+        "INVITE",
+        "sip:bob@tandem.localhost",
+        "sip:bob@tandem.localhost",
+        "i",
+        1,
+        "",
+    );
+    assert!(bob.receive().starts_with("INVITE"));
+    serving.signal(rustix::process::Signal::TERM);
+    while !serving.line().contains("draining") {}
+    let begin = Instant::now();
+    serving.signal(rustix::process::Signal::INT);
+    let (code, log) = serving.end();
+    assert!(log.contains("ending at once"), "{log}");
+    assert_eq!(code, Some(0), "{log}");
+    assert!(
+        begin.elapsed() < Duration::from_secs(5),
+        "it waited for the ringing call"
+    );
+}
+
+#[test]
+fn registrations_survive_a_kill_that_gives_no_time() {
+    let place = Place::new(OPEN);
+    let serving = Serving::start(&place);
+    assert_eq!(Phone::at(serving.sip(), "alice").register("a", 1).0, 200);
+    let deadline = Instant::now() + PATIENCE;
+    let saved = |admin: &str| {
+        let page = ureq::get(format!("{admin}/metrics"))
+            .call()
+            .expect("answered")
+            .body_mut()
+            .read_to_string();
+        let page = page.expect("a text");
+        let value = |name: &str| page.lines().any(|line| line == name);
+        value("tandem_location_saves_total 1") && value("tandem_location_unsaved 0")
+    };
+    while !saved(&serving.admin()) {
+        assert!(Instant::now() < deadline, "it is never saved");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    serving.signal(rustix::process::Signal::KILL);
+    serving.end();
+    assert_eq!(Serving::start(&place).said("registrations restored: "), "1");
+}
+
+#[test]
+fn sighup_reloads_and_says_what_became_of_it() {
+    let place = Place::new("");
+    let mut serving = Serving::start(&place);
+    let good = std::fs::read_to_string(place.file()).expect("the file");
+    place.configure_exactly(&format!("server_header = \"Other\"\n{good}"));
+    serving.signal(rustix::process::Signal::HUP);
+    let line = serving.line();
+    assert!(line.contains("reloaded: server_header"), "{line}");
+    place.configure_exactly(&good.replace("count = 2", "count = two"));
+    serving.signal(rustix::process::Signal::HUP);
+    let line = serving.line();
+    assert!(
+        line.contains("reload: nothing was changed, the file is wrong"),
+        "{line}"
+    );
+}
+
+#[test]
+fn check_prints_what_would_run_or_every_mistake() {
+    let place = Place::new("");
+    let file = place.file().display().to_string();
+    let fine = tandem(&["check", "--config", &file]);
+    let printed = text(&fine.stdout);
+    assert_eq!(fine.status.code(), Some(0), "{}", text(&fine.stderr));
+    for line in [
+        "domains       tandem.localhost",
+        "listen        udp 127.0.0.1:0",
+        "workers       2",
+        "other domains refuse",
+    ] {
+        assert!(
+            printed.lines().any(|printed| printed == line),
+            "no \"{line}\" in\n{printed}"
+        );
+    }
+    assert!(
+        !place.file().with_file_name("t.db").exists(),
+        "it opens nothing"
+    );
+    place.configure("[auth]\nchalenge = []\n[limits]\nbindings = 1\n");
+    let wrong = tandem(&["check", "--config", &file]);
+    let problem = text(&wrong.stderr);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(
+        problem.contains("unknown key `chalenge` in [auth]: did you mean `challenge`?"),
+        "{problem}"
+    );
+    assert!(
+        problem.contains("`limits.bindings = 1`: must be a whole number from 100 to 100000000"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn the_reference_and_the_example_file_are_printed() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for (flag, file) in [
+        ("--reference", "docs/configuration.md"),
+        ("--example", "tandem.example.toml"),
+    ] {
+        let committed =
+            std::fs::read_to_string(format!("{root}/{file}")).expect("the file is there");
+        assert!(
+            text(&tandem(&["check", flag]).stdout) == committed,
+            "`tandem check {flag}` does not print {file}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_file_or_command_line_stops_before_anything_is_opened() {
+    let place = Place::new("[timers]\nt9 = 1\n");
+    let file = place.file().display().to_string();
+    let refused = tandem(&["serve", "--config", &file]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("unknown key `t9` in [timers]"));
+    assert!(!place.file().with_file_name("t.db").exists());
+    assert_eq!(tandem(&["sevre"]).status.code(), Some(2));
+    assert_eq!(
+        text(&tandem(&["--version"]).stdout),
+        format!("tandem {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn subscribers_are_added_with_the_same_configuration_file() {
+    let place = Place::new("");
+    let file = place.file().display().to_string();
+    let added = tandem(&[
+        "user",
+        "add",
+        "alice",
+        "--password",
+        "s3cret",
+        "--config",
+        &file,
+    ]);
+    assert_eq!(added.status.code(), Some(0), "{}", text(&added.stderr));
+    let serving = Serving::start(&place);
+    assert_eq!(serving.said("subscribers: "), "1");
+    assert_eq!(
+        Phone::at(serving.sip(), "alice").register_with("s3cret", "a"),
+        200
+    );
+}

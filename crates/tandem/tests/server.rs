@@ -1,0 +1,320 @@
+//! A whole server: phones register by digest with subscribers of the database, registrations survive, draining finishes calls, and a database
+//! that is away holds up nobody.
+mod common;
+
+use common::{Phone, Place, call, get, metric, none, run, until};
+use serde_json::json;
+use sqlx::Connection;
+use std::time::{Duration, Instant};
+use tandem::serve::Server;
+
+const OPEN: &str = "[auth]\nchallenge = []\n";
+
+#[test]
+fn a_subscriber_registers_by_digest_whether_added_before_or_after_the_start() {
+    run(async {
+        let place = Place::new("");
+        place.subscribe("alice", "one").await;
+        let server = place.start().await;
+        assert_eq!(
+            metric(&server, "tandem_credentials_cached").await,
+            1.0,
+            "the cache is warm"
+        );
+        assert_eq!(Phone::new(&server, "alice").register_with("one", "a"), 200);
+        assert_eq!(
+            metric(&server, "tandem_questions_total").await,
+            0.0,
+            "nobody waited for the database"
+        );
+        place.subscribe("bob", "two").await;
+        assert_eq!(Phone::new(&server, "bob").register_with("two", "b"), 200);
+        assert!(
+            metric(
+                &server,
+                "tandem_lookups_total{kind=\"credentials\",result=\"found\"}"
+            )
+            .await
+                >= 1.0
+        );
+        assert_ne!(Phone::new(&server, "bob").register_with("wrong", "c"), 200);
+        assert_ne!(Phone::new(&server, "nobody").register_with("x", "d"), 200);
+    });
+}
+
+#[test]
+fn a_changed_password_is_followed_within_seconds() {
+    run(async {
+        let place = Place::new("");
+        place.subscribe("alice", "one").await;
+        let server = place.start().await;
+        assert_eq!(Phone::new(&server, "alice").register_with("one", "a"), 200);
+        place.change_password("alice", "two").await;
+        let mut attempt = 0;
+        until("the new password is good", async || {
+            attempt += 1;
+            Phone::new(&server, "alice").register_with("two", &format!("n{attempt}")) == 200
+        })
+        .await;
+        assert_ne!(Phone::new(&server, "alice").register_with("one", "o"), 200);
+    });
+}
+
+#[test]
+fn registrations_survive_a_restart_and_are_there_before_the_server_is_ready() {
+    run(async {
+        let place = Place::new(OPEN);
+        let server = place.start().await;
+        let phone = Phone::new(&server, "alice");
+        assert_eq!(phone.register("a", 1).0, 200);
+        let before = call(
+            &server,
+            "location.get",
+            json!({ "address": "alice@tandem.localhost" }),
+        )
+        .await
+        .expect("found");
+        assert!(server.stop(false).await, "everything is saved");
+        let server = place.start().await;
+        assert_eq!(server.control().data_plane().expect("it runs").restored, 1);
+        let after = call(
+            &server,
+            "location.get",
+            json!({ "address": "alice@tandem.localhost" }),
+        )
+        .await
+        .expect("found");
+        for field in ["contact", "call_id", "cseq", "source", "q"] {
+            assert_eq!(
+                before["bindings"][0][field], after["bindings"][0][field],
+                "{field}"
+            );
+        }
+    });
+}
+
+#[test]
+fn what_was_removed_does_not_come_back() {
+    run(async {
+        let place = Place::new(OPEN);
+        let server = place.start().await;
+        assert_eq!(Phone::new(&server, "alice").register("a", 1).0, 200);
+        until("it is saved", async || {
+            metric(&server, "tandem_location_saves_total").await >= 1.0
+        })
+        .await;
+        call(
+            &server,
+            "location.remove",
+            json!({ "address": "alice@tandem.localhost" }),
+        )
+        .await
+        .expect("removed");
+        assert!(server.stop(false).await);
+        assert_eq!(
+            place
+                .start()
+                .await
+                .control()
+                .data_plane()
+                .expect("it runs")
+                .restored,
+            0
+        );
+    });
+}
+
+/// A call from alice to bob, ringing: the phones.
+async fn ringing_call(server: &Server, call_id: &str) -> (Phone, Phone, String) {
+    let (alice, bob) = (Phone::new(server, "alice"), Phone::new(server, "bob"));
+    assert_eq!(bob.register(&format!("{call_id}-register"), 1).0, 200);
+    let uri = "sip:bob@tandem.localhost";
+    alice.send("INVITE", uri, uri, call_id, 1, "");
+    let invite = bob.receive();
+    assert!(invite.starts_with("INVITE sip:bob@127.0.0.1"), "{invite}");
+    bob.send_raw(&response(&invite, "180 Ringing"));
+    (alice, bob, invite)
+}
+
+fn response(request: &str, status: &str) -> String {
+    let kept = ["Via", "From", "Call-ID", "CSeq", "Record-Route"];
+    let lines = request.lines().filter(|line| {
+        kept.iter()
+            .any(|name| line.starts_with(&format!("{name}:")))
+    });
+    let to = common::header(request, "To").unwrap_or_default();
+    let kept: String = lines.map(|line| format!("{line}\r\n")).collect();
+    format!("SIP/2.0 {status}\r\n{kept}To: {to};tag=bob\r\nContent-Length: 0\r\n\r\n")
+}
+
+#[test]
+fn draining_refuses_new_calls_and_waits_for_the_ones_there_are() {
+    run(async {
+        let (_place, server) = Place::new(OPEN).start_alone().await;
+        let (alice, bob, invite) = ringing_call(&server, "ringing").await;
+        until("the call is in progress", async || {
+            metric(&server, "tandem_response_contexts").await == 1.0
+        })
+        .await;
+        let mut draining = Box::pin(server.drain());
+        let early = tokio::time::timeout(Duration::from_millis(300), &mut draining).await;
+        assert!(early.is_err(), "it does not wait for the ringing call");
+        let (status, reason) = get(&server, "/health/ready").await;
+        assert_eq!(status, 503);
+        assert!(reason.contains("draining"), "{reason}");
+        let carol = Phone::new(&server, "carol");
+        carol.send(
+            "INVITE",
+            "sip:bob@tandem.localhost",
+            "sip:bob@tandem.localhost",
+            "late",
+            1,
+            "",
+        );
+        let (status, refused) = carol.final_response("INVITE");
+        assert_eq!(status, 503);
+        assert!(
+            common::header(&refused, "Retry-After").is_some(),
+            "{refused}"
+        );
+        bob.send_raw(&response(&invite, "486 Busy Here"));
+        assert_eq!(alice.final_response("INVITE").0, 486);
+        assert!(
+            tokio::time::timeout(common::PATIENCE, draining.as_mut())
+                .await
+                .expect("it ends"),
+            "all calls are done"
+        );
+        drop(draining);
+        assert!(server.stop(false).await);
+    });
+}
+
+#[test]
+fn draining_ends_when_its_time_is_over() {
+    run(async {
+        let (_place, server) = Place::new(&format!("{OPEN}[shutdown]\ndrain_timeout = 1\n"))
+            .start_alone()
+            .await;
+        let _phones = ringing_call(&server, "ringing").await;
+        until("the call is in progress", async || {
+            metric(&server, "tandem_response_contexts").await == 1.0
+        })
+        .await;
+        let begin = Instant::now();
+        assert!(!server.drain().await, "the call still rings");
+        assert!(begin.elapsed() >= Duration::from_secs(1));
+    });
+}
+
+#[test]
+fn draining_can_be_taken_back() {
+    run(async {
+        let (_place, server) = Place::new(OPEN).start_alone().await;
+        let phone = Phone::new(&server, "alice");
+        assert_eq!(
+            call(&server, "node.drain", none()).await,
+            Ok(json!({ "phase": "draining" }))
+        );
+        until("registrations are refused", async || {
+            phone.register("a", 1).0 == 503
+        })
+        .await;
+        assert_eq!(
+            call(&server, "node.drain", json!({ "on": false })).await,
+            Ok(json!({ "phase": "ready" }))
+        );
+        let mut cseq = 1;
+        until("registrations are taken", async || {
+            cseq += 1;
+            phone.register("a", cseq).0 == 200
+        })
+        .await;
+        assert_eq!(get(&server, "/health/ready").await.0, 200);
+    });
+}
+
+#[test]
+fn a_database_that_is_away_delays_saving_and_holds_up_no_phone() {
+    run(async {
+        let place = Place::new(OPEN);
+        let server = place.start().await;
+        let mut other = sqlx::SqliteConnection::connect(&place.database_url())
+            .await
+            .expect("the database opens");
+        sqlx::raw_sql("BEGIN EXCLUSIVE")
+            .execute(&mut other)
+            .await
+            .expect("locked");
+        let phone = Phone::new(&server, "alice");
+        for cseq in 1..=20 {
+            assert_eq!(phone.register("a", cseq).0, 200);
+        }
+        until("the lag is to be seen", async || {
+            metric(&server, "tandem_location_unsaved").await == 1.0
+        })
+        .await;
+        assert_eq!(get(&server, "/health/ready").await.0, 200);
+        sqlx::raw_sql("ROLLBACK")
+            .execute(&mut other)
+            .await
+            .expect("unlocked");
+        until("it is saved", async || {
+            metric(&server, "tandem_location_unsaved").await == 0.0
+        })
+        .await;
+        assert!(server.stop(false).await);
+        assert_eq!(
+            place
+                .start()
+                .await
+                .control()
+                .data_plane()
+                .expect("it runs")
+                .restored,
+            1
+        );
+    });
+}
+
+#[test]
+fn a_port_that_is_taken_is_refused_with_its_address() {
+    run(async {
+        let place = Place::new("");
+        let server = place.start().await;
+        let address = server.control().data_plane().expect("it runs").listeners[0].address;
+        let second = Place::new("");
+        let text = std::fs::read_to_string(second.file()).expect("the file");
+        second.configure_exactly(&text.replacen("127.0.0.1:0", &address.to_string(), 1));
+        let configuration = tandem::config::load(Some(&second.file())).expect("right");
+        let refused = Server::start(None, configuration, None)
+            .await
+            .expect_err("it is taken")
+            .to_string();
+        assert!(
+            refused.contains(&address.to_string()) && refused.contains("in use"),
+            "{refused}"
+        );
+    });
+}
+
+#[test]
+fn an_admin_port_that_is_taken_is_refused_with_its_key() {
+    run(async {
+        let (_place, server) = Place::new("").start_alone().await;
+        let second = Place::new("");
+        let text = std::fs::read_to_string(second.file()).expect("the file");
+        let taken = format!("[admin]\nlisten = \"{}\"", server.admin_address());
+        second.configure_exactly(&text.replace("[admin]\nlisten = \"127.0.0.1:0\"", &taken));
+        let configuration = tandem::config::load(Some(&second.file())).expect("right");
+        let refused = Server::start(None, configuration, None)
+            .await
+            .expect_err("it is taken")
+            .to_string();
+        assert!(
+            refused.contains("admin.listen")
+                && refused.contains(&server.admin_address().to_string()),
+            "{refused}"
+        );
+    });
+}
