@@ -255,9 +255,7 @@ impl Context {
             self.is_concluded = true;
             return Ok(Launch::Sent(0));
         }
-        let number = place
-            .map_or_else(|| u8::try_from(self.branches.len()), Ok)
-            .map_err(|_| Failure::Overloaded)?;
+        let number = place.map_or_else(|| self.next_place(), Ok)?;
         let Ok(client) = turn
             .round
             .transactions
@@ -285,13 +283,20 @@ impl Context {
         Ok(Launch::Sent(number))
     }
 
-    /// Another branch; no more than an owner can number.
+    /// The number of the next branch; there are no more than an owner can tell apart.
+    fn next_place(&self) -> Result<u8, Failure> {
+        let place = u8::try_from(self.branches.len())
+            .ok()
+            .filter(|place| *place < u8::MAX);
+        place.ok_or(Failure::Overloaded)
+    }
+
     fn add_branch(
         &mut self,
         state: BranchState,
         waiting: Option<Box<Waiting>>,
     ) -> Result<u8, Failure> {
-        let place = u8::try_from(self.branches.len()).map_err(|_| Failure::Overloaded)?;
+        let place = self.next_place()?;
         self.branches.push(Branch {
             client: None,
             deadline: None,

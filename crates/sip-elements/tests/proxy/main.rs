@@ -1,6 +1,7 @@
 //! The stateful proxy (RFC 3261 section 16) between real transactions, under virtual time. The scripts read like a trace of the
 //! wire: what a phone sends, and what must leave, in order. Every test ends with all contexts and transactions gone.
 
+mod any_order;
 mod cancel;
 mod deadlines;
 mod failover;

@@ -414,6 +414,19 @@ impl Wire {
         sent[0].to == to
     }
 
+    /// What left, in order.
+    pub fn take_sent(&mut self) -> Vec<Sent> {
+        self.sent.drain(..).collect()
+    }
+
+    /// The tickets of what was asked.
+    pub fn take_tickets(&mut self) -> Vec<Ticket> {
+        let ticket = |question| match question {
+            Question::Resolve { ticket, .. } | Question::Credentials { ticket, .. } => ticket,
+        };
+        self.questions.drain(..).map(ticket).collect()
+    }
+
     /// Forgets what left: retransmissions that a test does not care for.
     pub fn ignore_sent(&mut self) {
         self.sent.clear();
