@@ -1,1 +1,67 @@
-fn main() {}
+//! A REGISTER from its bytes to the bytes of its 200: parse, validate, authenticate with a cached nonce, bind, answer. 100,000
+//! phones are registered and refresh in random order, as in workload W2.
+
+use divan::{Bencher, black_box};
+use phones::{NOW, Phone, REALM, Register, Server, server};
+use sip_elements::auth::{Challenger, Verdict, verify};
+use sip_elements::registrar;
+use sip_message::Message;
+use sip_message::digest::Algorithm;
+
+mod phones;
+
+const PHONES: u32 = 100_000;
+
+fn main() {
+    divan::main();
+}
+
+/// What a worker does with a REGISTER between receiving and sending.
+fn serve(server: &Server, register: &Register, into: &mut Vec<u8>) -> u16 {
+    let request = Message::parse(&register.bytes).expect("a message");
+    request.validate().expect("a sound one");
+    let verdict = verify(
+        &request,
+        Challenger::Registrar,
+        register.username(),
+        REALM,
+        &server.shared.credentials,
+        &server.shared.nonces,
+        &server.settings,
+        NOW,
+    );
+    assert_eq!(verdict, Verdict::Accepted);
+    into.clear();
+    registrar::register(
+        &request,
+        &register.address,
+        register.flow,
+        b"9e44f2c171ab4c5b",
+        &server.shared,
+        &server.settings,
+        NOW,
+        into,
+    )
+}
+
+#[divan::bench(args = [1, 1_000, PHONES], sample_count = 200, sample_size = 500)]
+fn refresh(bencher: Bencher<'_, '_>, count: u32) {
+    let server = server(Algorithm::Md5);
+    let mut into = Vec::new();
+    let mut phones: Vec<Phone> = (0..count)
+        .map(|number| Phone::new(&server, number))
+        .collect();
+    for phone in &mut phones {
+        assert_eq!(
+            serve(&server, &phone.next_register(Algorithm::Md5), &mut into),
+            200
+        );
+    }
+    let mut place = 0;
+    bencher
+        .with_inputs(|| {
+            place = (place + 48_271) % phones.len();
+            phones[place].next_register(Algorithm::Md5)
+        })
+        .bench_local_refs(|register| serve(black_box(&server), register, &mut into));
+}

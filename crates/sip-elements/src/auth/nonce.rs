@@ -3,9 +3,11 @@
 //! use with a right password on: a flood of requests that are only challenged costs nothing.
 //!
 //! ```text
-//! nonce = base64url(seconds:4 number:6 mac:8), 24 characters
+//! nonce = base64url(seconds:4 number:6 mac:6), 22 characters
 //! ```
-//! The nonce is short because it is hashed with every request: with it, a usual request-digest takes two blocks of MD5, not three.
+//! The nonce is short because it is hashed with every request: with it, a usual request-digest takes two blocks of MD5, not
+//! three. Who guesses a MAC in 2⁴⁸ requests has gained nothing: without the password a nonce of one's own choice is worth no
+//! more than ours.
 
 use sip_transport::Time;
 use siphasher::sip::{SipHasher13, SipHasher24};
@@ -13,7 +15,8 @@ use std::hash::Hasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Characters of a nonce.
-pub(super) const NONCE_LENGTH: usize = 24;
+pub(super) const NONCE_LENGTH: usize = 22;
+const BYTES: usize = 16;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -46,6 +49,14 @@ struct Uses {
 pub(super) struct Nonce {
     seconds: u32,
     number: u64,
+}
+
+/// The place of a nonce and what stood there when it was looked up.
+#[derive(Clone, Copy)]
+pub(super) struct Used<'n> {
+    nonce: Nonce,
+    uses: &'n Uses,
+    count: u64,
 }
 
 /// What the use of a nonce amounts to.
@@ -102,23 +113,25 @@ impl Nonces {
     }
 
     fn write(&self, nonce: Nonce, realm: &[u8]) -> [u8; NONCE_LENGTH] {
-        let mut bytes = [0; 18];
+        let [_, _, number @ ..] = nonce.number.to_be_bytes();
+        let mac = self.mac(nonce, realm);
+        let mut bytes = [0; BYTES];
         let parts = nonce
             .seconds
             .to_be_bytes()
             .into_iter()
-            .chain(nonce.number.to_be_bytes().into_iter().skip(2));
-        let mac = self.mac(nonce, realm).to_be_bytes();
+            .chain(number)
+            .chain(mac);
         bytes
             .iter_mut()
-            .zip(parts.chain(mac))
+            .zip(parts)
             .for_each(|(byte, part)| *byte = part);
-        encode(&bytes)
+        encode(u128::from_be_bytes(bytes))
     }
 
     /// Reads a nonce; `None` when it is not one of ours for that realm.
     pub(super) fn read(&self, text: &[u8], realm: &[u8]) -> Option<Nonce> {
-        let bytes = decode(text.try_into().ok()?)?;
+        let bytes = decode(text.try_into().ok()?)?.to_be_bytes();
         let (seconds, rest) = bytes.split_first_chunk::<4>()?;
         let (number, mac) = rest.split_first_chunk::<6>()?;
         let number = number
@@ -128,15 +141,16 @@ impl Nonces {
             seconds: u32::from_be_bytes(*seconds),
             number,
         };
-        (self.mac(nonce, realm).to_be_bytes() == *mac).then_some(nonce)
+        (self.mac(nonce, realm) == *mac).then_some(nonce)
     }
 
-    fn mac(&self, nonce: Nonce, realm: &[u8]) -> u64 {
+    fn mac(&self, nonce: Nonce, realm: &[u8]) -> [u8; 6] {
         let mut hasher = SipHasher24::new_with_keys(self.secret.0, self.secret.1);
         hasher.write_u32(nonce.seconds);
         hasher.write_u64(nonce.number);
         hasher.write(realm);
-        hasher.finish()
+        let [_, _, mac @ ..] = hasher.finish().to_be_bytes();
+        mac
     }
 
     /// Whether a nonce is too old, or older than this process.
@@ -156,17 +170,31 @@ impl Nonces {
         hasher.finish()
     }
 
+    /// What is known of a nonce's uses. Asked for early: memory answers while the digest is computed.
+    pub(super) fn used(&self, nonce: Nonce) -> Option<Used<'_>> {
+        let place = (nonce.number % self.uses.len() as u64) as usize;
+        let uses = self.uses.get(place)?;
+        let count = uses.count.load(Ordering::Acquire);
+        Some(Used { nonce, uses, count })
+    }
+
+    fn generation(&self, nonce: Nonce) -> u32 {
+        ((nonce.number / self.uses.len() as u64) as u32).wrapping_add(1).max(1)
+    }
+
     /// Uses a nonce with a nonce-count. The same request again, within the time of retransmissions, is accepted again: it may
     /// be answered without a transaction. Any other request with a count that is not higher than all before is a replay.
-    pub(super) fn spend(&self, nonce: Nonce, nonce_count: u32, fingerprint: u64, now: Time) -> Use {
-        let places = self.uses.len() as u64;
-        let Some(uses) = self.uses.get((nonce.number % places) as usize) else {
-            return Use::Spent;
-        };
-        let generation = ((nonce.number / places) as u32).wrapping_add(1).max(1);
+    pub(super) fn spend(
+        &self,
+        used: Used<'_>,
+        nonce_count: u32,
+        fingerprint: u64,
+        now: Time,
+    ) -> Use {
+        let Used { nonce, uses, count: mut current } = used;
+        let generation = self.generation(nonce);
         let last = fingerprint << 24 | u64::from(seconds(now) & 0xff_ffff);
         let wanted = u64::from(generation) << 32 | u64::from(nonce_count);
-        let mut current = uses.count.load(Ordering::Acquire);
         loop {
             let used_by = (current >> 32) as u32;
             if used_by == generation && current as u32 >= nonce_count {
@@ -211,16 +239,14 @@ fn is_retransmission(before: u64, again: u64) -> bool {
     before >> 24 == again >> 24 && age <= u64::from(RETRANSMISSION_SECONDS)
 }
 
-fn encode(bytes: &[u8; 18]) -> [u8; NONCE_LENGTH] {
+/// Six bits a character; the last one has two bits and four zeros.
+fn encode(bits: u128) -> [u8; NONCE_LENGTH] {
     let mut text = [b'A'; NONCE_LENGTH];
-    for (three, four) in bytes.chunks_exact(3).zip(text.chunks_exact_mut(4)) {
-        let bits = three
-            .iter()
-            .fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
-        for (place, character) in four.iter_mut().enumerate() {
-            let index = bits >> (18 - 6 * place) & 63;
-            *character = ALPHABET.get(index as usize).copied().unwrap_or(b'A');
-        }
+    let mut rest = bits;
+    for character in &mut text {
+        let index = (rest >> 122) as usize;
+        *character = ALPHABET.get(index).copied().unwrap_or(b'A');
+        rest <<= 6;
     }
     text
 }
@@ -236,20 +262,19 @@ const VALUES: [u8; 256] = {
     values
 };
 
-fn decode(text: &[u8; NONCE_LENGTH]) -> Option<[u8; 18]> {
-    let mut bytes = [0; 18];
+fn decode(text: &[u8; NONCE_LENGTH]) -> Option<u128> {
+    let (last, others) = text.split_last()?;
+    let mut bits = 0_u128;
     let mut seen = 0;
-    for (four, three) in text.chunks_exact(4).zip(bytes.chunks_exact_mut(3)) {
-        let mut bits = 0_u32;
-        for character in four {
-            let value = VALUES.get(usize::from(*character)).copied().unwrap_or(255);
-            seen |= value;
-            bits = bits << 6 | u32::from(value & 63);
-        }
-        let [_, a, b, c] = bits.to_be_bytes();
-        three.copy_from_slice(&[a, b, c]);
+    for character in others {
+        let value = VALUES.get(usize::from(*character)).copied()?;
+        seen |= value;
+        bits = bits << 6 | u128::from(value);
     }
-    (seen & 0b1100_0000 == 0).then_some(bytes)
+    let value = VALUES.get(usize::from(*last)).copied()?;
+    bits = bits << 2 | u128::from(value >> 4);
+    // One value above 63, or bits behind the end.
+    (seen < 64 && value < 64 && value.trailing_zeros() >= 4).then_some(bits)
 }
 
 #[cfg(test)]
@@ -265,6 +290,10 @@ mod tests {
 
     fn issued(nonces: &Nonces, now: u64) -> Nonce {
         nonces.read(&nonces.issue(REALM, at(now)), REALM).unwrap()
+    }
+
+    fn spend(nonces: &Nonces, nonce: Nonce, count: u32, request: u64, now: u64) -> Use {
+        nonces.spend(nonces.used(nonce).unwrap(), count, request, at(now))
     }
 
     #[test]
@@ -357,7 +386,7 @@ mod tests {
             (u32::MAX, 15, 1_001, Use::Spent),
         ] {
             assert_eq!(
-                nonces.spend(nonce, count, request, at(now)),
+                spend(&nonces, nonce, count, request, now),
                 expected,
                 "{count} {request} {now}"
             );
@@ -368,20 +397,20 @@ mod tests {
     fn a_newer_nonce_takes_the_place_of_an_older_one_and_never_gives_it_back() {
         let nonces = Nonces::new((1, 2), 4);
         let old = issued(&nonces, 1_000);
-        assert_eq!(nonces.spend(old, 1, 1, at(1_000)), Use::Accepted);
+        assert_eq!(spend(&nonces, old, 1, 1, 1_000), Use::Accepted);
         for _ in 0..3 {
             issued(&nonces, 1_000);
         }
         assert_eq!(
-            nonces.spend(old, 2, 2, at(1_000)),
+            spend(&nonces, old, 2, 2, 1_000),
             Use::Accepted,
             "issued alone takes no place"
         );
         let new = issued(&nonces, 1_000);
-        assert_eq!(nonces.spend(new, 1, 3, at(1_000)), Use::Accepted);
-        assert_eq!(nonces.spend(old, 3, 4, at(1_000)), Use::Spent);
-        assert_eq!(nonces.spend(old, 2, 2, at(1_000)), Use::Spent);
-        assert_eq!(nonces.spend(new, 2, 5, at(1_000)), Use::Accepted);
+        assert_eq!(spend(&nonces, new, 1, 3, 1_000), Use::Accepted);
+        assert_eq!(spend(&nonces, old, 3, 4, 1_000), Use::Spent);
+        assert_eq!(spend(&nonces, old, 2, 2, 1_000), Use::Spent);
+        assert_eq!(spend(&nonces, new, 2, 5, 1_000), Use::Accepted);
     }
 
     #[test]
@@ -394,7 +423,7 @@ mod tests {
                 for request in 0..2 {
                     let (nonces, accepted) = (&nonces, &accepted);
                     scope.spawn(move || {
-                        if nonces.spend(nonce, count, request, at(1_000)) == Use::Accepted {
+                        if spend(nonces, nonce, count, request, 1_000) == Use::Accepted {
                             accepted.fetch_add(1, Ordering::Relaxed);
                         }
                     });

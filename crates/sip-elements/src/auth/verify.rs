@@ -6,7 +6,7 @@
 //! Up to the password nothing is learnt from the answer: a wrong password, an unknown user and a made-up nonce all get the same
 //! challenge. Only who has proven a password is told more.
 
-use super::nonce::{Nonce, Nonces, Use};
+use super::nonce::{Nonces, Use, Used};
 use super::{Cached, Challenger, CredentialCache, StoredCredentials};
 use crate::Settings;
 use sip_message::digest::{Algorithm, DigestInput, equal_hex, response_md5, response_sha256};
@@ -76,6 +76,9 @@ pub fn verify(
     let Some(nonce) = nonces.read(claim.credentials.nonce, realm) else {
         return CHALLENGE;
     };
+    let Some(used) = nonces.used(nonce) else {
+        return CHALLENGE;
+    };
     let claimant = without_domain(claim.credentials.username, realm);
     let is_himself = equal_unescaped(claimant, username);
     let claimant = if is_himself { username } else { claimant };
@@ -101,7 +104,7 @@ pub fn verify(
     if !is_himself {
         return Verdict::Forbidden("Credentials of another user");
     }
-    match claim.spend(request, nonce, nonces, now) {
+    match claim.spend(request, used, nonces, now) {
         Use::Accepted => Verdict::Accepted,
         Use::Spent => Verdict::Challenge { stale: true },
     }
@@ -201,7 +204,7 @@ impl<'a> Claim<'a> {
 
     /// Uses the nonce. What an eavesdropper could change and profit from must not pass as the same request again; the digest
     /// covers only method and URI.
-    fn spend(&self, request: &Message<'_>, nonce: Nonce, nonces: &Nonces, now: Time) -> Use {
+    fn spend(&self, request: &Message<'_>, used: Used<'_>, nonces: &Nonces, now: Time) -> Use {
         let is_covered = |name| {
             use HeaderName::{CSeq, CallId, Contact, Expires, Path, Route, Via};
             matches!(name, Via | CallId | CSeq | Contact | Expires | Path | Route)
@@ -214,7 +217,7 @@ impl<'a> Claim<'a> {
         ];
         let fingerprint = nonces.fingerprint(fields.chain(rest));
         nonces.spend(
-            nonce,
+            used,
             self.count.map_or(ONLY_USE, |(number, ..)| number),
             fingerprint,
             now,
@@ -274,11 +277,11 @@ impl Iterator for Unescaped<'_> {
     fn next(&mut self) -> Option<u8> {
         let digit = |byte: u8| char::from(byte).to_digit(16);
         let (first, rest) = self.0.split_first()?;
-        if let (b'%', [high, low, behind @ ..]) = (first, rest) {
-            if let (Some(high), Some(low)) = (digit(*high), digit(*low)) {
-                self.0 = behind;
-                return Some((high * 16 + low) as u8);
-            }
+        if let (b'%', [high, low, behind @ ..]) = (first, rest)
+            && let (Some(high), Some(low)) = (digit(*high), digit(*low))
+        {
+            self.0 = behind;
+            return Some((high * 16 + low) as u8);
         }
         self.0 = rest;
         Some(*first)

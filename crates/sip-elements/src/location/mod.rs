@@ -1,13 +1,15 @@
 //! The location service (RFC 3261 section 10): which contacts an address of record is bound to. Concurrent, read without a
 //! lock, bounded.
 //!
-//! Each address of record has one immutable, packed record; a change packs a new one and puts it in the place of the old,
-//! again when another worker was faster. So a reader sees all of a REGISTER or nothing of it, and nobody waits.
+//! Each address of record has one packed record; a change packs a new one and puts it in the place of the old, again when
+//! another worker was faster. So a reader sees all of a REGISTER or nothing of it, and nobody waits. Only what a mere refresh
+//! moves is moved in its place (`times.rs`).
 
 mod changes;
 mod contacts;
 mod key;
 mod record;
+mod times;
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,7 @@ pub(crate) use contacts::{Change, Contacts};
 pub(crate) use key::{AddressHasher, AddressKey, AddressMap, address_map};
 
 use changes::PendingChanges;
+use contacts::is_outdated;
 use papaya::{Compute, Operation};
 use record::{MOST_BINDING, Record};
 use sip_transport::{ListenerId, Time};
@@ -150,14 +153,28 @@ impl Locations {
         change: &C,
         read: impl FnOnce(Live<'_>) -> R,
     ) -> Result<R, NotChanged<C::Refusal>> {
-        self.apply(address, now, change, true, read)
+        let key = self.hasher.key(address);
+        let records = self.records.pin();
+        let seconds = unix_seconds(now);
+        if let Some(binding) = change.refreshed()
+            && let Some(record) = records.get(&key)
+            && let Some(saved_until) = record.times().advance(&binding, seconds)
+        {
+            if is_outdated(saved_until, binding.expires_at, seconds) {
+                record.times().note_saved(binding.expires_at);
+                self.pending.announce(address);
+            }
+            return Ok(read(Live::only(binding, now)));
+        }
+        self.apply(key, address, now, change, true, read)
             .map(|(result, _)| result)
     }
 
-    /// [`Locations::change`], with the choice whether the store hears of it; returns how many bindings ended too.
-
+    /// Puts a changed record in the place of the old one. `announced` tells whether the store hears of it. Returns how many
+    /// bindings ended, too.
     fn apply<C: Change, R>(
         &self,
+        key: AddressKey,
         address: &[u8],
         now: Time,
         change: &C,
@@ -168,8 +185,10 @@ impl Locations {
         let records = self.records.pin();
         // The most places any attempt needed; what the last one did not need is given back.
         let mut taken = 0;
-        let result = records.compute(self.hasher.key(address), |entry| {
-            let old = entry.map(|(_, record)| record);
+        let result = records.compute(key, |entry| {
+            let old = entry
+                .map(|(_, record)| record)
+                .inspect(|record| record.times().seal());
             let mut contacts = Contacts::unpack(old, seconds);
             if let Err(refusal) = change.apply(&mut contacts) {
                 return Operation::Abort(Err(NotChanged::Refused(refusal)));
@@ -246,7 +265,8 @@ impl Locations {
     /// Puts a saved binding back at start; replaces one of the same contact. One that does not fit is left out and counted as
     /// refused.
     pub fn restore(&self, address: &[u8], binding: &Binding<'_>) {
-        let _refused = self.apply(address, Time::default(), &Restore(*binding), false, |_| ());
+        let (key, change) = (self.hasher.key(address), Restore(*binding));
+        let _refused = self.apply(key, address, Time::default(), &change, false, |_| ());
     }
 
     /// Removes all bindings of an address of record (admin). Returns how many.
@@ -270,19 +290,23 @@ impl Locations {
         }
     }
 
-    /// Removes what has expired; called now and then by the control plane. Returns how many bindings ended.
+    /// Removes what has expired and makes room for what may come; called now and then by the control plane. Returns how many
+    /// bindings ended.
     pub fn sweep(&self, now: Time) -> usize {
         let seconds = unix_seconds(now);
         let mut swept = 0;
-        for (_, record) in &self.records.pin() {
+        for (key, record) in &self.records.pin() {
             if record
                 .bindings()
                 .any(|stored| stored.binding.expires_at <= seconds)
             {
-                let changed = self.apply(record.address(), now, &Expire, true, |_| ());
+                let changed = self.apply(*key, record.address(), now, &Expire, true, |_| ());
                 swept += changed.map_or(0, |((), ended)| ended);
             }
         }
+        // Workers must not wait for a table that grows: it is made in time, here.
+        let records = self.records.pin();
+        records.reserve(records.len() / 4);
         swept
     }
 
@@ -306,9 +330,11 @@ impl Locations {
     }
 }
 
-/// The bindings of a record that have not expired.
+/// The bindings of an address of record that have not expired.
 #[derive(Clone, Debug)]
 pub(crate) struct Live<'r> {
+    /// Where it is known without a look at the record.
+    only: Option<Binding<'r>>,
     bindings: Option<record::Bindings<'r>>,
     now: u32,
 }
@@ -316,7 +342,16 @@ pub(crate) struct Live<'r> {
 impl<'r> Live<'r> {
     fn of(record: Option<&'r Record>, now: Time) -> Self {
         Self {
+            only: None,
             bindings: record.map(Record::bindings),
+            now: unix_seconds(now),
+        }
+    }
+
+    fn only(binding: Binding<'r>, now: Time) -> Self {
+        Self {
+            only: Some(binding),
+            bindings: None,
             now: unix_seconds(now),
         }
     }
@@ -327,10 +362,9 @@ impl<'r> Iterator for Live<'r> {
 
     fn next(&mut self) -> Option<Binding<'r>> {
         let now = self.now;
-        self.bindings
-            .as_mut()?
-            .map(|stored| stored.binding)
-            .find(|binding| binding.expires_at > now)
+        let stored = self.bindings.as_mut().into_iter().flatten();
+        let mut bindings = self.only.take().into_iter().chain(stored.map(|stored| stored.binding));
+        bindings.find(|binding| binding.expires_at > now)
     }
 }
 

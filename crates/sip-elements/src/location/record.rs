@@ -4,10 +4,12 @@
 //! record  = added:2 ended:2 announce:1 count:2 address-length:2 address binding*
 //! binding = q:2 expires:4 saved:4 cseq:4 listener:2 port:2 lengths:2,2,2,2,1 family:1 ip contact call-id path instance user-agent
 //! ```
-//! Numbers are little-endian. A record is never changed, only replaced; its first fields say what this version changed of the
-//! one before it, so that whoever wins the race to put it in place counts exactly that.
+//! Numbers are little-endian. A record is replaced, never changed, but for the [`Times`] beside it, which hold instead of what
+//! was packed. Its first fields say what this version changed of the one before it, so that whoever wins the race to put it in
+//! place counts exactly that.
 
 use super::Binding;
+use super::times::{Moved, Times};
 use sip_transport::ListenerId;
 use smallvec::SmallVec;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -46,7 +48,10 @@ pub(super) struct Difference {
 
 /// The packed bindings of one address of record.
 #[derive(Debug)]
-pub(super) struct Record(Box<[u8]>);
+pub(super) struct Record {
+    packed: Box<[u8]>,
+    times: Times,
+}
 
 impl Record {
     /// Packs. The caller has checked the lengths ([`packed_length`]).
@@ -65,12 +70,24 @@ impl Record {
         for stored in bindings {
             pack_binding(&mut bytes, stored);
         }
-        Self(bytes.into_boxed_slice())
+        let times = match bindings {
+            [only] => Times::of(&only.binding, only.saved_until),
+            _ => Times::unused(),
+        };
+        Self {
+            packed: bytes.into_boxed_slice(),
+            times,
+        }
+    }
+
+    /// What a refresh of the only binding moves.
+    pub(super) fn times(&self) -> &Times {
+        &self.times
     }
 
     /// What this version changed.
     pub(super) fn difference(&self) -> Difference {
-        let Some((&[a, b, c, d, announce], _)) = self.0.split_first_chunk() else {
+        let Some((&[a, b, c, d, announce], _)) = self.packed.split_first_chunk() else {
             return Difference::default();
         };
         Difference {
@@ -92,11 +109,14 @@ impl Record {
 
     /// All bindings, expired ones included.
     pub(super) fn bindings(&self) -> Bindings<'_> {
-        Bindings(self.split().map_or(&[], |(_, _, rest)| rest))
+        Bindings {
+            packed: self.split().map_or(&[], |(_, _, rest)| rest),
+            moved: self.times.read(),
+        }
     }
 
     fn split(&self) -> Option<(usize, &[u8], &[u8])> {
-        let (&[_, _, _, _, _, a, b, c, d], rest) = self.0.split_first_chunk::<HEAD>()?;
+        let (&[_, _, _, _, _, a, b, c, d], rest) = self.packed.split_first_chunk::<HEAD>()?;
         let length = usize::from(u16::from_le_bytes([c, d]));
         let (address, rest) = rest.split_at_checked(length)?;
         Some((usize::from(u16::from_le_bytes([a, b])), address, rest))
@@ -111,7 +131,8 @@ pub(super) fn packed_length(binding: &Binding<'_>) -> usize {
     FIXED + address + strings + kept_user_agent(binding.user_agent).len()
 }
 
-fn kept_user_agent(user_agent: &[u8]) -> &[u8] {
+/// What of a User-Agent value is kept.
+pub(crate) fn kept_user_agent(user_agent: &[u8]) -> &[u8] {
     user_agent.get(..MOST_USER_AGENT).unwrap_or(user_agent)
 }
 
@@ -163,14 +184,18 @@ fn pack_binding(bytes: &mut Vec<u8>, stored: &Stored<'_>) {
 
 /// Unpacks the bindings of a record.
 #[derive(Clone, Debug)]
-pub(super) struct Bindings<'a>(&'a [u8]);
+pub(super) struct Bindings<'a> {
+    packed: &'a [u8],
+    /// Holds for the only one there is.
+    moved: Option<(Moved, u32)>,
+}
 
 impl<'a> Iterator for Bindings<'a> {
     type Item = Stored<'a>;
 
     #[inline]
     fn next(&mut self) -> Option<Stored<'a>> {
-        let mut reader = Reader(self.0);
+        let mut reader = Reader(self.packed);
         let q = reader.u16()?;
         let expires_at = reader.u32()?;
         let saved_until = reader.u32()?;
@@ -201,12 +226,18 @@ impl<'a> Iterator for Bindings<'a> {
             instance: reader.slice(instance)?,
             user_agent: reader.slice(u16::from(user_agent))?,
         };
-        self.0 = reader.0;
-        Some(Stored {
+        self.packed = reader.0;
+        let mut stored = Stored {
             binding,
             saved_until,
             fresh: false,
-        })
+        };
+        if let Some((moved, saved_until)) = self.moved {
+            stored.binding.expires_at = moved.expires_at;
+            stored.binding.cseq = moved.cseq;
+            stored.saved_until = saved_until;
+        }
+        Some(stored)
     }
 }
 
@@ -313,6 +344,6 @@ mod tests {
             record.bindings().next().unwrap().binding.user_agent,
             &long[..64]
         );
-        assert_eq!(record.0.len(), HEAD + 3 + packed_length(&one));
+        assert_eq!(record.packed.len(), HEAD + 3 + packed_length(&one));
     }
 }

@@ -45,6 +45,10 @@ impl Change for Put<'_> {
         }
         Ok(())
     }
+
+    fn refreshed(&self) -> Option<Binding<'_>> {
+        Some(self.0)
+    }
 }
 
 /// Ends a binding.
@@ -233,12 +237,12 @@ fn a_restored_binding_is_there_and_need_not_be_saved() {
 }
 
 #[test]
-fn a_pure_refresh_is_saved_only_when_half_of_the_saved_lifetime_is_gone() {
+fn a_pure_refresh_is_saved_only_when_an_eighth_of_the_saved_lifetime_is_gone() {
     let locations = locations(10);
     let taken = || locations.take_changes().addresses.len();
     put(&locations, ALICE, 0, binding("sip:a", 3_600));
     assert_eq!(taken(), 1, "a new binding");
-    for now in (60..=1_800).step_by(60) {
+    for now in (60..=420).step_by(60) {
         put(
             &locations,
             ALICE,
@@ -250,11 +254,11 @@ fn a_pure_refresh_is_saved_only_when_half_of_the_saved_lifetime_is_gone() {
         );
         assert_eq!(taken(), 0, "refreshed after {now} s");
     }
-    put(&locations, ALICE, 1_860, binding("sip:a", 1_860 + 3_600));
-    assert_eq!(taken(), 1, "half is gone");
-    put(&locations, ALICE, 1_920, binding("sip:a", 1_920 + 3_600));
+    put(&locations, ALICE, 480, binding("sip:a", 480 + 3_600));
+    assert_eq!(taken(), 1, "an eighth is gone");
+    put(&locations, ALICE, 540, binding("sip:a", 540 + 3_600));
     assert_eq!(taken(), 0, "just saved");
-    put(&locations, ALICE, 1_980, binding("sip:a", 1_990));
+    put(&locations, ALICE, 600, binding("sip:a", 610));
     assert_eq!(taken(), 1, "shortened");
 }
 
@@ -400,6 +404,81 @@ fn counts_are_exact_under_concurrent_changes() {
     locations.sweep(at(u64::from(ROUNDS) * 3));
     assert_eq!(locations.stats().live, 0);
     assert_eq!(locations.occupied.load(Ordering::Relaxed), 0);
+}
+
+/// Refreshes move the times in place while others replace the record they stand in: each refresh that was reported as made
+/// is seen from then on, by the binding itself and in what the replaced record becomes.
+#[test]
+fn no_refresh_in_place_is_lost_to_a_concurrent_change() {
+    const ROUNDS: u32 = 20_000;
+    let locations = locations(100);
+    put(&locations, ALICE, 0, binding("sip:refreshed", 1_000));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (locations, done) = (&locations, &done);
+        scope.spawn(move || {
+            // One binding, two, and one again: with and without times beside the record.
+            while !done.load(Ordering::Relaxed) {
+                put(locations, ALICE, 0, binding("sip:other", 9_000));
+                locations
+                    .change(ALICE, at(0), &End("sip:other"), |_| ())
+                    .unwrap();
+            }
+        });
+        for round in 1..=ROUNDS {
+            let expected = Binding {
+                cseq: round,
+                ..binding("sip:refreshed", 1_000 + round)
+            };
+            let seen = locations.change(ALICE, at(0), &Put(expected), |mut live| {
+                live.any(|binding| binding == expected)
+            });
+            assert_eq!(seen, Ok(true));
+            let mut seen = 0;
+            locations.visit(ALICE, at(0), |binding| {
+                seen += usize::from(*binding == expected);
+            });
+            assert_eq!(seen, 1, "refresh {round} is lost");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_refresh_of_the_only_binding_needs_no_new_record() {
+    let locations = locations(10);
+    put(&locations, ALICE, 0, binding("sip:a", 100));
+    let record = |locations: &Locations| {
+        let records = locations.records.pin();
+        std::ptr::from_ref(records.get(&locations.hasher.key(ALICE)).unwrap()).addr()
+    };
+    let first = record(&locations);
+    put(
+        &locations,
+        ALICE,
+        10,
+        Binding {
+            cseq: 2,
+            ..binding("sip:a", 200)
+        },
+    );
+    assert_eq!(record(&locations), first);
+    assert_eq!(contacts(&locations, ALICE, 150), ["sip:a"]);
+    put(
+        &locations,
+        ALICE,
+        200,
+        Binding {
+            cseq: 3,
+            ..binding("sip:a", 300)
+        },
+    );
+    assert_ne!(
+        record(&locations),
+        first,
+        "it had expired: that is a new binding"
+    );
+    assert_eq!(locations.stats().created, 2);
 }
 
 /// Two REGISTERs of one address of record at the same moment: neither gets lost.

@@ -20,6 +20,7 @@ use update::Update;
 use wishes::{Wish, Wishes};
 
 /// Processes a REGISTER that has been authenticated for `address` (`user@domain`) and appends the final response to `into`.
+/// The request is well-formed ([`Message::validate`]).
 /// Returns the status sent. Idempotent for retransmissions, so REGISTER needs no transaction of its own.
 ///
 /// Path is taken whether or not the phone lists it in Supported: edge proxies add it for phones that know nothing of it,
@@ -72,7 +73,7 @@ fn bind(
         now: unix_seconds(answer.now),
     };
     locations.change(address, answer.now, &update, |live| {
-        answer.list(&wishes, live, into)
+        answer.list(&wishes, live, into);
     })?;
     Ok(())
 }
@@ -108,7 +109,7 @@ impl Answer<'_, '_> {
         let mut response = self.begin(into, 200, "OK");
         for binding in live {
             response = response.header_with(HeaderName::Contact, |into| {
-                push_contact(into, &binding, now)
+                push_contact(into, &binding, now);
             });
         }
         if !wishes.path.is_empty() && self.request.lists_token(HeaderName::Supported, b"path") {

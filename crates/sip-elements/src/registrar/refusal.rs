@@ -62,10 +62,10 @@ impl Refusal {
         match self {
             Self::BadExtension(tags) => response.header(HeaderName::Unsupported, tags),
             Self::TooBrief(shortest) => response.header_with(HeaderName::MinExpires, |into| {
-                super::push_number(into, *shortest)
+                super::push_number(into, *shortest);
             }),
             Self::Full => response.header_with(HeaderName::RetryAfter, |into| {
-                super::push_number(into, retry_after)
+                super::push_number(into, retry_after);
             }),
             Self::Malformed(_) | Self::TooManyContacts | Self::OutOfOrder => response,
         }

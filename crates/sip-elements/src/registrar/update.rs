@@ -38,6 +38,16 @@ impl Change for Update<'_, '_> {
             }
         }
     }
+
+    fn refreshed(&self) -> Option<Binding<'_>> {
+        match &self.wishes.wish {
+            Wish::Contacts(wishes) => match wishes.as_slice() {
+                [wish] if wish.lifetime > 0 => Some(self.binding(wish)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 impl Update<'_, '_> {
@@ -62,7 +72,7 @@ impl Update<'_, '_> {
         let Some((binding, fresh)) = position.and_then(|position| contacts.at(position)) else {
             if wish.lifetime > 0 {
                 contacts.add(self.binding(wish));
-                self.take_over_flow(wish, contacts);
+                take_over_flow(wish, contacts);
             }
             return Ok(());
         };
@@ -78,7 +88,7 @@ impl Update<'_, '_> {
             Order::Newer if wish.lifetime == 0 => contacts.remove(position),
             Order::Newer => {
                 contacts.replace(position, self.binding(wish));
-                self.take_over_flow(wish, contacts);
+                take_over_flow(wish, contacts);
             }
         }
         Ok(())
@@ -98,13 +108,6 @@ impl Update<'_, '_> {
             Ok(Order::Same)
         } else {
             Err(Refusal::OutOfOrder)
-        }
-    }
-
-    /// A flow has one contact (RFC 5626 section 6): a phone that comes back with a new address takes the place of the old one.
-    fn take_over_flow(&self, wish: &ContactWish<'_>, contacts: &mut Contacts<'_>) {
-        if wish.names_flow {
-            contacts.retain(|binding, fresh| fresh || *binding.instance != *wish.instance);
         }
     }
 
@@ -133,5 +136,12 @@ fn is_for(wish: &ContactWish<'_>, binding: &Binding<'_>) -> bool {
     match (Uri::parse(wish.uri), Uri::parse(binding.contact)) {
         (Some(wish), Some(binding)) => wish.equivalent(&binding),
         _ => false,
+    }
+}
+
+/// A flow has one contact (RFC 5626 section 6): a phone that comes back with a new address takes the place of the old one.
+fn take_over_flow(wish: &ContactWish<'_>, contacts: &mut Contacts<'_>) {
+    if wish.names_flow {
+        contacts.retain(|binding, fresh| fresh || *binding.instance != *wish.instance);
     }
 }

@@ -3,7 +3,7 @@
 use super::refusal::Refusal;
 use crate::RegistrarSettings;
 use crate::Settings;
-use sip_message::{HeaderName, Message, NameAddr, Uri};
+use sip_message::{HeaderName, Message, NameAddr};
 use sip_transport::{Flow, ListenerId};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -111,7 +111,7 @@ fn read_wish<'r>(
     request: &'r Message<'_>,
     bounds: &RegistrarSettings,
 ) -> Result<Wish<'r>, Refusal> {
-    let header_expires = request.expires();
+    let header_expires = request.expires().map(or_one_hour);
     let mut contacts = SmallVec::new();
     let mut ends_all = false;
     // Every binding can be ended and as many made in one request; beyond that only work would be made.
@@ -136,7 +136,7 @@ fn read_wish<'r>(
     if !contacts.is_empty() {
         return Err(Refusal::Malformed("Bad Contact: * beside other contacts"));
     }
-    if header_expires != Some(Some(0)) {
+    if header_expires != Some(0) {
         return Err(Refusal::Malformed("Bad Contact: * needs Expires: 0"));
     }
     Ok(Wish::EndAll)
@@ -144,61 +144,58 @@ fn read_wish<'r>(
 
 fn read_contact<'r>(
     value: &'r [u8],
-    header_expires: Option<Option<u32>>,
+    header_expires: Option<u32>,
     bounds: &RegistrarSettings,
 ) -> Result<ContactWish<'r>, Refusal> {
-    let bad = Refusal::Malformed("Bad Contact");
-    let Some(contact) = NameAddr::parse(value) else {
-        return Err(bad);
-    };
-    if Uri::parse(contact.uri_bytes).is_none() {
-        return Err(bad);
-    }
-    let q = match contact.q() {
-        None => DEFAULT_Q,
-        Some(Some(q)) => q,
-        Some(None) => return Err(Refusal::Malformed("Bad Contact: q is not between 0 and 1")),
-    };
-    let lifetime = lifetime(contact.expires().or(header_expires), bounds)?;
-    let (instance, names_flow) = read_instance(&contact);
-    Ok(ContactWish {
+    let contact = NameAddr::parse(value).ok_or(Refusal::Malformed("Bad Contact"))?;
+    let mut wish = ContactWish {
         uri: contact.uri_bytes,
-        q,
-        lifetime,
-        instance,
-        names_flow,
-    })
+        q: DEFAULT_Q,
+        lifetime: 0,
+        instance: Cow::default(),
+        names_flow: false,
+    };
+    let (mut expires, mut reg_id) = (header_expires, None);
+    for (name, value) in contact.params.iter() {
+        match name.len() {
+            1 if name.eq_ignore_ascii_case(b"q") => {
+                let bad = Refusal::Malformed("Bad Contact: q is not between 0 and 1");
+                wish.q = contact.q().flatten().ok_or(bad)?;
+            }
+            6 if name.eq_ignore_ascii_case(b"reg-id") => reg_id = value,
+            7 if name.eq_ignore_ascii_case(b"expires") => expires = contact.expires().map(or_one_hour),
+            13 if name.eq_ignore_ascii_case(b"+sip.instance") => {
+                wish.instance = Cow::Borrowed(value.unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    wish.lifetime = lifetime(expires, bounds)?;
+    if let Some(reg_id) = reg_id.filter(|_| !wish.instance.is_empty())
+        && reg_id.iter().all(u8::is_ascii_digit)
+    {
+        wish.instance = Cow::Owned([&*wish.instance, b";reg-id=", reg_id].concat());
+        wish.names_flow = true;
+    }
+    Ok(wish)
 }
 
-/// The lifetime in seconds that a wish gets: outer `None` where there is none, `Some(None)` where it is malformed.
-fn lifetime(wish: Option<Option<u32>>, bounds: &RegistrarSettings) -> Result<u32, Refusal> {
+/// A lifetime as it was given; a malformed one counts as an hour.
+fn or_one_hour(expires: Option<u32>) -> u32 {
+    expires.unwrap_or(ONE_HOUR)
+}
+
+/// The lifetime that a wish gets, both in seconds.
+fn lifetime(wish: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, Refusal> {
     let seconds =
         |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
-    let (shortest, longest) = (
-        seconds(bounds.min_expires),
-        seconds(bounds.max_expires).max(1),
-    );
+    let shortest = seconds(bounds.min_expires);
+    let longest = seconds(bounds.max_expires).max(1);
     match wish {
-        Some(Some(0)) => Ok(0),
-        Some(Some(wish)) if wish < shortest && wish < ONE_HOUR => Err(Refusal::TooBrief(shortest)),
-        Some(Some(wish)) => Ok(wish.min(longest)),
-        Some(None) => Ok(ONE_HOUR.max(shortest).min(longest)),
-        None => Ok(seconds(bounds.default_expires)
-            .max(shortest)
-            .clamp(1, longest)),
-    }
-}
-
-/// `+sip.instance`, with `reg-id` behind it where there is one.
-fn read_instance<'r>(contact: &NameAddr<'r>) -> (Cow<'r, [u8]>, bool) {
-    let Some(instance) = contact.params.value(b"+sip.instance") else {
-        return (Cow::default(), false);
-    };
-    match contact.params.value(b"reg-id") {
-        Some(reg_id) if !reg_id.is_empty() && reg_id.iter().all(u8::is_ascii_digit) => {
-            (Cow::Owned([instance, b";reg-id=", reg_id].concat()), true)
-        }
-        _ => (Cow::Borrowed(instance), false),
+        Some(0) => Ok(0),
+        Some(wish) if wish < shortest && wish < ONE_HOUR => Err(Refusal::TooBrief(shortest)),
+        Some(wish) => Ok(wish.min(longest)),
+        None => Ok(seconds(bounds.default_expires).max(shortest).clamp(1, longest)),
     }
 }
 
@@ -206,11 +203,8 @@ fn read_instance<'r>(contact: &NameAddr<'r>) -> (Cow<'r, [u8]>, bool) {
 fn read_path<'r>(request: &'r Message<'_>) -> Result<Cow<'r, [u8]>, Refusal> {
     let mut path: Cow<'r, [u8]> = Cow::default();
     for value in request.values(HeaderName::Path) {
-        let uri = NameAddr::parse(value)
-            .filter(|_| value.contains(&b'<'))
-            .and_then(|hop| hop.uri());
-        if uri.is_none() {
-            return Err(Refusal::Malformed("Bad Path"));
+        if !value.contains(&b'<') {
+            return Err(Refusal::Malformed("Bad Path: no angle brackets"));
         }
         if path.is_empty() {
             path = Cow::Borrowed(value);

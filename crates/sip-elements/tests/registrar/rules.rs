@@ -3,167 +3,170 @@
 use crate::server::{ALICE, Register, Server, at};
 use sip_message::HeaderName;
 
-/// What a fresh registrar makes of one REGISTER: header lines, then status and bindings.
+/// Header lines of a REGISTER, the status of its response, the bindings afterwards.
+type Row = (&'static [&'static str], u16, &'static [&'static str]);
+
+const ROWS: &[Row] = &[
+    (&[], 200, &[]),
+    (
+        &["Contact: <sip:a@192.0.2.1>"],
+        200,
+        &["sip:a@192.0.2.1 1000 600"],
+    ),
+    (
+        &["m: sip:a@192.0.2.1;expires=90"],
+        200,
+        &["sip:a@192.0.2.1 1000 90"],
+    ),
+    (
+        &["Contact: \"A, B\" <sip:a@192.0.2.1;x=1>;q=0.35"],
+        200,
+        &["sip:a@192.0.2.1;x=1 350 600"],
+    ),
+    (
+        &["Contact: <sip:a@192.0.2.1>", "Expires: 120"],
+        200,
+        &["sip:a@192.0.2.1 1000 120"],
+    ),
+    (
+        &["Contact: <sip:a@192.0.2.1>;expires=90", "Expires: 120"],
+        200,
+        &["sip:a@192.0.2.1 1000 90"],
+    ),
+    (
+        &["Contact: <sip:a@192.0.2.1>;expires=0", "Expires: 120"],
+        200,
+        &[],
+    ),
+    (&["Contact: <sip:a@192.0.2.1>", "Expires: 0"], 200, &[]),
+    (
+        &["Contact: <sip:a@192.0.2.1>;expires=7201"],
+        200,
+        &["sip:a@192.0.2.1 1000 7200"],
+    ),
+    (
+        &["Contact: <sip:a@192.0.2.1>;expires=4294967295"],
+        200,
+        &["sip:a@192.0.2.1 1000 7200"],
+    ),
+    // A malformed lifetime counts as an hour.
+    (
+        &["Contact: <sip:a@192.0.2.1>;expires=soon"],
+        200,
+        &["sip:a@192.0.2.1 1000 3600"],
+    ),
+    (
+        &["Contact: <sip:a@192.0.2.1>;expires=280297596632815"],
+        200,
+        &["sip:a@192.0.2.1 1000 3600"],
+    ),
+    (
+        &["Contact: <sip:a@192.0.2.1>", "Expires: 0xff"],
+        200,
+        &["sip:a@192.0.2.1 1000 3600"],
+    ),
+    (&["Contact: <sip:a@192.0.2.1>;expires=59"], 423, &[]),
+    (&["Contact: <sip:a@192.0.2.1>", "Expires: 1"], 423, &[]),
+    // One contact too brief: none is bound.
+    (
+        &["Contact: <sip:a@192.0.2.1>, <sip:b@192.0.2.1>;expires=2"],
+        423,
+        &[],
+    ),
+    (
+        &[
+            "Contact: <sip:a@192.0.2.1>;q=0.1, <sip:b@192.0.2.1>",
+            "Contact: <sip:c@192.0.2.1>;q=0.5",
+        ],
+        200,
+        &[
+            "sip:b@192.0.2.1 1000 600",
+            "sip:c@192.0.2.1 500 600",
+            "sip:a@192.0.2.1 100 600",
+        ],
+    ),
+    // The same contact twice: the last one counts.
+    (
+        &["Contact: <sip:a@192.0.2.1>;q=0.1, <sip:a@192.0.2.1>;q=0.2"],
+        200,
+        &["sip:a@192.0.2.1 200 600"],
+    ),
+    (
+        &["Contact: <sip:a@192.0.2.1>, <sip:a@192.0.2.1>;expires=0"],
+        200,
+        &[],
+    ),
+    (&["Contact: <sip:a@192.0.2.1>;q=1.1"], 400, &[]),
+    (&["Contact: <sip:a@192.0.2.1>;q=high"], 400, &[]),
+    (&["Contact: <sip:a@192.0.2.1:99999>"], 400, &[]),
+    (&["Contact: <sip:>"], 400, &[]),
+    (&["Contact: *", "Expires: 0"], 200, &[]),
+    (&["Contact: *"], 400, &[]),
+    (&["Contact: *", "Expires: 60"], 400, &[]),
+    (&["Contact: *", "Expires: never"], 400, &[]),
+    (&["Contact: *, <sip:a@192.0.2.1>", "Expires: 0"], 400, &[]),
+    (
+        &["Contact: <sip:a@192.0.2.1>", "Contact: *", "Expires: 0"],
+        400,
+        &[],
+    ),
+    (&["Contact: *;expires=0"], 400, &[]),
+    // Any scheme may be registered; header fields and odd escapes are kept as they are.
+    (
+        &["Contact: <tel:+358-555-1234567>"],
+        200,
+        &["tel:+358-555-1234567 1000 600"],
+    ),
+    (
+        &["Contact: <mailto:alice@example.org>"],
+        200,
+        &["mailto:alice@example.org 1000 600"],
+    ),
+    (
+        &["Contact: <sip:a@192.0.2.1?Route=%3Csip:sip.example.com%3E>"],
+        200,
+        &["sip:a@192.0.2.1?Route=%3Csip:sip.example.com%3E 1000 600"],
+    ),
+    (
+        &[
+            "Contact: sip:%00@192.0.2.1",
+            "Contact: sip:%00%00@192.0.2.1",
+        ],
+        200,
+        &[
+            "sip:%00%00@192.0.2.1 1000 600",
+            "sip:%00@192.0.2.1 1000 600",
+        ],
+    ),
+    (
+        &["Contact: <sip:+19725552222@gw1.example.net>;unknownparam"],
+        200,
+        &["sip:+19725552222@gw1.example.net 1000 600"],
+    ),
+    (
+        &["Require: path", "Contact: <sip:a@192.0.2.1>"],
+        200,
+        &["sip:a@192.0.2.1 1000 600"],
+    ),
+    (
+        &["Require: gruu, path", "Contact: <sip:a@192.0.2.1>"],
+        420,
+        &[],
+    ),
+    (&["Path: <sip:>", "Contact: <sip:a@192.0.2.1>"], 400, &[]),
+    (
+        &[
+            "Path: sip:edge.example.org;lr",
+            "Contact: <sip:a@192.0.2.1>",
+        ],
+        400,
+        &[],
+    ),
+];
+
 #[test]
 fn contacts_and_lifetimes() {
-    let rows: &[(&[&str], u16, &[&str])] = &[
-        (&[], 200, &[]),
-        (
-            &["Contact: <sip:a@192.0.2.1>"],
-            200,
-            &["sip:a@192.0.2.1 1000 600"],
-        ),
-        (
-            &["m: sip:a@192.0.2.1;expires=90"],
-            200,
-            &["sip:a@192.0.2.1 1000 90"],
-        ),
-        (
-            &["Contact: \"A, B\" <sip:a@192.0.2.1;x=1>;q=0.35"],
-            200,
-            &["sip:a@192.0.2.1;x=1 350 600"],
-        ),
-        (
-            &["Contact: <sip:a@192.0.2.1>", "Expires: 120"],
-            200,
-            &["sip:a@192.0.2.1 1000 120"],
-        ),
-        (
-            &["Contact: <sip:a@192.0.2.1>;expires=90", "Expires: 120"],
-            200,
-            &["sip:a@192.0.2.1 1000 90"],
-        ),
-        (
-            &["Contact: <sip:a@192.0.2.1>;expires=0", "Expires: 120"],
-            200,
-            &[],
-        ),
-        (&["Contact: <sip:a@192.0.2.1>", "Expires: 0"], 200, &[]),
-        (
-            &["Contact: <sip:a@192.0.2.1>;expires=7201"],
-            200,
-            &["sip:a@192.0.2.1 1000 7200"],
-        ),
-        (
-            &["Contact: <sip:a@192.0.2.1>;expires=4294967295"],
-            200,
-            &["sip:a@192.0.2.1 1000 7200"],
-        ),
-        // A malformed lifetime counts as an hour.
-        (
-            &["Contact: <sip:a@192.0.2.1>;expires=soon"],
-            200,
-            &["sip:a@192.0.2.1 1000 3600"],
-        ),
-        (
-            &["Contact: <sip:a@192.0.2.1>;expires=280297596632815"],
-            200,
-            &["sip:a@192.0.2.1 1000 3600"],
-        ),
-        (
-            &["Contact: <sip:a@192.0.2.1>", "Expires: 0xff"],
-            200,
-            &["sip:a@192.0.2.1 1000 3600"],
-        ),
-        (&["Contact: <sip:a@192.0.2.1>;expires=59"], 423, &[]),
-        (&["Contact: <sip:a@192.0.2.1>", "Expires: 1"], 423, &[]),
-        // One contact too brief: none is bound.
-        (
-            &["Contact: <sip:a@192.0.2.1>, <sip:b@192.0.2.1>;expires=2"],
-            423,
-            &[],
-        ),
-        (
-            &[
-                "Contact: <sip:a@192.0.2.1>;q=0.1, <sip:b@192.0.2.1>",
-                "Contact: <sip:c@192.0.2.1>;q=0.5",
-            ],
-            200,
-            &[
-                "sip:b@192.0.2.1 1000 600",
-                "sip:c@192.0.2.1 500 600",
-                "sip:a@192.0.2.1 100 600",
-            ],
-        ),
-        // The same contact twice: the last one counts.
-        (
-            &["Contact: <sip:a@192.0.2.1>;q=0.1, <sip:a@192.0.2.1>;q=0.2"],
-            200,
-            &["sip:a@192.0.2.1 200 600"],
-        ),
-        (
-            &["Contact: <sip:a@192.0.2.1>, <sip:a@192.0.2.1>;expires=0"],
-            200,
-            &[],
-        ),
-        (&["Contact: <sip:a@192.0.2.1>;q=1.1"], 400, &[]),
-        (&["Contact: <sip:a@192.0.2.1>;q=high"], 400, &[]),
-        (&["Contact: <sip:a@192.0.2.1:99999>"], 400, &[]),
-        (&["Contact: <sip:>"], 400, &[]),
-        (&["Contact: *", "Expires: 0"], 200, &[]),
-        (&["Contact: *"], 400, &[]),
-        (&["Contact: *", "Expires: 60"], 400, &[]),
-        (&["Contact: *", "Expires: never"], 400, &[]),
-        (&["Contact: *, <sip:a@192.0.2.1>", "Expires: 0"], 400, &[]),
-        (
-            &["Contact: <sip:a@192.0.2.1>", "Contact: *", "Expires: 0"],
-            400,
-            &[],
-        ),
-        (&["Contact: *;expires=0"], 400, &[]),
-        // Any scheme may be registered; header fields and odd escapes are kept as they are.
-        (
-            &["Contact: <tel:+358-555-1234567>"],
-            200,
-            &["tel:+358-555-1234567 1000 600"],
-        ),
-        (
-            &["Contact: <mailto:alice@example.org>"],
-            200,
-            &["mailto:alice@example.org 1000 600"],
-        ),
-        (
-            &["Contact: <sip:a@192.0.2.1?Route=%3Csip:sip.example.com%3E>"],
-            200,
-            &["sip:a@192.0.2.1?Route=%3Csip:sip.example.com%3E 1000 600"],
-        ),
-        (
-            &[
-                "Contact: sip:%00@192.0.2.1",
-                "Contact: sip:%00%00@192.0.2.1",
-            ],
-            200,
-            &[
-                "sip:%00%00@192.0.2.1 1000 600",
-                "sip:%00@192.0.2.1 1000 600",
-            ],
-        ),
-        (
-            &["Contact: <sip:+19725552222@gw1.example.net>;unknownparam"],
-            200,
-            &["sip:+19725552222@gw1.example.net 1000 600"],
-        ),
-        (
-            &["Require: path", "Contact: <sip:a@192.0.2.1>"],
-            200,
-            &["sip:a@192.0.2.1 1000 600"],
-        ),
-        (
-            &["Require: gruu, path", "Contact: <sip:a@192.0.2.1>"],
-            420,
-            &[],
-        ),
-        (&["Path: <sip:>", "Contact: <sip:a@192.0.2.1>"], 400, &[]),
-        (
-            &[
-                "Path: sip:edge.example.org;lr",
-                "Contact: <sip:a@192.0.2.1>",
-            ],
-            400,
-            &[],
-        ),
-    ];
-    for (lines, status, bindings) in rows {
+    for (lines, status, bindings) in ROWS {
         let server = Server::new(10, 100);
         let response = server.register(at(0), &Register::new(1, lines));
         assert_eq!(

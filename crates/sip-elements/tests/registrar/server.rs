@@ -7,7 +7,7 @@ use sip_elements::{
     Domains, Foreign, ProxySettings, RegistrarSettings, Settings, Shared, TableLimits,
 };
 use sip_message::digest::Algorithm;
-use sip_message::{HeaderName, KeyHasher, Message};
+use sip_message::{HeaderName, KeyHasher, Malformed, Message, ResponseWriter};
 use sip_transport::{Flow, ListenerId, Time};
 use std::time::Duration;
 
@@ -40,11 +40,16 @@ impl Register {
     }
 
     pub fn bytes(&self) -> Vec<u8> {
-        let lines: String = self
+        let lines = self
             .lines
             .iter()
-            .map(|line| format!("{line}\r\n"))
-            .collect();
+            .flat_map(|line| {
+                [
+                    line, "
+",
+                ]
+            })
+            .collect::<String>();
         format!(
             "REGISTER sip:example.org SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKnashds{}\r\n\
              Max-Forwards: 70\r\nFrom: <sip:alice@example.org>;tag=456248\r\nTo: <sip:alice@example.org>\r\n\
@@ -88,16 +93,20 @@ impl Server {
         let request = Message::parse(bytes).unwrap();
         let flow = Flow::datagram(ListenerId(2), source.parse().unwrap());
         let mut into = b"before".to_vec();
-        let status = register(
-            &request,
-            ALICE,
-            flow,
-            b"totag",
-            &self.shared,
-            &self.settings,
-            now,
-            &mut into,
-        );
+        let status = match request.validate() {
+            Ok(()) => {
+                let (shared, settings) = (&self.shared, &self.settings);
+                register(
+                    &request, ALICE, flow, b"totag", shared, settings, now, &mut into,
+                )
+            }
+            Err(malformed) => {
+                let Malformed { status, reason, .. } = malformed;
+                let (into, tag) = (&mut into, Some(&b"totag"[..]));
+                ResponseWriter::begin(into, &request, flow.remote, status, reason, tag).finish();
+                status
+            }
+        };
         let bytes = into.strip_prefix(b"before").unwrap().to_vec();
         let response = Message::parse(&bytes).unwrap();
         assert_eq!(response.status(), status);

@@ -1,0 +1,196 @@
+//! What a mere refresh moves, and nothing else: when a binding ends and the `CSeq` of its last REGISTER. An address of record
+//! with one binding, which is nearly every one, keeps them beside its packed record, where they are moved without packing a
+//! new one, and with them a hash of all that a refresh leaves as it is: so the record is not even looked at. Most REGISTERs
+//! come here, and with many bindings it is memory that they wait for.
+//!
+//! A refresh must not get lost when another worker replaces the record meanwhile. So whoever works out a new version seals the
+//! old one first, and reads what it copies after that; a refresh that finds a seal goes the long way itself. A seal is never
+//! taken off: if the new version is not put in place after all, the next refresh puts one there.
+
+use super::Binding;
+use super::record::kept_user_agent;
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// `CSeq` numbers lie below 2³¹ (RFC 3261 section 8.1.1.5), so there is room for the seal.
+const SEALED: u32 = 1 << 31;
+
+/// When a binding ends and which `CSeq` it has, together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moved {
+    /// Unix seconds.
+    pub(super) expires_at: u32,
+    /// The number.
+    pub(super) cseq: u32,
+}
+
+/// [`Moved`] beside a record, and what of it has been announced to be saved.
+#[derive(Debug)]
+pub(super) struct Times {
+    /// `expires_at` (32 bits), seal (1 bit), `cseq` (31 bits). 0: not in use, the packed bindings have their own.
+    moved: AtomicU64,
+    /// `expires_at` as it was last announced. Apart from the rest: at worst something is announced twice.
+    saved_until: AtomicU32,
+    /// [`rest`] of the binding.
+    rest: u64,
+}
+
+impl Times {
+    /// For a record with this one binding.
+    pub(super) fn of(binding: &Binding<'_>, saved_until: u32) -> Self {
+        let Binding { expires_at, cseq, .. } = *binding;
+        let word = if cseq < SEALED { join(Moved { expires_at, cseq }) } else { 0 };
+        Self {
+            moved: AtomicU64::new(word),
+            saved_until: AtomicU32::new(saved_until),
+            rest: rest(binding),
+        }
+    }
+
+    /// For a record with several bindings: not in use.
+    pub(super) fn unused() -> Self {
+        Self {
+            moved: AtomicU64::new(0),
+            saved_until: AtomicU32::new(0),
+            rest: 0,
+        }
+    }
+
+    /// Where things stand, and what has been announced; `None`: not in use.
+    pub(super) fn read(&self) -> Option<(Moved, u32)> {
+        let word = self.moved.load(Ordering::Acquire);
+        (word != 0).then(|| (split(word), self.saved_until.load(Ordering::Relaxed)))
+    }
+
+    /// From here on nothing moves any more.
+    pub(super) fn seal(&self) {
+        if self.moved.load(Ordering::Relaxed) != 0 {
+            self.moved.fetch_or(u64::from(SEALED), Ordering::AcqRel);
+        }
+    }
+
+    /// Moves on to where this binding says, if it is a later refresh of the one here, which has not expired `now`, and there is no
+    /// seal. Returns what had been announced.
+    pub(super) fn advance(&self, binding: &Binding<'_>, now: u32) -> Option<u32> {
+        let word = self.moved.load(Ordering::Acquire);
+        let (from, to) = (split(word), Moved { expires_at: binding.expires_at, cseq: binding.cseq });
+        let is_later = from.cseq < to.cseq && to.cseq < SEALED && from.expires_at > now;
+        if word & u64::from(SEALED) != 0 || !is_later || self.rest != rest(binding) {
+            return None;
+        }
+        let saved_until = self.saved_until.load(Ordering::Relaxed);
+        self.moved
+            .compare_exchange(word, join(to), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+            .then_some(saved_until)
+    }
+
+    /// That much has been announced.
+    pub(super) fn note_saved(&self, until: u32) {
+        self.saved_until.store(until, Ordering::Relaxed);
+    }
+}
+
+/// A hash of all of a binding that a refresh leaves as it is. Who registers for an address makes both sides of the comparison,
+/// so there is nobody to defend it against.
+fn rest(binding: &Binding<'_>) -> u64 {
+    let mut hasher = FxHasher::default();
+    for string in [
+        binding.contact,
+        binding.call_id,
+        binding.path,
+        binding.instance,
+        kept_user_agent(binding.user_agent),
+    ] {
+        hasher.write_usize(string.len());
+        hasher.write(string);
+    }
+    hasher.write_u16(binding.q);
+    hasher.write_u16(binding.listener.0);
+    binding.source.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn join(moved: Moved) -> u64 {
+    u64::from(moved.expires_at) << 32 | u64::from(moved.cseq)
+}
+
+fn split(word: u64) -> Moved {
+    Moved {
+        expires_at: (word >> 32) as u32,
+        cseq: word as u32 & !SEALED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binding(expires_at: u32, cseq: u32) -> Binding<'static> {
+        Binding {
+            contact: b"sip:a@192.0.2.1",
+            q: 1000,
+            expires_at,
+            call_id: b"843817637684230@998sdasdh09",
+            cseq,
+            path: b"",
+            instance: b"",
+            user_agent: b"",
+            source: "192.0.2.1:5062".parse().unwrap(),
+            listener: sip_transport::ListenerId(0),
+        }
+    }
+
+    #[test]
+    fn a_later_refresh_moves_them_once() {
+        let times = Times::of(&binding(100, 7), 50);
+        assert_eq!(times.advance(&binding(200, 8), 60), Some(50));
+        let second = Moved { expires_at: 200, cseq: 8 };
+        assert_eq!(times.read(), Some((second, 50)));
+        assert_eq!(times.advance(&binding(200, 8), 60), None, "that was before");
+        times.note_saved(200);
+        assert_eq!(times.read(), Some((second, 200)));
+    }
+
+    #[test]
+    fn nothing_else_moves_them() {
+        let refresh = binding(200, 8);
+        let others = [
+            Binding { contact: b"sip:b@192.0.2.1", ..refresh },
+            Binding { q: 999, ..refresh },
+            Binding { call_id: b"another", ..refresh },
+            Binding { cseq: 7, ..refresh },
+            Binding { cseq: SEALED, ..refresh },
+            Binding { path: b"<sip:edge;lr>", ..refresh },
+            Binding { instance: b"<sip:edge;lr>", ..refresh },
+            Binding { user_agent: b"<sip:edge;lr>", ..refresh },
+            Binding { source: "192.0.2.1:5063".parse().unwrap(), ..refresh },
+            Binding { listener: sip_transport::ListenerId(1), ..refresh },
+        ];
+        let times = Times::of(&binding(100, 7), 50);
+        for other in &others {
+            assert_eq!(times.advance(other, 60), None, "{other:?}");
+        }
+        assert_eq!(times.advance(&refresh, 100), None, "it has expired");
+        assert_eq!(times.advance(&refresh, 99), Some(50));
+    }
+
+    #[test]
+    fn nothing_moves_behind_a_seal() {
+        let times = Times::of(&binding(100, 7), 50);
+        times.seal();
+        assert_eq!(times.advance(&binding(200, 8), 60), None);
+        let first = Moved { expires_at: 100, cseq: 7 };
+        assert_eq!(times.read(), Some((first, 50)), "but it can be read");
+    }
+
+    #[test]
+    fn without_room_for_the_seal_they_are_not_in_use() {
+        for times in [Times::unused(), Times::of(&binding(100, SEALED), 50)] {
+            times.seal();
+            assert_eq!(times.read(), None);
+            assert_eq!(times.advance(&binding(200, 8), 60), None);
+        }
+    }
+}
