@@ -3,12 +3,12 @@
 use crate::branch::{leading_branch, parse_branch};
 use crate::client_invite::State as Invite;
 use crate::client_non_invite::State as NonInvite;
-use crate::schedule::{Owner, Schedule};
-use crate::slab::Slab;
+use crate::client_table::{Client, Machine};
+use crate::schedule::{Owner, Side};
 use crate::step::{Class, Keep, Send, Step, Tell};
 use crate::timer::{Timer, Timing};
 use crate::{ClientResponse, Event, Full, Kind, Transactions};
-use sip_message::{HeaderName, Message, Method, write_ack, write_cancel};
+use sip_message::{HeaderName, Message, Method, write_cancel};
 use sip_transport::{Flow, Output, Time};
 
 /// Names a client transaction; stale ids are recognised. It travels in the branch, so that a response finds its transaction
@@ -21,121 +21,10 @@ pub struct ClientId {
 
 impl ClientId {
     /// Names no transaction: no slab grows so far.
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         index: u32::MAX,
         generation: 0,
     };
-}
-
-/// One client transaction. Hundreds of thousands linger for 64*T1: see `a_lingering_transaction_is_small`.
-#[derive(Debug)]
-pub(crate) struct Client {
-    owner: u64,
-    /// The request as sent, or in its place the ACK of a non-2xx final response.
-    kept: Option<Box<[u8]>>,
-    /// `None` until it is started.
-    flow: Option<Flow>,
-    /// The transaction of the CANCEL of this INVITE.
-    cancel: ClientId,
-    generation: u32,
-    schedule: Schedule,
-    machine: Machine,
-    /// The transaction of a CANCEL: the transaction user does not know of it.
-    internal: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Machine {
-    /// The branch is being written.
-    Reserved,
-    Invite(Invite),
-    NonInvite(NonInvite),
-}
-
-/// All client transactions.
-#[derive(Debug, Default)]
-pub(crate) struct Clients {
-    slab: Slab<Client>,
-}
-
-impl Clients {
-    pub(crate) const fn len(&self) -> usize {
-        self.slab.len()
-    }
-
-    fn get(&self, id: ClientId) -> Option<&Client> {
-        self.slab
-            .get(id.index)
-            .filter(|client| client.generation == id.generation)
-    }
-
-    fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
-        self.slab
-            .get_mut(id.index)
-            .filter(|client| client.generation == id.generation)
-    }
-}
-
-impl Client {
-    const fn reserved(owner: u64, generation: u32) -> Self {
-        Self {
-            owner,
-            kept: None,
-            flow: None,
-            cancel: ClientId::NONE,
-            generation,
-            schedule: Schedule::new(false),
-            machine: Machine::Reserved,
-            internal: false,
-        }
-    }
-
-    const fn id(&self, index: u32) -> ClientId {
-        ClientId {
-            index,
-            generation: self.generation,
-        }
-    }
-
-    /// Whether the request had that method. Once it is forgotten any will do: what comes then is absorbed anyway.
-    fn sent(&self, method: Method<'_>) -> bool {
-        self.kept.as_deref().is_none_or(|request| {
-            request
-                .strip_prefix(method.as_bytes())
-                .is_some_and(|rest| rest.starts_with(b" "))
-        })
-    }
-
-    /// Writes a message to where the request went, and keeps it where the machine says so.
-    fn send<Q>(
-        &mut self,
-        output: &mut Output<Q>,
-        keep: Keep,
-        write: impl FnOnce(&mut Vec<u8>, &[u8]),
-    ) -> bool {
-        let Some(flow) = self.flow else { return false };
-        let kept = self.kept.as_deref().unwrap_or_default();
-        let range = output.send(flow, |into| write(into, kept));
-        if keep == Keep::Sent {
-            self.kept = Some(output.written(range).into());
-        }
-        true
-    }
-
-    fn send_again<Q>(&mut self, output: &mut Output<Q>) {
-        self.send(output, Keep::AsIs, |into, kept| {
-            into.extend_from_slice(kept);
-        });
-    }
-
-    /// The ACK of a non-2xx final response (section 17.1.1.3).
-    fn send_ack<Q>(&mut self, output: &mut Output<Q>, keep: Keep, response: &Message<'_>) {
-        self.send(output, keep, |into, kept| {
-            if let Ok(invite) = Message::parse(kept) {
-                write_ack(into, &invite, response);
-            }
-        });
-    }
 }
 
 impl Transactions {
@@ -183,7 +72,7 @@ impl Transactions {
         };
         client.flow = Some(flow);
         client.schedule.reliable = reliable;
-        client.send(output, step.keep, |into, _| write(into));
+        client.send(output, step.keep, write);
         self.follow_client(now, id.index, step);
     }
 
@@ -369,9 +258,15 @@ impl Transactions {
         if step.keep == Keep::Nothing {
             client.kept = None;
         }
-        client
-            .schedule
-            .follow(step.timers, now, &mut self.wheel, Owner::Client(index));
+        client.schedule.follow(
+            step.timers,
+            now,
+            &mut self.wheel,
+            Owner {
+                side: Side::Client,
+                index,
+            },
+        );
     }
 
     /// The end of a client transaction, and of its CANCEL's, whose responses would find nobody.
@@ -390,16 +285,4 @@ fn client_named_by(response: &Message<'_>) -> Option<ClientId> {
     let seen = response.header(HeaderName::Via).and_then(leading_branch);
     let (id, _) = seen.or_else(|| parse_branch(response.top_via()?.branch()?))?;
     Some(id)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lingering_transaction_is_small() {
-        let size = size_of::<Option<Client>>();
-        println!("client transaction: {size} bytes in its slab");
-        assert!(size <= 104, "{size} bytes");
-    }
 }

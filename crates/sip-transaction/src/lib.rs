@@ -14,11 +14,13 @@
 mod branch;
 mod client_invite;
 mod client_non_invite;
+mod client_table;
 mod clients;
 mod outcome;
 mod schedule;
 mod server_invite;
 mod server_non_invite;
+mod server_table;
 mod servers;
 mod settings;
 mod slab;

@@ -11,18 +11,26 @@ use crate::wheel::{TimerId, TimerWheel};
 use sip_transport::Time;
 use std::time::Duration;
 
-/// What a timer on the wheel carries: whose it is, and which.
+/// What a timer on the wheel carries: whose it is, and which. Flat, so that it has 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
-    pub(crate) owner: Owner,
+    pub(crate) index: u32,
+    pub(crate) side: Side,
     pub(crate) timer: Timer,
+}
+
+/// Which slab a transaction lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Server,
+    Client,
 }
 
 /// A transaction by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    Server(u32),
-    Client(u32),
+pub(crate) struct Owner {
+    pub(crate) side: Side,
+    pub(crate) index: u32,
 }
 
 /// The timers of one transaction.
@@ -107,7 +115,8 @@ impl Schedule {
     }
 
     fn arm(&mut self, at: Time, timer: Timer, wheel: &mut TimerWheel<Due>, owner: Owner) {
-        self.on_wheel = wheel.rearm(self.on_wheel, at, Due { owner, timer });
+        let Owner { side, index } = owner;
+        self.on_wheel = wheel.rearm(self.on_wheel, at, Due { index, side, timer });
     }
 
     /// The end as a time; what has passed counts as now.

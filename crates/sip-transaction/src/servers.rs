@@ -1,13 +1,12 @@
-//! Server transactions: their table, matching (RFC 3261 section 17.2.3), and what they send.
+//! Server transactions: matching (RFC 3261 section 17.2.3), and what they send.
 
-use crate::schedule::{Owner, Schedule};
+use crate::schedule::{Owner, Schedule, Side};
 use crate::server_invite::State as Invite;
 use crate::server_non_invite::State as NonInvite;
-use crate::slab::Slab;
+use crate::server_table::{Machine, Server, halves};
 use crate::step::{Class, Keep, Send, Step, Tell};
 use crate::timer::{Timer, Timing};
 use crate::{Event, Full, Kind, RequestMatch, Transactions};
-use hashbrown::HashTable;
 use sip_message::{Method, TransactionKey};
 use sip_transport::{Flow, Output, Time};
 use std::ops::Range;
@@ -17,138 +16,6 @@ use std::ops::Range;
 pub struct ServerId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
-}
-
-/// One server transaction. Hundreds of thousands linger for 64*T1: see `a_lingering_transaction_is_small`.
-#[derive(Debug)]
-pub(crate) struct Server {
-    /// The key, in halves: a `u128` would be aligned to 16 bytes.
-    key: [u64; 2],
-    owner: u64,
-    /// The last response, for retransmission.
-    kept: Option<Box<[u8]>>,
-    flow: Flow,
-    generation: u32,
-    schedule: Schedule,
-    machine: Machine,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Machine {
-    Invite(Invite),
-    NonInvite(NonInvite),
-}
-
-/// All server transactions, by place and by key.
-#[derive(Debug, Default)]
-pub(crate) struct Servers {
-    slab: Slab<Server>,
-    /// Places by key. The keys themselves lie in the slab: an entry has 8 bytes, so the table stays in the cache longer, and growing
-    /// it touches no transaction.
-    by_key: HashTable<Entry>,
-}
-
-/// A bit of the key, which is a keyed hash already, and the place.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    tag: u32,
-    index: u32,
-}
-
-impl Entry {
-    /// The table takes bits from both ends.
-    const fn hash(self) -> u64 {
-        (self.tag as u64) << 32 | self.tag as u64
-    }
-}
-
-const fn halves(key: TransactionKey) -> [u64; 2] {
-    [key.0 as u64, (key.0 >> 64) as u64]
-}
-
-impl Servers {
-    /// A table that has been large and is nearly empty is made smaller, unless it is small anyway.
-    const SHRINK_ABOVE: usize = 4096;
-
-    pub(crate) const fn len(&self) -> usize {
-        self.slab.len()
-    }
-
-    fn find(&self, key: TransactionKey) -> Option<u32> {
-        let key = halves(key);
-        let wanted = Entry {
-            tag: key[0] as u32,
-            index: 0,
-        };
-        let same = |entry: &Entry| {
-            entry.tag == wanted.tag
-                && self
-                    .slab
-                    .get(entry.index)
-                    .is_some_and(|server| server.key == key)
-        };
-        self.by_key
-            .find(wanted.hash(), same)
-            .map(|entry| entry.index)
-    }
-
-    fn get(&self, id: ServerId) -> Option<&Server> {
-        self.slab
-            .get(id.index)
-            .filter(|server| server.generation == id.generation)
-    }
-
-    fn get_mut(&mut self, id: ServerId) -> Option<&mut Server> {
-        self.slab
-            .get_mut(id.index)
-            .filter(|server| server.generation == id.generation)
-    }
-
-    fn insert(&mut self, server: Server) -> u32 {
-        let tag = server.key[0] as u32;
-        let index = self.slab.insert(server);
-        let entry = Entry { tag, index };
-        self.by_key
-            .insert_unique(entry.hash(), entry, |entry| entry.hash());
-        index
-    }
-
-    fn remove(&mut self, index: u32) -> Option<Server> {
-        let server = self.slab.remove(index)?;
-        let entry = Entry {
-            tag: server.key[0] as u32,
-            index,
-        };
-        if let Ok(occupied) = self
-            .by_key
-            .find_entry(entry.hash(), |other| other.index == index)
-        {
-            occupied.remove();
-        }
-        let (len, capacity) = (self.by_key.len(), self.by_key.capacity());
-        if capacity > Self::SHRINK_ABOVE && len < capacity / 8 {
-            self.by_key.shrink_to(len * 2, |entry| entry.hash());
-        }
-        Some(server)
-    }
-}
-
-impl Server {
-    const fn id(&self, index: u32) -> ServerId {
-        ServerId {
-            index,
-            generation: self.generation,
-        }
-    }
-
-    /// Sends the response kept; `false` when there is none.
-    fn send_again<Q>(&self, output: &mut Output<Q>) -> bool {
-        let Some(kept) = self.kept.as_deref() else {
-            return false;
-        };
-        output.send(self.flow, |into| into.extend_from_slice(kept));
-        true
-    }
 }
 
 impl Transactions {
@@ -188,14 +55,13 @@ impl Transactions {
     /// (`Protocol::is_reliable`).
     pub fn create_server(
         &mut self,
-        now: Time,
+        _now: Time,
         key: TransactionKey,
         kind: Kind,
         flow: Flow,
         reliable: bool,
         owner: u64,
     ) -> Result<ServerId, Full> {
-        let _ = now;
         if self.servers.len() >= self.limits.servers {
             self.stats.full += 1;
             return Err(Full);
@@ -345,9 +211,15 @@ impl Transactions {
         if step.keep == Keep::Nothing {
             server.kept = None;
         }
-        server
-            .schedule
-            .follow(step.timers, now, &mut self.wheel, Owner::Server(index));
+        server.schedule.follow(
+            step.timers,
+            now,
+            &mut self.wheel,
+            Owner {
+                side: Side::Server,
+                index,
+            },
+        );
     }
 
     fn end_server(&mut self, index: u32) {
@@ -381,13 +253,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lingering_transaction_is_small() {
-        let size = size_of::<Option<Server>>();
-        println!("server transaction: {size} bytes in its slab");
-        assert!(size <= 104, "{size} bytes");
-    }
-
-    #[test]
     fn what_will_not_be_sent_again_is_forgotten() {
         let mut all = transactions();
         let mut output = Output::<()>::default();
@@ -414,38 +279,5 @@ mod tests {
                 .get(refused)
                 .is_some_and(|server| server.kept.is_none())
         );
-    }
-
-    #[test]
-    fn the_table_follows_the_slab_and_gives_memory_back() {
-        let mut all = transactions();
-        let ids: Vec<ServerId> = (0..50_000)
-            .map(|n| create(&mut all, n, Kind::NonInvite))
-            .collect();
-        let grown = all.servers.by_key.capacity();
-        for id in ids {
-            all.abandon_server(id);
-            assert_eq!(all.servers.by_key.len(), all.servers.len());
-        }
-        assert_eq!(all.stats().servers_live, 0);
-        assert!(all.servers.by_key.capacity() < grown / 4);
-    }
-
-    #[test]
-    fn keys_that_are_alike_are_told_apart() {
-        let mut all = transactions();
-        let keys: Vec<u128> = (0..20).map(|n| n << 32 | 7).collect();
-        let ids: Vec<ServerId> = keys
-            .iter()
-            .map(|&key| create(&mut all, key, Kind::NonInvite))
-            .collect();
-        for (n, &id) in ids.iter().enumerate().rev() {
-            all.abandon_server(id);
-            let found: Vec<ServerId> = keys
-                .iter()
-                .filter_map(|&key| all.find_server(TransactionKey(key)))
-                .collect();
-            assert_eq!(found, ids[..n]);
-        }
     }
 }

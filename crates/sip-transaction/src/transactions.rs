@@ -1,8 +1,8 @@
 //! All transactions of one worker: what they share. Their two sides are in `servers.rs` and `clients.rs`.
 
-use crate::clients::Clients;
-use crate::schedule::{Due, Owner};
-use crate::servers::Servers;
+use crate::client_table::Clients;
+use crate::schedule::{Due, Side};
+use crate::server_table::Servers;
 use crate::timer::Timing;
 use crate::{Event, Limits, Stats, TimerSettings, TimerWheel};
 use sip_transport::{Output, Time};
@@ -45,9 +45,9 @@ impl Transactions {
     /// Everything that is due: retransmissions go out, transactions end; what the user must know is appended to `events`.
     pub fn expire<Q>(&mut self, now: Time, output: &mut Output<Q>, events: &mut Vec<Event>) {
         while let Some(due) = self.wheel.pop_due(now) {
-            let event = match due.owner {
-                Owner::Server(index) => self.server_timer(now, index, due.timer, output),
-                Owner::Client(index) => self.client_timer(now, index, due.timer, output),
+            let event = match due.side {
+                Side::Server => self.server_timer(now, due.index, due.timer, output),
+                Side::Client => self.client_timer(now, due.index, due.timer, output),
             };
             if let Some(event) = event {
                 self.stats.timeouts += 1;

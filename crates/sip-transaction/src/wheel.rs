@@ -311,7 +311,7 @@ mod tests {
     fn a_timer_is_small() {
         let size = size_of::<Option<Timer<crate::schedule::Due>>>();
         println!("timer: {size} bytes in its slab");
-        assert!(size <= 40, "{size} bytes");
+        assert!(size <= 32, "{size} bytes");
     }
 
     #[test]

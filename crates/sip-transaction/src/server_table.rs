@@ -1,0 +1,198 @@
+//! The table of server transactions: by place and by key.
+
+use crate::ServerId;
+use crate::schedule::Schedule;
+use crate::server_invite::State as Invite;
+use crate::server_non_invite::State as NonInvite;
+use crate::slab::Slab;
+use hashbrown::HashTable;
+use sip_message::TransactionKey;
+use sip_transport::{Flow, Output};
+
+/// One server transaction. Hundreds of thousands linger for 64*T1: see `a_lingering_transaction_is_small`.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// The key, in halves: a `u128` would be aligned to 16 bytes.
+    pub(crate) key: [u64; 2],
+    pub(crate) owner: u64,
+    /// The last response, for retransmission.
+    pub(crate) kept: Option<Box<[u8]>>,
+    pub(crate) flow: Flow,
+    pub(crate) generation: u32,
+    pub(crate) schedule: Schedule,
+    pub(crate) machine: Machine,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Machine {
+    Invite(Invite),
+    NonInvite(NonInvite),
+}
+
+/// All server transactions, by place and by key.
+#[derive(Debug, Default)]
+pub(crate) struct Servers {
+    pub(crate) slab: Slab<Server>,
+    /// Places by key. The keys themselves lie in the slab: an entry has 8 bytes, so the table stays in the cache longer, and growing
+    /// it touches no transaction.
+    by_key: HashTable<Entry>,
+}
+
+/// Part of the key, which is a keyed hash already, and the place.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    tag: u32,
+    index: u32,
+}
+
+impl Entry {
+    /// The table takes bits from both ends.
+    const fn hash(self) -> u64 {
+        (self.tag as u64) << 32 | self.tag as u64
+    }
+}
+
+pub(crate) const fn halves(key: TransactionKey) -> [u64; 2] {
+    [key.0 as u64, (key.0 >> 64) as u64]
+}
+
+impl Servers {
+    /// A table that has been large and is nearly empty is made smaller, unless it is small anyway.
+    const SHRINK_ABOVE: usize = 4096;
+
+    pub(crate) const fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub(crate) fn find(&self, key: TransactionKey) -> Option<u32> {
+        let key = halves(key);
+        let wanted = Entry {
+            tag: key[0] as u32,
+            index: 0,
+        };
+        let same = |entry: &Entry| {
+            entry.tag == wanted.tag
+                && self
+                    .slab
+                    .get(entry.index)
+                    .is_some_and(|server| server.key == key)
+        };
+        self.by_key
+            .find(wanted.hash(), same)
+            .map(|entry| entry.index)
+    }
+
+    pub(crate) fn get(&self, id: ServerId) -> Option<&Server> {
+        self.slab
+            .get(id.index)
+            .filter(|server| server.generation == id.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ServerId) -> Option<&mut Server> {
+        self.slab
+            .get_mut(id.index)
+            .filter(|server| server.generation == id.generation)
+    }
+
+    pub(crate) fn insert(&mut self, server: Server) -> u32 {
+        let tag = server.key[0] as u32;
+        let index = self.slab.insert(server);
+        let entry = Entry { tag, index };
+        self.by_key
+            .insert_unique(entry.hash(), entry, |entry| entry.hash());
+        index
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Server> {
+        let server = self.slab.remove(index)?;
+        let entry = Entry {
+            tag: server.key[0] as u32,
+            index,
+        };
+        if let Ok(occupied) = self
+            .by_key
+            .find_entry(entry.hash(), |other| other.index == index)
+        {
+            occupied.remove();
+        }
+        let (len, buckets) = (self.by_key.len(), self.by_key.num_buckets());
+        if buckets > Self::SHRINK_ABOVE && len < buckets / 16 {
+            self.by_key.shrink_to(len * 2, |entry| entry.hash());
+        }
+        Some(server)
+    }
+}
+
+impl Server {
+    pub(crate) const fn id(&self, index: u32) -> ServerId {
+        ServerId {
+            index,
+            generation: self.generation,
+        }
+    }
+
+    /// Sends the response kept; `false` when there is none.
+    pub(crate) fn send_again<Q>(&self, output: &mut Output<Q>) -> bool {
+        let Some(kept) = self.kept.as_deref() else {
+            return false;
+        };
+        output.send(self.flow, |into| into.extend_from_slice(kept));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip_transport::ListenerId;
+
+    fn server(key: u128) -> Server {
+        Server {
+            key: halves(TransactionKey(key)),
+            owner: 0,
+            kept: None,
+            flow: Flow::datagram(ListenerId(0), ([192, 0, 2, 1], 5060).into()),
+            generation: 0,
+            schedule: Schedule::new(false),
+            machine: Machine::Invite(Invite::INITIAL),
+        }
+    }
+
+    #[test]
+    fn a_lingering_transaction_is_small() {
+        let size = size_of::<Option<Server>>();
+        println!("server transaction: {size} bytes in its slab");
+        assert!(size <= 104, "{size} bytes");
+    }
+
+    #[test]
+    fn the_table_follows_the_slab_and_gives_memory_back() {
+        let mut servers = Servers::default();
+        let indexes: Vec<u32> = (0..50_000).map(|key| servers.insert(server(key))).collect();
+        let grown = servers.by_key.num_buckets();
+        for index in indexes {
+            assert!(servers.remove(index).is_some());
+            assert_eq!(servers.by_key.len(), servers.len());
+        }
+        assert_eq!(servers.len(), 0);
+        assert!(servers.by_key.num_buckets() < grown / 4);
+    }
+
+    #[test]
+    fn keys_that_are_alike_are_told_apart() {
+        let mut servers = Servers::default();
+        let keys: Vec<u128> = (0..20).map(|n| n << 32 | 7).collect();
+        let indexes: Vec<u32> = keys
+            .iter()
+            .map(|&key| servers.insert(server(key)))
+            .collect();
+        for (n, &index) in indexes.iter().enumerate().rev() {
+            servers.remove(index);
+            let found: Vec<u32> = keys
+                .iter()
+                .filter_map(|&key| servers.find(TransactionKey(key)))
+                .collect();
+            assert_eq!(found, indexes[..n]);
+        }
+    }
+}
