@@ -119,10 +119,6 @@ impl Context {
     fn receive_success(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
         self.end_branch(turn, place);
         let passed = self.pass_on(turn, response);
-        if !passed && self.is_invite {
-            // The server transaction has ended or refused. The call stands all the same: whoever asked for it must know.
-            super::upstream::pass_on_without_transaction(turn.round, response);
-        }
         self.conclude_with(turn, if passed { response.status() } else { 0 });
         if self.is_invite {
             self.cancel_pending(turn);

@@ -62,11 +62,7 @@ impl Script {
                 let millis = [1, 600, 5_100, 33_000, 181_100][self.below(5)];
                 self.wire.pass(Duration::from_millis(millis));
             }
-            1 if is_invite => {
-                if self.finals.is_empty() {
-                    self.wire.receive(ALICE, &cancel());
-                }
-            }
+            1 if is_invite && self.finals.is_empty() => self.wire.receive(ALICE, &cancel()),
             2 if !self.tickets.is_empty() => {
                 let place = self.below(self.tickets.len());
                 let ticket = self.tickets[place];
