@@ -1,0 +1,53 @@
+#!/bin/sh
+# Fills the corpora from the torture messages of RFC 4475 and RFC 5118: whole messages for the targets that take messages, the
+# header fields found in them for those that take one.
+set -eu
+cd "$(dirname "$0")"
+torture=../crates/sip-message/tests/torture
+
+for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge; do
+    mkdir -p "corpus/$target"
+done
+
+for message in "$torture"/*/*.dat; do
+    name=$(basename "$message" .dat)
+    cp "$message" "corpus/datagram/$name"
+    # No cuts, then three: at 10, 100 and 300.
+    { printf '\000'; cat "$message"; } > "corpus/stream/$name"
+    { printf '\003\012\000\144\000\054\001'; cat "$message"; cat "$message"; } > "corpus/stream/$name-cut"
+done
+
+# The values of the header fields whose name matches $1, folds undone, go to the corpora named behind it, one file each.
+seed_headers() {
+    pattern=$1
+    shift
+    cat "$torture"/*/*.dat | tr -d '\000\r' |
+        awk '/^[ \t]/ { line = line $0; next } { print line; line = $0 } END { print line }' |
+        grep -a -i -E "^($pattern)[ ]*:" | sort -u | {
+        count=0
+        while IFS= read -r line; do
+            count=$((count + 1))
+            for corpus in "$@"; do
+                printf '%s' "${line#*:}" | sed 's/^ *//' > "corpus/$corpus/seed-$count"
+            done
+        done
+    }
+}
+seed_headers 'v|via' header_via params
+seed_headers 'f|from|t|to|m|contact|route|record-route' header_name_addr
+seed_headers 'cseq' header_cseq
+seed_headers '(proxy-)?authorization' header_credentials header_challenge
+
+count=0
+for uri in 'sip:%61lice@atlanta.com;transport=TCP' 'sip:biloxi.com;method=REGISTER?to=sip:bob%40biloxi.com' 'sips:a:b@[2001:db8::9]:5061;lr' 'tel:+1-201-555-0123;phone-context=x'; do
+    count=$((count + 1))
+    printf '%s\nSIP:alice@AtLanTa.CoM;Transport=tcp' "$uri" > "corpus/uri/$count"
+done
+for host in example.org 192.0.2.1 '[2001:db8::1]' '[::ffff:192.0.2.1]' 1.2.3.4.example; do
+    printf '%s' "$host" > "corpus/host/$host"
+done
+for name in Via v Call-ID WWW-Authenticate Proxy-Authorization Session-Expires x; do
+    printf '%s' "$name" > "corpus/header_name/$name"
+done
+printf 'Digest realm="r", nonce="n", qop="auth,auth-int", stale=true, algorithm=SHA-256' > corpus/header_challenge/1
+printf 'Digest username="u", realm="r", nonce="n", uri="sip:r", response="0", qop=auth, nc=00000001, cnonce="c"' > corpus/header_credentials/1
