@@ -122,11 +122,10 @@ fn prepare_file(url: &str, path: &Path, if_missing: IfMissing) -> Result<bool, S
             return Err(refused(format!("{}: {error}", path.display())));
         }
         Err(_) if if_missing == IfMissing::Fail => {
-            return Err(refused(format!(
-                "there is no file {} (looked for in {})",
-                path.display(),
-                working_directory()
-            )));
+            return Err(StoreError::NoDatabase {
+                url: url.to_owned(),
+                problem: format!("no file {} in {}", path.display(), working_directory()),
+            });
         }
         Err(_) => {}
     }
@@ -168,8 +167,9 @@ async fn migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
 async fn try_migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
     let opening = |error: sqlx::Error| StoreError::from_opening(url, &error);
     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(opening)?;
+    // `run` says the same in a way that makes this future fit for one thread only.
     MIGRATIONS
-        .run(&mut *transaction)
+        .run_direct(None, &mut *transaction, false)
         .await
         .map_err(|error| StoreError::from_migration(url, &error))?;
     transaction.commit().await.map_err(opening)

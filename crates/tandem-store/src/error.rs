@@ -21,6 +21,13 @@ pub enum StoreError {
         /// What the operating system or the database said.
         problem: String,
     },
+    /// There is no database, and none was to be made.
+    NoDatabase {
+        /// As configured.
+        url: String,
+        /// Where it was looked for.
+        problem: String,
+    },
     /// What is there is damaged, or no database.
     Corrupt {
         /// As configured.
@@ -145,6 +152,10 @@ impl fmt::Display for StoreError {
             Self::Open { url, problem } => write!(
                 out,
                 "the database {url} can't be opened: {problem}; check that its directory exists and that this user may write there"
+            ),
+            Self::NoDatabase { url, problem } => write!(
+                out,
+                "there is no database {url}: {problem}; go to the directory that the server runs in, or name the file in the configuration (database.url)"
             ),
             Self::Corrupt { url, problem } => write!(
                 out,

@@ -43,7 +43,11 @@ pub struct ImportArguments {
 impl Session<'_> {
     pub(super) fn import(&mut self, arguments: &ImportArguments) -> Result<(), Failure> {
         let (input, size) = open(&arguments.file)?;
-        let store = if arguments.dry_run { None } else { Some(self.open_or_create()?) };
+        let store = if arguments.dry_run {
+            None
+        } else {
+            Some(self.open_or_create()?)
+        };
         let existing = if arguments.replace {
             Existing::Replace
         } else {

@@ -37,7 +37,11 @@ impl Progress {
         spent: Duration,
         notes: &mut dyn Write,
     ) {
-        let text = format!("{} lines, {} a second", grouped(lines), grouped(rate(lines, spent)));
+        let text = format!(
+            "{} lines, {} a second",
+            grouped(lines),
+            grouped(rate(lines, spent))
+        );
         match self {
             Self::Bar(bar) => {
                 bar.set_position(bytes);
