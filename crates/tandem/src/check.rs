@@ -83,13 +83,12 @@ pub fn describe(configuration: &Configuration) -> std::io::Result<String> {
     line("database", database.url.0.clone());
     let methods = listed(auth.challenge.iter().map(|method| method.word()));
     let algorithms = listed(auth.algorithms.iter().map(|digest| digest.word()));
-    match auth.challenge.is_empty() {
-        true => line(
-            "digest",
-            "off: anybody may register and call as anybody".to_owned(),
-        ),
-        false => line("digest", format!("{algorithms} for {methods}")),
-    }
+    let digest = if auth.challenge.is_empty() {
+        "off: anybody may register and call as anybody".to_owned()
+    } else {
+        format!("{algorithms} for {methods}")
+    };
+    line("digest", digest);
     let outbound = proxy
         .outbound
         .as_ref()

@@ -38,15 +38,14 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 fn ask(arguments: &Arguments) -> Result<Value, String> {
     let params = params(&arguments.params)?;
-    let url = match &arguments.url {
-        Some(url) => url.trim_end_matches('/').to_owned(),
-        None => {
-            let configuration = arguments
-                .file
-                .load()
-                .map_err(|mistakes| mistakes.to_string())?;
-            format!("http://{}", reachable(configuration.admin.listen))
-        }
+    let url = if let Some(url) = &arguments.url {
+        url.trim_end_matches('/').to_owned()
+    } else {
+        let configuration = arguments
+            .file
+            .load()
+            .map_err(|mistakes| mistakes.to_string())?;
+        format!("http://{}", reachable(configuration.admin.listen))
     };
     call(&url, &arguments.method, &params)
 }

@@ -248,12 +248,25 @@ fn sighup_reloads_and_says_what_became_of_it() {
 }
 
 #[test]
+fn a_json_log_is_one_object_a_line() {
+    let place = Place::new("[log]\nformat = \"json\"\n");
+    let serving = Serving::start(&place);
+    for line in &serving.banner {
+        let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert!(
+            record["message"].is_string() && record["level"].is_string(),
+            "{line}"
+        );
+    }
+}
+
+#[test]
 fn check_prints_what_would_run_or_every_mistake() {
     let place = Place::new("");
     let file = place.file().display().to_string();
-    let fine = tandem(&["check", "--config", &file]);
-    let printed = text(&fine.stdout);
-    assert_eq!(fine.status.code(), Some(0), "{}", text(&fine.stderr));
+    let valid = tandem(&["check", "--config", &file]);
+    let printed = text(&valid.stdout);
+    assert_eq!(valid.status.code(), Some(0), "{}", text(&valid.stderr));
     for line in [
         "domains       tandem.localhost",
         "listen        udp 127.0.0.1:0",

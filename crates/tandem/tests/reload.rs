@@ -58,7 +58,7 @@ fn a_changed_file_is_taken_over_by_every_worker_at_once() {
         );
         assert_eq!(
             metric(&server, "tandem_reloads_total{result=\"taken_over\"}").await,
-            2.0
+            2
         );
     });
 }
@@ -91,7 +91,7 @@ fn a_wrong_file_changes_nothing_and_every_mistake_is_told() {
         assert_eq!(headers_of_all_workers(&phone, &server, "after"), ["Tandem"]);
         assert_eq!(
             metric(&server, "tandem_reloads_total{result=\"refused\"}").await,
-            1.0
+            1
         );
         place.configure_exactly(&good);
         assert_eq!(

@@ -18,13 +18,13 @@ fn a_subscriber_registers_by_digest_whether_added_before_or_after_the_start() {
         let server = place.start().await;
         assert_eq!(
             metric(&server, "tandem_credentials_cached").await,
-            1.0,
+            1,
             "the cache is warm"
         );
         assert_eq!(Phone::new(&server, "alice").register_with("one", "a"), 200);
         assert_eq!(
             metric(&server, "tandem_questions_total").await,
-            0.0,
+            0,
             "nobody waited for the database"
         );
         place.subscribe("bob", "two").await;
@@ -35,7 +35,7 @@ fn a_subscriber_registers_by_digest_whether_added_before_or_after_the_start() {
                 "tandem_lookups_total{kind=\"credentials\",result=\"found\"}"
             )
             .await
-                >= 1.0
+                >= 1
         );
         assert_ne!(Phone::new(&server, "bob").register_with("wrong", "c"), 200);
         assert_ne!(Phone::new(&server, "nobody").register_with("x", "d"), 200);
@@ -100,7 +100,7 @@ fn what_was_removed_does_not_come_back() {
         let server = place.start().await;
         assert_eq!(Phone::new(&server, "alice").register("a", 1).0, 200);
         until("it is saved", async || {
-            metric(&server, "tandem_location_saves_total").await >= 1.0
+            metric(&server, "tandem_location_saves_total").await >= 1
         })
         .await;
         call(
@@ -125,7 +125,7 @@ fn what_was_removed_does_not_come_back() {
 }
 
 /// A call from alice to bob, ringing: the phones.
-async fn ringing_call(server: &Server, call_id: &str) -> (Phone, Phone, String) {
+fn ringing_call(server: &Server, call_id: &str) -> (Phone, Phone, String) {
     let (alice, bob) = (Phone::new(server, "alice"), Phone::new(server, "bob"));
     assert_eq!(bob.register(&format!("{call_id}-register"), 1).0, 200);
     let uri = "sip:bob@tandem.localhost";
@@ -143,17 +143,17 @@ fn response(request: &str, status: &str) -> String {
             .any(|name| line.starts_with(&format!("{name}:")))
     });
     let to = common::header(request, "To").unwrap_or_default();
-    let kept: String = lines.map(|line| format!("{line}\r\n")).collect();
-    format!("SIP/2.0 {status}\r\n{kept}To: {to};tag=bob\r\nContent-Length: 0\r\n\r\n")
+    let kept: String = lines.fold(String::new(), |kept, line| kept + line + "\r\n");
+    format!("SIP/2 {status}\r\n{kept}To: {to};tag=bob\r\nContent-Length: 0\r\n\r\n")
 }
 
 #[test]
 fn draining_refuses_new_calls_and_waits_for_the_ones_there_are() {
     run(async {
         let (_place, server) = Place::new(OPEN).start_alone().await;
-        let (alice, bob, invite) = ringing_call(&server, "ringing").await;
+        let (alice, bob, invite) = ringing_call(&server, "ringing");
         until("the call is in progress", async || {
-            metric(&server, "tandem_response_contexts").await == 1.0
+            metric(&server, "tandem_response_contexts").await == 1
         })
         .await;
         let mut draining = Box::pin(server.drain());
@@ -196,9 +196,9 @@ fn draining_ends_when_its_time_is_over() {
         let (_place, server) = Place::new(&format!("{OPEN}[shutdown]\ndrain_timeout = 1\n"))
             .start_alone()
             .await;
-        let _phones = ringing_call(&server, "ringing").await;
+        let _phones = ringing_call(&server, "ringing");
         until("the call is in progress", async || {
-            metric(&server, "tandem_response_contexts").await == 1.0
+            metric(&server, "tandem_response_contexts").await == 1
         })
         .await;
         let begin = Instant::now();
@@ -251,7 +251,7 @@ fn a_database_that_is_away_delays_saving_and_holds_up_no_phone() {
             assert_eq!(phone.register("a", cseq).0, 200);
         }
         until("the lag is to be seen", async || {
-            metric(&server, "tandem_location_unsaved").await == 1.0
+            metric(&server, "tandem_location_unsaved").await == 1
         })
         .await;
         assert_eq!(get(&server, "/health/ready").await.0, 200);
@@ -260,7 +260,7 @@ fn a_database_that_is_away_delays_saving_and_holds_up_no_phone() {
             .await
             .expect("unlocked");
         until("it is saved", async || {
-            metric(&server, "tandem_location_unsaved").await == 0.0
+            metric(&server, "tandem_location_unsaved").await == 0
         })
         .await;
         assert!(server.stop(false).await);
@@ -316,5 +316,64 @@ fn an_admin_port_that_is_taken_is_refused_with_its_key() {
                 && refused.contains(&server.admin_address().to_string()),
             "{refused}"
         );
+    });
+}
+
+/// Requests for foreign names are forwarded, and the answer to a question does not take long.
+const RELAY: &str =
+    "[auth]\nchallenge = []\n[proxy]\nforeign = \"relay\"\n[limits]\nquestion_deadline = \"2s\"\n";
+
+#[test]
+fn a_name_is_resolved_while_the_request_waits() {
+    run(async {
+        let (_place, server) = Place::new(RELAY).start_alone().await;
+        let (alice, bob) = (Phone::new(&server, "alice"), Phone::new(&server, "bob"));
+        let uri = format!("sip:bob@localhost:{}", bob.address().port());
+        alice.send("MESSAGE", &uri, &uri, "m", 1, "");
+        let message = bob.receive();
+        assert!(
+            message.starts_with(&format!("MESSAGE {uri} SIP/2.0")),
+            "{message}"
+        );
+        bob.send_raw(&response(&message, "200 OK"));
+        assert_eq!(alice.final_response("MESSAGE").0, 200);
+        assert_eq!(
+            metric(
+                &server,
+                "tandem_lookups_total{kind=\"name\",result=\"found\"}"
+            )
+            .await,
+            1
+        );
+    });
+}
+
+#[test]
+fn a_name_that_does_not_resolve_is_answered_in_time() {
+    run(async {
+        let (_place, server) = Place::new(RELAY).start_alone().await;
+        let alice = Phone::new(&server, "alice");
+        let begin = Instant::now();
+        alice.send(
+            "MESSAGE",
+            "sip:bob@nowhere.invalid",
+            "sip:bob@nowhere.invalid",
+            "m",
+            1,
+            "",
+        );
+        let (status, _) = alice.final_response("MESSAGE");
+        assert!(status >= 400, "{status}");
+        assert!(begin.elapsed() < Duration::from_secs(10));
+        let mut ended = 0;
+        for result in ["missing", "failed", "late"] {
+            ended += metric(
+                &server,
+                &format!("tandem_lookups_total{{kind=\"name\",result=\"{result}\"}}"),
+            )
+            .await;
+        }
+        assert_eq!(ended, 1);
+        assert_eq!(metric(&server, "tandem_parked_requests").await, 0);
     });
 }

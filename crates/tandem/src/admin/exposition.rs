@@ -56,8 +56,9 @@ pub struct Family<'p> {
 
 impl Family<'_> {
     /// Adds a sample.
-    pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+    pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) -> &mut Self {
         self.suffixed("", labels, value);
+        self
     }
 
     /// Adds a histogram: counts of each bucket with its upper bound in seconds, the last one for what lies beyond, and the sum in seconds.

@@ -6,6 +6,7 @@ mod methods;
 mod metrics;
 mod process;
 mod rpc;
+mod totals;
 
 pub use methods::{METHODS, Method, Param};
 pub use metrics::exposition;

@@ -23,7 +23,7 @@ pub async fn answer(control: &Control, body: &[u8]) -> Option<Value> {
         Ok(request) => request,
         Err(error) => {
             return Some(failed(
-                Value::Null,
+                &Value::Null,
                 Failure::new(code::PARSE_ERROR, format!("not JSON: {error}")),
             ));
         }
@@ -37,7 +37,7 @@ pub async fn answer(control: &Control, body: &[u8]) -> Option<Value> {
 async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<Value> {
     if batch.is_empty() {
         return Some(failed(
-            Value::Null,
+            &Value::Null,
             Failure::new(code::INVALID_REQUEST, "an empty batch"),
         ));
     }
@@ -47,7 +47,7 @@ async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<Value> {
             batch.len()
         );
         return Some(failed(
-            Value::Null,
+            &Value::Null,
             Failure::new(code::INVALID_REQUEST, problem),
         ));
     }
@@ -61,17 +61,17 @@ async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<Value> {
 async fn answer_one(control: &Control, request: Value) -> Option<Value> {
     let call = match Call::read(request) {
         Ok(call) => call,
-        Err((id, failure)) => return Some(failed(id, failure)),
+        Err((id, failure)) => return Some(failed(&id, failure)),
     };
     let result = methods::call(control, &call.method, call.params).await;
     let id = call.id?;
     Some(match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err(failure) => failed(id, failure),
+        Err(failure) => failed(&id, failure),
     })
 }
 
-fn failed(id: Value, failure: Failure) -> Value {
+fn failed(id: &Value, failure: Failure) -> Value {
     let mut error = json!({ "code": failure.code, "message": failure.message });
     if let (Some(error), false) = (error.as_object_mut(), failure.details.is_empty()) {
         error.insert("data".to_owned(), Value::from(failure.details));

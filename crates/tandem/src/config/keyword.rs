@@ -62,7 +62,7 @@ keywords! {
         Epoll = "epoll",
         /// poll(2).
         Poll = "poll",
-        /// io_uring(7).
+        /// The kernel's submission and completion rings.
         IoUring = "io_uring",
     }
 }

@@ -29,6 +29,7 @@ pub use sections::{
 
 use catalogue::Section;
 use read::{Document, TableReader};
+use sections::for_each_section;
 use std::path::Path;
 use toml::de::DeTable;
 
@@ -121,7 +122,6 @@ fn read<'d, 'i>(
             }
         };
     }
-    use sections::for_each_section;
     let mut configuration = for_each_section!(read_all);
     if configuration.listen.is_empty() {
         configuration.listen.push(Listen::default());

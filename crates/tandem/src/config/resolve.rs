@@ -1,4 +1,5 @@
 //! From the file's words to what data plane and control plane run on.
+use super::interval::Interval;
 use super::keyword::{Digest, EventLoop, Foreign, Transport};
 use super::sections::{Configuration, Listen};
 use sip_elements::location::LocationLimits;
@@ -99,7 +100,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             outbound: proxy.outbound.as_ref().map(|hop| hop.0),
             record_route: proxy.record_route,
             timer_c: proxy.timer_c.duration(),
-            no_answer: proxy.no_answer.map(|interval| interval.duration()),
+            no_answer: proxy.no_answer.map(Interval::duration),
             max_targets: proxy.max_targets,
         },
         timers: TimerSettings {
@@ -149,22 +150,10 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
         },
         receive_buffer: udp.receive_buffer,
         share_port: udp.share_port,
-        cpus: if workers.pin {
-            usable_cpus()
-        } else {
-            Vec::new()
-        },
+        cpus: workers.pin.iter().map(|cpu| usize::from(*cpu)).collect(),
         // Every parked request may be answered in one go.
         waiting_answers: limits.parked_requests + 64,
         clock,
         ..Options::default()
     }
-}
-
-/// The processors that this process may run on.
-fn usable_cpus() -> Vec<usize> {
-    let allowed = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-    (0..rustix::thread::CpuSet::MAX_CPU)
-        .filter(|cpu| allowed.is_set(*cpu))
-        .collect()
 }

@@ -44,8 +44,9 @@ section! {
         /// How a worker waits for its sockets: `"auto"` takes the best that this version has on this kernel.
         restart event_loop: EventLoop = EventLoop::Auto, any();
 
-        /// Whether each worker is tied to a core of its own.
-        restart pin: bool = false, any();
+        /// Numbers of the processors that workers are tied to: the first worker to the first, and so on, from the beginning again when
+        /// there are more workers. An empty list ties none.
+        restart pin: Vec<u16> = Vec::new(), any();
     }
 }
 

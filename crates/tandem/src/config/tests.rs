@@ -13,165 +13,167 @@ fn mistakes(text: &str) -> Vec<String> {
     }
 }
 
+/// Files and what is said of each.
+const WRONG: &[(&str, &[&str])] = &[
+    (
+        "domain = [\"example.org\"]",
+        &["1:1: unknown key `domain` above the first section: did you mean `domains`?"],
+    ),
+    (
+        "[[listen]]\nadress = \"0.0.0.0:5060\"",
+        &["2:1: unknown key `adress` in [[listen]]: did you mean `address`?"],
+    ),
+    (
+        "[databse]\nurl = \"sqlite:x.db\"",
+        &["1:2: unknown section [databse]: did you mean [database]?"],
+    ),
+    (
+        "[proxy]\nt1 = 500",
+        &["2:1: unknown key `t1` in [proxy]: it belongs in [timers]"],
+    ),
+    (
+        "[log]\ncolour = true",
+        &["2:1: unknown key `colour` in [log]: known are `level`, `format`"],
+    ),
+    (
+        "[workers]\ncount = 0",
+        &["2:9: `workers.count = 0`: must be \"auto\" or a whole number from 1 to 256"],
+    ),
+    (
+        "[workers]\ncount = \"4\"",
+        &[
+            "2:9: `workers.count = \"4\"`: must be \"auto\" or a whole number from 1 to 256 (without quotes)",
+        ],
+    ),
+    (
+        "domains = [\"example.org\", 5]",
+        &[
+            "1:27: `domains[1] = 5`: must be the name of a domain, such as \"example.org\" (in quotes)",
+        ],
+    ),
+    (
+        "domains = \"example.org\"",
+        &[
+            "1:11: `domains = \"example.org\"`: must be a list of names of domains, at least one (put it in brackets)",
+        ],
+    ),
+    (
+        "domains = []",
+        &["1:11: `domains = []`: must be a list of names of domains, at least one"],
+    ),
+    (
+        "domains = [\"sip:example.org\"]",
+        &[
+            "1:12: `domains[0] = \"sip:example.org\"`: must be the name of a domain, such as \"example.org\" (without scheme and port)",
+        ],
+    ),
+    (
+        "[[listen]]\ntransport = \"UDP\"",
+        &[
+            "2:13: `listen[0].transport = \"UDP\"`: must be one of \"udp\", \"tcp\", \"tls\", \"ws\" or \"wss\" (did you mean \"udp\"?)",
+        ],
+    ),
+    (
+        "[[listen]]\ntransport = \"tcp\"",
+        &["2:13: `listen[0].transport = \"tcp\"`: this version speaks \"udp\" only"],
+    ),
+    (
+        "[[listen]]\naddress = \"::1\"",
+        &[
+            "2:11: `listen[0].address = \"::1\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (IPv6 addresses stand in brackets and need a port: \"[::1]:5060\")",
+        ],
+    ),
+    (
+        "[[listen]]\naddress = \"127.0.0.1:66000\"",
+        &[
+            "2:11: `listen[0].address = \"127.0.0.1:66000\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (ports end at 65535)",
+        ],
+    ),
+    (
+        "[admin]\nlisten = \"localhost:8060\"",
+        &[
+            "2:10: `admin.listen = \"localhost:8060\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (a literal address, no name)",
+        ],
+    ),
+    (
+        "[[listen]]\naddress = \"127.0.0.1:5060\"\n[[listen]]\naddress = \"127.0.0.1:5060\"",
+        &["4:11: `listen[1].address`: 127.0.0.1:5060 is the address of listen[0] already"],
+    ),
+    (
+        "[auth]\nchallenge = [\"REGISTER\", \"INVTE\"]",
+        &[
+            "2:26: `auth.challenge[1] = \"INVTE\"`: must be one of \"REGISTER\", \"INVITE\", \"BYE\", \"OPTIONS\", \"MESSAGE\", \"SUBSCRIBE\", \"NOTIFY\", \"PUBLISH\", \"REFER\", \"INFO\", \"PRACK\" or \"UPDATE\" (did you mean \"INVITE\"?)",
+        ],
+    ),
+    (
+        "[auth]\nalgorithms = [\"MD5\", \"MD5\"]",
+        &["2:14: `auth.algorithms`: \"MD5\" stands there twice"],
+    ),
+    (
+        "[auth]\nnonce_lifetime = \"300\"",
+        &[
+            "2:18: `auth.nonce_lifetime = \"300\"`: must be a duration (\"500ms\", \"32s\", \"5m\", \"1h\", \"7d\", or seconds) from 5s to 1d (the unit is missing)",
+        ],
+    ),
+    (
+        "[registrar]\nmin_expires = \"2h\"",
+        &[
+            "2:15: `registrar.min_expires`: min_expires (2h), default_expires (1h) and max_expires (2h) must not fall",
+        ],
+    ),
+    (
+        "[database]\nurl = \"postgres://localhost/tandem\"",
+        &[
+            "2:7: `database.url = \"postgres://localhost/tandem\"`: must be the URL of a database, such as \"sqlite:tandem.db\" (this version keeps its data in SQLite only)",
+        ],
+    ),
+    (
+        "[location]\nstore = \"valkey://localhost\"",
+        &[
+            "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\" (this version keeps locations in memory and saves them to the database)",
+        ],
+    ),
+    (
+        "[proxy]\noutbound = \"192.0.2.9:5060\"",
+        &[
+            "2:12: `proxy.outbound = \"192.0.2.9:5060\"`: must be a SIP URI with a literal address, such as \"sip:192.0.2.9:5060\" (begin with the scheme: \"sip:192.0.2.9:5060\")",
+        ],
+    ),
+    (
+        "[proxy]\nrecord_route = \"true\"",
+        &["2:16: `proxy.record_route = \"true\"`: must be true or false (without quotes)"],
+    ),
+    (
+        "[workers]\nevent_loop = \"io_uring\"",
+        &[
+            "2:14: `workers.event_loop = \"io_uring\"`: this version has \"epoll\" and \"poll\"; \"auto\" takes the better one",
+        ],
+    ),
+    (
+        "listen = \"udp\"",
+        &["1:10: `listen = \"udp\"`: must be a section that begins with [[listen]]"],
+    ),
+    (
+        "[listen]\ntransport = \"udp\"",
+        &["1:1: the section `listen` is written [[listen]] here"],
+    ),
+    (
+        "[[workers]]\ncount = 1",
+        &["1:1: the section `workers` is written [workers] here"],
+    ),
+    (
+        "[workers]\ncout = 2\npin = 1\n[limits]\nretry_after = 0",
+        &[
+            "2:1: unknown key `cout` in [workers]: did you mean `count`?",
+            "3:7: `workers.pin = 1`: must be a list of whole numbers (put it in brackets)",
+            "5:15: `limits.retry_after = 0`: must be a whole number from 1 to 3600",
+        ],
+    ),
+];
+
 #[test]
 fn every_mistake_is_told_with_its_place_its_value_and_what_is_allowed() {
-    let rows: &[(&str, &[&str])] = &[
-        (
-            "domain = [\"example.org\"]",
-            &["1:1: unknown key `domain` above the first section: did you mean `domains`?"],
-        ),
-        (
-            "[[listen]]\nadress = \"0.0.0.0:5060\"",
-            &["2:1: unknown key `adress` in [[listen]]: did you mean `address`?"],
-        ),
-        (
-            "[databse]\nurl = \"sqlite:x.db\"",
-            &["1:2: unknown section [databse]: did you mean [database]?"],
-        ),
-        (
-            "[proxy]\nt1 = 500",
-            &["2:1: unknown key `t1` in [proxy]: it belongs in [timers]"],
-        ),
-        (
-            "[log]\ncolour = true",
-            &["2:1: unknown key `colour` in [log]: known are `level`, `format`"],
-        ),
-        (
-            "[workers]\ncount = 0",
-            &["2:9: `workers.count = 0`: must be \"auto\" or a whole number from 1 to 256"],
-        ),
-        (
-            "[workers]\ncount = \"4\"",
-            &[
-                "2:9: `workers.count = \"4\"`: must be \"auto\" or a whole number from 1 to 256 (without quotes)",
-            ],
-        ),
-        (
-            "domains = [\"example.org\", 5]",
-            &[
-                "1:27: `domains[1] = 5`: must be the name of a domain, such as \"example.org\" (in quotes)",
-            ],
-        ),
-        (
-            "domains = \"example.org\"",
-            &[
-                "1:11: `domains = \"example.org\"`: must be a list of names of domains, at least one (put it in brackets)",
-            ],
-        ),
-        (
-            "domains = []",
-            &["1:11: `domains = []`: must be a list of names of domains, at least one"],
-        ),
-        (
-            "domains = [\"sip:example.org\"]",
-            &[
-                "1:12: `domains[0] = \"sip:example.org\"`: must be the name of a domain, such as \"example.org\" (without scheme and port)",
-            ],
-        ),
-        (
-            "[[listen]]\ntransport = \"UDP\"",
-            &[
-                "2:13: `listen[0].transport = \"UDP\"`: must be one of \"udp\", \"tcp\", \"tls\", \"ws\" or \"wss\" (did you mean \"udp\"?)",
-            ],
-        ),
-        (
-            "[[listen]]\ntransport = \"tcp\"",
-            &["2:13: `listen[0].transport = \"tcp\"`: this version speaks \"udp\" only"],
-        ),
-        (
-            "[[listen]]\naddress = \"::1\"",
-            &[
-                "2:11: `listen[0].address = \"::1\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (IPv6 addresses stand in brackets and need a port: \"[::1]:5060\")",
-            ],
-        ),
-        (
-            "[[listen]]\naddress = \"127.0.0.1:66000\"",
-            &[
-                "2:11: `listen[0].address = \"127.0.0.1:66000\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (ports end at 65535)",
-            ],
-        ),
-        (
-            "[admin]\nlisten = \"localhost:8060\"",
-            &[
-                "2:10: `admin.listen = \"localhost:8060\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (a literal address, no name)",
-            ],
-        ),
-        (
-            "[[listen]]\naddress = \"127.0.0.1:5060\"\n[[listen]]\naddress = \"127.0.0.1:5060\"",
-            &["4:11: `listen[1].address`: 127.0.0.1:5060 is the address of listen[0] already"],
-        ),
-        (
-            "[auth]\nchallenge = [\"REGISTER\", \"INVTE\"]",
-            &[
-                "2:26: `auth.challenge[1] = \"INVTE\"`: must be one of \"REGISTER\", \"INVITE\", \"BYE\", \"OPTIONS\", \"MESSAGE\", \"SUBSCRIBE\", \"NOTIFY\", \"PUBLISH\", \"REFER\", \"INFO\", \"PRACK\" or \"UPDATE\" (did you mean \"INVITE\"?)",
-            ],
-        ),
-        (
-            "[auth]\nalgorithms = [\"MD5\", \"MD5\"]",
-            &["2:14: `auth.algorithms`: \"MD5\" stands there twice"],
-        ),
-        (
-            "[auth]\nnonce_lifetime = \"300\"",
-            &[
-                "2:18: `auth.nonce_lifetime = \"300\"`: must be a duration (\"500ms\", \"32s\", \"5m\", \"1h\", \"7d\", or seconds) from 5s to 1d (the unit is missing)",
-            ],
-        ),
-        (
-            "[registrar]\nmin_expires = \"2h\"",
-            &[
-                "2:15: `registrar.min_expires`: min_expires (2h), default_expires (1h) and max_expires (2h) must not fall",
-            ],
-        ),
-        (
-            "[database]\nurl = \"postgres://localhost/tandem\"",
-            &[
-                "2:7: `database.url = \"postgres://localhost/tandem\"`: must be the URL of a database, such as \"sqlite:tandem.db\" (this version keeps its data in SQLite only)",
-            ],
-        ),
-        (
-            "[location]\nstore = \"valkey://localhost\"",
-            &[
-                "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\" (this version keeps locations in memory and saves them to the database)",
-            ],
-        ),
-        (
-            "[proxy]\noutbound = \"192.0.2.9:5060\"",
-            &[
-                "2:12: `proxy.outbound = \"192.0.2.9:5060\"`: must be a SIP URI with a literal address, such as \"sip:192.0.2.9:5060\" (begin with the scheme: \"sip:192.0.2.9:5060\")",
-            ],
-        ),
-        (
-            "[proxy]\nrecord_route = \"true\"",
-            &["2:16: `proxy.record_route = \"true\"`: must be true or false (without quotes)"],
-        ),
-        (
-            "[workers]\nevent_loop = \"io_uring\"",
-            &[
-                "2:14: `workers.event_loop = \"io_uring\"`: this version has \"epoll\" and \"poll\"; \"auto\" takes the better one",
-            ],
-        ),
-        (
-            "listen = \"udp\"",
-            &["1:10: `listen = \"udp\"`: must be a section that begins with [[listen]]"],
-        ),
-        (
-            "[listen]\ntransport = \"udp\"",
-            &["1:1: the section `listen` is written [[listen]] here"],
-        ),
-        (
-            "[[workers]]\ncount = 1",
-            &["1:1: the section `workers` is written [workers] here"],
-        ),
-        (
-            "[workers]\ncout = 2\npin = 1\n[limits]\nretry_after = 0",
-            &[
-                "2:1: unknown key `cout` in [workers]: did you mean `count`?",
-                "3:7: `workers.pin = 1`: must be true or false",
-                "5:15: `limits.retry_after = 0`: must be a whole number from 1 to 3600",
-            ],
-        ),
-    ];
-    for (text, expected) in rows {
+    for (text, expected) in WRONG {
         assert_eq!(mistakes(text), *expected, "for\n{text}");
     }
 }

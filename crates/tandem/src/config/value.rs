@@ -108,6 +108,12 @@ macro_rules! whole {
 }
 whole!(u16, u32, usize);
 
+impl Listed for u16 {
+    fn plural() -> String {
+        "whole numbers".to_owned()
+    }
+}
+
 impl Setting for String {
     fn expected() -> String {
         "a text on one line".to_owned()

@@ -9,6 +9,7 @@ mod questions;
 mod saver;
 mod server;
 mod upkeep;
+mod workers;
 
 pub use control::{Control, DataPlane, Phase, ReloadError};
 pub use figures::{Ending, Figure, Figures, Lookups};

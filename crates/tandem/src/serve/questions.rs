@@ -105,7 +105,7 @@ async fn serve(control: Arc<Control>, mut asked: mpsc::Receiver<Asked>, at_once:
                     answer(&control, worker, Answer::Credentials { ticket, result }).await;
                 }
                 Question::Resolve { ticket, host, port } => {
-                    resolve(&control, worker, ticket, &host, port, left).await
+                    resolve(&control, worker, ticket, &host, port, left).await;
                 }
             }
             drop(place);

@@ -1,20 +1,16 @@
 //! A running server: what is started in which order, and how it ends.
 use super::bindings::{self, ListenerNames};
-use super::control::{Control, DataPlane, Phase};
+use super::control::{Control, Phase};
 use super::log::LogControl;
-use super::questions::{self, Desk};
 use super::saver::Saver;
-use super::{banner, upkeep};
+use super::{banner, questions, upkeep, workers};
 use crate::admin;
 use crate::config::{self, Configuration};
-use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
-use sip_elements::location::Locations;
-use sip_elements::metrics::WorkerMetrics;
-use sip_elements::{Answer, Exchange, ExchangeOptions, Settings, Shared};
-use sip_message::KeyHasher;
-use sip_runtime::{Bound, Running, Runtime};
+use sip_elements::auth::StoredCredentials;
+use sip_elements::{Answer, Shared};
+use sip_runtime::Running;
+use sip_transport::Listener;
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,43 +66,22 @@ impl Server {
     ) -> Result<Self, StartError> {
         let control = Arc::new(Control::new(file, configuration, log));
         let admin = admin::listen(&control).await.map_err(StartError)?;
-        let configuration = control.configuration.load_full();
-        let store = Store::open(&configuration.database.url.0)
-            .await
-            .map_err(StartError::new)?;
+        let url = control.configuration.load().database.url.0.clone();
+        info!("reading subscribers and registrations from {url}");
+        let store = Store::open(&url).await.map_err(StartError::new)?;
         let store = control.set_store(store);
-        let shared = Arc::new(shared(&configuration, store).await?);
+        let secret = store.secret().await.map_err(StartError::new)?;
+        let shared = Arc::new(workers::shared(&control.configuration.load(), &secret));
         let version = warm_credentials(&control, store, &shared).await?;
-        let listeners = config::listeners(&configuration).map_err(|error| {
+        let listeners = config::listeners(&control.configuration.load()).map_err(|error| {
             StartError(format!(
                 "the addresses of this machine cannot be listed: {error}"
             ))
         })?;
-        let names = ListenerNames::new(&listeners);
-        let restored = bindings::restore(store, &shared.locations, &names, control.clock.now())
-            .await
-            .map_err(StartError::new)?;
-        if restored.unreadable > 0 {
-            warn!(
-                rows = restored.unreadable,
-                "bindings in the database could not be read and were passed over"
-            );
-        }
-        let workers =
-            NonZeroU16::new(configuration.workers.count.resolve()).unwrap_or(NonZeroU16::MIN);
-        let options = config::runtime_options(&configuration, control.clock);
-        let bound = Runtime::bind(listeners, workers, options).map_err(StartError::new)?;
-        let settings = Arc::new(config::settings(&configuration, bound.listeners()));
+        let restored = restore(&control, store, &shared, &listeners).await?;
         let (desk, desk_tasks) = questions::open(&control);
-        let workers = start_workers(
-            &control,
-            bound,
-            workers,
-            shared,
-            settings,
-            &desk,
-            restored.bindings,
-        )?;
+        let workers =
+            workers::start(&control, listeners, shared, &desk, restored).map_err(StartError)?;
         let mut tasks = vec![
             upkeep::sweep(Arc::clone(&control)),
             upkeep::follow_subscribers(Arc::clone(&control), version),
@@ -203,34 +178,6 @@ fn in_progress(control: &Control) -> u64 {
         .sum()
 }
 
-/// Tables that all workers share, empty. What they sign with outlives a restart, and so do nonces and Record-Route cookies.
-async fn shared(configuration: &Configuration, store: &Store) -> Result<Shared, StartError> {
-    let secret = store.secret().await.map_err(StartError::new)?;
-    let (first, second) = secret.split_at(16);
-    let auth = &configuration.auth;
-    Ok(Shared {
-        locations: Locations::new(config::location_limits(configuration)),
-        credentials: CredentialCache::new(
-            auth.cache_size,
-            auth.cache_lifetime.whole_seconds(),
-            auth.unknown_lifetime.whole_seconds(),
-        ),
-        nonces: Nonces::new(pair(first), auth.nonce_slots),
-        hasher: KeyHasher::new(pair(second)),
-    })
-}
-
-/// Sixteen bytes as the key of a keyed hash.
-fn pair(bytes: &[u8]) -> (u64, u64) {
-    let word = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .take(8)
-            .fold(0, |word, byte| word << 8 | u64::from(*byte))
-    };
-    (word(bytes), word(bytes.get(8..).unwrap_or_default()))
-}
-
 /// Fills the cache of credentials, as far as it holds. Returns the version of the subscribers from which on changes count.
 async fn warm_credentials(
     control: &Control,
@@ -257,54 +204,23 @@ async fn warm_credentials(
     Ok(version)
 }
 
-/// Starts the threads and tells the control plane of them.
-fn start_workers(
+/// Puts the registrations back that the database holds. Returns how many.
+async fn restore(
     control: &Control,
-    bound: Bound,
-    workers: NonZeroU16,
-    shared: Arc<Shared>,
-    settings: Arc<Settings>,
-    desk: &Desk,
-    restored: u64,
-) -> Result<Running<Answer>, StartError> {
-    let seeds = seeds(workers)?;
-    let metrics: Vec<Arc<WorkerMetrics>> = seeds.iter().map(|_| Arc::default()).collect();
-    let exchange = |worker: u16| {
-        let place = usize::from(worker);
-        Exchange::new(ExchangeOptions {
-            worker,
-            workers: workers.get(),
-            shared: Arc::clone(&shared),
-            settings: Arc::clone(&settings),
-            metrics: metrics.get(place).map(Arc::clone).unwrap_or_default(),
-            seed: seeds.get(place).copied().unwrap_or_default(),
-            now: control.clock.now(),
-        })
-    };
-    let running = bound
-        .start(exchange, desk)
-        .map_err(|error| StartError(format!("the worker threads cannot be started: {error}")))?;
-    control.set_data_plane(DataPlane {
-        shared,
-        metrics,
-        stats: running.stats(),
-        handle: running.handle(),
-        listeners: running.listeners().to_vec(),
-        restored,
-    });
-    Ok(running)
-}
-
-/// A seed for each worker's randomness.
-fn seeds(workers: NonZeroU16) -> Result<Vec<[u8; 32]>, StartError> {
-    (0..workers.get())
-        .map(|_| {
-            let mut seed = [0; 32];
-            getrandom::fill(&mut seed).map(|()| seed).map_err(|error| {
-                StartError(format!(
-                    "the operating system gives no random numbers: {error}"
-                ))
-            })
-        })
-        .collect()
+    store: &Store,
+    shared: &Shared,
+    listeners: &[Listener],
+) -> Result<u64, StartError> {
+    let names = ListenerNames::new(listeners);
+    let now = control.clock.now();
+    let found = bindings::restore(store, &shared.locations, &names, now).await;
+    let found = found.map_err(StartError::new)?;
+    if found.unreadable > 0 {
+        let rows = found.unreadable;
+        warn!(
+            rows,
+            "bindings in the database could not be read and were passed over"
+        );
+    }
+    Ok(found.bindings)
 }

@@ -182,7 +182,7 @@ pub async fn call(server: &Server, method: &'static str, params: Value) -> Resul
 }
 
 /// A metric's value by its full name with labels.
-pub async fn metric(server: &Server, name: &str) -> f64 {
+pub async fn metric(server: &Server, name: &str) -> u64 {
     let (_, page) = get(server, "/metrics").await;
     let value = page
         .lines()
@@ -190,7 +190,7 @@ pub async fn metric(server: &Server, name: &str) -> f64 {
     value
         .unwrap_or_else(|| panic!("no {name} in\n{page}"))
         .parse()
-        .expect("a number")
+        .expect("a whole number")
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -251,7 +251,7 @@ impl Phone {
 
     /// The next message.
     pub fn receive(&self) -> String {
-        let mut buffer = [0; 65_536];
+        let mut buffer = vec![0; 65_536];
         let (length, _) = self.socket.recv_from(&mut buffer).expect("a message comes");
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     }

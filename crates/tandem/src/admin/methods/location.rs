@@ -44,7 +44,7 @@ pub(super) fn get(control: &Control, arguments: &Arguments) -> Result<Value, Fai
     let now = control.clock.now();
     let mut bindings = Vec::new();
     data_plane.shared.locations.visit(&address, now, |binding| {
-        bindings.push(shown(binding, &data_plane.listeners, now))
+        bindings.push(shown(binding, &data_plane.listeners, now));
     });
     Ok(json!({ "address": lossy(&address), "bindings": bindings }))
 }

@@ -1,6 +1,6 @@
 //! `node.status`, `node.drain`.
 use super::{Arguments, Failure};
-use crate::admin::metrics::Totals;
+use crate::admin::totals::Totals;
 use crate::serve::Control;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(super) fn status(control: &Control) -> Value {
         "database": control.store().map(|store| store.url().to_owned()),
         "domains": configuration.general.domains.iter().map(|domain| domain.0.as_str()).collect::<Vec<_>>(),
         "listeners": listeners,
-        "workers": totals.workers(),
+        "workers": totals.metrics().len(),
         "registrations": totals.locations().live,
     })
 }

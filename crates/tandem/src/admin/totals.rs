@@ -1,0 +1,76 @@
+//! Counters of all workers added up.
+use crate::serve::DataPlane;
+use sip_elements::location::LocationStats;
+use sip_elements::metrics::{Counter, TRANSACTION_COUNTS, WorkerMetrics};
+use sip_runtime::WorkerStats;
+use std::sync::Arc;
+
+/// Sums over the workers; zeros before there are any.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Totals<'c>(pub(super) Option<&'c DataPlane>);
+
+impl<'c> Totals<'c> {
+    /// The sum of a counter of SIP.
+    pub(super) fn sip(self, counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
+        self.metrics()
+            .iter()
+            .map(|worker| counter(worker).value())
+            .sum()
+    }
+
+    /// The sum of a counter of SIP that has a place in a row.
+    pub(super) fn sip_at(
+        self,
+        counters: impl Fn(&WorkerMetrics) -> &[Counter],
+        place: usize,
+    ) -> u64 {
+        let at = |worker: &Arc<WorkerMetrics>| counters(worker).get(place).map(Counter::value);
+        self.metrics().iter().filter_map(at).sum()
+    }
+
+    /// The sum of a counter of sockets and queues.
+    pub(super) fn io(self, counter: impl Fn(&WorkerStats) -> &sip_runtime::Counter) -> u64 {
+        self.stats()
+            .iter()
+            .map(|worker| counter(worker).value())
+            .sum()
+    }
+
+    /// A counter of the transaction layer by its name in [`TRANSACTION_COUNTS`].
+    pub(super) fn transactions(self, name: &str) -> u64 {
+        let place = TRANSACTION_COUNTS.iter().position(|known| *known == name);
+        place.map_or(0, |place| self.sip_at(|worker| &worker.transactions, place))
+    }
+
+    /// Counts of the location service.
+    pub(super) fn locations(self) -> LocationStats {
+        self.0
+            .map(|data_plane| data_plane.shared.locations.stats())
+            .unwrap_or_default()
+    }
+
+    /// Entries in the cache of credentials.
+    pub(super) fn cached(self) -> usize {
+        self.0
+            .map_or(0, |data_plane| data_plane.shared.credentials.len())
+    }
+
+    /// How many addresses are listened on.
+    pub(super) fn listeners(self) -> usize {
+        self.0.map_or(0, |data_plane| data_plane.listeners.len())
+    }
+
+    /// Each worker's counters of SIP.
+    pub(super) fn metrics(self) -> &'c [Arc<WorkerMetrics>] {
+        self.0
+            .map(|data_plane| data_plane.metrics.as_slice())
+            .unwrap_or_default()
+    }
+
+    /// Each worker's counters of sockets and queues.
+    pub(super) fn stats(self) -> &'c [Arc<WorkerStats>] {
+        self.0
+            .map(|data_plane| &*data_plane.stats)
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,97 @@
+//! The data plane: tables that the workers share, sockets, and a node for each worker.
+use super::control::{Control, DataPlane};
+use super::questions::Desk;
+use crate::config::{self, Configuration};
+use sip_elements::auth::{CredentialCache, Nonces};
+use sip_elements::location::Locations;
+use sip_elements::metrics::WorkerMetrics;
+use sip_elements::{Answer, Exchange, ExchangeOptions, Shared};
+use sip_message::KeyHasher;
+use sip_runtime::{Running, Runtime};
+use sip_transport::Listener;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// Tables that all workers share, empty. The secret they sign with outlives a restart, and so do nonces and Record-Route cookies.
+pub(super) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared {
+    let (first, second) = secret.split_at(16);
+    let auth = &configuration.auth;
+    let (known, unknown) = (auth.cache_lifetime, auth.unknown_lifetime);
+    Shared {
+        locations: Locations::new(config::location_limits(configuration)),
+        credentials: CredentialCache::new(
+            auth.cache_size,
+            known.whole_seconds(),
+            unknown.whole_seconds(),
+        ),
+        nonces: Nonces::new(pair(first), auth.nonce_slots),
+        hasher: KeyHasher::new(pair(second)),
+    }
+}
+
+/// Sixteen bytes as the key of a keyed hash.
+fn pair(bytes: &[u8]) -> (u64, u64) {
+    let word = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .take(8)
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
+    };
+    (word(bytes), word(bytes.get(8..).unwrap_or_default()))
+}
+
+/// Opens the sockets, starts the threads and tells the control plane of them.
+///
+/// # Errors
+/// What could not be opened, and what to do about it.
+pub(super) fn start(
+    control: &Control,
+    listeners: Vec<Listener>,
+    shared: Arc<Shared>,
+    desk: &Desk,
+    restored: u64,
+) -> Result<Running<Answer>, String> {
+    let configuration = control.configuration.load();
+    let count = NonZeroU16::new(configuration.workers.count.resolve()).unwrap_or(NonZeroU16::MIN);
+    let options = config::runtime_options(&configuration, control.clock);
+    let bound = Runtime::bind(listeners, count, options).map_err(|error| error.to_string())?;
+    let settings = Arc::new(config::settings(&configuration, bound.listeners()));
+    let seeds = seeds(count)?;
+    let metrics: Vec<Arc<WorkerMetrics>> = seeds.iter().map(|_| Arc::default()).collect();
+    let exchange = |worker: u16| {
+        let place = usize::from(worker);
+        Exchange::new(ExchangeOptions {
+            worker,
+            workers: count.get(),
+            shared: Arc::clone(&shared),
+            settings: Arc::clone(&settings),
+            metrics: metrics.get(place).map(Arc::clone).unwrap_or_default(),
+            seed: seeds.get(place).copied().unwrap_or_default(),
+            now: control.clock.now(),
+        })
+    };
+    let running = bound
+        .start(exchange, desk)
+        .map_err(|error| format!("the worker threads cannot be started: {error}"))?;
+    control.set_data_plane(DataPlane {
+        shared,
+        metrics,
+        stats: running.stats(),
+        handle: running.handle(),
+        listeners: running.listeners().to_vec(),
+        restored,
+    });
+    Ok(running)
+}
+
+/// A seed for each worker's randomness.
+fn seeds(workers: NonZeroU16) -> Result<Vec<[u8; 32]>, String> {
+    let seed = |_| {
+        let mut seed = [0; 32];
+        let filled = getrandom::fill(&mut seed);
+        filled
+            .map(|()| seed)
+            .map_err(|error| format!("the operating system gives no random numbers: {error}"))
+    };
+    (0..workers.get()).map(seed).collect()
+}
