@@ -124,6 +124,9 @@ fn registered(round: &Round<'_>, binding: &Binding<'_>) -> Target {
 fn foreign(round: &Round<'_>, uri: &[u8], identity: &Identity) -> Result<Vec<Target>, Stop> {
     let proxy = &round.settings.proxy;
     let subscriber = matches!(identity, Identity::Subscriber(_));
+    if proxy.foreign == Foreign::Refuse && !(subscriber && proxy.outbound.is_some()) {
+        return Err(Refusal::Because(403, "Relaying to other domains is not allowed").into());
+    }
     let next_hop = proxy.outbound.map(NextHop::Address);
     Ok(vec![Target {
         next_hop,
