@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     let summary = match arguments.file.load() {
         Ok(configuration) if arguments.effective => Ok(configuration.to_toml()),
-        Ok(configuration) => describe(&configuration).map_err(|error| error.to_string()),
+        Ok(configuration) => describe(&configuration),
         Err(mistakes) => Err(mistakes.to_string()),
     };
     match summary {
@@ -47,8 +47,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 /// What would run, for people.
 ///
 /// # Errors
-/// The kernel's, when it does not list the machine's interfaces.
-pub fn describe(configuration: &Configuration) -> std::io::Result<String> {
+/// Which listener cannot be, and why.
+pub fn describe(configuration: &Configuration) -> Result<String, String> {
     let Configuration {
         general,
         workers,

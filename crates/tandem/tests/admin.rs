@@ -348,3 +348,35 @@ fn status_and_configuration_say_what_runs() {
         assert_eq!(shown["listen"][0]["transport"], "udp");
     });
 }
+
+#[test]
+fn a_server_that_is_still_starting_is_live_but_not_ready() {
+    run(async {
+        let place = Place::new("");
+        let configuration = tandem::config::load(Some(&place.file())).expect("right");
+        let control = std::sync::Arc::new(tandem::serve::Control::new(
+            Some(place.file()),
+            configuration,
+            None,
+        ));
+        let admin = tandem::admin::listen(&control).await.expect("it listens");
+        let url = format!("http://{}", admin.address());
+        assert_eq!(common::http_get(format!("{url}/health/live")).await.0, 200);
+        let (status, body) = common::http_get(format!("{url}/health/ready")).await;
+        assert_eq!(status, 503);
+        let body: Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(body["phase"], "starting");
+        assert!(
+            body["reason"]
+                .as_str()
+                .is_some_and(|reason| reason.contains("starting")),
+            "{body}"
+        );
+        let (status, page) = common::http_get(format!("{url}/metrics")).await;
+        assert_eq!(status, 200);
+        assert!(
+            page.contains("\ntandem_ready 0\n") && page.contains("\ntandem_workers 0\n"),
+            "{page}"
+        );
+    });
+}

@@ -248,6 +248,19 @@ fn sighup_reloads_and_says_what_became_of_it() {
 }
 
 #[test]
+fn a_reload_changes_the_level_of_the_log() {
+    let place = Place::new("");
+    let mut serving = Serving::start(&place);
+    let good = std::fs::read_to_string(place.file()).expect("the file");
+    place.configure_exactly(&format!("{good}[log]\nlevel = \"debug\"\n"));
+    serving.signal(rustix::process::Signal::HUP);
+    let line = serving.line();
+    assert!(line.contains("reloaded: log.level"), "{line}");
+    // It does something every few seconds that only this level tells of.
+    assert!(serving.line().contains("DEBUG"));
+}
+
+#[test]
 fn a_json_log_is_one_object_a_line() {
     let place = Place::new("[log]\nformat = \"json\"\n");
     let serving = Serving::start(&place);

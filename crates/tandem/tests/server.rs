@@ -144,7 +144,7 @@ fn response(request: &str, status: &str) -> String {
     });
     let to = common::header(request, "To").unwrap_or_default();
     let kept: String = lines.fold(String::new(), |kept, line| kept + line + "\r\n");
-    format!("SIP/2 {status}\r\n{kept}To: {to};tag=bob\r\nContent-Length: 0\r\n\r\n")
+    format!("SIP/2.0 {status}\r\n{kept}To: {to};tag=bob\r\nContent-Length: 0\r\n\r\n")
 }
 
 #[test]
@@ -375,5 +375,52 @@ fn a_name_that_does_not_resolve_is_answered_in_time() {
         }
         assert_eq!(ended, 1);
         assert_eq!(metric(&server, "tandem_parked_requests").await, 0);
+    });
+}
+
+#[test]
+fn more_changes_than_are_listed_are_saved_by_a_full_save() {
+    const NAMES: usize = 300;
+    run(async {
+        let few =
+            format!("{OPEN}[limits]\npending_changes = 100\n[location]\nsave_interval = \"60s\"\n");
+        let place = Place::new(&few);
+        let server = place.start().await;
+        for number in 0..NAMES {
+            let name: &'static str = format!("user{number}").leak();
+            assert_eq!(Phone::new(&server, name).register("r", 1).0, 200);
+        }
+        assert!(server.stop(false).await);
+        let restored = place
+            .start()
+            .await
+            .control()
+            .data_plane()
+            .expect("it runs")
+            .restored;
+        assert_eq!(usize::try_from(restored), Ok(NAMES));
+    });
+}
+
+#[test]
+fn a_quick_end_does_not_wait_for_a_database_that_is_away() {
+    run(async {
+        let place = Place::new(OPEN);
+        let server = place.start().await;
+        let mut other = sqlx::SqliteConnection::connect(&place.database_url())
+            .await
+            .expect("the database opens");
+        sqlx::raw_sql("BEGIN EXCLUSIVE")
+            .execute(&mut other)
+            .await
+            .expect("locked");
+        assert_eq!(Phone::new(&server, "alice").register("a", 1).0, 200);
+        let begin = Instant::now();
+        assert!(!server.stop(true).await, "nothing can be saved");
+        assert!(
+            begin.elapsed() < Duration::from_secs(5),
+            "it waited {:?}",
+            begin.elapsed()
+        );
     });
 }

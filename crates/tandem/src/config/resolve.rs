@@ -8,26 +8,39 @@ use sip_message::digest::Algorithm;
 use sip_runtime::{Clock, EventLoopKind, Options, expand_wildcard};
 use sip_transaction::TimerSettings;
 use sip_transport::{Listener, Protocol};
-use std::io;
 
 /// The listeners, wildcards expanded into one for each address of the machine.
 ///
 /// # Errors
-/// The kernel's, when it does not list the machine's interfaces.
-pub fn listeners(configuration: &Configuration) -> io::Result<Vec<Listener>> {
+/// Which one cannot be, and why.
+pub fn listeners(configuration: &Configuration) -> Result<Vec<Listener>, String> {
     let mut all: Vec<Listener> = Vec::new();
-    for listen in &configuration.listen {
-        for listener in expand_wildcard(&listener(listen))? {
-            // A wildcard does not fight with an address that is configured apart.
-            let taken = |other: &Listener| {
+    for (index, listen) in configuration.listen.iter().enumerate() {
+        let wildcard = listen.address.ip().is_unspecified();
+        let expanded = expand_wildcard(&listener(listen))
+            .map_err(|error| format!("the addresses of this machine cannot be listed: {error}"))?;
+        if expanded.is_empty() {
+            let family = if listen.address.is_ipv4() {
+                "IPv4"
+            } else {
+                "IPv6"
+            };
+            return Err(format!(
+                "`listen[{index}].address = \"{}\"` stands for every {family} address of this machine, and it has none: \
+                 leave this listener out",
+                listen.address
+            ));
+        }
+        for listener in expanded {
+            // An address that is configured apart comes before the one that a wildcard stands for.
+            let same = |other: &Listener| {
                 other.protocol == listener.protocol && other.address == listener.address
             };
-            let explicit = !listen.address.ip().is_unspecified();
-            match all
-                .iter_mut()
-                .find(|other| listener.address.port() != 0 && taken(other))
-            {
-                Some(other) if explicit => *other = listener,
+            let taken = all
+                .iter()
+                .position(|other| listener.address.port() != 0 && same(other));
+            match taken.and_then(|place| all.get_mut(place)) {
+                Some(other) if !wildcard => *other = listener,
                 Some(_) => {}
                 None => all.push(listener),
             }

@@ -373,3 +373,26 @@ fn the_example_file_means_the_defaults_as_it_is_and_uncommented() {
             - optional.len()
     );
 }
+
+#[test]
+fn a_wildcard_becomes_a_listener_for_each_address_and_leaves_those_configured_apart_alone() {
+    let text = r#"
+        [[listen]]
+        address = "0.0.0.0:5060"
+        [[listen]]
+        address = "127.0.0.1:5060"
+        advertise = "sip.example.org"
+    "#;
+    let listeners = listeners(&parse(text, "t.toml").expect("right")).expect("there are addresses");
+    assert!(
+        listeners
+            .iter()
+            .all(|listener| !listener.address.ip().is_unspecified())
+    );
+    let loopback: Vec<&str> = listeners
+        .iter()
+        .filter(|listener| listener.address.to_string() == "127.0.0.1:5060")
+        .map(|listener| listener.advertised.as_str())
+        .collect();
+    assert_eq!(loopback, ["sip.example.org"]);
+}

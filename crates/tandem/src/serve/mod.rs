@@ -70,7 +70,11 @@ async fn serve(
     if quickly {
         warn!("ending at once");
     }
-    if server.stop(quickly).await {
+    let saved = tokio::select! {
+        saved = server.stop(quickly) => saved,
+        () = signals.end() => false,
+    };
+    if saved {
         info!("ended; all registrations are saved");
         Ok(())
     } else {

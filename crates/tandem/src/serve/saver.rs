@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tandem_store::{AddressBindings, Store, StoreError};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 use tracing::{error, info};
 
 /// Addresses of record saved in one transaction: bounds memory and how long others wait for the database.
@@ -18,7 +19,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 /// The running task.
 #[derive(Debug)]
 pub struct Saver {
-    finish: oneshot::Sender<Duration>,
+    finish: oneshot::Sender<()>,
     task: JoinHandle<bool>,
 }
 
@@ -34,8 +35,15 @@ impl Saver {
 
     /// Saves what is left and ends, within `patience`. False when something could not be saved.
     pub async fn finish(self, patience: Duration) -> bool {
-        let _ = self.finish.send(patience);
-        self.task.await.unwrap_or(false)
+        let Self { finish, mut task } = self;
+        let _ = finish.send(());
+        // A save under way may be waiting for the database itself.
+        let Ok(saved) = timeout(patience, &mut task).await else {
+            task.abort();
+            error!("the last changes of bindings could not be saved in time");
+            return false;
+        };
+        saved.unwrap_or(false)
     }
 }
 
@@ -88,7 +96,7 @@ impl Unsaved {
     }
 }
 
-async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<Duration>) -> bool {
+async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool {
     let mut unsaved = Unsaved::default();
     let mut pause_after_failure = None;
     loop {
@@ -98,36 +106,35 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<Duration>) -
             .location
             .save_interval
             .duration();
-        let pause = pause_after_failure.unwrap_or(interval);
-        let patience = tokio::select! {
-            patience = &mut finished => Some(patience.unwrap_or_default()),
-            () = tokio::time::sleep(pause) => None,
+        let last = tokio::select! {
+            _ = &mut finished => true,
+            () = sleep(pause_after_failure.unwrap_or(interval)) => false,
         };
-        let (Some(store), Some(data_plane)) = (control.store(), control.data_plane()) else {
-            if patience.is_some() {
+        let Some(saving) = Saving::new(&control) else {
+            if last {
                 return true;
             }
             continue;
         };
-        let names = ListenerNames::new(&data_plane.listeners);
-        unsaved.gather(
-            data_plane,
-            control.configuration.load().limits.pending_changes,
-        );
-        unsaved.publish(&control, data_plane);
-        if let Some(patience) = patience {
-            return save_the_rest(&control, store, data_plane, &names, unsaved, patience).await;
-        }
-        pause_after_failure = match save(&control, store, data_plane, &names, &mut unsaved).await {
+        let most = control.configuration.load().limits.pending_changes;
+        unsaved.gather(saving.data_plane, most);
+        unsaved.publish(&control, saving.data_plane);
+        let saved = saving.save(&mut unsaved).await;
+        unsaved.publish(&control, saving.data_plane);
+        pause_after_failure = match saved {
+            Ok(()) if last => return true,
             Ok(()) => {
                 if pause_after_failure.is_some() {
                     info!("bindings are being saved again");
                 }
                 None
             }
+            Err(error) if last => {
+                error!(%error, "the last changes of bindings could not be saved");
+                return false;
+            }
             Err(error) => Some(failed(&control, &error, pause_after_failure)),
         };
-        unsaved.publish(&control, data_plane);
     }
 }
 
@@ -143,93 +150,72 @@ fn failed(control: &Control, error: &StoreError, last_pause: Option<Duration>) -
     }
 }
 
-async fn save_the_rest(
-    control: &Control,
-    store: &Store,
-    data_plane: &DataPlane,
-    names: &ListenerNames,
-    mut unsaved: Unsaved,
-    patience: Duration,
-) -> bool {
-    let saved = tokio::time::timeout(
-        patience,
-        save(control, store, data_plane, names, &mut unsaved),
-    )
-    .await;
-    unsaved.publish(control, data_plane);
-    match saved {
-        Ok(Ok(())) => return true,
-        Ok(Err(error)) => error!(%error, "the last changes of bindings could not be saved"),
-        Err(_) => error!("the last changes of bindings could not be saved in time"),
-    }
-    false
+/// What a save needs at hand.
+struct Saving<'c> {
+    control: &'c Control,
+    store: &'c Store,
+    data_plane: &'c DataPlane,
+    names: ListenerNames,
 }
 
-/// Saves what is waiting; what could not be saved keeps waiting.
-async fn save(
-    control: &Control,
-    store: &Store,
-    data_plane: &DataPlane,
-    names: &ListenerNames,
-    unsaved: &mut Unsaved,
-) -> Result<(), StoreError> {
-    if unsaved.everything {
-        save_everything(control, store, data_plane, names).await?;
-        unsaved.everything = false;
-        control.figures.saves.increment();
+impl<'c> Saving<'c> {
+    /// `None` before store and data plane are there.
+    fn new(control: &'c Control) -> Option<Self> {
+        let (store, data_plane) = (control.store()?, control.data_plane()?);
+        let names = ListenerNames::new(&data_plane.listeners);
+        Some(Self {
+            control,
+            store,
+            data_plane,
+            names,
+        })
     }
-    let mut waiting: Vec<Box<[u8]>> = unsaved.addresses.drain().collect();
-    while !waiting.is_empty() {
-        let batch = waiting.split_off(waiting.len().saturating_sub(BATCH));
-        let saved = store
-            .locations()
-            .save(&snapshots(control, data_plane, names, &batch))
-            .await;
-        if let Err(error) = saved {
-            unsaved.addresses.extend(batch);
-            unsaved.addresses.extend(waiting);
-            return Err(error);
+
+    /// Saves what is waiting; what could not be saved keeps waiting.
+    async fn save(&self, unsaved: &mut Unsaved) -> Result<(), StoreError> {
+        if unsaved.everything {
+            self.save_everything().await?;
+            unsaved.everything = false;
+            self.control.figures.saves.increment();
         }
-        control.figures.saves.increment();
+        let mut waiting: Vec<Box<[u8]>> = unsaved.addresses.drain().collect();
+        while !waiting.is_empty() {
+            let batch = waiting.split_off(waiting.len().saturating_sub(BATCH));
+            let saved = self.store.locations().save(&self.snapshots(&batch)).await;
+            if let Err(error) = saved {
+                unsaved.addresses.extend(batch);
+                unsaved.addresses.extend(waiting);
+                return Err(error);
+            }
+            self.control.figures.saves.increment();
+        }
+        unsaved.since = None;
+        Ok(())
     }
-    unsaved.since = None;
-    Ok(())
-}
 
-async fn save_everything(
-    control: &Control,
-    store: &Store,
-    data_plane: &DataPlane,
-    names: &ListenerNames,
-) -> Result<(), StoreError> {
-    let mut addresses: Vec<Box<[u8]>> = Vec::new();
-    data_plane
-        .shared
-        .locations
-        .for_each(control.clock.now(), |address, _| {
+    async fn save_everything(&self) -> Result<(), StoreError> {
+        let mut addresses: Vec<Box<[u8]>> = Vec::new();
+        let locations = &self.data_plane.shared.locations;
+        locations.for_each(self.control.clock.now(), |address, _| {
             // The bindings of an address come one after the other.
             if addresses.last().is_none_or(|last| **last != *address) {
                 addresses.push(address.into());
             }
         });
-    let mut full = store.locations().begin_full_save().await?;
-    for batch in addresses.chunks(BATCH) {
-        full.add(&snapshots(control, data_plane, names, batch))
-            .await?;
+        let mut full = self.store.locations().begin_full_save().await?;
+        for batch in addresses.chunks(BATCH) {
+            full.add(&self.snapshots(batch)).await?;
+        }
+        full.finish().await?;
+        Ok(())
     }
-    full.finish().await?;
-    Ok(())
-}
 
-fn snapshots<'a>(
-    control: &Control,
-    data_plane: &DataPlane,
-    names: &'a ListenerNames,
-    addresses: &'a [Box<[u8]>],
-) -> Vec<AddressBindings<'a>> {
-    let now = control.clock.now();
-    addresses
-        .iter()
-        .map(|address| snapshot(&data_plane.shared.locations, names, address, now))
-        .collect()
+    fn snapshots<'a>(&'a self, addresses: &'a [Box<[u8]>]) -> Vec<AddressBindings<'a>> {
+        let now = self.control.clock.now();
+        let locations = &self.data_plane.shared.locations;
+        addresses
+            .iter()
+            .map(|address| snapshot(locations, &self.names, address, now))
+            .collect()
+    }
 }

@@ -73,11 +73,7 @@ impl Server {
         let secret = store.secret().await.map_err(StartError::new)?;
         let shared = Arc::new(workers::shared(&control.configuration.load(), &secret));
         let version = warm_credentials(&control, store, &shared).await?;
-        let listeners = config::listeners(&control.configuration.load()).map_err(|error| {
-            StartError(format!(
-                "the addresses of this machine cannot be listed: {error}"
-            ))
-        })?;
+        let listeners = config::listeners(&control.configuration.load()).map_err(StartError)?;
         let restored = restore(&control, store, &shared, &listeners).await?;
         let (desk, desk_tasks) = questions::open(&control);
         let workers =

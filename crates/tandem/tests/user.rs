@@ -1,0 +1,165 @@
+//! `tandem user` as people and scripts run it: pipes, exit codes, and a server at work on the same database.
+mod common;
+
+use common::Place;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Output, Stdio};
+use tandem_store::{AddressBindings, Store};
+
+/// Runs `tandem user <words> --config <the place's>` with this on standard input.
+fn user(place: &Place, words: &[&str], input: &str) -> Output {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_tandem"))
+        .arg("user")
+        .args(words)
+        .arg("--config")
+        .arg(place.file())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    // A program that needs no input may be gone already.
+    let _ = pipe.write_all(input.as_bytes());
+    drop(pipe);
+    process.wait_with_output().expect("the program ends")
+}
+
+fn said(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+fn csv(lines: u32) -> String {
+    (0..lines)
+        .map(|number| format!("u{number},tandem.localhost,secret{number}\n"))
+        .collect()
+}
+
+#[test]
+fn a_password_comes_from_standard_input() {
+    let place = Place::new("");
+    let (code, out, _) = said(&user(
+        &place,
+        &["add", "alice", "--password-stdin"],
+        "secret\n",
+    ));
+    assert_eq!(
+        (code, out.as_str()),
+        (Some(0), "added alice@tandem.localhost\n")
+    );
+    let (code, _, notes) = said(&user(&place, &["passwd", "alice", "--password-stdin"], ""));
+    assert_eq!(code, Some(2), "{notes}");
+    assert!(notes.contains("the password is empty"), "{notes}");
+}
+
+#[test]
+fn without_a_terminal_nobody_is_asked_for_a_password() {
+    let place = Place::new("");
+    let (code, out, notes) = said(&user(&place, &["add", "alice"], "secret\n"));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(notes.contains("--password-stdin"), "{notes}");
+}
+
+#[test]
+fn the_exit_code_tells_failure_from_misuse() {
+    let place = Place::new("");
+    let (code, ..) = said(&user(&place, &["add", "alice", "--password", "secret"], ""));
+    assert_eq!(code, Some(0));
+    let (code, _, notes) = said(&user(&place, &["add", "alice", "--password", "secret"], ""));
+    assert_eq!(code, Some(1), "{notes}");
+    assert!(
+        notes.starts_with("tandem: alice@tandem.localhost exists already"),
+        "{notes}"
+    );
+    let (code, _, notes) = said(&user(
+        &place,
+        &["add", "al ice", "--password", "secret"],
+        "",
+    ));
+    assert_eq!(code, Some(2), "{notes}");
+    assert!(
+        notes.contains("the username \"al ice\" holds ' '"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn an_import_reads_a_pipe_and_says_where_it_stumbled() {
+    let place = Place::new("");
+    let input = "username,domain,password\nalice,tandem.localhost,one\nbob;tandem.localhost;two\n";
+    let (code, out, notes) = said(&user(&place, &["import", "-"], input));
+    assert_eq!(code, Some(1), "{notes}");
+    assert!(
+        notes
+            .contains("tandem: standard input:3: expected username,domain,password, found 1 field"),
+        "{notes}"
+    );
+    assert!(out.contains("1 added, 1 refused"), "{out}");
+    let (code, out, _) = said(&user(&place, &["list"], ""));
+    assert_eq!((code, out.as_str()), (Some(0), "alice@tandem.localhost\n"));
+}
+
+#[test]
+fn a_list_whose_reader_has_seen_enough_ends_in_peace() {
+    let place = Place::new("");
+    let (code, _, notes) = said(&user(&place, &["import", "-"], &csv(20_000)));
+    assert_eq!(code, Some(0), "{notes}");
+    let mut process = Command::new(env!("CARGO_BIN_EXE_tandem"))
+        .args(["user", "list", "--config"])
+        .arg(place.file())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut first = String::new();
+    let mut reader = BufReader::new(process.stdout.take().expect("a pipe"));
+    reader.read_line(&mut first).expect("a line");
+    drop(reader);
+    assert_eq!(first, "u0@tandem.localhost\n");
+    let (code, _, notes) = said(&process.wait_with_output().expect("the program ends"));
+    assert_eq!((code, notes.as_str()), (Some(0), ""));
+}
+
+/// Another process imports while this one, as a server does, saves bindings and reads credentials.
+#[test]
+fn a_server_and_an_import_share_the_database() {
+    let place = Place::new("");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let store = runtime
+        .block_on(Store::open(&place.database_url()))
+        .expect("opens");
+    let importing = std::thread::scope(|scope| {
+        let import = scope.spawn(|| said(&user(&place, &["import", "-"], &csv(20_000))));
+        runtime.block_on(async {
+            while !import.is_finished() {
+                let nothing = AddressBindings {
+                    address: b"alice@tandem.localhost".into(),
+                    bindings: Vec::new(),
+                };
+                store.locations().save(&[nothing]).await.expect("saves");
+                store
+                    .subscribers()
+                    .find("u0", "tandem.localhost")
+                    .await
+                    .expect("finds");
+            }
+        });
+        import.join().expect("does not panic")
+    });
+    assert_eq!(importing.0, Some(0), "{}", importing.2);
+    runtime.block_on(async {
+        assert_eq!(
+            store.subscribers().count(None).await.expect("counts"),
+            20_000
+        );
+        assert_eq!(store.subscribers().version().await.expect("reads"), 20_000);
+    });
+}
