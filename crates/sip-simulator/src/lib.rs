@@ -21,8 +21,8 @@ pub use observe::{
     PhoneFacts, Round, Seen, Violation,
 };
 pub use phone::{Action, Answering, CallPlan, Mischief, Phone, PhoneEvent, PhoneOutput, Profile};
-pub use plan::{HostPlan, PhonePlan, Plan};
-pub use run::{Outcome, build, simulate};
+pub use plan::{HostPlan, PhonePlan, Plan, host_address, phone_address};
+pub use run::{Outcome, build, calm, simulate};
 pub use statistics::Statistics;
 pub use trace::Trace;
 pub use world::{Fault, World};

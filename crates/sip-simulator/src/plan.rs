@@ -119,7 +119,8 @@ pub(crate) fn domain(host: usize) -> String {
     format!("host{host}.test")
 }
 
-pub(crate) fn host_address(host: usize, ipv6: bool) -> SocketAddr {
+/// Where the machines of plans live.
+pub fn host_address(host: usize, ipv6: bool) -> SocketAddr {
     let number = u8::try_from(host + 1).unwrap_or(u8::MAX);
     let ip = if ipv6 {
         IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, u16::from(number)))
@@ -129,7 +130,8 @@ pub(crate) fn host_address(host: usize, ipv6: bool) -> SocketAddr {
     SocketAddr::new(ip, 5060)
 }
 
-pub(crate) fn phone_address(phone: usize, ipv6: bool) -> SocketAddr {
+/// Where the phones of plans live.
+pub fn phone_address(phone: usize, ipv6: bool) -> SocketAddr {
     let number = u16::try_from(phone + 1).unwrap_or(u16::MAX);
     let [high, low] = number.to_be_bytes();
     let ip = if ipv6 {

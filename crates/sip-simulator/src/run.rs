@@ -2,7 +2,8 @@
 use crate::host::Machine;
 use crate::invariants;
 use crate::observe::Violation;
-use crate::plan::{HostPlan, Plan};
+use crate::phone::Profile;
+use crate::plan::{HostPlan, Plan, domain, host_address, phone_address};
 use crate::statistics::Statistics;
 use crate::world::World;
 
@@ -62,6 +63,47 @@ pub fn build<M: Machine>(plan: &Plan, mut machine: impl FnMut(&HostPlan) -> M) -
     }
     for (at, fault) in &plan.faults {
         world.fault_in(*at, fault.clone());
+    }
+    world
+}
+
+/// A small world in calm weather, for tests that write their own script: `hosts` machines of `workers` workers each that
+/// find one another, and `phones` phones `user0`, `user1` …, each at the machine `index % hosts`. Nobody has registered.
+pub fn calm<M: Machine>(
+    seed: u64,
+    hosts: usize,
+    workers: u16,
+    phones: usize,
+    mut machine: impl FnMut(&HostPlan) -> M,
+) -> World<M> {
+    let start = sip_transport::Time::from_unix_seconds(1_750_000_000);
+    let mut world = World::new(seed, start, invariants::all());
+    let names: Vec<_> = (0..phones).map(|phone| format!("user{phone}")).collect();
+    for index in 0..hosts {
+        let users: Vec<_> = names
+            .iter()
+            .skip(index)
+            .step_by(hosts)
+            .map(String::as_str)
+            .collect();
+        let peers = (0..hosts).filter(|peer| *peer != index);
+        let plan = HostPlan {
+            relays: hosts > 1,
+            peers: peers
+                .map(|peer| (domain(peer), host_address(peer, false)))
+                .collect(),
+            ..HostPlan::simple(index, workers, &users)
+        };
+        world.add_host(machine(&plan), plan.manners);
+    }
+    for (index, name) in names.iter().enumerate() {
+        let home = index % hosts;
+        let (address, server) = (phone_address(index, false), host_address(home, false));
+        world.add_phone(
+            Profile::new(name, &domain(home), address, server),
+            home,
+            true,
+        );
     }
     world
 }

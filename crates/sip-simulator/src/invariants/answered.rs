@@ -121,11 +121,13 @@ impl Answered {
             };
             return self.await_answer(now, key, now + within + facts.lateness, seen);
         };
-        // The 2xx of an INVITE is repeated by the callee (RFC 6026); everything else by the server transaction.
+        // The 2xx of an INVITE is repeated by the callee (RFC 6026), a 503 may be followed by something better, everything
+        // else is repeated by the server transaction.
         let Some((at, status)) = awaited.answered else {
             return;
         };
-        let ours = !awaited.is_invite || (status >= 300 && !awaited.acknowledged);
+        let ours =
+            (!awaited.is_invite || (status >= 300 && !awaited.acknowledged)) && status != 503;
         let kept = (bounds.t1 * 64).saturating_sub(facts.lateness + Duration::from_secs(1));
         if ours && awaited.due.is_none() && now.saturating_since(at) < kept {
             let due = now + facts.lateness;

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 /// The longest datagram that UDP carries.
 const LONGEST: usize = 65_507;
-/// More wake-ups than this in one [`WINDOW`] make a worker that spins.
-const MOST_WAKE_UPS: u32 = 1_500;
-const WINDOW: Duration = Duration::from_millis(100);
+/// More wake-ups in vain than this in one [`WINDOW`] make a worker that spins.
+const MOST_WAKE_UPS: u32 = 1_000;
+const WINDOW: Duration = Duration::from_secs(10);
 
 /// The rule.
 #[derive(Debug, Default)]
 pub struct Bounded {
-    /// Wake-ups of each worker since the beginning of its window.
+    /// Wake-ups in vain of each worker since the beginning of its window.
     wake_ups: BTreeMap<(usize, usize), (Time, u32)>,
-    /// Live transactions before the round.
-    live: BTreeMap<(usize, usize), u64>,
+    /// The tables before the round.
+    last: BTreeMap<(usize, usize), Census>,
 }
 
 impl Invariant for Bounded {
@@ -49,7 +49,7 @@ impl Invariant for Bounded {
                 let complaint = tables(bounds, &census)
                     .or_else(|| self.batch(place, bounds, round, &census))
                     .or_else(|| questions(bounds, outstanding))
-                    .or_else(|| self.spins(place, now, round.cause));
+                    .or_else(|| self.spins(place, now, round, &census));
                 complaint.map(|what| format!("worker {worker} of host{host}: {what}"))
             }
             Observation::Bindings { host, account } => {
@@ -61,7 +61,7 @@ impl Invariant for Bounded {
                     .then(|| format!("host{host}: {} bindings, at most {most}", account.live))
             }
             Observation::Crashed { host } => {
-                self.live.retain(|(other, _), _| *other != host);
+                self.last.retain(|(other, _), _| *other != host);
                 None
             }
             _ => None,
@@ -89,14 +89,15 @@ fn questions(bounds: &Bounds, outstanding: usize) -> Option<String> {
 
 impl Bounded {
     fn batch(
-        &mut self,
+        &self,
         place: (usize, usize),
         bounds: &Bounds,
         round: Round,
         census: &Census,
     ) -> Option<String> {
-        let live = census.servers.live + census.clients.live;
-        let before = self.live.insert(place, live).unwrap_or(0);
+        let transactions = |census: &Census| census.servers.live + census.clients.live;
+        let live = transactions(census);
+        let before = self.last.get(&place).map_or(0, transactions);
         if round.longest > LONGEST {
             return Some(format!(
                 "a message of {} bytes, at most {LONGEST}",
@@ -122,8 +123,16 @@ impl Bounded {
         })
     }
 
-    fn spins(&mut self, place: (usize, usize), now: Time, cause: Cause) -> Option<String> {
-        if cause != Cause::Deadline {
+    /// Waking is in vain when nothing is sent and nothing ends: a coarse timer wheel may do so now and then.
+    fn spins(
+        &mut self,
+        place: (usize, usize),
+        now: Time,
+        round: Round,
+        census: &Census,
+    ) -> Option<String> {
+        let before = self.last.insert(place, *census);
+        if round.cause != Cause::Deadline || round.sent > 0 || before != Some(*census) {
             return None;
         }
         let (since, count) = self.wake_ups.entry(place).or_insert((now, 0));
@@ -132,6 +141,6 @@ impl Bounded {
         }
         *count += 1;
         (*count > MOST_WAKE_UPS)
-            .then(|| format!("woke {count} times within {} ms", WINDOW.as_millis()))
+            .then(|| format!("woke in vain {count} times within {} s", WINDOW.as_secs()))
     }
 }

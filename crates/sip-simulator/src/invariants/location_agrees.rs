@@ -104,7 +104,8 @@ impl LocationAgrees {
                 let what = format!("phone{phone} got a 200 whose Contacts contradict its REGISTER");
                 return Err(violation(self.name(), what, None));
             }
-            PhoneEvent::RegistrationFailed(408) | PhoneEvent::Vanished => {
+            // An answer was lost, and its repetition may have failed where the request itself did not.
+            PhoneEvent::RegistrationFailed(408 | 500..) | PhoneEvent::Vanished => {
                 known.belief = Belief::Unknown;
                 (known.open, known.doubtful) = (false, false);
             }

@@ -3,7 +3,7 @@
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
 use sip_message::Method;
 use sip_transport::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tables below this size may refuse a request statelessly and take its repetition: then 503 comes beside the answer.
 const AMPLE: u64 = 1000;
@@ -21,6 +21,8 @@ pub struct OneCall {
     branches: BTreeMap<(usize, usize, u64), Vec<u8>>,
     /// Machine, phone and transaction: the first final response that was sent.
     finals: BTreeMap<(usize, usize, u64), Final>,
+    /// Machine and transaction of the requests it has got in its present life. It may pass on a 2xx of an earlier one.
+    asked: BTreeSet<(usize, u64)>,
 }
 
 impl Invariant for OneCall {
@@ -49,10 +51,19 @@ impl Invariant for OneCall {
                     Ok(())
                 }
             }
+            Observation::Delivered {
+                to: Party::Host(host),
+                seen: Some(seen),
+                ..
+            } if seen.is_request() => {
+                self.asked.insert((host, seen.transaction()));
+                Ok(())
+            }
             // Nobody remembers over a crash.
             Observation::Crashed { host } => {
                 self.branches.retain(|(_, other, _), _| *other != host);
                 self.finals.retain(|(other, _, _), _| *other != host);
+                self.asked.retain(|(other, _)| *other != host);
                 Ok(())
             }
             _ => Ok(()),
@@ -84,6 +95,9 @@ impl OneCall {
         phone: usize,
         seen: &Seen<'_>,
     ) -> Result<(), Violation> {
+        if !self.asked.contains(&(host, seen.transaction())) {
+            return Ok(());
+        }
         let first = self
             .finals
             .entry((host, phone, seen.transaction()))
@@ -95,8 +109,10 @@ impl OneCall {
         let overloaded =
             facts.hosts[host].bounds.servers < AMPLE && (seen.status == 503 || first.status == 503);
         // Section 16.7: a 2xx passes whatever went before, of each callee of a fork.
-        // A challenge keeps no state: whoever repeats a challenged request may be refused for another reason.
-        let challenged = matches!(first.status, 401 | 407);
+        // A challenge keeps no state: whoever repeats a request may be challenged anew, or refused for another reason.
+        let challenged = [first.status, seen.status]
+            .iter()
+            .any(|status| matches!(status, 401 | 407));
         if same || seen.is_acceptance() || overloaded || challenged {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 //! has not asked.
 use crate::observe::{Facts, Invariant, Observation, Party, Violation, violation};
 use sip_transport::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 /// The rule.
@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 pub struct ResponsesReturn {
     /// Machine, source of a request, its transaction.
     asked: BTreeSet<(usize, SocketAddr, u64)>,
-    /// Who ever sent something to a machine.
-    sources: BTreeSet<(usize, IpAddr)>,
+    /// Who ever sent something to a machine, and whether he keeps to the protocol.
+    sources: BTreeMap<(usize, IpAddr), bool>,
 }
 
 impl Invariant for ResponsesReturn {
@@ -27,12 +27,17 @@ impl Invariant for ResponsesReturn {
     ) -> Result<(), Violation> {
         match *observation {
             Observation::Delivered {
+                from,
                 source,
                 to: Party::Host(host),
                 seen,
-                ..
             } => {
-                self.sources.insert((host, source.ip()));
+                let honest = match from {
+                    Party::Phone(phone) => facts.phones[phone].honest,
+                    Party::Host(_) => true,
+                    Party::Nobody => false,
+                };
+                self.sources.insert((host, source.ip()), honest);
                 if let Some(seen) = seen.filter(|seen| seen.is_request()) {
                     self.asked.insert((host, source, seen.transaction()));
                 }
@@ -40,20 +45,16 @@ impl Invariant for ResponsesReturn {
             }
             Observation::Sent {
                 from: Party::Host(host),
-                to,
                 destination,
                 seen: Some(seen),
                 ..
             } if !seen.is_request() => {
                 // What a broken request asked for cannot always be told from its answer; who asked can.
-                let exact = match to {
-                    Party::Phone(phone) => facts.phones[phone].honest,
-                    Party::Host(_) | Party::Nobody => false,
-                };
-                let key = (host, destination, seen.transaction());
-                if self.asked.contains(&key)
-                    || (!exact && self.sources.contains(&(host, destination.ip())))
-                {
+                let source = self.sources.get(&(host, destination.ip()));
+                let asked = self
+                    .asked
+                    .contains(&(host, destination, seen.transaction()));
+                if asked || source == Some(&false) {
                     return Ok(());
                 }
                 let what = format!(

@@ -11,8 +11,8 @@ use std::time::Duration;
 /// How often a phone answers challenges for one request before it gives up.
 const MOST_CHALLENGES: u32 = 4;
 
-/// How long a re-INVITE that has had a provisional response waits for its final one.
-const REINVITE: Duration = Duration::from_secs(180);
+/// How long an INVITE without a call of its own, once it has had a provisional response, waits for its final one.
+const MOST_PATIENCE: Duration = Duration::from_secs(180);
 
 /// What a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,9 +234,9 @@ impl Phone {
                 client.state = State::Proceeding;
                 if client.is_invite() {
                     client.resend_at = None;
-                    // A caller's patience ends an INVITE; a re-INVITE has none of its own.
-                    let reinvite = matches!(client.purpose, Purpose::Reinvite(_));
-                    client.ends_at = reinvite.then(|| now + REINVITE);
+                    // A caller's patience ends the INVITE of a call; others have none of their own.
+                    let patient = matches!(client.purpose, Purpose::Invite(_));
+                    client.ends_at = (!patient).then(|| now + MOST_PATIENCE);
                 }
             }
             return self.provisional(now, index, response, output);

@@ -98,12 +98,21 @@ impl ExchangeMachine {
         }
     }
 
-    pub fn shared(&self) -> &Shared {
-        &self.shared
+    /// A machine that asks nobody for credentials.
+    pub fn without_digest(plan: &HostPlan) -> Self {
+        let settings = Settings {
+            challenge: Vec::new(),
+            ..settings(plan)
+        };
+        Self {
+            settings: Arc::new(settings),
+            ..Self::new(plan)
+        }
     }
 
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    /// Forgets all that was saved.
+    pub fn wipe_disk(&mut self) {
+        self.disk.clear();
     }
 
     fn snapshot(&self, address: &[u8], now: Time) -> Vec<Saved> {
@@ -321,7 +330,7 @@ fn shared(plan: &HostPlan, hasher: KeyHasher, dice: &mut Dice) -> Shared {
 }
 
 /// The settings that a plan means.
-pub fn settings(plan: &HostPlan) -> Settings {
+fn settings(plan: &HostPlan) -> Settings {
     let listener = |address: &SocketAddr| Listener {
         protocol: Protocol::Udp,
         address: *address,

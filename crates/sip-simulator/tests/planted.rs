@@ -1,0 +1,348 @@
+//! Every invariant can fail: a machine with one planted fault is found out, by the rule that the fault breaks, and the
+//! seed that found it finds it again.
+
+mod exchange;
+
+use exchange::ExchangeMachine;
+use sip_message::{Message, Method};
+use sip_simulator::{
+    Account, AnswerOf, BoundContact, Census, HostFacts, HostPlan, Machine, Outcome, QuestionOf,
+    simulate,
+};
+use sip_transport::{Flow, Node, Output, Time};
+
+/// What is wrong with a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// Every fifth final response is written and never sent.
+    LosesResponses,
+    /// Responses to repeated requests are sent the first time only.
+    AnswersOnce,
+    /// Every INVITE goes out a second time, in a transaction of its own.
+    ForwardsTwice,
+    /// Some refusals are followed by another one.
+    RefusesTwice,
+    /// No ACK goes out.
+    LosesAcks,
+    /// No CANCEL goes out.
+    LosesCancels,
+    /// Requests for one user go to a third party.
+    Misdirects,
+    /// Responses go to the port that Via would have by default.
+    AnswersAtDefaultPort,
+    /// Everybody is believed.
+    TrustsEverybody,
+    /// One transaction is never given back.
+    Leaks,
+    /// Ends are not counted while somebody is live.
+    CountsBadly,
+    /// The tables hold more than they may.
+    Overfills,
+    /// One message begets a hundred.
+    Multiplies,
+    /// It wants to be woken all the time.
+    Spins,
+    /// Removals of contacts are not carried out.
+    KeepsContacts,
+    /// The disk forgets.
+    LosesRegistrations,
+    /// Bindings are never taken off the count.
+    CountsBindingsBadly,
+}
+
+/// An exchange with a fault.
+struct Broken {
+    fault: Fault,
+    machine: ExchangeMachine,
+    /// Contacts that a machine which keeps them has ever seen.
+    seen: Vec<BoundContact>,
+}
+
+struct BrokenNode<N: Node> {
+    fault: Fault,
+    node: N,
+    output: Output<N::Question>,
+    count: u64,
+    answered: Vec<Vec<u8>>,
+}
+
+impl<N: Node> BrokenNode<N> {
+    fn run(
+        &mut self,
+        output: &mut Output<N::Question>,
+        act: impl FnOnce(&mut N, &mut Output<N::Question>),
+    ) {
+        self.output.clear();
+        act(&mut self.node, &mut self.output);
+        for outgoing in self.output.outgoing() {
+            let bytes = self.output.written(outgoing.range.clone()).to_vec();
+            self.count += 1;
+            for (flow, bytes) in spoil(
+                self.fault,
+                self.count,
+                &mut self.answered,
+                outgoing.flow,
+                bytes,
+            ) {
+                output.send(flow, |into| into.extend_from_slice(&bytes));
+            }
+        }
+        for hand_over in self.output.hand_overs() {
+            let bytes = self.output.written(hand_over.range.clone());
+            output.hand_over(hand_over.worker, hand_over.flow, bytes);
+        }
+        for question in self.output.drain_questions() {
+            output.ask(question);
+        }
+    }
+}
+
+/// What a broken machine sends in place of a message.
+fn spoil(
+    fault: Fault,
+    count: u64,
+    answered: &mut Vec<Vec<u8>>,
+    flow: Flow,
+    bytes: Vec<u8>,
+) -> Vec<(Flow, Vec<u8>)> {
+    let Ok(message) = Message::parse(&bytes) else {
+        return vec![(flow, bytes)];
+    };
+    let (method, status) = (message.method(), message.status());
+    let rewritten = |from: &str, to: &str| {
+        String::from_utf8_lossy(&bytes)
+            .replace(from, to)
+            .into_bytes()
+    };
+    match fault {
+        Fault::LosesResponses if status >= 200 && count.is_multiple_of(5) => Vec::new(),
+        Fault::AnswersOnce if status >= 200 => {
+            if answered.contains(&bytes) {
+                return Vec::new();
+            }
+            answered.push(bytes.clone());
+            vec![(flow, bytes)]
+        }
+        Fault::ForwardsTwice if status == 0 && method == Method::Invite => {
+            let again = rewritten("branch=z9hG4bK0000", "branch=z9hG4bK1111");
+            vec![(flow, bytes), (flow, again)]
+        }
+        Fault::RefusesTwice if status == 486 || status == 480 => {
+            let again = rewritten(&format!("SIP/2.0 {status}"), "SIP/2.0 500");
+            vec![(flow, bytes), (flow, again)]
+        }
+        Fault::LosesAcks if status == 0 && method == Method::Ack => Vec::new(),
+        Fault::LosesCancels if status == 0 && method == Method::Cancel => Vec::new(),
+        Fault::Misdirects if status == 0 && message.request_uri().starts_with(b"sip:user1@") => {
+            vec![(
+                Flow {
+                    remote: "198.51.100.9:5060".parse().unwrap(),
+                    ..flow
+                },
+                bytes,
+            )]
+        }
+        Fault::AnswersAtDefaultPort if status > 0 => {
+            let mut remote = flow.remote;
+            remote.set_port(5060);
+            vec![(Flow { remote, ..flow }, bytes)]
+        }
+        Fault::Multiplies if status == 180 => vec![(flow, bytes); 100],
+        _ => vec![(flow, bytes)],
+    }
+}
+
+impl<N: Node> Node for BrokenNode<N> {
+    type Question = N::Question;
+    type Answer = N::Answer;
+
+    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<N::Question>) {
+        self.run(output, |node, output| {
+            node.receive(now, flow, bytes, output)
+        });
+    }
+
+    fn receive_handed_over(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<N::Question>,
+    ) {
+        self.run(output, |node, output| {
+            node.receive_handed_over(now, flow, bytes, output)
+        });
+    }
+
+    fn answer(&mut self, now: Time, answer: N::Answer, output: &mut Output<N::Question>) {
+        self.run(output, |node, output| node.answer(now, answer, output));
+    }
+
+    fn expire(&mut self, now: Time, output: &mut Output<N::Question>) {
+        self.run(output, |node, output| node.expire(now, output));
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        if self.fault == Fault::Spins {
+            Some(Time::from_micros(0))
+        } else {
+            self.node.next_deadline()
+        }
+    }
+}
+
+impl Broken {
+    fn new(fault: Fault, plan: &HostPlan) -> Self {
+        let machine = match fault {
+            Fault::TrustsEverybody => ExchangeMachine::without_digest(plan),
+            _ => ExchangeMachine::new(plan),
+        };
+        Self {
+            fault,
+            machine,
+            seen: Vec::new(),
+        }
+    }
+}
+
+impl Machine for Broken {
+    type Node = BrokenNode<<ExchangeMachine as Machine>::Node>;
+
+    fn facts(&self) -> HostFacts {
+        let mut facts = self.machine.facts();
+        if self.fault == Fault::TrustsEverybody {
+            facts.challenged = vec!["INVITE".to_owned(), "REGISTER".to_owned()];
+        }
+        facts
+    }
+
+    fn boot(&mut self, now: Time, key: [u8; 32]) -> Vec<Self::Node> {
+        let fault = self.fault;
+        let broken = |node| BrokenNode {
+            fault,
+            node,
+            output: Output::default(),
+            count: 0,
+            answered: Vec::new(),
+        };
+        self.machine
+            .boot(now, key)
+            .into_iter()
+            .map(broken)
+            .collect()
+    }
+
+    fn crash(&mut self, now: Time) {
+        self.machine.crash(now);
+        if self.fault == Fault::LosesRegistrations {
+            self.machine.wipe_disk();
+        }
+    }
+
+    fn reply(&mut self, now: Time, question: &QuestionOf<Self>, failing: bool) -> AnswerOf<Self> {
+        self.machine.reply(now, question, failing)
+    }
+
+    fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, AnswerOf<Self>)>) {
+        self.machine.housekeeping(now, orders);
+        if self.fault == Fault::KeepsContacts {
+            for bound in self.machine.bound_contacts(now) {
+                let known = self.seen.iter().any(|seen| seen.contact == bound.contact);
+                if !known {
+                    self.seen.push(bound);
+                }
+            }
+        }
+    }
+
+    fn census(&self, node: &Self::Node) -> Census {
+        let mut census = self.machine.census(&node.node);
+        match self.fault {
+            Fault::Leaks if census.servers.ended > 10 => {
+                census.servers.ended -= 1;
+                census.servers.live += 1;
+            }
+            Fault::CountsBadly if census.contexts.live > 0 => census.contexts.ended += 1,
+            Fault::Overfills => census.parked += 1_000_000,
+            _ => {}
+        }
+        census
+    }
+
+    fn bindings(&self) -> Account {
+        let mut account = self.machine.bindings();
+        if self.fault == Fault::CountsBindingsBadly {
+            account.live = account.created;
+        }
+        account
+    }
+
+    fn bound_contacts(&self, now: Time) -> Vec<BoundContact> {
+        let mut bound = self.machine.bound_contacts(now);
+        bound.extend(self.seen.iter().cloned());
+        bound
+    }
+}
+
+/// Runs seeds until the fault is found out, which must not take many.
+fn found_out(fault: Fault, invariant: &str) -> Outcome {
+    let run = |seed| simulate(seed, |plan| Broken::new(fault, plan));
+    let outcome = (1..60).map(run).find(|outcome| outcome.violation.is_some());
+    let outcome = outcome.unwrap_or_else(|| panic!("{fault:?} was not found out"));
+    let violation = outcome.violation.as_ref().unwrap();
+    assert_eq!(violation.invariant, invariant, "{fault:?}: {violation}");
+    assert_eq!(run(outcome.seed), outcome, "the seed replays it");
+    outcome
+}
+
+#[test]
+fn every_fault_is_found_out_by_the_rule_it_breaks() {
+    for (fault, invariant) in [
+        (Fault::LosesResponses, "answered"),
+        (Fault::AnswersOnce, "answered"),
+        (Fault::ForwardsTwice, "one_call"),
+        (Fault::RefusesTwice, "one_call"),
+        (Fault::LosesAcks, "relayed"),
+        (Fault::LosesCancels, "relayed"),
+        (Fault::Misdirects, "no_open_relay"),
+        (Fault::AnswersAtDefaultPort, "responses_return"),
+        (Fault::TrustsEverybody, "no_foreign_identity"),
+        (Fault::Leaks, "every_transaction_ends"),
+        (Fault::CountsBadly, "conservation"),
+        (Fault::CountsBindingsBadly, "conservation"),
+        (Fault::Overfills, "bounded"),
+        (Fault::Multiplies, "bounded"),
+        (Fault::Spins, "bounded"),
+        (Fault::KeepsContacts, "location_agrees"),
+        (Fault::LosesRegistrations, "location_agrees"),
+    ] {
+        found_out(fault, invariant);
+    }
+}
+
+#[test]
+fn a_report_names_the_rule_shows_the_messages_and_tells_how_to_replay() {
+    let outcome = found_out(Fault::ForwardsTwice, "one_call");
+    let report = outcome.report.as_deref().unwrap();
+    for part in [
+        "one_call:",
+        "Messages of that call",
+        "──▶",
+        "INVITE sip:",
+        "call=",
+        "The last message",
+    ] {
+        assert!(report.contains(part), "{part} is missing in\n{report}");
+    }
+    let replay = format!(
+        "--example simulate -- --seeds 1 --first-seed {}",
+        outcome.seed
+    );
+    assert!(outcome.replay().ends_with(&replay), "{}", outcome.replay());
+    let complaint = std::panic::catch_unwind(|| outcome.expect_sound()).unwrap_err();
+    let complaint = complaint.downcast_ref::<String>().unwrap();
+    assert!(
+        complaint.contains("one_call:") && complaint.contains(&outcome.replay()),
+        "{complaint}"
+    );
+}
