@@ -181,7 +181,8 @@ fn assert_same(name: &str, original: &[u8], copy: &[u8]) {
         let lower = String::from_utf8_lossy(line).to_lowercase();
         let field = lower.split(':').next().unwrap_or_default().trim();
         let is_via = field == "via" || field == "v";
-        let ours = field == "max-forwards" || (is_via && std::mem::take(&mut top_via));
+        let ours =
+            field == "max-forwards" || field == "route" || (is_via && std::mem::take(&mut top_via));
         assert!(
             ours || copied.any(|other| other == line),
             "{name}: {lower:?} is missing in\n{}",

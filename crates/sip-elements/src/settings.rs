@@ -86,3 +86,41 @@ pub struct Settings {
     /// Value of the Server header field in our own responses; empty: none.
     pub server_header: String,
 }
+
+impl Settings {
+    /// Settings for these domains (the first is the default) and listeners, everything else as a careful operator would have it: `REGISTER` and
+    /// `INVITE` challenged with SHA-256 or MD5, no relaying, room for a hundred thousand calls per worker.
+    pub fn new(domains: &[String], listeners: Vec<Listener>) -> Self {
+        Self {
+            domains: Domains::new(domains, &listeners),
+            listeners,
+            challenge: vec!["REGISTER".into(), "INVITE".into()],
+            algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
+            nonce_lifetime: Duration::from_secs(300),
+            question_deadline: Duration::from_secs(5),
+            registrar: RegistrarSettings {
+                default_expires: Duration::from_secs(3600),
+                min_expires: Duration::from_secs(60),
+                max_expires: Duration::from_secs(7200),
+                max_contacts: 10,
+            },
+            proxy: ProxySettings {
+                foreign: Foreign::Refuse,
+                outbound: None,
+                record_route: true,
+                timer_c: Duration::from_secs(185),
+                no_answer: None,
+                max_targets: 10,
+            },
+            timers: TimerSettings::default(),
+            limits: TableLimits {
+                server_transactions: 200_000,
+                client_transactions: 200_000,
+                response_contexts: 100_000,
+                parked_requests: 10_000,
+                retry_after: 5,
+            },
+            server_header: String::new(),
+        }
+    }
+}

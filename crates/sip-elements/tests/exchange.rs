@@ -25,37 +25,10 @@ fn settings() -> Settings {
         prefix_length: 24,
         advertised: "192.0.2.1:5060".into(),
     }];
-    Settings {
-        domains: Domains::new(&["example.org".into()], &listeners),
-        listeners,
-        challenge: vec!["REGISTER".into(), "INVITE".into()],
-        algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
-        nonce_lifetime: Duration::from_secs(300),
-        question_deadline: Duration::from_secs(5),
-        registrar: RegistrarSettings {
-            default_expires: Duration::from_secs(3600),
-            min_expires: Duration::from_secs(60),
-            max_expires: Duration::from_secs(7200),
-            max_contacts: 10,
-        },
-        proxy: ProxySettings {
-            foreign: Foreign::Refuse,
-            outbound: None,
-            record_route: true,
-            timer_c: Duration::from_secs(180),
-            no_answer: None,
-            max_targets: 10,
-        },
-        timers: TimerSettings::default(),
-        limits: TableLimits {
-            server_transactions: 1000,
-            client_transactions: 1000,
-            response_contexts: 1000,
-            parked_requests: 10,
-            retry_after: 7,
-        },
-        server_header: String::new(),
-    }
+    let mut settings = Settings::new(&["example.org".into()], listeners);
+    settings.limits.parked_requests = 10;
+    settings.limits.retry_after = 7;
+    settings
 }
 
 /// A node, its clock, and the subscribers that its control plane knows.
