@@ -8,6 +8,10 @@ use sip_message::{Message, ResponseWriter};
 
 mod phones;
 
+/// The allocator of the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }

@@ -8,6 +8,10 @@ use std::sync::OnceLock;
 const BINDINGS: u32 = 1_000_000;
 const NOW: Time = Time::from_unix_seconds(1_800_000_000);
 
+/// The allocator of the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }
@@ -41,6 +45,8 @@ fn a_million() -> &'static Locations {
             };
             locations.restore(&address(number), &binding);
         }
+        // As the control plane does every few seconds.
+        locations.sweep(NOW);
         locations
     })
 }

@@ -12,6 +12,10 @@ mod phones;
 
 const PHONES: u32 = 100_000;
 
+/// The allocator of the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }
@@ -57,6 +61,8 @@ fn refresh(bencher: Bencher<'_, '_>, count: u32) {
             200
         );
     }
+    // As the control plane does every few seconds.
+    server.shared.locations.sweep(NOW);
     let mut place = 0;
     bencher
         .with_inputs(|| {

@@ -255,8 +255,10 @@ impl Phone {
         } else {
             "Proxy-Authorization"
         };
-        let credentials =
-            lines.iter().flat_map(|line| [header, ": ", line, "\r\n"]).collect::<String>();
+        let credentials = lines
+            .iter()
+            .flat_map(|line| [header, ": ", line, "\r\n"])
+            .collect::<String>();
         format!(
             "{} {} SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch={}\r\nMax-Forwards: 70\r\n\
              From: <sip:alice@example.org>;tag=456248\r\nTo: <sip:alice@example.org>\r\n\

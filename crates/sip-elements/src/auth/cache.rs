@@ -5,7 +5,9 @@
 //! one becomes the old. So the latest half is always there, and making room costs nothing on the call path.
 
 use super::StoredCredentials;
-use crate::location::{AddressHasher, AddressKey, AddressMap, address_map, unix_seconds};
+use crate::location::{
+    AddressHasher, AddressKey, AddressMap, address_map, make_room, unix_seconds,
+};
 use sip_transport::Time;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -185,6 +187,7 @@ impl<V: Copy> Generations<V> {
         }
         let (young, old) = self.by_age();
         young.pin().insert(key, Entry { value, good_until });
+        make_room(young);
         old.pin().remove(&key);
     }
 

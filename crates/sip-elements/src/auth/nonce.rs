@@ -179,7 +179,9 @@ impl Nonces {
     }
 
     fn generation(&self, nonce: Nonce) -> u32 {
-        ((nonce.number / self.uses.len() as u64) as u32).wrapping_add(1).max(1)
+        ((nonce.number / self.uses.len() as u64) as u32)
+            .wrapping_add(1)
+            .max(1)
     }
 
     /// Uses a nonce with a nonce-count. The same request again, within the time of retransmissions, is accepted again: it may
@@ -191,7 +193,11 @@ impl Nonces {
         fingerprint: u64,
         now: Time,
     ) -> Use {
-        let Used { nonce, uses, count: mut current } = used;
+        let Used {
+            nonce,
+            uses,
+            count: mut current,
+        } = used;
         let generation = self.generation(nonce);
         let last = fingerprint << 24 | u64::from(seconds(now) & 0xff_ffff);
         let wanted = u64::from(generation) << 32 | u64::from(nonce_count);

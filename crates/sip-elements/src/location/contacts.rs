@@ -2,6 +2,7 @@
 
 use super::Binding;
 use super::record::{Difference, MOST_BINDING, Record, Stored, packed_length};
+use super::user_agents::UserAgents;
 use smallvec::SmallVec;
 
 /// How a REGISTER, a restored binding or an order of the operator changes the bindings of an address of record. It may be
@@ -33,7 +34,11 @@ pub(crate) struct Contacts<'s> {
 
 impl<'s> Contacts<'s> {
     /// What a record holds at `now` (Unix seconds).
-    pub(super) fn unpack(record: Option<&'s Record>, now: u32) -> Self {
+    pub(super) fn unpack(
+        record: Option<&'s Record>,
+        user_agents: &'s UserAgents,
+        now: u32,
+    ) -> Self {
         let mut contacts = Self {
             list: SmallVec::new(),
             added: 0,
@@ -44,7 +49,7 @@ impl<'s> Contacts<'s> {
         let Some(record) = record else {
             return contacts;
         };
-        for stored in record.bindings() {
+        for stored in record.bindings(user_agents) {
             if stored.binding.expires_at > now {
                 contacts.list.push(stored);
             } else {
@@ -164,7 +169,13 @@ impl<'s> Contacts<'s> {
     /// A refresh moves nothing but the end of a binding. It is announced when what was last announced has less than seven
     /// eighths of the binding's lifetime left. So after a crash a phone stays reachable until its next refresh, unless it
     /// waits for the very end; and one that refreshes an hour's binding every minute costs one write in eight.
-    pub(super) fn pack(mut self, address: &[u8], now: u32, announced: bool) -> Record {
+    pub(super) fn pack(
+        mut self,
+        address: &[u8],
+        user_agents: &UserAgents,
+        now: u32,
+        announced: bool,
+    ) -> Record {
         let announce = announced
             && (self.announce
                 || self
@@ -181,7 +192,7 @@ impl<'s> Contacts<'s> {
             ended: self.ended as u16,
             announce,
         };
-        Record::pack(address, difference, &self.list)
+        Record::pack(address, difference, &self.list, user_agents)
     }
 }
 

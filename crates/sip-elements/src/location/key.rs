@@ -90,6 +90,14 @@ pub(crate) fn address_map<V>() -> AddressMap<V> {
         .build()
 }
 
+/// Makes room for a quarter more, before a worker needs it. A map that grows under the hands of the workers is moved by them
+/// piece by piece, and until the last piece every lookup goes through two tables; here it is moved at once. Off the call
+/// path.
+pub(crate) fn make_room<V>(map: &AddressMap<V>) {
+    let map = map.pin();
+    map.reserve(map.len() / 4);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,12 +10,13 @@ mod contacts;
 mod key;
 mod record;
 mod times;
+mod user_agents;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use contacts::{Change, Contacts};
-pub(crate) use key::{AddressHasher, AddressKey, AddressMap, address_map};
+pub(crate) use key::{AddressHasher, AddressKey, AddressMap, address_map, make_room};
 
 use changes::PendingChanges;
 use contacts::is_outdated;
@@ -23,7 +24,8 @@ use papaya::{Compute, Operation};
 use record::{MOST_BINDING, Record};
 use sip_transport::{ListenerId, Time};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use user_agents::UserAgents;
 
 /// One contact of an address of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +98,14 @@ pub(crate) enum NotChanged<R> {
 #[derive(Debug)]
 pub struct Locations {
     records: AddressMap<Record>,
+    user_agents: UserAgents,
     hasher: AddressHasher,
     limits: LocationLimits,
     pending: PendingChanges,
     /// Bindings in the table, and places taken for those that are on their way in.
     occupied: AtomicUsize,
+    /// No binding ends before, in Unix seconds: until then there is nothing to sweep.
+    next_end: AtomicU32,
     created: AtomicU64,
     ended: AtomicU64,
     refused_full: AtomicU64,
@@ -120,10 +125,12 @@ impl Locations {
     fn with_hasher(hasher: AddressHasher, limits: LocationLimits) -> Self {
         Self {
             records: address_map(),
+            user_agents: UserAgents::new(),
             hasher,
             limits,
             pending: PendingChanges::new(limits.max_pending_changes),
             occupied: AtomicUsize::new(0),
+            next_end: AtomicU32::new(u32::MAX),
             created: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             refused_full: AtomicU64::new(0),
@@ -138,10 +145,18 @@ impl Locations {
         })
     }
 
+    fn live<'a>(&'a self, record: Option<&'a Record>, now: Time) -> Live<'a> {
+        Live {
+            only: None,
+            bindings: record.map(|record| record.bindings(&self.user_agents)),
+            now: unix_seconds(now),
+        }
+    }
+
     /// Hands the live bindings of an address of record to `read`, in the order of [`Locations::visit`].
     pub(crate) fn read<R>(&self, address: &[u8], now: Time, read: impl FnOnce(Live<'_>) -> R) -> R {
         let records = self.records.pin();
-        read(Live::of(records.get(&self.hasher.key(address)), now))
+        read(self.live(records.get(&self.hasher.key(address)), now))
     }
 
     /// Changes the bindings of an address of record all at once, or not at all. `read` gets the live bindings as they are
@@ -158,9 +173,12 @@ impl Locations {
         let seconds = unix_seconds(now);
         if let Some(binding) = change.refreshed()
             && let Some(record) = records.get(&key)
-            && let Some(saved_until) = record.times().advance(&binding, seconds)
+            && let Some(before) = record.times().advance(&binding, seconds)
         {
-            if is_outdated(saved_until, binding.expires_at, seconds) {
+            if binding.expires_at < before.expires_at {
+                self.note_end(Some(binding.expires_at));
+            }
+            if is_outdated(before.saved_until, binding.expires_at, seconds) {
                 record.times().note_saved(binding.expires_at);
                 self.pending.announce(address);
             }
@@ -189,7 +207,7 @@ impl Locations {
             let old = entry
                 .map(|(_, record)| record)
                 .inspect(|record| record.times().seal());
-            let mut contacts = Contacts::unpack(old, seconds);
+            let mut contacts = Contacts::unpack(old, &self.user_agents, seconds);
             if let Err(refusal) = change.apply(&mut contacts) {
                 return Operation::Abort(Err(NotChanged::Refused(refusal)));
             }
@@ -209,7 +227,7 @@ impl Locations {
             if contacts.is_empty() {
                 return Operation::Remove;
             }
-            Operation::Insert(contacts.pack(address, seconds, announced))
+            Operation::Insert(contacts.pack(address, &self.user_agents, seconds, announced))
         });
         let (record, added, ended, announce) = match result {
             Compute::Inserted(_, new) | Compute::Updated { new: (_, new), .. } => {
@@ -232,10 +250,22 @@ impl Locations {
             }
         };
         self.count(taken, added, ended);
+        self.note_end(record.and_then(|record| record.first_end(&self.user_agents)));
         if announce {
             self.pending.announce(address);
         }
-        Ok((read(Live::of(record, now)), ended))
+        Ok((read(self.live(record, now)), ended))
+    }
+
+    /// Bindings end then, earliest. Called after they can be seen, as a sweep first takes the notes and then looks: it finds the
+    /// binding, or leaves the note.
+    fn note_end(&self, end: Option<u32>) {
+        fence(Ordering::SeqCst);
+        if let Some(end) = end
+            && end < self.next_end.load(Ordering::Relaxed)
+        {
+            self.next_end.fetch_min(end, Ordering::AcqRel);
+        }
     }
 
     /// Takes places for new bindings; whether there were enough.
@@ -267,6 +297,7 @@ impl Locations {
     pub fn restore(&self, address: &[u8], binding: &Binding<'_>) {
         let (key, change) = (self.hasher.key(address), Restore(*binding));
         let _refused = self.apply(key, address, Time::default(), &change, false, |_| ());
+        make_room(&self.records);
     }
 
     /// Removes all bindings of an address of record (admin). Returns how many.
@@ -284,7 +315,7 @@ impl Locations {
     /// Calls `visit` with every live binding: address of record, binding. For lists and full saves; off the call path.
     pub fn for_each(&self, now: Time, mut visit: impl FnMut(&[u8], &Binding<'_>)) {
         for (_, record) in &self.records.pin() {
-            for binding in Live::of(Some(record), now) {
+            for binding in self.live(Some(record), now) {
                 visit(record.address(), &binding);
             }
         }
@@ -293,20 +324,23 @@ impl Locations {
     /// Removes what has expired and makes room for what may come; called now and then by the control plane. Returns how many
     /// bindings ended.
     pub fn sweep(&self, now: Time) -> usize {
+        make_room(&self.records);
         let seconds = unix_seconds(now);
+        if self.next_end.load(Ordering::Acquire) > seconds {
+            return 0;
+        }
+        self.next_end.swap(u32::MAX, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
         let mut swept = 0;
         for (key, record) in &self.records.pin() {
-            if record
-                .bindings()
-                .any(|stored| stored.binding.expires_at <= seconds)
-            {
-                let changed = self.apply(*key, record.address(), now, &Expire, true, |_| ());
-                swept += changed.map_or(0, |((), ended)| ended);
+            match record.first_end(&self.user_agents) {
+                Some(end) if end <= seconds => {
+                    let changed = self.apply(*key, record.address(), now, &Expire, true, |_| ());
+                    swept += changed.map_or(0, |((), ended)| ended);
+                }
+                end => self.note_end(end),
             }
         }
-        // Workers must not wait for a table that grows: it is made in time, here.
-        let records = self.records.pin();
-        records.reserve(records.len() / 4);
         swept
     }
 
@@ -340,14 +374,6 @@ pub(crate) struct Live<'r> {
 }
 
 impl<'r> Live<'r> {
-    fn of(record: Option<&'r Record>, now: Time) -> Self {
-        Self {
-            only: None,
-            bindings: record.map(Record::bindings),
-            now: unix_seconds(now),
-        }
-    }
-
     fn only(binding: Binding<'r>, now: Time) -> Self {
         Self {
             only: Some(binding),
@@ -363,7 +389,11 @@ impl<'r> Iterator for Live<'r> {
     fn next(&mut self) -> Option<Binding<'r>> {
         let now = self.now;
         let stored = self.bindings.as_mut().into_iter().flatten();
-        let mut bindings = self.only.take().into_iter().chain(stored.map(|stored| stored.binding));
+        let mut bindings = self
+            .only
+            .take()
+            .into_iter()
+            .chain(stored.map(|stored| stored.binding));
         bindings.find(|binding| binding.expires_at > now)
     }
 }

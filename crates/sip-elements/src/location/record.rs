@@ -4,24 +4,27 @@
 //! record  = added:2 ended:2 announce:1 count:2 address-length:2 address binding*
 //! binding = q:2 expires:4 saved:4 cseq:4 listener:2 port:2 lengths:2,2,2,2,1 family:1 ip contact call-id path instance user-agent
 //! ```
-//! Numbers are little-endian. A record is replaced, never changed, but for the [`Times`] beside it, which hold instead of what
+//! Numbers are little-endian. The user agent is the name, or where its length is 255 two octets with its number. A record is replaced, never changed, but for the [`Times`] beside it, which hold instead of what
 //! was packed. Its first fields say what this version changed of the one before it, so that whoever wins the race to put it in
 //! place counts exactly that.
 
 use super::Binding;
 use super::times::{Moved, Times};
+use super::user_agents::{UserAgents, kept};
 use sip_transport::ListenerId;
 use smallvec::SmallVec;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// User-Agent values are kept up to this length.
-const MOST_USER_AGENT: usize = 64;
 /// The most octets a packed binding may have.
 pub(super) const MOST_BINDING: usize = 8_192;
 
 const HEAD: usize = 9;
 const FIXED: usize = 28;
 const IPV4: usize = 4;
+/// Stands for the length of a user agent's name where its number is kept.
+const NUMBERED: u8 = 255;
+/// Octets of the number.
+const NUMBER: usize = 2;
 /// The address and its scope.
 const IPV6: usize = 16 + 4;
 
@@ -55,20 +58,30 @@ pub(super) struct Record {
 
 impl Record {
     /// Packs. The caller has checked the lengths ([`packed_length`]).
-    pub(super) fn pack(address: &[u8], difference: Difference, bindings: &[Stored<'_>]) -> Self {
-        let length = bindings
+    pub(super) fn pack(
+        address: &[u8],
+        difference: Difference,
+        bindings: &[Stored<'_>],
+        user_agents: &UserAgents,
+    ) -> Self {
+        let numbers: SmallVec<[Option<u16>; 2]> = bindings
             .iter()
-            .map(|stored| packed_length(&stored.binding))
-            .sum::<usize>();
-        let mut bytes = Vec::with_capacity(HEAD + address.len() + length);
+            .map(|stored| number(user_agents, &stored.binding))
+            .collect();
+        let length = bindings.iter().zip(&numbers).map(|(stored, number)| {
+            let name = kept(stored.binding.user_agent).len();
+            packed_length(&stored.binding) - number.map_or(0, |_| name - NUMBER)
+        });
+        let length = HEAD + address.len() + length.sum::<usize>();
+        let mut bytes = Vec::with_capacity(length);
         bytes.extend_from_slice(&difference.added.to_le_bytes());
         bytes.extend_from_slice(&difference.ended.to_le_bytes());
         bytes.push(u8::from(difference.announce));
         bytes.extend_from_slice(&(bindings.len() as u16).to_le_bytes());
         bytes.extend_from_slice(&(address.len() as u16).to_le_bytes());
         bytes.extend_from_slice(address);
-        for stored in bindings {
-            pack_binding(&mut bytes, stored);
+        for (stored, number) in bindings.iter().zip(numbers) {
+            pack_binding(&mut bytes, stored, number);
         }
         let times = match bindings {
             [only] => Times::of(&only.binding, only.saved_until),
@@ -102,16 +115,28 @@ impl Record {
         self.split().map_or(0, |(count, _, _)| count)
     }
 
+    /// When the first of its bindings ends.
+    pub(super) fn first_end(&self, user_agents: &UserAgents) -> Option<u32> {
+        match self.times.read() {
+            Some((moved, _)) => Some(moved.expires_at),
+            None => self
+                .bindings(user_agents)
+                .map(|stored| stored.binding.expires_at)
+                .min(),
+        }
+    }
+
     /// The address of record.
     pub(super) fn address(&self) -> &[u8] {
         self.split().map_or(&[], |(_, address, _)| address)
     }
 
     /// All bindings, expired ones included.
-    pub(super) fn bindings(&self) -> Bindings<'_> {
+    pub(super) fn bindings<'a>(&'a self, user_agents: &'a UserAgents) -> Bindings<'a> {
         Bindings {
             packed: self.split().map_or(&[], |(_, _, rest)| rest),
             moved: self.times.read(),
+            user_agents,
         }
     }
 
@@ -123,26 +148,38 @@ impl Record {
     }
 }
 
-/// The octets a binding takes in a record.
+/// The most octets a binding takes in a record.
 pub(super) fn packed_length(binding: &Binding<'_>) -> usize {
     let address = if binding.source.is_ipv4() { IPV4 } else { IPV6 };
     let strings =
         binding.contact.len() + binding.call_id.len() + binding.path.len() + binding.instance.len();
-    FIXED + address + strings + kept_user_agent(binding.user_agent).len()
+    FIXED + address + strings + kept(binding.user_agent).len()
 }
 
-/// What of a User-Agent value is kept.
-pub(crate) fn kept_user_agent(user_agent: &[u8]) -> &[u8] {
-    user_agent.get(..MOST_USER_AGENT).unwrap_or(user_agent)
+/// The number under which a binding's user agent is kept, where that saves anything.
+fn number(user_agents: &UserAgents, binding: &Binding<'_>) -> Option<u16> {
+    let name = kept(binding.user_agent);
+    if name.len() > NUMBER {
+        user_agents.number(name)
+    } else {
+        None
+    }
 }
 
-fn pack_binding(bytes: &mut Vec<u8>, stored: &Stored<'_>) {
+fn pack_binding(bytes: &mut Vec<u8>, stored: &Stored<'_>, number: Option<u16>) {
     let Stored {
         binding,
         saved_until,
         ..
     } = stored;
-    let user_agent = kept_user_agent(binding.user_agent);
+    let number = number.map(u16::to_le_bytes);
+    let (user_agent, length) = match &number {
+        Some(number) => (&number[..], NUMBERED),
+        None => (
+            kept(binding.user_agent),
+            kept(binding.user_agent).len() as u8,
+        ),
+    };
     let mut fixed = SmallVec::<[u8; FIXED + IPV6]>::new();
     fixed.extend_from_slice(&binding.q.to_le_bytes());
     fixed.extend_from_slice(&binding.expires_at.to_le_bytes());
@@ -158,7 +195,7 @@ fn pack_binding(bytes: &mut Vec<u8>, stored: &Stored<'_>) {
     ] {
         fixed.extend_from_slice(&(string.len() as u16).to_le_bytes());
     }
-    fixed.push(user_agent.len() as u8);
+    fixed.push(length);
     match binding.source {
         SocketAddr::V4(source) => {
             fixed.push(4);
@@ -188,6 +225,7 @@ pub(super) struct Bindings<'a> {
     packed: &'a [u8],
     /// Holds for the only one there is.
     moved: Option<(Moved, u32)>,
+    user_agents: &'a UserAgents,
 }
 
 impl<'a> Iterator for Bindings<'a> {
@@ -224,7 +262,10 @@ impl<'a> Iterator for Bindings<'a> {
             call_id: reader.slice(call_id)?,
             path: reader.slice(path)?,
             instance: reader.slice(instance)?,
-            user_agent: reader.slice(u16::from(user_agent))?,
+            user_agent: match user_agent {
+                NUMBERED => self.user_agents.name(reader.u16()?),
+                length => reader.slice(u16::from(length))?,
+            },
         };
         self.packed = reader.0;
         let mut stored = Stored {
@@ -295,6 +336,7 @@ mod tests {
 
     #[test]
     fn a_record_gives_back_what_was_packed() {
+        let user_agents = UserAgents::new();
         let bindings = [
             stored(b"sip:a@192.0.2.1", "192.0.2.1:5062"),
             stored(b"sip:b", "[2001:db8::9]:1"),
@@ -304,11 +346,11 @@ mod tests {
             ended: 1,
             announce: true,
         };
-        let record = Record::pack(b"alice@example.org", difference, &bindings);
+        let record = Record::pack(b"alice@example.org", difference, &bindings, &user_agents);
         assert_eq!(record.address(), b"alice@example.org");
         assert_eq!(record.count(), 2);
         assert_eq!(record.difference(), difference);
-        let unpacked: Vec<_> = record.bindings().collect();
+        let unpacked: Vec<_> = record.bindings(&user_agents).collect();
         assert_eq!(unpacked.len(), 2);
         for (packed, unpacked) in bindings.iter().zip(&unpacked) {
             assert_eq!(packed.binding, unpacked.binding);
@@ -319,18 +361,20 @@ mod tests {
 
     #[test]
     fn a_link_local_source_keeps_its_scope() {
+        let user_agents = UserAgents::new();
         let mut one = stored(b"sip:a", "[fe80::1]:5060");
         one.binding.source =
             SocketAddr::V6(SocketAddrV6::new("fe80::1".parse().unwrap(), 5060, 0, 7));
-        let record = Record::pack(b"a@b", Difference::default(), &[one]);
+        let record = Record::pack(b"a@b", Difference::default(), &[one], &user_agents);
         assert_eq!(
-            record.bindings().next().unwrap().binding.source,
+            record.bindings(&user_agents).next().unwrap().binding.source,
             one.binding.source
         );
     }
 
     #[test]
     fn a_long_user_agent_is_cut() {
+        let user_agents = UserAgents::new();
         let long = [b'x'; 300];
         let mut one = stored(b"sip:a", "192.0.2.1:5062").binding;
         one.user_agent = &long;
@@ -339,11 +383,16 @@ mod tests {
             saved_until: 0,
             fresh: false,
         };
-        let record = Record::pack(b"a@b", Difference::default(), &[packed]);
+        let record = Record::pack(b"a@b", Difference::default(), &[packed], &user_agents);
         assert_eq!(
-            record.bindings().next().unwrap().binding.user_agent,
+            record
+                .bindings(&user_agents)
+                .next()
+                .unwrap()
+                .binding
+                .user_agent,
             &long[..64]
         );
-        assert_eq!(record.packed.len(), HEAD + 3 + packed_length(&one));
+        assert_eq!(record.packed.len(), HEAD + 3 + packed_length(&one) - 64 + NUMBER);
     }
 }

@@ -164,6 +164,65 @@ fn an_expired_binding_is_invisible_before_it_is_swept() {
 }
 
 #[test]
+fn each_binding_is_swept_in_its_time() {
+    let locations = locations(100);
+    let ends = [500, 100, 300, 300, 700];
+    for (contact, end) in ["sip:a", "sip:b", "sip:c", "sip:d", "sip:e"]
+        .iter()
+        .zip(ends)
+    {
+        put(&locations, contact.as_bytes(), 0, binding(contact, end));
+    }
+    put(&locations, b"sip:a", 0, binding("sip:second", 400));
+    assert_eq!(locations.sweep(at(99)), 0);
+    assert_eq!(locations.sweep(at(100)), 1);
+    // Extended and shortened in place, shortened by a change, restored.
+    put(
+        &locations,
+        b"sip:c",
+        100,
+        Binding {
+            cseq: 2,
+            ..binding("sip:c", 900)
+        },
+    );
+    put(
+        &locations,
+        b"sip:e",
+        100,
+        Binding {
+            cseq: 2,
+            ..binding("sip:e", 200)
+        },
+    );
+    put(
+        &locations,
+        b"sip:d",
+        100,
+        Binding {
+            q: 1,
+            ..binding("sip:d", 150)
+        },
+    );
+    locations.restore(b"sip:f", &binding("sip:f", 120));
+    for (now, swept) in [
+        (119, 0),
+        (120, 1),
+        (149, 0),
+        (150, 1),
+        (200, 1),
+        (399, 0),
+        (400, 1),
+        (500, 1),
+        (899, 0),
+        (900, 1),
+    ] {
+        assert_eq!(locations.sweep(at(now)), swept, "at {now}");
+    }
+    assert_eq!(held(&locations), 0);
+}
+
+#[test]
 fn a_change_that_finds_expired_bindings_ends_them() {
     let locations = locations(10);
     put(&locations, ALICE, 100, binding("sip:a", 160));

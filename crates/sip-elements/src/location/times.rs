@@ -8,7 +8,7 @@
 //! taken off: if the new version is not put in place after all, the next refresh puts one there.
 
 use super::Binding;
-use super::record::kept_user_agent;
+use super::user_agents::kept;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -25,6 +25,15 @@ pub(super) struct Moved {
     pub(super) cseq: u32,
 }
 
+/// What a refresh found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Before {
+    /// When the binding would have ended.
+    pub(super) expires_at: u32,
+    /// Which end had been announced.
+    pub(super) saved_until: u32,
+}
+
 /// [`Moved`] beside a record, and what of it has been announced to be saved.
 #[derive(Debug)]
 pub(super) struct Times {
@@ -39,8 +48,14 @@ pub(super) struct Times {
 impl Times {
     /// For a record with this one binding.
     pub(super) fn of(binding: &Binding<'_>, saved_until: u32) -> Self {
-        let Binding { expires_at, cseq, .. } = *binding;
-        let word = if cseq < SEALED { join(Moved { expires_at, cseq }) } else { 0 };
+        let Binding {
+            expires_at, cseq, ..
+        } = *binding;
+        let word = if cseq < SEALED {
+            join(Moved { expires_at, cseq })
+        } else {
+            0
+        };
         Self {
             moved: AtomicU64::new(word),
             saved_until: AtomicU32::new(saved_until),
@@ -71,19 +86,28 @@ impl Times {
     }
 
     /// Moves on to where this binding says, if it is a later refresh of the one here, which has not expired `now`, and there is no
-    /// seal. Returns what had been announced.
-    pub(super) fn advance(&self, binding: &Binding<'_>, now: u32) -> Option<u32> {
+    /// seal. Returns what it found.
+    pub(super) fn advance(&self, binding: &Binding<'_>, now: u32) -> Option<Before> {
         let word = self.moved.load(Ordering::Acquire);
-        let (from, to) = (split(word), Moved { expires_at: binding.expires_at, cseq: binding.cseq });
+        let (from, to) = (
+            split(word),
+            Moved {
+                expires_at: binding.expires_at,
+                cseq: binding.cseq,
+            },
+        );
         let is_later = from.cseq < to.cseq && to.cseq < SEALED && from.expires_at > now;
         if word & u64::from(SEALED) != 0 || !is_later || self.rest != rest(binding) {
             return None;
         }
-        let saved_until = self.saved_until.load(Ordering::Relaxed);
+        let before = Before {
+            expires_at: from.expires_at,
+            saved_until: self.saved_until.load(Ordering::Relaxed),
+        };
         self.moved
             .compare_exchange(word, join(to), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
-            .then_some(saved_until)
+            .then_some(before)
     }
 
     /// That much has been announced.
@@ -101,7 +125,7 @@ fn rest(binding: &Binding<'_>) -> u64 {
         binding.call_id,
         binding.path,
         binding.instance,
-        kept_user_agent(binding.user_agent),
+        kept(binding.user_agent),
     ] {
         hasher.write_usize(string.len());
         hasher.write(string);
@@ -142,11 +166,19 @@ mod tests {
         }
     }
 
+    const BEFORE: Before = Before {
+        expires_at: 100,
+        saved_until: 50,
+    };
+
     #[test]
     fn a_later_refresh_moves_them_once() {
         let times = Times::of(&binding(100, 7), 50);
-        assert_eq!(times.advance(&binding(200, 8), 60), Some(50));
-        let second = Moved { expires_at: 200, cseq: 8 };
+        assert_eq!(times.advance(&binding(200, 8), 60), Some(BEFORE));
+        let second = Moved {
+            expires_at: 200,
+            cseq: 8,
+        };
         assert_eq!(times.read(), Some((second, 50)));
         assert_eq!(times.advance(&binding(200, 8), 60), None, "that was before");
         times.note_saved(200);
@@ -157,23 +189,47 @@ mod tests {
     fn nothing_else_moves_them() {
         let refresh = binding(200, 8);
         let others = [
-            Binding { contact: b"sip:b@192.0.2.1", ..refresh },
+            Binding {
+                contact: b"sip:b@192.0.2.1",
+                ..refresh
+            },
             Binding { q: 999, ..refresh },
-            Binding { call_id: b"another", ..refresh },
+            Binding {
+                call_id: b"another",
+                ..refresh
+            },
             Binding { cseq: 7, ..refresh },
-            Binding { cseq: SEALED, ..refresh },
-            Binding { path: b"<sip:edge;lr>", ..refresh },
-            Binding { instance: b"<sip:edge;lr>", ..refresh },
-            Binding { user_agent: b"<sip:edge;lr>", ..refresh },
-            Binding { source: "192.0.2.1:5063".parse().unwrap(), ..refresh },
-            Binding { listener: sip_transport::ListenerId(1), ..refresh },
+            Binding {
+                cseq: SEALED,
+                ..refresh
+            },
+            Binding {
+                path: b"<sip:edge;lr>",
+                ..refresh
+            },
+            Binding {
+                instance: b"<sip:edge;lr>",
+                ..refresh
+            },
+            Binding {
+                user_agent: b"<sip:edge;lr>",
+                ..refresh
+            },
+            Binding {
+                source: "192.0.2.1:5063".parse().unwrap(),
+                ..refresh
+            },
+            Binding {
+                listener: sip_transport::ListenerId(1),
+                ..refresh
+            },
         ];
         let times = Times::of(&binding(100, 7), 50);
         for other in &others {
             assert_eq!(times.advance(other, 60), None, "{other:?}");
         }
         assert_eq!(times.advance(&refresh, 100), None, "it has expired");
-        assert_eq!(times.advance(&refresh, 99), Some(50));
+        assert_eq!(times.advance(&refresh, 99), Some(BEFORE));
     }
 
     #[test]
@@ -181,7 +237,10 @@ mod tests {
         let times = Times::of(&binding(100, 7), 50);
         times.seal();
         assert_eq!(times.advance(&binding(200, 8), 60), None);
-        let first = Moved { expires_at: 100, cseq: 7 };
+        let first = Moved {
+            expires_at: 100,
+            cseq: 7,
+        };
         assert_eq!(times.read(), Some((first, 50)), "but it can be read");
     }
 

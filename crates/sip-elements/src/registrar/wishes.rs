@@ -163,7 +163,9 @@ fn read_contact<'r>(
                 wish.q = contact.q().flatten().ok_or(bad)?;
             }
             6 if name.eq_ignore_ascii_case(b"reg-id") => reg_id = value,
-            7 if name.eq_ignore_ascii_case(b"expires") => expires = contact.expires().map(or_one_hour),
+            7 if name.eq_ignore_ascii_case(b"expires") => {
+                expires = contact.expires().map(or_one_hour);
+            }
             13 if name.eq_ignore_ascii_case(b"+sip.instance") => {
                 wish.instance = Cow::Borrowed(value.unwrap_or_default());
             }
@@ -195,7 +197,9 @@ fn lifetime(wish: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, Refusa
         Some(0) => Ok(0),
         Some(wish) if wish < shortest && wish < ONE_HOUR => Err(Refusal::TooBrief(shortest)),
         Some(wish) => Ok(wish.min(longest)),
-        None => Ok(seconds(bounds.default_expires).max(shortest).clamp(1, longest)),
+        None => Ok(seconds(bounds.default_expires)
+            .max(shortest)
+            .clamp(1, longest)),
     }
 }
 
