@@ -5,6 +5,8 @@
 const TOKEN: u8 = 1;
 const USER: u8 = 2;
 const HOST: u8 = 4;
+const PARAM_NAME_END: u8 = 8;
+const PARAM_VALUE_END: u8 = 16;
 
 const ALPHANUMERIC: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -15,7 +17,9 @@ const CLASSES: [u8; 256] = {
     // The percent sign of an escape and the colon before the password are looked at closely.
     let classes = mark(classes, b"-_.!~*'()&=+$,;?/", USER);
     // An underscore is no part of a hostname, yet many name their machines so.
-    mark(classes, b"-._", HOST)
+    let classes = mark(classes, b"-._", HOST);
+    let classes = mark(classes, b"; \t\r\n", PARAM_NAME_END | PARAM_VALUE_END);
+    mark(classes, b"=", PARAM_NAME_END)
 };
 
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
@@ -49,6 +53,18 @@ pub(crate) fn is_plain_in_user(octet: u8) -> bool {
 #[inline]
 pub(crate) fn is_host_char(octet: u8) -> bool {
     class(octet) & HOST != 0
+}
+
+/// What the name of a parameter can't go beyond.
+#[inline]
+pub(crate) fn ends_param_name(octet: u8) -> bool {
+    class(octet) & PARAM_NAME_END != 0
+}
+
+/// What the value of a parameter, if not quoted, can't go beyond.
+#[inline]
+pub(crate) fn ends_param_value(octet: u8) -> bool {
+    class(octet) & PARAM_VALUE_END != 0
 }
 
 /// Characters that can't stand in a URI without breaking the header field around it. Octets above 127 appear unescaped in

@@ -1,5 +1,8 @@
 //! `;name=value` parameters of URIs and header fields.
-use crate::grammar::{is_lws, quoted_length, split_at, take_while, trim_end, trim_start};
+use crate::grammar::{
+    any, ends_param_name, ends_param_value, is_lws, quoted_length, split_at, take_while, trim_end,
+    trim_start,
+};
 
 /// A lazily parsed parameter list: the bytes from the first `;` to the end.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,9 +47,26 @@ impl<'a> Params<'a> {
         RawParams { rest: self.0 }
     }
 
-    /// Whether nothing is there but parameters with names that are no shorter than one octet.
+    /// Whether nothing is there but parameters, each with a name, and with a value where there is an equals sign.
     pub(crate) fn is_well_formed(&self) -> bool {
-        self.raw().all(|raw| raw.sound && !raw.name.is_empty())
+        self.is_plain() || self.raw().all(|raw| raw.sound && !raw.name.is_empty())
+    }
+
+    /// Well-formed without white space and quotes, as nearly all are: it is enough that no separator follows another.
+    fn is_plain(&self) -> bool {
+        let separates = |octet| octet == b';' || octet == b'=';
+        match self.0 {
+            [] => true,
+            [b';', .., last]
+                if !separates(*last) && !any(self.0, |octet| is_lws(octet) || octet == b'"') =>
+            {
+                let neighbours = self.0.iter().zip(self.0.get(1..).unwrap_or_default());
+                !neighbours.fold(false, |found, (&first, &second)| {
+                    found | (separates(first) && separates(second))
+                })
+            }
+            _ => false,
+        }
     }
 }
 
@@ -77,9 +97,7 @@ impl<'a> Iterator for RawParams<'a> {
             rest = start;
         }
         rest = trim_start(rest);
-        let (name, behind_name) = take_while(rest, |octet| {
-            !matches!(octet, b';' | b'=') && !is_lws(octet)
-        });
+        let (name, behind_name) = take_while(rest, |octet| !ends_param_name(octet));
         let mut tail = trim_start(behind_name);
         let mut value = None;
         if let [b'=', behind @ ..] = tail {
@@ -91,7 +109,7 @@ impl<'a> Iterator for RawParams<'a> {
                 }),
                 _ => behind
                     .iter()
-                    .position(|&octet| octet == b';' || is_lws(octet))
+                    .position(|&octet| ends_param_value(octet))
                     .unwrap_or(behind.len()),
             };
             let (found, rest) = split_at(behind, length);
@@ -177,6 +195,24 @@ mod tests {
                 "{broken:?}"
             );
         }
+    }
+
+    #[test]
+    fn plain_lists_are_recognised_as_what_they_are() {
+        // Every list of up to seven of these octets.
+        for length in 0..=7 {
+            for number in 0..5_usize.pow(length) {
+                let bytes: Vec<u8> = (0..length)
+                    .map(|digit| b";=ab "[number / 5_usize.pow(digit) % 5])
+                    .collect();
+                let params = Params::new(&bytes);
+                assert!(
+                    !params.is_plain() || params.raw().all(|raw| raw.sound && !raw.name.is_empty()),
+                    "{bytes:?}"
+                );
+            }
+        }
+        assert!(Params::new(b";branch=z9hG4bK1;rport").is_plain());
     }
 
     #[test]
