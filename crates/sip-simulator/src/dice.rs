@@ -34,6 +34,7 @@ impl Dice {
     }
 
     /// A stream of the same seed under another label.
+    #[must_use]
     pub fn fork(&self, label: &str) -> Self {
         Self::new(self.seed, label)
     }

@@ -71,7 +71,7 @@ impl ControlManners {
             return Self::PROMPT;
         }
         let rate = |dice: &mut Dice, most| u32::try_from(dice.range(0, most)).unwrap_or(0);
-        let slowest = dice.span(Duration::from_millis(1), Duration::from_millis(4000));
+        let slowest = dice.span(Duration::from_millis(1), Duration::from_secs(4));
         Self {
             delay: (Duration::from_micros(200), slowest),
             ignored: rate(dice, 100),

@@ -1,4 +1,46 @@
-//! The simulator.
+//! A deterministic simulator: machines and scripted phones in one thread, under virtual time, over a network that loses,
+//! duplicates, reorders and delays datagrams. One seed decides everything; hours pass in a second.
+//!
+//! ```text
+//!          script ──▶ phones ◀──── network ────▶ machines ◀── faults
+//!                        │      (loses, delays)      │  (each: workers, queues, control plane, disk)
+//!                        └────── observations ───────┘
+//!                                     │
+//!                        invariants ──┴── trace ──▶ ladder of a failing seed, fingerprint
+//! ```
+//!
+//! * A [`Machine`] says how a machine under test starts, what its disk keeps over a crash, and how its control plane
+//!   answers. The simulator drives its nodes through [`sip_transport::Node`] alone and does not know what a proxy is.
+//! * A [`Phone`] is a user agent of the simulator's own: it registers with digest, refreshes, calls, answers, cancels,
+//!   retransmits by the RFC's timers, vanishes, and, told so, misbehaves.
+//! * An [`Invariant`] sees every [`Observation`] and says when a rule is broken. [`invariants`] has one file for each.
+//! * A [`Plan`] is what a seed decides: [`simulate`] runs it. [`calm`] makes a small world for a hand-written script.
+//!
+//! ```no_run
+//! # fn demo<M: sip_simulator::Machine>(machine: impl FnMut(&sip_simulator::HostPlan) -> M) {
+//! use sip_simulator::{Action, CallPlan, calm};
+//! use std::time::Duration;
+//!
+//! let mut world = calm(1, 1, 2, 2, machine); // seed 1: one machine with two workers, two phones
+//! for phone in 0..2 {
+//!     world.perform(phone, Action::Register);
+//! }
+//! world.run_for(Duration::from_secs(1));
+//! world.perform(0, Action::Call(CallPlan {
+//!     to: "sip:user1@host0.test".to_owned(),
+//!     patience: Duration::from_secs(30),
+//!     talk: Duration::from_secs(10),
+//!     renegotiates: false,
+//! }));
+//! world.run_until_quiet();
+//! world.expect_sound();
+//! assert_eq!(world.statistics().answered, 1);
+//! # }
+//! ```
+//!
+//! Nothing here reads a clock, draws a number from elsewhere or iterates over a table in random order: the same seed
+//! gives the same events, byte for byte. How to run, replay and extend it: `docs/simulator.md`.
+
 mod clock;
 mod dice;
 mod host;

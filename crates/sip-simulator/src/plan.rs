@@ -249,11 +249,11 @@ fn phone(dice: &mut Dice, plan: &Plan, index: usize, honest: bool, ipv6: bool) -
     let ipv6 = ipv6 && dice.chance(400);
     let server = host_address(home, ipv6);
     // Two phones of one subscriber make a fork.
-    let siblings = plan
+    let mut siblings = plan
         .phones
         .iter()
         .filter(|phone| phone.honest && phone.home == home);
-    let sibling = siblings.last().map(|phone| phone.profile.user.clone());
+    let sibling = siblings.next_back().map(|phone| phone.profile.user.clone());
     let user = match sibling.filter(|_| honest && dice.chance(250)) {
         Some(user) => user,
         None if honest => format!("user{index}"),
@@ -275,7 +275,7 @@ fn phone(dice: &mut Dice, plan: &Plan, index: usize, honest: bool, ipv6: bool) -
         .then(|| dice.span(Duration::from_secs(1), Duration::from_secs(40)));
     profile.answering = answering(dice);
     if !honest && dice.chance(400) {
-        profile.password = "guessed".to_owned();
+        "guessed".clone_into(&mut profile.password);
     }
     PhonePlan {
         profile,

@@ -89,7 +89,7 @@ fn mischief(dice: &mut Dice, plan: &Plan) -> Mischief {
         3..=6 => Mischief::Mutated(user),
         7 => Mischief::Overgrown(user),
         8 => Mischief::StrayResponse,
-        9 => Mischief::Stray(*dice.pick::<&str>(&["ACK", "CANCEL", "BYE"]), user),
+        9 => Mischief::Stray(dice.pick::<&str>(&["ACK", "CANCEL", "BYE"]), user),
         10 => Mischief::OpenRelay(victim()),
         11 => Mischief::RelayByRoute(user, victim()),
         12 => Mischief::RelayByDialog(victim()),

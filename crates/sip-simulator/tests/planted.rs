@@ -4,12 +4,14 @@
 mod exchange;
 
 use exchange::ExchangeMachine;
+use sip_elements::Settings;
 use sip_message::{Message, Method};
 use sip_simulator::{
     Account, AnswerOf, BoundContact, Census, HostFacts, HostPlan, Machine, Outcome, QuestionOf,
     simulate,
 };
 use sip_transport::{Flow, Node, Output, Time};
+use std::sync::Arc;
 
 /// What is wrong with a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +160,7 @@ impl<N: Node> Node for BrokenNode<N> {
 
     fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<N::Question>) {
         self.run(output, |node, output| {
-            node.receive(now, flow, bytes, output)
+            node.receive(now, flow, bytes, output);
         });
     }
 
@@ -170,7 +172,7 @@ impl<N: Node> Node for BrokenNode<N> {
         output: &mut Output<N::Question>,
     ) {
         self.run(output, |node, output| {
-            node.receive_handed_over(now, flow, bytes, output)
+            node.receive_handed_over(now, flow, bytes, output);
         });
     }
 
@@ -193,10 +195,14 @@ impl<N: Node> Node for BrokenNode<N> {
 
 impl Broken {
     fn new(fault: Fault, plan: &HostPlan) -> Self {
-        let machine = match fault {
-            Fault::TrustsEverybody => ExchangeMachine::without_digest(plan),
-            _ => ExchangeMachine::new(plan),
-        };
+        let mut machine = ExchangeMachine::new(plan);
+        if fault == Fault::TrustsEverybody {
+            let settings = Settings {
+                challenge: Vec::new(),
+                ..(*machine.settings).clone()
+            };
+            machine.settings = Arc::new(settings);
+        }
         Self {
             fault,
             machine,
@@ -235,7 +241,7 @@ impl Machine for Broken {
     fn crash(&mut self, now: Time) {
         self.machine.crash(now);
         if self.fault == Fault::LosesRegistrations {
-            self.machine.wipe_disk();
+            self.machine.disk.clear();
         }
     }
 

@@ -273,8 +273,8 @@ impl Phone {
             timed_out: false,
         });
         let (draft, challenges) = (client.draft.clone(), client.challenges + 1);
-        let challenged = matches!(status, 401 | 407) && challenges <= MOST_CHALLENGES;
-        if challenged && self.wallet.take(&self.profile, response).is_some() {
+        let may_answer = matches!(status, 401 | 407) && challenges <= MOST_CHALLENGES;
+        if may_answer && self.wallet.take(&self.profile, response).is_some() {
             return self.try_again(now, draft, purpose, challenges, output);
         }
         self.request_ended(now, &purpose, Some(response), output);
@@ -318,7 +318,7 @@ impl Phone {
         let status = response.map_or(408, Message::status);
         match *purpose {
             Purpose::Register { expires } => {
-                self.registration_ended(now, expires, response, output)
+                self.registration_ended(now, expires, response, output);
             }
             Purpose::Invite(call) => self.invite_refused(call, status, output),
             Purpose::Reinvite(call) => self.reinvite_refused(now, call, status, output),

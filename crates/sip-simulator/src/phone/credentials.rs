@@ -6,6 +6,7 @@ use sip_message::digest::{
     Algorithm, DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256,
 };
 use sip_message::{Challenge, HeaderName, Message};
+use std::fmt::Write as _;
 
 /// A challenge that was received, and how often its nonce has been used.
 #[derive(Clone, Debug)]
@@ -120,10 +121,10 @@ impl Held {
             self.algorithm.token(),
         );
         if self.qop {
-            line.push_str(&format!(", qop=auth, nc={count}, cnonce=\"{cnonce}\""));
+            let _ = write!(line, ", qop=auth, nc={count}, cnonce=\"{cnonce}\"");
         }
         if let Some(opaque) = &self.opaque {
-            line.push_str(&format!(", opaque=\"{opaque}\""));
+            let _ = write!(line, ", opaque=\"{opaque}\"");
         }
         line
     }

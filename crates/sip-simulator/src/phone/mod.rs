@@ -60,6 +60,7 @@ pub enum Answering {
 
 /// Who a phone is and how it behaves.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own")]
 pub struct Profile {
     /// User part of its address of record.
     pub user: String,

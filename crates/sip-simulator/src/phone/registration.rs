@@ -83,7 +83,7 @@ impl Phone {
         self.start_client(now, draft, Purpose::Register { expires }, output);
     }
 
-    /// A challenge took another CSeq.
+    /// A challenge took another `CSeq`.
     pub(crate) fn registration_cseq(&mut self) -> u32 {
         self.registration.cseq += 1;
         self.registration.cseq
@@ -100,16 +100,15 @@ impl Phone {
         self.registration.open = false;
         let status = response.map_or(408, Message::status);
         let contact = self.contact();
-        match response.filter(|_| status / 100 == 2) {
-            Some(response) => self.believe(now, expires, contact, response, output),
-            None => {
-                output.events.push(PhoneEvent::RegistrationFailed(status));
-                // Not at once, and not all phones together.
-                let pause = self
-                    .dice
-                    .span(Duration::from_secs(2), Duration::from_secs(20));
-                self.registration.refresh_at = self.registration.wanted.then(|| now + pause);
-            }
+        if let Some(response) = response.filter(|_| status / 100 == 2) {
+            self.believe(now, expires, contact, response, output);
+        } else {
+            output.events.push(PhoneEvent::RegistrationFailed(status));
+            // Not at once, and not all phones together.
+            let pause = self
+                .dice
+                .span(Duration::from_secs(2), Duration::from_secs(20));
+            self.registration.refresh_at = self.registration.wanted.then(|| now + pause);
         }
         if let Some(expires) = self.registration.next.take() {
             self.register(now, expires, output);

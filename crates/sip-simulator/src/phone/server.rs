@@ -102,7 +102,7 @@ impl Phone {
             Method::Bye => self.receive_bye(now, index, request, output),
             Method::Cancel => self.receive_cancel(now, index, request, output),
             Method::Options | Method::Message | Method::Info => {
-                self.respond(now, index, 200, "", output)
+                self.respond(now, index, 200, "", output);
             }
             _ => self.respond(now, index, 405, "", output),
         }

@@ -24,7 +24,7 @@ const MOST_TARGETS: usize = 8;
 
 /// A binding on disk.
 #[derive(Clone, Debug)]
-struct Saved {
+pub struct Saved {
     contact: Vec<u8>,
     q: u16,
     expires_at: u32,
@@ -69,15 +69,18 @@ impl Saved {
     }
 }
 
-type Disk = BTreeMap<Vec<u8>, Vec<Saved>>;
+/// All bindings that were saved, by address of record.
+pub type Disk = BTreeMap<Vec<u8>, Vec<Saved>>;
 
 /// The machine.
 pub struct ExchangeMachine {
     plan: HostPlan,
-    settings: Arc<Settings>,
+    /// What its workers are told.
+    pub settings: Arc<Settings>,
     /// Survives a crash.
     hasher: KeyHasher,
-    disk: Disk,
+    /// What survives a crash besides.
+    pub disk: Disk,
     /// Writes on their way to the disk.
     writes: VecDeque<(Time, Vec<u8>, Vec<Saved>)>,
     shared: Arc<Shared>,
@@ -96,23 +99,6 @@ impl ExchangeMachine {
             writes: VecDeque::new(),
             shared,
         }
-    }
-
-    /// A machine that asks nobody for credentials.
-    pub fn without_digest(plan: &HostPlan) -> Self {
-        let settings = Settings {
-            challenge: Vec::new(),
-            ..settings(plan)
-        };
-        Self {
-            settings: Arc::new(settings),
-            ..Self::new(plan)
-        }
-    }
-
-    /// Forgets all that was saved.
-    pub fn wipe_disk(&mut self) {
-        self.disk.clear();
     }
 
     fn snapshot(&self, address: &[u8], now: Time) -> Vec<Saved> {
@@ -235,9 +221,9 @@ impl Machine for ExchangeMachine {
                     .iter()
                     .filter(|(name, _)| name.as_bytes() == &host[..]);
                 let mut addresses: Vec<_> = peers.map(|(_, address)| *address).collect();
-                addresses
-                    .iter_mut()
-                    .for_each(|address| address.set_port(*port));
+                for address in &mut addresses {
+                    address.set_port(*port);
+                }
                 addresses.retain(|_| !failing);
                 Answer::Resolved {
                     ticket: *ticket,

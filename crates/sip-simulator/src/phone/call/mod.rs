@@ -1,0 +1,191 @@
+//! A phone's calls: dialogs (RFC 3261 section 12) and what is planned for them.
+mod incoming;
+mod outgoing;
+
+use super::client::Purpose;
+use super::compose::{Draft, text};
+use super::{Answering, CallPlan, Phone, PhoneOutput, earlier};
+use sip_message::{HeaderName, Message, Method, NameAddr};
+use sip_transport::Time;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Names a call of one phone.
+pub(crate) type CallId = u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Our INVITE is out.
+    Outgoing,
+    /// Our INVITE is out, and we want it no more: CANCEL as soon as a provisional response is there.
+    GivenUp,
+    /// An INVITE came; we have not accepted it.
+    Incoming,
+    /// We accepted; the ACK is missing.
+    Accepted,
+    /// Both sides agree.
+    Up,
+    /// Our BYE is out.
+    Ending,
+}
+
+/// One call.
+#[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "Call-ID is the RFC's name")]
+pub(crate) struct Call {
+    number: CallId,
+    state: State,
+    call_id: String,
+    local_tag: String,
+    remote_tag: String,
+    /// From and To of our requests in this dialog, with tags.
+    local: String,
+    remote: String,
+    remote_target: String,
+    routes: Vec<String>,
+    cseq: u32,
+    plan: Option<CallPlan>,
+    answering: Option<Answering>,
+    /// The ACK of the last 2xx, sent again for each of its retransmissions.
+    ack: Option<(u32, Rc<[u8]>)>,
+    /// Patience (Outgoing), answer (Incoming), end of talk (Up).
+    act_at: Option<Time>,
+    reinvite_at: Option<Time>,
+}
+
+impl Call {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        earlier(self.act_at, self.reinvite_at)
+    }
+
+    fn is_dialog_of(
+        &self,
+        message: &Message<'_>,
+        local: Option<&[u8]>,
+        remote: Option<&[u8]>,
+    ) -> bool {
+        Some(self.call_id.as_bytes()) == message.call_id()
+            && Some(self.local_tag.as_bytes()) == local
+            && Some(self.remote_tag.as_bytes()) == remote
+    }
+
+    /// Takes over what a 2xx or an INVITE says of the other side.
+    fn learn_target(&mut self, message: &Message<'_>) {
+        let contact = message
+            .values(HeaderName::Contact)
+            .next()
+            .and_then(NameAddr::parse);
+        if let Some(contact) = contact {
+            self.remote_target = text(contact.uri_bytes);
+        }
+    }
+
+    fn draft(&mut self, method: Method<'static>, contact: &str) -> Draft {
+        if method != Method::Ack {
+            self.cseq += 1;
+        }
+        let offers = method == Method::Invite;
+        Draft {
+            method,
+            uri: self.remote_target.clone(),
+            from: self.local.clone(),
+            to: self.remote.clone(),
+            call_id: self.call_id.clone(),
+            cseq: self.cseq,
+            routes: self.routes.clone(),
+            contact: offers.then(|| format!("<{contact}>")),
+            expires: None,
+            with_body: offers,
+        }
+    }
+}
+
+impl Phone {
+    pub(crate) fn wake_calls(&mut self, now: Time, output: &mut PhoneOutput) {
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        let waiting: Vec<_> = self
+            .calls
+            .iter()
+            .filter(|call| due(call.next_deadline()))
+            .map(|call| call.number)
+            .collect();
+        for number in waiting {
+            let Some(call) = self.calls.iter_mut().find(|call| call.number == number) else {
+                continue;
+            };
+            if due(call.reinvite_at) {
+                call.reinvite_at = None;
+                let contact = format!("sip:{}@{}", self.profile.user, self.address);
+                let draft = call.draft(Method::Invite, &contact);
+                self.start_client(now, draft, Purpose::Reinvite(number), output);
+            }
+            let Some(call) = self.calls.iter_mut().find(|call| call.number == number) else {
+                continue;
+            };
+            if !due(call.act_at) {
+                continue;
+            }
+            match call.state {
+                State::Outgoing => self.give_up(now, number, output),
+                State::Incoming => self.answer_call(now, number, output),
+                State::Up => self.hang_up(now, number, output),
+                State::Accepted | State::GivenUp | State::Ending => call.act_at = None,
+            }
+        }
+    }
+
+    /// CANCEL, now or as soon as the INVITE has a provisional response (section 9.1).
+    fn give_up(&mut self, now: Time, number: CallId, output: &mut PhoneOutput) {
+        let proceeding = self
+            .open_invite(number)
+            .is_some_and(super::Client::is_proceeding);
+        let Some(call) = self.calls.iter_mut().find(|call| call.number == number) else {
+            return;
+        };
+        call.state = State::GivenUp;
+        // A deadline in the far future marks that the CANCEL is still to come.
+        call.act_at = (!proceeding).then_some(now + Duration::from_secs(3600));
+        if proceeding {
+            self.send_cancel(now, number, output);
+        }
+    }
+
+    pub(crate) fn hang_up(&mut self, now: Time, number: CallId, output: &mut PhoneOutput) {
+        let contact = self.contact();
+        let Some(call) = self.calls.iter_mut().find(|call| call.number == number) else {
+            return;
+        };
+        if call.state == State::Ending {
+            return;
+        }
+        call.state = State::Ending;
+        (call.act_at, call.reinvite_at) = (None, None);
+        let draft = call.draft(Method::Bye, &contact);
+        self.start_client(now, draft, Purpose::Bye(number), output);
+    }
+
+    pub(crate) fn hang_up_all(&mut self, now: Time, output: &mut PhoneOutput) {
+        let calls: Vec<_> = self
+            .calls
+            .iter()
+            .map(|call| (call.number, call.state))
+            .collect();
+        for (number, state) in calls {
+            match state {
+                State::Outgoing => self.give_up(now, number, output),
+                State::Incoming => {
+                    if let Some(call) = self.calls.iter_mut().find(|call| call.number == number) {
+                        call.answering = Some(Answering::Refuse {
+                            after: Duration::ZERO,
+                            status: 480,
+                        });
+                    }
+                    self.answer_call(now, number, output);
+                }
+                State::Up => self.hang_up(now, number, output),
+                // A callee may not hang up before the ACK or its absence (section 15).
+                State::Accepted | State::GivenUp | State::Ending => {}
+            }
+        }
+    }
+}

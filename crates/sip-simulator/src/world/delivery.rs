@@ -1,0 +1,126 @@
+//! How datagrams get from one end to the other, and who sees them on the way.
+use super::{Event, World};
+use crate::host::Machine;
+use crate::network::Fate;
+use crate::observe::{Observation, Party, Seen};
+use crate::trace::Mark;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+impl<M: Machine> World<M> {
+    pub(super) fn send(
+        &mut self,
+        from: Party,
+        source: SocketAddr,
+        destination: SocketAddr,
+        bytes: &Rc<[u8]>,
+    ) {
+        let now = self.now();
+        let to = self
+            .directory
+            .get(&destination)
+            .copied()
+            .unwrap_or(Party::Nobody);
+        let seen = Seen::read(bytes);
+        self.statistics.sent += 1;
+        self.observe(&Observation::Sent {
+            from,
+            source,
+            to,
+            destination,
+            seen: seen.as_ref(),
+        });
+        if let (Party::Host(_), Party::Phone(phone), Some(seen)) = (from, to, &seen) {
+            self.overhear(phone, seen);
+        }
+        let fate = self.network.carry(now, source.ip(), destination.ip());
+        let mark = match fate {
+            Fate::Lost => Mark::Lost,
+            Fate::CutOff => Mark::CutOff,
+            Fate::Delivered(_, None) => Mark::Sent,
+            Fate::Delivered(..) => Mark::SentTwice,
+        };
+        self.trace
+            .datagram(now, mark, (from, source), (to, destination), bytes);
+        let Fate::Delivered(first, second) = fate else {
+            self.statistics.lost += 1;
+            return;
+        };
+        for delay in [Some(first), second].into_iter().flatten() {
+            self.in_flight += 1;
+            let bytes = Rc::clone(bytes);
+            self.clock.plan(
+                now + delay,
+                Event::Datagram {
+                    destination,
+                    source,
+                    bytes,
+                },
+            );
+        }
+    }
+
+    /// An answer that is neither a refusal nor a 100 shows that the credentials of its request were accepted.
+    pub(super) fn overhear(&mut self, phone: usize, response: &Seen<'_>) {
+        let known = self
+            .authorized
+            .get(&phone)
+            .filter(|(transaction, _)| *transaction == response.transaction());
+        if let Some((_, bytes)) = known.filter(|_| (101..300).contains(&response.status)) {
+            self.overheard = Some(Rc::clone(bytes));
+        }
+    }
+
+    pub(super) fn arrive(&mut self, destination: SocketAddr, source: SocketAddr, bytes: Rc<[u8]>) {
+        let now = self.now();
+        let to = self
+            .directory
+            .get(&destination)
+            .copied()
+            .unwrap_or(Party::Nobody);
+        if let Party::Host(host) = to
+            && self.hosts[host].stalled_until > now
+        {
+            let until = self.hosts[host].stalled_until;
+            return self.clock.plan(
+                until,
+                Event::Datagram {
+                    destination,
+                    source,
+                    bytes,
+                },
+            );
+        }
+        self.in_flight -= 1;
+        let from = self
+            .directory
+            .get(&source)
+            .copied()
+            .unwrap_or(Party::Nobody);
+        let hears = match to {
+            Party::Host(host) => self.hosts[host].is_up(),
+            Party::Phone(phone) => self.phones[phone].is_alive(),
+            Party::Nobody => false,
+        };
+        let mark = if hears { Mark::Arrived } else { Mark::Unheard };
+        self.trace
+            .datagram(now, mark, (from, source), (to, destination), &bytes);
+        if !hears {
+            return;
+        }
+        let seen = Seen::read(&bytes);
+        self.observe(&Observation::Delivered {
+            from,
+            source,
+            to,
+            seen: seen.as_ref(),
+        });
+        match to {
+            Party::Host(host) => self.run_receive(host, source, destination, &bytes),
+            Party::Phone(phone) => self.with_phone(phone, |phone, output| {
+                phone.receive(now, source, &bytes, output);
+            }),
+            Party::Nobody => {}
+        }
+    }
+}
