@@ -299,9 +299,6 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             (a, b) => a.or(b),
         };
         let timeout = deadline.map(|deadline| deadline.saturating_since(self.clock.now()));
-        if timeout == Some(Duration::ZERO) {
-            return;
-        }
         if self.inbox().is_some_and(Inbox::fall_asleep) {
             self.stats().waits.add(1);
             self.ask_event_loop(timeout);

@@ -63,7 +63,11 @@ impl EventLoop {
 /// A timeout in milliseconds as poll(2) wants it: rounded up, so that no timer runs early.
 fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |timeout| {
-        i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+        let milliseconds = timeout
+            .as_secs()
+            .saturating_mul(1_000)
+            .saturating_add(u64::from(timeout.subsec_nanos().div_ceil(1_000_000)));
+        i32::try_from(milliseconds).unwrap_or(i32::MAX)
     })
 }
 

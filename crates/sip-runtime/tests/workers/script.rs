@@ -19,12 +19,14 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// - `alarm MS`: MS milliseconds later, puts a question with the time that was due and the time
 ///   it was told;
 /// - `block`: holds its worker up until it is released;
+/// - `restless`: from now on always has something due;
 /// - `storm PORT`: sends itself to that port of the peer's address, where it comes back to when
 ///   the port is the node's own;
 /// - anything else: answers the same.
 pub struct Script {
     worker: u16,
     alarms: Vec<Time>,
+    is_restless: bool,
     block: Option<Box<dyn FnMut() + Send>>,
 }
 
@@ -49,6 +51,7 @@ impl Script {
         Self {
             worker,
             alarms: Vec::new(),
+            is_restless: false,
             block: None,
         }
     }
@@ -115,6 +118,7 @@ impl Node for Script {
                 self.alarms
                     .push(now + Duration::from_millis(rest.parse().expect("milliseconds")));
             }
+            "restless" => self.is_restless = true,
             "storm" => {
                 let port = rest.parse().expect("a port");
                 let remote = SocketAddr::new(flow.remote.ip(), port);
@@ -163,7 +167,11 @@ impl Node for Script {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.alarms.iter().min().copied()
+        if self.is_restless {
+            Some(Time::default())
+        } else {
+            self.alarms.iter().min().copied()
+        }
     }
 }
 

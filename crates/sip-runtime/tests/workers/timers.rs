@@ -84,3 +84,20 @@ fn timers_fire_on_time_while_datagrams_keep_the_worker_busy() {
     assert!(now >= due && now.saturating_since(due) < PATIENCE);
     running.stop();
 }
+
+#[test]
+fn timers_that_are_always_due_do_not_starve_the_sockets() {
+    for event_loop in [EventLoopKind::Epoll, EventLoopKind::Poll] {
+        let options = Options {
+            event_loop,
+            ..Options::default()
+        };
+        let running = start_asking(ANYWHERE[0], 1, options, &|_, _| Ok(()));
+        let client = Client::of(address_of(&running));
+        client.send("restless");
+        for _ in 0..100 {
+            assert_eq!(client.asks("still there?"), "still there?");
+        }
+        running.stop();
+    }
+}
