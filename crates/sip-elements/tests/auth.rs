@@ -9,7 +9,7 @@ use sip_message::digest::{
     Algorithm, DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256,
 };
 use sip_message::{Challenge, HeaderName, Message, Method, RequestWriter, ResponseWriter};
-use sip_transport::Time;
+use sip_transport::{Listener, Protocol, Time};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -18,9 +18,18 @@ const NOW: u64 = 1_800_000_000;
 const CHALLENGE: Verdict = Verdict::Challenge { stale: false };
 const STALE: Verdict = Verdict::Challenge { stale: true };
 
+fn listener() -> Listener {
+    Listener {
+        protocol: Protocol::Udp,
+        address: "192.0.2.50:5070".parse().unwrap(),
+        prefix_length: 24,
+        advertised: "192.0.2.50:5070".to_owned(),
+    }
+}
+
 fn settings(algorithms: &[Algorithm]) -> Settings {
     Settings {
-        domains: Domains::new(&[REALM.to_owned()], &[]),
+        domains: Domains::new(&[REALM.to_owned()], &[listener()]),
         listeners: Vec::new(),
         challenge: vec!["REGISTER".to_owned(), "INVITE".to_owned()],
         algorithms: algorithms.to_vec(),
@@ -721,6 +730,24 @@ fn without_qop_a_nonce_is_good_for_one_request() {
 }
 
 #[test]
+fn a_digest_uri_may_name_the_server_instead_of_the_request_uri() {
+    let server = Server::new();
+    for digest_uri in ["sip:example.org", "sip:192.0.2.50:5070"] {
+        let phone = Phone {
+            method: "INVITE",
+            request_uri: "sip:bob@example.org",
+            digest_uri,
+            ..Phone::alice(server.nonce(at(0)))
+        };
+        assert_eq!(
+            server.judge(&phone.request(), "alice", at(0)),
+            Verdict::Accepted,
+            "{digest_uri}"
+        );
+    }
+}
+
+#[test]
 fn credentials_that_cannot_be_checked_are_malformed() {
     let server = Server::new();
     let phone = Phone::alice(server.nonce(at(0)));
@@ -749,6 +776,14 @@ fn credentials_that_cannot_be_checked_are_malformed() {
     };
     assert_eq!(
         server.judge(&elsewhere.request(), "alice", at(0)),
+        Verdict::Malformed("Digest uri does not match Request-URI")
+    );
+    let another_user = Phone {
+        digest_uri: "sip:bob@example.org",
+        ..phone.clone()
+    };
+    assert_eq!(
+        server.judge(&another_user.request(), "alice", at(0)),
         Verdict::Malformed("Digest uri does not match Request-URI")
     );
     // What is broken beside good credentials is somebody else's.

@@ -139,7 +139,7 @@ impl<'a> Claim<'a> {
             let offered = Algorithm::from_token(credentials.algorithm)
                 .filter(|algorithm| settings.algorithms.contains(algorithm));
             if let (true, Some(algorithm)) = (credentials.realm == realm, offered) {
-                return Self::check(request, credentials, algorithm);
+                return Self::check(request, credentials, algorithm, settings);
             }
         }
         Err(if broken {
@@ -153,6 +153,7 @@ impl<'a> Claim<'a> {
         request: &Message<'a>,
         credentials: Credentials<'a>,
         algorithm: Algorithm,
+        settings: &Settings,
     ) -> Result<Self, Verdict> {
         let count = match credentials.qop {
             None => None,
@@ -171,7 +172,9 @@ impl<'a> Claim<'a> {
             // auth-int was not offered.
             Some(_) => return Err(CHALLENGE),
         };
-        if !names_request_uri(credentials.uri, request.request_uri()) {
+        if !names_request_uri(credentials.uri, request.request_uri())
+            && !names_this_server(credentials.uri, settings)
+        {
             return Err(Verdict::Malformed("Digest uri does not match Request-URI"));
         }
         Ok(Self {
@@ -251,6 +254,13 @@ fn names_request_uri(digest_uri: &[u8], request_uri: &[u8]) -> bool {
         (Some(ours), Some(theirs)) => ours.equivalent(&theirs),
         _ => false,
     }
+}
+
+/// A digest-uri that names no user but us, by domain or address, is good for every request that we accept: some programs put
+/// there whom they send to, not the Request-URI, and item 5 asks not to fail for that. What the request really asks for is tied
+/// to the nonce by [`Claim::spend`].
+fn names_this_server(digest_uri: &[u8], settings: &Settings) -> bool {
+    Uri::parse(digest_uri).is_some_and(|uri| uri.user.is_none() && settings.domains.is_us(&uri))
 }
 
 /// `alice` of `alice@example.org`, where the domain is the realm.
