@@ -70,8 +70,12 @@ pub(crate) fn ends_param_value(octet: u8) -> bool {
 /// Characters that can't stand in a URI without breaking the header field around it. Octets above 127 appear unescaped in
 /// practice.
 #[inline]
-pub(crate) fn is_unfit_for_uri(octet: u8) -> bool {
-    octet <= b' ' || octet == 0x7f || octet == b'<' || octet == b'>' || octet == b'"'
+pub(crate) fn unfit_for_uri(octet: u8) -> u8 {
+    u8::from(octet <= b' ')
+        | equal(octet, 0x7f)
+        | equal(octet, b'<')
+        | equal(octet, b'>')
+        | equal(octet, b'"')
 }
 
 /// A non-empty `token`.
@@ -148,22 +152,54 @@ pub(crate) fn parse_u16(digits: &[u8]) -> Option<u16> {
     u16::try_from(parse_u32(digits)?).ok()
 }
 
-/// Whether any octet satisfies `test`. Looks at all of them, without branches, so that the compiler makes vectors of it.
+/// One where two octets are equal, else nothing: see [`any`].
 #[inline]
-pub(crate) fn any(bytes: &[u8], test: impl Fn(u8) -> bool) -> bool {
-    let in_chunk = |chunk: &[u8; 16]| {
-        chunk
-            .iter()
-            .fold(false, |found, &octet| found | test(octet))
-    };
+pub(crate) fn equal(one: u8, other: u8) -> u8 {
+    u8::from(one == other)
+}
+
+/// Whether `test` gives anything but 0 for any octet. Looks at all of them, and wants a test without branches (sums of [`equal`]
+/// and the like), so that the compiler makes vectors of it.
+#[inline]
+pub(crate) fn any(bytes: &[u8], test: impl Fn(u8) -> u8) -> bool {
+    let in_chunk = |chunk: &[u8; 16]| chunk.iter().fold(0, |found, &octet| found | test(octet));
     match bytes.last_chunk() {
         // The last chunk overlaps the one before it, so no octet is left over.
-        Some(last) => bytes
-            .as_chunks()
-            .0
+        Some(last) => {
+            bytes
+                .as_chunks()
+                .0
+                .iter()
+                .fold(in_chunk(last), |found, chunk| found | in_chunk(chunk))
+                != 0
+        }
+        None => bytes.iter().any(|&octet| test(octet) != 0),
+    }
+}
+
+/// The same for each octet and the one behind it.
+#[inline]
+pub(crate) fn any_neighbours(bytes: &[u8], test: impl Fn(u8, u8) -> u8) -> bool {
+    let in_chunks = |firsts: &[u8; 16], seconds: &[u8; 16]| {
+        firsts
             .iter()
-            .fold(in_chunk(last), |found, chunk| found | in_chunk(chunk)),
-        None => bytes.iter().any(|&octet| test(octet)),
+            .zip(seconds)
+            .fold(0, |found, (&first, &second)| found | test(first, second))
+    };
+    let seconds = bytes.get(1..).unwrap_or_default();
+    let (firsts, _) = split_at(bytes, seconds.len());
+    match (firsts.last_chunk(), seconds.last_chunk()) {
+        (Some(last_firsts), Some(last_seconds)) => {
+            let chunks = firsts.as_chunks().0.iter().zip(seconds.as_chunks().0);
+            let in_last = in_chunks(last_firsts, last_seconds);
+            chunks.fold(in_last, |found, (firsts, seconds)| {
+                found | in_chunks(firsts, seconds)
+            }) != 0
+        }
+        _ => firsts
+            .iter()
+            .zip(seconds)
+            .any(|(&first, &second)| test(first, second) != 0),
     }
 }
 
@@ -324,10 +360,18 @@ mod tests {
     fn any_looks_at_every_octet_whatever_the_length() {
         for length in 0..70 {
             let mut bytes = vec![b'a'; length];
-            assert!(!any(&bytes, |octet| octet == b'x'), "{length}");
+            assert!(!any(&bytes, |octet| equal(octet, b'x')), "{length}");
             for at in 0..length {
                 bytes[at] = b'x';
-                assert!(any(&bytes, |octet| octet == b'x'), "{at} of {length}");
+                assert!(any(&bytes, |octet| equal(octet, b'x')), "{at} of {length}");
+                let neighbours = |first, second| {
+                    any_neighbours(&bytes, |one, other| {
+                        equal(one, first) & equal(other, second)
+                    })
+                };
+                assert_eq!(neighbours(b'a', b'x'), at > 0, "{at} of {length}");
+                assert_eq!(neighbours(b'x', b'a'), at + 1 < length, "{at} of {length}");
+                assert!(!neighbours(b'x', b'x'));
                 bytes[at] = b'a';
             }
         }

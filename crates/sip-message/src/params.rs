@@ -1,7 +1,7 @@
 //! `;name=value` parameters of URIs and header fields.
 use crate::grammar::{
-    any, ends_param_name, ends_param_value, is_lws, quoted_length, split_at, take_while, trim_end,
-    trim_start,
+    any, any_neighbours, ends_param_name, ends_param_value, equal, quoted_length, split_at,
+    take_while, trim_end, trim_start,
 };
 
 /// A lazily parsed parameter list: the bytes from the first `;` to the end.
@@ -54,16 +54,14 @@ impl<'a> Params<'a> {
 
     /// Well-formed without white space and quotes, as nearly all are: it is enough that no separator follows another.
     fn is_plain(&self) -> bool {
-        let separates = |octet| octet == b';' || octet == b'=';
+        let separates = |octet| equal(octet, b';') | equal(octet, b'=');
+        let is_special = |octet| u8::from(octet <= b' ') | equal(octet, b'"');
         match self.0 {
             [] => true,
-            [b';', .., last]
-                if !separates(*last) && !any(self.0, |octet| is_lws(octet) || octet == b'"') =>
-            {
-                let neighbours = self.0.iter().zip(self.0.get(1..).unwrap_or_default());
-                !neighbours.fold(false, |found, (&first, &second)| {
-                    found | (separates(first) && separates(second))
-                })
+            [b';', .., last] => {
+                separates(*last) == 0
+                    && !any(self.0, is_special)
+                    && !any_neighbours(self.0, |first, second| separates(first) & separates(second))
             }
             _ => false,
         }

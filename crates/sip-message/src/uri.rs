@@ -1,5 +1,7 @@
 //! URIs (RFC 3261 section 19.1).
-use crate::grammar::{any, is_plain_in_user, is_unfit_for_uri, parse_u16, split_at, take_while};
+use crate::grammar::{
+    any, equal, is_plain_in_user, parse_u16, split_at, take_while, unfit_for_uri,
+};
 use crate::{Host, Params};
 
 /// The scheme of a URI.
@@ -54,7 +56,7 @@ impl<'a> Uri<'a> {
         };
         match scheme {
             Scheme::Sip | Scheme::Sips => uri.with_sip_parts(rest),
-            _ if any(rest, is_unfit_for_uri) => None,
+            _ if any(rest, unfit_for_uri) => None,
             Scheme::Tel => uri.with_number(rest),
             Scheme::Other(_) => Some(uri),
         }
@@ -94,7 +96,8 @@ impl<'a> Uri<'a> {
     }
 
     fn with_params_and_headers(mut self, rest: &'a [u8]) -> Option<Self> {
-        if any(rest, |octet| is_unfit_for_uri(octet) || octet == b'@') || !escapes_are_sound(rest) {
+        if any(rest, |octet| unfit_for_uri(octet) | equal(octet, b'@')) || !escapes_are_sound(rest)
+        {
             return None;
         }
         let (params, headers) = take_while(rest, |octet| octet != b'?');
@@ -140,7 +143,7 @@ fn split_userinfo(userinfo: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
         _ => {
             let (user, password) = take_while(userinfo, |octet| octet != b':');
             let sound =
-                !user.is_empty() && !any(userinfo, is_unfit_for_uri) && escapes_are_sound(userinfo);
+                !user.is_empty() && !any(userinfo, unfit_for_uri) && escapes_are_sound(userinfo);
             sound.then_some((user, password.get(1..)))
         }
     }

@@ -1,5 +1,5 @@
 //! Is a message sound enough to act on? RFC 3261 sections 8.1.1, 8.2, 16.3; the invalid messages of RFC 4475.
-use crate::grammar::{List, any, is_token, parse_u32, split_comma, trim};
+use crate::grammar::{List, any, equal, is_token, parse_u32, split_comma, trim};
 use crate::message::start_line::StartLine;
 use crate::{CSeq, HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
 
@@ -196,7 +196,8 @@ impl Message<'_> {
         match self.call_id() {
             None => Err(bad(HeaderName::CallId, "Missing Call-ID")),
             Some(value)
-                if value.is_empty() || any(value, |octet| octet <= b' ' || octet == 0x7f) =>
+                if value.is_empty()
+                    || any(value, |octet| u8::from(octet <= b' ') | equal(octet, 0x7f)) =>
             {
                 Err(bad(HeaderName::CallId, "Bad Call-ID"))
             }
