@@ -1,0 +1,164 @@
+//! Where a node's output goes: to sockets, to other workers, to the control plane.
+
+use crate::inbox::{HandedOver, Inbox};
+use crate::running::QuestionSink;
+use crate::stats::WorkerStats;
+use crate::udp::{SendBatch, UdpSocket};
+use sip_transport::{HandOver, Outgoing, Output};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// Buffers of hand-overs kept for the next ones, and the largest worth keeping: for messages of
+/// ordinary size 1 MiB in all.
+const SPARE_BUFFERS: usize = 256;
+const LARGEST_SPARE_BUFFER: usize = 4 << 10;
+
+/// An output that grew beyond this in a burst gives its memory back.
+const LARGEST_KEPT_OUTPUT: usize = 4 << 20;
+
+/// What a worker is given beside its node.
+pub(crate) struct Surroundings<A, Q> {
+    pub(crate) index: u16,
+    /// One for each listener, in their order.
+    pub(crate) sockets: Vec<UdpSocket>,
+    /// Those of all workers; its own is at its index.
+    pub(crate) inboxes: Arc<[Inbox<A>]>,
+    pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) questions: Q,
+}
+
+/// Everything a worker's output goes out through.
+pub(super) struct Post<A, Q> {
+    pub(super) surroundings: Surroundings<A, Q>,
+    batch: SendBatch,
+    spare_buffers: Vec<Vec<u8>>,
+    /// The workers to wake, for having been handed something.
+    to_wake: Vec<bool>,
+}
+
+impl<A, Q> Post<A, Q> {
+    pub(super) fn new(surroundings: Surroundings<A, Q>) -> Self {
+        Self {
+            batch: SendBatch::new(),
+            spare_buffers: Vec::with_capacity(SPARE_BUFFERS),
+            to_wake: vec![false; surroundings.inboxes.len()],
+            surroundings,
+        }
+    }
+
+    pub(super) fn inbox(&self) -> Option<&Inbox<A>> {
+        self.surroundings
+            .inboxes
+            .get(usize::from(self.surroundings.index))
+    }
+
+    /// Sends, hands over and asks everything in `output`, and empties it.
+    pub(super) fn deliver<T>(&mut self, output: &mut Output<T>)
+    where
+        Q: QuestionSink<T>,
+    {
+        if output.is_empty() {
+            return;
+        }
+        self.send(output.outgoing(), output.bytes());
+        self.hand_over(output.hand_overs(), output.bytes());
+        self.ask(output);
+        if output.bytes().len() > LARGEST_KEPT_OUTPUT {
+            *output = Output::default();
+        } else {
+            output.clear();
+        }
+    }
+
+    /// Sends in the order of the output, as many at once as leave through the same socket.
+    fn send(&mut self, messages: &[Outgoing], bytes: &[u8]) {
+        let stats = &*self.surroundings.stats;
+        for run in messages.chunk_by(|a, b| a.flow.listener == b.flow.listener) {
+            let listener = run
+                .first()
+                .map_or(0, |message| usize::from(message.flow.listener.0));
+            match self.surroundings.sockets.get(listener) {
+                Some(socket) => self.batch.send(socket.as_fd(), run, bytes, stats),
+                None => stats.send_errors.add(run.len() as u64),
+            }
+        }
+    }
+
+    fn hand_over(&mut self, messages: &[HandOver], bytes: &[u8]) {
+        if messages.is_empty() {
+            return;
+        }
+        let mut handed_over = 0;
+        for message in messages {
+            let bytes = bytes.get(message.range.clone()).unwrap_or_default();
+            let mut buffer = self.spare_buffers.pop().unwrap_or_default();
+            buffer.extend_from_slice(bytes);
+            let to = usize::from(message.worker);
+            let message = HandedOver {
+                flow: message.flow,
+                bytes: buffer,
+            };
+            let Some(inbox) = self.surroundings.inboxes.get(to) else {
+                continue;
+            };
+            match inbox.hand_over(message) {
+                Ok(()) => {
+                    handed_over += 1;
+                    if let Some(to_wake) = self.to_wake.get_mut(to) {
+                        *to_wake = true;
+                    }
+                }
+                Err(message) => self.keep_buffer(message.bytes),
+            }
+        }
+        for (inbox, to_wake) in self.surroundings.inboxes.iter().zip(&mut self.to_wake) {
+            if std::mem::take(to_wake) {
+                inbox.wake();
+            }
+        }
+        let stats = &self.surroundings.stats;
+        stats.handed_over_out.add(handed_over);
+        stats
+            .hand_overs_dropped
+            .add(messages.len() as u64 - handed_over);
+    }
+
+    /// Keeps the buffer of a hand-over for the next one. Workers hand over to each other about
+    /// equally, so the buffers that come in serve those that go out.
+    pub(super) fn keep_buffer(&mut self, mut buffer: Vec<u8>) {
+        if self.spare_buffers.len() < SPARE_BUFFERS && buffer.capacity() <= LARGEST_SPARE_BUFFER {
+            buffer.clear();
+            self.spare_buffers.push(buffer);
+        }
+    }
+
+    fn ask<T>(&mut self, output: &mut Output<T>)
+    where
+        Q: QuestionSink<T>,
+    {
+        let (mut asked, mut dropped) = (0, 0);
+        for question in output.drain_questions() {
+            asked += 1;
+            if self
+                .surroundings
+                .questions
+                .ask(self.surroundings.index, question)
+                .is_err()
+            {
+                dropped += 1;
+            }
+        }
+        if asked > 0 {
+            self.surroundings.stats.questions.add(asked);
+            self.surroundings.stats.questions_dropped.add(dropped);
+        }
+    }
+
+    pub(super) fn count_kernel_drops(&mut self) {
+        for socket in &mut self.surroundings.sockets {
+            if let Ok(drops) = socket.new_kernel_drops() {
+                self.surroundings.stats.kernel_drops.add(u64::from(drops));
+            }
+        }
+    }
+}
