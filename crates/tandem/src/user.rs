@@ -126,11 +126,18 @@ impl<'a> Session<'a> {
         address: &SubscriberAddress,
         password: &PasswordArguments,
     ) -> Result<(), Failure> {
-        let subscriber = self.subscriber(address, password)?;
-        let Subscriber {
-            username, domain, ..
-        } = &subscriber;
+        let (username, domain) = address.complete(self.domains)?;
+        let given = password.given()?;
         let store = self.open_or_create()?;
+        let password = match given {
+            Some(password) => password,
+            // Before anybody types a password in vain.
+            None if self.exists(&store, &username, &domain)? => {
+                return Err(exists_already(&format!("{username}@{domain}")));
+            }
+            None => password::ask(&username, &domain)?,
+        };
+        let subscriber = hash::subscriber(username, domain, &password);
         let added = self.runtime.block_on(async {
             let added = store.subscribers().add(&subscriber).await;
             store.close().await;
@@ -138,12 +145,13 @@ impl<'a> Session<'a> {
         });
         match added {
             Ok(()) => {
+                let Subscriber {
+                    username, domain, ..
+                } = &subscriber;
                 self.warn_of_foreign(domain);
                 self.say(format_args!("added {username}@{domain}"))
             }
-            Err(StoreError::Exists { address }) => Err(Failure::Failed(format!(
-                "{address} exists already; to change the password: tandem user passwd {address}"
-            ))),
+            Err(StoreError::Exists { address }) => Err(exists_already(&address)),
             Err(error) => Err(error.into()),
         }
     }
@@ -153,21 +161,30 @@ impl<'a> Session<'a> {
         address: &SubscriberAddress,
         password: &PasswordArguments,
     ) -> Result<(), Failure> {
-        let subscriber = self.subscriber(address, password)?;
-        let Subscriber {
-            username, domain, ..
-        } = &subscriber;
+        let (username, domain) = address.complete(self.domains)?;
+        let given = password.given()?;
         let store = self.open_existing()?;
+        let password = match given {
+            Some(password) => password,
+            None if !self.exists(&store, &username, &domain)? => {
+                return Err(nobody_to_change(&format!("{username}@{domain}")));
+            }
+            None => password::ask(&username, &domain)?,
+        };
+        let subscriber = hash::subscriber(username, domain, &password);
         let changed = self.runtime.block_on(async {
             let changed = store.subscribers().set_password(&subscriber).await;
             store.close().await;
             changed
         });
         match changed {
-            Ok(()) => self.say(format_args!("changed the password of {username}@{domain}")),
-            Err(StoreError::Missing { address }) => Err(Failure::Failed(format!(
-                "there is no subscriber {address}; to add one: tandem user add {address}"
-            ))),
+            Ok(()) => {
+                let Subscriber {
+                    username, domain, ..
+                } = &subscriber;
+                self.say(format_args!("changed the password of {username}@{domain}"))
+            }
+            Err(StoreError::Missing { address }) => Err(nobody_to_change(&address)),
             Err(error) => Err(error.into()),
         }
     }
@@ -189,15 +206,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// With the hashes of the password that the arguments give.
-    fn subscriber(
-        &self,
-        address: &SubscriberAddress,
-        password: &PasswordArguments,
-    ) -> Result<Subscriber, Failure> {
-        let (username, domain) = address.complete(self.domains)?;
-        let password = password.read(&username, &domain)?;
-        Ok(hash::subscriber(username, domain, &password))
+    fn exists(&self, store: &Store, username: &str, domain: &str) -> Result<bool, Failure> {
+        let found = self
+            .runtime
+            .block_on(store.subscribers().find(username, domain))?;
+        Ok(found.is_some())
     }
 
     fn open_or_create(&mut self) -> Result<Store, Failure> {
@@ -244,6 +257,18 @@ impl<'a> Session<'a> {
         // A note that nobody can read must not stop the work.
         let _ = writeln!(self.notes, "tandem: {text}");
     }
+}
+
+fn exists_already(address: &str) -> Failure {
+    Failure::Failed(format!(
+        "{address} exists already; to change the password: tandem user passwd {address}"
+    ))
+}
+
+fn nobody_to_change(address: &str) -> Failure {
+    Failure::Failed(format!(
+        "there is no subscriber {address}; to add one: tandem user add {address}"
+    ))
 }
 
 #[cfg(test)]

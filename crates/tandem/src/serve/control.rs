@@ -8,6 +8,7 @@ use sip_elements::{Answer, Shared};
 use sip_runtime::{Clock, Handle, WorkerStats};
 use sip_transport::Listener;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tandem_store::Store;
@@ -75,13 +76,15 @@ pub struct Control {
     store: OnceLock<Store>,
     data_plane: OnceLock<DataPlane>,
     log: Option<LogControl>,
+    /// Draining ends with the process and cannot be taken back.
+    ending: AtomicBool,
     /// One reload or drain at a time.
     ordering: Mutex<()>,
 }
 
-/// Why a reload changed nothing.
+/// Why an order was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReloadError {
+pub enum Refused {
     /// The server runs without a file.
     NoFile,
     /// The file is wrong.
@@ -92,9 +95,11 @@ pub enum ReloadError {
     NotReady,
     /// A worker takes no orders.
     Busy,
+    /// The server is on its way out.
+    Ending,
 }
 
-impl std::fmt::Display for ReloadError {
+impl std::fmt::Display for Refused {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoFile => formatter
@@ -112,6 +117,7 @@ impl std::fmt::Display for ReloadError {
                     keys.join(", ")
                 )
             }
+            Self::Ending => formatter.write_str("the server has been told to end"),
             Self::NotReady => {
                 formatter.write_str("nothing was changed: the server is still starting")
             }
@@ -122,7 +128,7 @@ impl std::fmt::Display for ReloadError {
     }
 }
 
-impl std::error::Error for ReloadError {}
+impl std::error::Error for Refused {}
 
 impl Control {
     /// At the very start.
@@ -141,6 +147,7 @@ impl Control {
             store: OnceLock::new(),
             data_plane: OnceLock::new(),
             log,
+            ending: AtomicBool::new(false),
             ordering: Mutex::new(()),
         }
     }
@@ -184,17 +191,17 @@ impl Control {
     ///
     /// # Errors
     /// Why nothing was changed.
-    pub async fn reload(&self) -> Result<Vec<String>, ReloadError> {
+    pub async fn reload(&self) -> Result<Vec<String>, Refused> {
         let _one_at_a_time = self.ordering.lock().await;
         let result = self.try_reload().await;
         self.figures.reloaded(result.is_ok());
         result
     }
 
-    async fn try_reload(&self) -> Result<Vec<String>, ReloadError> {
-        let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
-        let fresh = config::load(Some(file)).map_err(ReloadError::Mistakes)?;
-        let data_plane = self.data_plane().ok_or(ReloadError::NotReady)?;
+    async fn try_reload(&self) -> Result<Vec<String>, Refused> {
+        let file = self.file.as_deref().ok_or(Refused::NoFile)?;
+        let fresh = config::load(Some(file)).map_err(Refused::Mistakes)?;
+        let data_plane = self.data_plane().ok_or(Refused::NotReady)?;
         let differences = self.configuration.load().differences(&fresh);
         let fixed: Vec<String> = differences
             .iter()
@@ -202,7 +209,7 @@ impl Control {
             .map(|(key, _)| key.clone())
             .collect();
         if !fixed.is_empty() {
-            return Err(ReloadError::NeedsRestart(fixed));
+            return Err(Refused::NeedsRestart(fixed));
         }
         let settings = Arc::new(config::settings(&fresh, &data_plane.listeners));
         self.order(data_plane, &Answer::Settings(settings)).await?;
@@ -213,13 +220,25 @@ impl Control {
         Ok(differences.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Begins or ends draining. Nothing happens before the server is ready and once it ends.
+    /// Begins to drain for good: the process ends afterwards.
     ///
     /// # Errors
-    /// [`ReloadError::NotReady`], [`ReloadError::Busy`].
-    pub async fn drain(&self, on: bool) -> Result<(), ReloadError> {
+    /// [`Refused::NotReady`], [`Refused::Busy`].
+    pub async fn drain_to_end(&self) -> Result<(), Refused> {
+        self.ending.store(true, Ordering::Relaxed);
+        self.drain(true).await
+    }
+
+    /// Begins or ends draining. Nothing happens when it is so already.
+    ///
+    /// # Errors
+    /// [`Refused::NotReady`], [`Refused::Busy`], [`Refused::Ending`].
+    pub async fn drain(&self, on: bool) -> Result<(), Refused> {
         let _one_at_a_time = self.ordering.lock().await;
-        let data_plane = self.data_plane().ok_or(ReloadError::NotReady)?;
+        let data_plane = self.data_plane().ok_or(Refused::NotReady)?;
+        if !on && self.ending.load(Ordering::Relaxed) {
+            return Err(Refused::Ending);
+        }
         let (from, to) = if on {
             (Phase::Ready, Phase::Draining)
         } else {
@@ -234,7 +253,7 @@ impl Control {
     }
 
     /// Gives an order to every worker, waiting for room in their inboxes.
-    async fn order(&self, data_plane: &DataPlane, order: &Answer) -> Result<(), ReloadError> {
+    async fn order(&self, data_plane: &DataPlane, order: &Answer) -> Result<(), Refused> {
         let deadline = Instant::now() + ORDER_PATIENCE;
         let mut waiting: Vec<u16> = (0..data_plane.handle.workers()).collect();
         loop {
@@ -243,7 +262,7 @@ impl Control {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                return Err(ReloadError::Busy);
+                return Err(Refused::Busy);
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -11,7 +11,7 @@ mod server;
 mod upkeep;
 mod workers;
 
-pub use control::{Control, DataPlane, Phase, ReloadError};
+pub use control::{Control, DataPlane, Phase, Refused};
 pub use figures::{Ending, Figure, Figures, Lookups};
 pub use log::LogControl;
 pub use server::{Server, StartError};

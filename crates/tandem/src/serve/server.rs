@@ -110,7 +110,7 @@ impl Server {
 
     /// Takes no new calls and waits until the ones being set up are done, or the configured time has passed. Returns whether they are done.
     pub async fn drain(&self) -> bool {
-        if let Err(error) = self.control.drain(true).await {
+        if let Err(error) = self.control.drain_to_end().await {
             warn!(%error, "draining could not begin on all workers");
         }
         let deadline = Instant::now()

@@ -81,8 +81,11 @@ impl<'o> Output<'o> {
     fn subscriber(&mut self, username: &str, domain: &str) -> ControlFlow<()> {
         let lead = if self.count == 0 { "[\n  " } else { ",\n  " };
         let written = if self.json {
-            let object = serde_json::json!({ "username": username, "domain": domain });
-            write!(self.to, "{lead}{object}")
+            let [username, domain] = [username, domain].map(serde_json::Value::from);
+            write!(
+                self.to,
+                "{lead}{{\"username\":{username},\"domain\":{domain}}}"
+            )
         } else {
             writeln!(self.to, "{username}@{domain}")
         };

@@ -19,18 +19,41 @@ pub struct PasswordArguments {
 }
 
 impl PasswordArguments {
-    /// The password for this subscriber.
-    pub(super) fn read(&self, username: &str, domain: &str) -> Result<String, Failure> {
+    /// The password that the command line or standard input gives; `None`: it must be asked for, and there is somebody to ask.
+    pub(super) fn given(&self) -> Result<Option<String>, Failure> {
         let password = match &self.password {
             Some(given) => given.clone(),
             None if self.password_stdin => from_lines(&mut std::io::stdin().lock())?,
-            None => from_prompt(username, domain)?,
+            None if std::io::stdin().is_terminal() => return Ok(None),
+            None => {
+                return Err(Failure::Usage(
+                    "no password: give it with --password, or with --password-stdin as a line on standard input"
+                        .to_owned(),
+                ));
+            }
         };
-        match check(&password) {
-            Ok(()) => Ok(password),
-            Err(problem) => Err(Failure::Usage(problem)),
-        }
+        check(&password).map_err(Failure::Usage)?;
+        Ok(Some(password))
     }
+}
+
+/// Asks at the terminal, twice, without showing what is typed.
+pub(super) fn ask(username: &str, domain: &str) -> Result<String, Failure> {
+    let prompt = |prompt: String| {
+        rpassword::prompt_password(prompt).map_err(|error| {
+            Failure::Failed(format!(
+                "the password can't be read from the terminal: {error}"
+            ))
+        })
+    };
+    let password = prompt(format!("Password for {username}@{domain}: "))?;
+    check(&password).map_err(Failure::Failed)?;
+    if prompt("Once more: ".to_owned())? != password {
+        return Err(Failure::Failed(
+            "the two passwords differ; nothing was changed".to_owned(),
+        ));
+    }
+    Ok(password)
 }
 
 /// Whether this may be a password; the reason if not.
@@ -63,28 +86,6 @@ fn from_lines(input: &mut impl BufRead) -> Result<String, Failure> {
     })?;
     let line = line.strip_suffix('\n').unwrap_or(&line);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
-}
-
-fn from_prompt(username: &str, domain: &str) -> Result<String, Failure> {
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::Usage(
-            "no password: give it with --password, or with --password-stdin as a line on standard input".to_owned(),
-        ));
-    }
-    let ask = |prompt: String| {
-        rpassword::prompt_password(prompt).map_err(|error| {
-            Failure::Failed(format!(
-                "the password can't be read from the terminal: {error}"
-            ))
-        })
-    };
-    let password = ask(format!("Password for {username}@{domain}: "))?;
-    if ask("Once more: ".to_owned())? != password {
-        return Err(Failure::Failed(
-            "the two passwords differ; nothing was changed".to_owned(),
-        ));
-    }
-    Ok(password)
 }
 
 #[cfg(test)]

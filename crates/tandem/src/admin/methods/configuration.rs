@@ -1,6 +1,6 @@
 //! `config.show`, `config.reload`.
 use super::Failure;
-use crate::serve::{Control, ReloadError};
+use crate::serve::{Control, Refused};
 use serde_json::{Value, json};
 
 pub(super) fn show(control: &Control) -> Result<Value, Failure> {
@@ -9,7 +9,7 @@ pub(super) fn show(control: &Control) -> Result<Value, Failure> {
 
 pub(super) async fn reload(control: &Control) -> Result<Value, Failure> {
     let changed = control.reload().await.map_err(|error| match error {
-        ReloadError::Mistakes(mistakes) => Failure {
+        Refused::Mistakes(mistakes) => Failure {
             details: mistakes.to_string().lines().map(str::to_owned).collect(),
             ..Failure::refused("nothing was changed, the file is wrong")
         },

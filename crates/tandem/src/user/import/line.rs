@@ -222,11 +222,8 @@ mod tests {
         read
     }
 
-    fn entry(
-        username: &str,
-        domain: &str,
-        password: &str,
-    ) -> Result<(String, String, String), String> {
+    #[expect(clippy::unnecessary_wraps, reason = "what reading gives")]
+    fn entry(username: &str, domain: &str, password: &str) -> Parsed {
         Ok((username.to_owned(), domain.to_owned(), password.to_owned()))
     }
 
