@@ -196,7 +196,7 @@ async fn bytes_that_are_no_text_come_back_as_they_were() {
     store
         .locations()
         .load_all(0, |address, binding| {
-            found.push((address.to_vec(), owned(binding)))
+            found.push((address.to_vec(), owned(binding)));
         })
         .await
         .expect("loads");
@@ -314,11 +314,12 @@ async fn a_full_save_that_is_given_up_takes_nothing_away() {
         ])
         .await
         .expect("saves");
-    let mut save = store.locations().begin_full_save().await.expect("begins");
-    save.add(&[bound("bob@example.org", &[3])])
-        .await
-        .expect("saves");
-    drop(save);
+    {
+        let mut save = store.locations().begin_full_save().await.expect("begins");
+        save.add(&[bound("bob@example.org", &[3])])
+            .await
+            .expect("saves");
+    }
     assert_eq!(
         at_rest(&store).await,
         expected(&[("alice@example.org", &[1]), ("bob@example.org", &[3])])
