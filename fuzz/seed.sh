@@ -5,12 +5,21 @@ set -eu
 cd "$(dirname "$0")"
 torture=../crates/sip-message/tests/torture
 
-for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge; do
+for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge node; do
     mkdir -p "corpus/$target"
 done
 
+# A record of the node target: control octet, length in two octets, message.
+record() {
+    size=$(wc -c < "$2")
+    printf "\\$(printf %03o "$1")\\$(printf %03o $((size % 256)))\\$(printf %03o $((size / 256)))"
+    cat "$2"
+}
+
 for message in "$torture"/*/*.dat; do
     name=$(basename "$message" .dat)
+    # Options 2 (relay, nobody challenged), then the message, and again half a second later with answers.
+    { printf '\002'; record 12 "$message"; record 61 "$message"; } > "corpus/node/$name"
     cp "$message" "corpus/datagram/$name"
     # No cuts, then three: at 10, 100 and 300.
     { printf '\000'; cat "$message"; } > "corpus/stream/$name"

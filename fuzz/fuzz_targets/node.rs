@@ -1,0 +1,160 @@
+//! A sequence of messages into a whole node: nothing panics, nothing is lost count of, nothing outgrows its bound.
+//!
+//! Input: records of a control octet, a length (two octets), and as many octets of message. The control octet says who sends it,
+//! whether time passes before, and whether the control plane answers.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use sip_elements::auth::{CredentialCache, Nonces};
+use sip_elements::location::{LocationLimits, Locations};
+use sip_elements::metrics::WorkerMetrics;
+use sip_elements::{Answer, Exchange, ExchangeOptions, Foreign, Question, Settings, Shared};
+use sip_message::{KeyHasher, Message};
+use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Few places in every table, so that the fuzzer reaches the bounds.
+const PLACES: usize = 8;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&options, mut rest)) = bytes.split_first() else {
+        return;
+    };
+    let listeners = vec![Listener {
+        protocol: Protocol::Udp,
+        address: ([192, 0, 2, 1], 5060).into(),
+        prefix_length: 24,
+        advertised: "192.0.2.1:5060".into(),
+    }];
+    let mut settings = Settings::new(&["example.com".into()], listeners);
+    if options & 1 == 0 {
+        settings.challenge.clear();
+    }
+    if options & 2 != 0 {
+        settings.proxy.foreign = Foreign::Relay;
+    }
+    settings.limits.server_transactions = PLACES;
+    settings.limits.client_transactions = PLACES;
+    settings.limits.response_contexts = PLACES;
+    settings.limits.parked_requests = PLACES;
+    let shared = Arc::new(Shared {
+        locations: Locations::new(LocationLimits {
+            max_bindings: PLACES,
+            max_pending_changes: PLACES,
+        }),
+        credentials: CredentialCache::new(PLACES, 3600, 60),
+        nonces: Nonces::new((1, 2), PLACES),
+        hasher: KeyHasher::new((3, 4)),
+    });
+    let mut now = Time::from_unix_seconds(1_800_000_000);
+    let mut node = Exchange::new(ExchangeOptions {
+        worker: 0,
+        workers: 1,
+        shared: Arc::clone(&shared),
+        settings: Arc::new(settings),
+        metrics: Arc::new(WorkerMetrics::default()),
+        seed: [7; 32],
+        now,
+    });
+    let mut output = Output::default();
+    let mut questions = Vec::new();
+    while let [control, low, high, after @ ..] = rest {
+        let length = usize::from(u16::from_le_bytes([*low, *high])).min(after.len());
+        let (message, next) = after.split_at(length);
+        rest = next;
+        let flow = Flow::datagram(
+            ListenerId(0),
+            ([192, 0, 2, 10 + (control & 3)], 5060).into(),
+        );
+        node.receive(now, flow, message, &mut output);
+        check(&node, &output);
+        questions.extend(output.drain_questions());
+        // What went out may come back: answers of a peer that repeats what it gets.
+        let echo: Vec<Vec<u8>> = output
+            .outgoing()
+            .iter()
+            .map(|outgoing| output.written(outgoing.range.clone()).to_vec())
+            .collect();
+        output.clear();
+        if control & 4 != 0 {
+            for message in echo.iter().take(2) {
+                node.receive(now, flow, message, &mut output);
+            }
+        }
+        if control & 8 != 0 {
+            for question in questions.drain(..) {
+                node.answer(now, answer(question, control & 16 != 0), &mut output);
+            }
+        }
+        if control & 32 != 0 {
+            now = now + Duration::from_millis(500);
+            node.expire(now, &mut output);
+        }
+        check(&node, &output);
+        output.clear();
+    }
+    // Time passes, and everything ends.
+    for _ in 0..1000 {
+        let Some(deadline) = node.next_deadline() else {
+            break;
+        };
+        now = now.max(deadline) + Duration::from_millis(10);
+        node.expire(now, &mut output);
+        check(&node, &output);
+        output.clear();
+    }
+    let transactions = node.transaction_stats();
+    assert_eq!(
+        (transactions.servers_live, transactions.clients_live),
+        (0, 0),
+        "a transaction never ends"
+    );
+    assert_eq!(
+        (node.proxy_stats().live, node.parked()),
+        (0, 0),
+        "a context never ends"
+    );
+});
+
+fn answer(question: Question, known: bool) -> Answer {
+    match question {
+        Question::Credentials { ticket, .. } => Answer::Credentials {
+            ticket,
+            result: Ok(None),
+        },
+        Question::Resolve { ticket, .. } => {
+            let addresses = if known {
+                vec![([192, 0, 2, 99], 5060).into()]
+            } else {
+                Vec::new()
+            };
+            Answer::Resolved { ticket, addresses }
+        }
+    }
+}
+
+fn check(node: &Exchange, output: &Output<Question>) {
+    let transactions = node.transaction_stats();
+    assert_eq!(
+        transactions.servers_created,
+        transactions.servers_ended + transactions.servers_live
+    );
+    assert_eq!(
+        transactions.clients_created,
+        transactions.clients_ended + transactions.clients_live
+    );
+    assert!(
+        transactions.servers_live <= PLACES as u64 && transactions.clients_live <= PLACES as u64
+    );
+    let contexts = node.proxy_stats();
+    assert_eq!(contexts.created, contexts.ended + contexts.live);
+    assert!(contexts.live <= PLACES as u64 && node.parked() <= PLACES);
+    for outgoing in output.outgoing() {
+        let message = output.written(outgoing.range.clone());
+        let parsed = Message::parse(message).expect("what we send can be parsed");
+        assert!(
+            !parsed.is_request() || parsed.validate().is_ok(),
+            "an invalid request was sent on"
+        );
+    }
+}
