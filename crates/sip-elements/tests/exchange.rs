@@ -7,9 +7,8 @@ use sip_elements::{
     Answer, Domains, Exchange, ExchangeOptions, Foreign, ProxySettings, Question,
     RegistrarSettings, Settings, Shared, TableLimits,
 };
-use sip_message::digest::{self, Algorithm, DigestInput};
+use sip_message::digest::{self, DigestInput};
 use sip_message::{Challenge, HeaderName, KeyHasher, Message};
-use sip_transaction::TimerSettings;
 use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;

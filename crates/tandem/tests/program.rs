@@ -91,16 +91,17 @@ impl Serving {
 
     /// Waits for the end; returns the exit code and what was still written to the log.
     fn end(mut self) -> (Option<i32>, String) {
-        let mut rest = String::new();
-        self.log.read_to_string(&mut rest).expect("text");
         let deadline = Instant::now() + PATIENCE;
-        loop {
+        let status = loop {
             if let Some(status) = self.process.try_wait().expect("it can be asked") {
-                return (status.code(), rest);
+                break status;
             }
             assert!(Instant::now() < deadline, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
-        }
+        };
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).expect("text");
+        (status.code(), rest)
     }
 }
 
