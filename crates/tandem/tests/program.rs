@@ -2,9 +2,10 @@
 mod common;
 
 use common::{PATIENCE, Phone, Place};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 const OPEN: &str = "[auth]\nchallenge = []\n";
@@ -23,7 +24,7 @@ fn text(bytes: &[u8]) -> String {
 /// `tandem serve` in a process of its own, ready. It is killed when the test is over.
 struct Serving {
     process: Child,
-    log: BufReader<ChildStderr>,
+    log: Receiver<String>,
     banner: Vec<String>,
 }
 
@@ -36,9 +37,15 @@ impl Serving {
             .spawn()
             .expect("the program starts");
         let log = BufReader::new(process.stderr.take().expect("a pipe"));
+        let (lines, log_lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            log.lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| lines.send(line))
+        });
         let mut serving = Self {
             process,
-            log,
+            log: log_lines,
             banner: Vec::new(),
         };
         while !serving
@@ -53,15 +60,10 @@ impl Serving {
     }
 
     /// The next line of the log.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        assert_ne!(
-            self.log.read_line(&mut line).expect("a line"),
-            0,
-            "it ended after {:#?}",
-            self.banner
-        );
-        line
+    fn line(&self) -> String {
+        self.log
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|error| panic!("{error} after {:#?}", self.banner))
     }
 
     fn said(&self, what: &str) -> String {
@@ -99,9 +101,10 @@ impl Serving {
             assert!(Instant::now() < deadline, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         };
-        let mut rest = String::new();
-        self.log.read_to_string(&mut rest).expect("text");
-        (status.code(), rest)
+        (
+            status.code(),
+            self.log.iter().collect::<Vec<_>>().join("\n"),
+        )
     }
 }
 
@@ -177,7 +180,7 @@ fn sigterm_drains_saves_and_ends_with_success() {
 #[test]
 fn a_second_signal_ends_at_once() {
     let place = Place::new(OPEN);
-    let mut serving = Serving::start(&place);
+    let serving = Serving::start(&place);
     let (alice, bob) = (
         Phone::at(serving.sip(), "alice"),
         Phone::at(serving.sip(), "bob"),
@@ -233,7 +236,7 @@ fn registrations_survive_a_kill_that_gives_no_time() {
 #[test]
 fn sighup_reloads_and_says_what_became_of_it() {
     let place = Place::new("");
-    let mut serving = Serving::start(&place);
+    let serving = Serving::start(&place);
     let good = std::fs::read_to_string(place.file()).expect("the file");
     place.configure_exactly(&format!("server_header = \"Other\"\n{good}"));
     serving.signal(rustix::process::Signal::HUP);
@@ -251,7 +254,7 @@ fn sighup_reloads_and_says_what_became_of_it() {
 #[test]
 fn a_reload_changes_the_level_of_the_log() {
     let place = Place::new("");
-    let mut serving = Serving::start(&place);
+    let serving = Serving::start(&place);
     let good = std::fs::read_to_string(place.file()).expect("the file");
     place.configure_exactly(&format!("{good}[log]\nlevel = \"debug\"\n"));
     serving.signal(rustix::process::Signal::HUP);
