@@ -72,7 +72,7 @@ pub(crate) struct Caller {
     /// Checks in order of time: all waits are equally long.
     checks: VecDeque<(Instant, u64, u32)>,
     nonces: HashMap<u32, Nonce>,
-    /// CSeq of each user's last REGISTER.
+    /// `CSeq` of each user's last REGISTER.
     sequence: HashMap<u32, u32>,
     counts: Counts,
 }
@@ -235,10 +235,8 @@ impl Caller {
                 self.end(number, None);
                 Ok(())
             }
-            (Stage::Register { challenged: false }, 401) => {
-                self.answer_challenge(number, &response, socket)
-            }
-            (Stage::Invite { challenged: false }, 407) => {
+            (Stage::Register { challenged: false }, 401)
+            | (Stage::Invite { challenged: false }, 407) => {
                 self.answer_challenge(number, &response, socket)
             }
             (Stage::Invite { .. }, 200..=299)

@@ -31,7 +31,7 @@ pub(crate) struct Unit {
 /// A nonce and how often it was used.
 #[derive(Clone, Debug)]
 pub(crate) struct Nonce {
-    nonce: Vec<u8>,
+    value: Vec<u8>,
     sha256: bool,
     count: u32,
 }
@@ -52,7 +52,7 @@ impl Nonce {
                 let algorithm = digest::Algorithm::from_token(challenge.algorithm)?;
                 let sha256 = algorithm == digest::Algorithm::Sha256;
                 Some(Self {
-                    nonce: challenge.nonce.to_vec(),
+                    value: challenge.nonce.to_vec(),
                     sha256,
                     count: 0,
                 })
@@ -65,7 +65,7 @@ impl Writer {
         let uri = format!("sip:{}", self.domain);
         self.begin(Method::Notify, uri.as_bytes(), unit, b"ka", into)
             .header_with(HeaderName::To, |into| {
-                put(into, format_args!("<sip:{}>", self.domain))
+                put(into, format_args!("<sip:{}>", self.domain));
             })
             .header(HeaderName::Event, b"keep-alive")
             .finish();
@@ -79,13 +79,13 @@ impl Writer {
                 put(
                     into,
                     format_args!("<sip:user{}@{}>", unit.user, self.domain),
-                )
+                );
             })
             .header_with(HeaderName::Contact, |into| {
                 put(
                     into,
                     format_args!("<sip:user{}@{}>", unit.user, self.contact),
-                )
+                );
             })
             .header(HeaderName::Expires, b"3600");
         if let Some(nonce) = nonce {
@@ -101,7 +101,7 @@ impl Writer {
             .begin(Method::Invite, uri.as_bytes(), unit, b"call", into)
             .header_with(HeaderName::To, |into| put(into, format_args!("<{uri}>")))
             .header_with(HeaderName::Contact, |into| {
-                put(into, format_args!("<sip:user{}@{}>", unit.user, self.local))
+                put(into, format_args!("<sip:user{}@{}>", unit.user, self.local));
             })
             .header(HeaderName::UserAgent, b"tandem-lab");
         if let Some(nonce) = nonce {
@@ -154,7 +154,7 @@ impl Writer {
             )
             .header(HeaderName::CallId, response.call_id().unwrap_or_default())
             .header_with(HeaderName::CSeq, |into| {
-                put(into, format_args!("{} ACK", unit.cseq))
+                put(into, format_args!("{} ACK", unit.cseq));
             })
             .finish();
     }
@@ -194,10 +194,10 @@ impl Writer {
                 put(
                     into,
                     format_args!("{prefix}-{}@{}", unit.number, self.local.ip()),
-                )
+                );
             })
             .header_with(HeaderName::CSeq, |into| {
-                put(into, format_args!("{} {name}", unit.cseq))
+                put(into, format_args!("{} {name}", unit.cseq));
             })
     }
 
@@ -209,7 +209,7 @@ impl Writer {
         let input = DigestInput {
             method,
             uri: uri.as_bytes(),
-            nonce: &nonce.nonce,
+            nonce: &nonce.value,
             qop_auth: Some((count.as_bytes(), b"0a4f113b")),
         };
         let parts = (
@@ -230,7 +230,7 @@ impl Writer {
             format_args!(
                 "Digest username=\"{username}\",realm=\"{}\",nonce=\"{}\",uri=\"{uri}\",algorithm={algorithm},qop=auth,nc={count},cnonce=\"0a4f113b\",response=\"{}\"",
                 self.domain,
-                String::from_utf8_lossy(&nonce.nonce),
+                String::from_utf8_lossy(&nonce.value),
                 String::from_utf8_lossy(&response),
             ),
         );

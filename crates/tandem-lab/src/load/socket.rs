@@ -1,18 +1,15 @@
 //! A UDP socket with a large buffer, towards one server.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
-use std::time::Duration;
 
 /// What the receive buffer must hold: a smaller one drops messages and voids the run.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Socket {
-    socket: UdpSocket,
+    udp: UdpSocket,
     server: SocketAddr,
     local: SocketAddr,
 }
@@ -42,7 +39,7 @@ impl Socket {
         }
         socket.set_nonblocking(true)?;
         Ok(Self {
-            socket,
+            udp: socket,
             server,
             local,
         })
@@ -54,7 +51,7 @@ impl Socket {
 
     pub(crate) fn send(&self, message: &[u8]) -> io::Result<()> {
         loop {
-            match self.socket.send_to(message, self.server) {
+            match self.udp.send_to(message, self.server) {
                 // On loopback a full queue empties at once.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
                 result => return result.map(drop),
@@ -64,7 +61,7 @@ impl Socket {
 
     /// One datagram, if one waits.
     pub(crate) fn receive<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
-        match self.socket.recv(buffer) {
+        match self.udp.recv(buffer) {
             Ok(length) => Ok(buffer.get(..length)),
             Err(error)
                 if matches!(
@@ -95,21 +92,5 @@ impl Socket {
         });
         line.and_then(|line| line.split_whitespace().last()?.parse().ok())
             .unwrap_or(0)
-    }
-}
-
-/// Waits until one of them has something, at most that long.
-pub(crate) fn wait(sockets: &[&Socket], at_most: Duration) -> io::Result<()> {
-    let mut polled: Vec<PollFd<'_>> = sockets
-        .iter()
-        .map(|socket| PollFd::from_borrowed_fd(socket.socket.as_fd(), PollFlags::IN))
-        .collect();
-    let timeout = Timespec {
-        tv_sec: at_most.as_secs() as i64,
-        tv_nsec: i64::from(at_most.subsec_nanos()),
-    };
-    match poll(&mut polled, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
     }
 }
