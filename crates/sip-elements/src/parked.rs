@@ -1,5 +1,8 @@
 //! Requests that wait for an answer of the control plane. A parked request holds its server transaction, so that
 //! retransmissions are absorbed; its deadline passes or its answer comes, whichever is first, and it is gone.
+//!
+//! A request that is cancelled leaves its place to its question: the place is free once that is answered or its time is up. So
+//! no more questions wait than there are places, however fast somebody calls and hangs up.
 
 use crate::Ticket;
 use crate::answer::Origin;
@@ -18,9 +21,17 @@ pub(crate) struct ParkedRequest {
 }
 
 #[derive(Debug)]
+enum Place {
+    Free,
+    Waiting(ParkedRequest),
+    /// Cancelled; its question is still out.
+    GivenUp,
+}
+
+#[derive(Debug)]
 struct Slot {
     generation: u32,
-    request: Option<ParkedRequest>,
+    place: Place,
 }
 
 /// All parked requests of one worker, bounded.
@@ -47,7 +58,7 @@ impl Parked {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: 0,
-                request: None,
+                place: Place::Free,
             });
             self.slots.len() as u32 - 1
         });
@@ -57,7 +68,7 @@ impl Parked {
         if let Some(server) = request.origin.server {
             self.by_server.insert(server, ticket);
         }
-        slot.request = Some(request);
+        slot.place = Place::Waiting(request);
         self.deadlines.push_back((deadline, ticket));
         Ok(ticket)
     }
@@ -69,18 +80,30 @@ impl Parked {
         if u64::from(slot.generation) != ticket.0 >> 32 {
             return None;
         }
-        let request = slot.request.take()?;
+        let request = match std::mem::replace(&mut slot.place, Place::Free) {
+            Place::Free => return None,
+            Place::GivenUp => None,
+            Place::Waiting(request) => Some(request),
+        };
         self.free.push(index);
+        let request = request?;
         if let Some(server) = request.origin.server {
             self.by_server.remove(&server);
         }
         Some(request)
     }
 
-    /// Takes out the request of a server transaction (its CANCEL came).
-    pub(crate) fn take_by_server(&mut self, server: ServerId) -> Option<ParkedRequest> {
-        let ticket = self.by_server.get(&server).copied()?;
-        self.take(ticket)
+    /// Takes out the request of a server transaction (its CANCEL came). Its place stays taken until its question is over.
+    pub(crate) fn give_up(&mut self, server: ServerId) -> Option<ParkedRequest> {
+        let ticket = self.by_server.remove(&server)?;
+        let slot = self.slots.get_mut(ticket.0 as u32 as usize)?;
+        match std::mem::replace(&mut slot.place, Place::GivenUp) {
+            Place::Waiting(request) => Some(request),
+            other => {
+                slot.place = other;
+                None
+            }
+        }
     }
 
     /// The next request whose deadline has passed.
@@ -102,7 +125,7 @@ impl Parked {
         self.deadlines.front().map(|(deadline, _)| *deadline)
     }
 
-    /// How many wait.
+    /// How many places are taken.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

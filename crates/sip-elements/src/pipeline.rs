@@ -184,7 +184,7 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
     let Some(server) = server.filter(same_source) else {
         return Refusal::Status(481).into();
     };
-    match worker.parked.take_by_server(server) {
+    match worker.parked.give_up(server) {
         Some(parked) => refuse_parked(worker, &parked, &Refusal::Status(487)),
         None => worker.proxy.cancel(&mut worker.round, server),
     }

@@ -482,3 +482,41 @@ fn calls_get_through_a_storm() {
     world.run_until_quiet();
     world.expect_sound();
 }
+
+#[test]
+fn who_calls_and_gives_up_again_and_again_piles_up_no_questions() {
+    let plan = HostPlan {
+        most_parked: 3,
+        ..HostPlan::simple(0, 1, &["alice", "bob"])
+    };
+    let slow = ControlManners {
+        delay: (seconds(2), seconds(2)),
+        ..ControlManners::PROMPT
+    };
+    let mut world = World::new(1, Time::from_unix_seconds(1_750_000_000), invariants::all());
+    world.add_host(ExchangeMachine::new(&plan), slow);
+    world.add_phone(phone(0, "alice"), 0, true);
+    for attempt in 0..8 {
+        let hasty = Action::Call(CallPlan {
+            to: "sip:bob@host0.test".to_owned(),
+            patience: Duration::from_millis(20),
+            talk: SECOND,
+            renegotiates: false,
+        });
+        world.perform_in(Duration::from_millis(50 * attempt), 0, hasty);
+    }
+    world.run_for(SECOND);
+    let failed = &world.statistics().failed;
+    assert_eq!(
+        failed.get(&487),
+        Some(&3),
+        "as many as there are places: {failed:?}"
+    );
+    assert_eq!(
+        failed.get(&503),
+        Some(&5),
+        "the others are refused: {failed:?}"
+    );
+    world.run_until_quiet();
+    world.expect_sound();
+}

@@ -321,7 +321,8 @@ impl Phone {
         let Ok(message) = Message::parse(bytes) else {
             return;
         };
-        if message.validate().is_err() {
+        // Phones write text: what is none they could not repeat octet for octet.
+        if message.validate().is_err() || std::str::from_utf8(bytes).is_err() {
             return;
         }
         if message.is_request() {
