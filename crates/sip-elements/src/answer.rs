@@ -186,18 +186,15 @@ pub(crate) fn send(
     if let Some(latency) = round.metrics.latency.get(method) {
         latency.record(round.now - origin.received);
     }
-    match origin.server {
-        Some(server) => {
-            round
-                .transactions
-                .respond(round.now, server, status, round.output, write);
-        }
-        None => {
-            let flow = request
-                .top_via()
-                .map_or(origin.flow, |via| response_flow(origin.flow, &via));
-            round.output.send(flow, write);
-        }
+    if let Some(server) = origin.server {
+        round
+            .transactions
+            .respond(round.now, server, status, round.output, write);
+    } else {
+        let flow = request
+            .top_via()
+            .map_or(origin.flow, |via| response_flow(origin.flow, &via));
+        round.output.send(flow, write);
     }
     round.metrics.sent(status);
 }

@@ -65,7 +65,7 @@ impl Domains {
             Host::Address(ip) => self
                 .addresses
                 .iter()
-                .any(|own| own.ip() == ip && uri.port.map_or(true, |port| port == own.port())),
+                .any(|own| own.ip() == ip && uri.port.is_none_or(|port| port == own.port())),
             Host::Name(_) => false,
         };
         by_address

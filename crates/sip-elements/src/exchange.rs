@@ -155,7 +155,7 @@ impl Node for Exchange {
 
     fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
         self.with_worker(now, output, |worker| {
-            pipeline::receive(worker, flow, bytes, false)
+            pipeline::receive(worker, flow, bytes, false);
         });
     }
 
@@ -167,7 +167,7 @@ impl Node for Exchange {
         output: &mut Output<Question>,
     ) {
         self.with_worker(now, output, |worker| {
-            pipeline::receive(worker, flow, bytes, true)
+            pipeline::receive(worker, flow, bytes, true);
         });
     }
 

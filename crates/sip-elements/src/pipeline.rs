@@ -258,7 +258,7 @@ fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin,
         worker.scratch,
     );
     send(round, request, origin, status, |into| {
-        into.extend_from_slice(worker.scratch)
+        into.extend_from_slice(worker.scratch);
     });
 }
 
@@ -348,7 +348,7 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
             }
         }
         Answer::Resolved { ticket, addresses } => {
-            worker.proxy.resolved(&mut worker.round, ticket, &addresses)
+            worker.proxy.resolved(&mut worker.round, ticket, &addresses);
         }
         Answer::Drain(drain) => *worker.draining = drain,
         Answer::Settings(_) => {} // The exchange swaps them before it borrows itself apart.

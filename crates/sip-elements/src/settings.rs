@@ -89,7 +89,7 @@ pub struct Settings {
 
 impl Settings {
     /// Settings for these domains (the first is the default) and listeners, everything else as a careful operator would have it: `REGISTER` and
-    /// `INVITE` challenged with SHA-256 or MD5, no relaying, room for a hundred thousand calls per worker.
+    /// `INVITE` challenged with SHA-256 or MD5, no relaying, room for two hundred thousand calls in set-up per worker.
     pub fn new(domains: &[String], listeners: Vec<Listener>) -> Self {
         Self {
             domains: Domains::new(domains, &listeners),
@@ -114,10 +114,10 @@ impl Settings {
             },
             timers: TimerSettings::default(),
             limits: TableLimits {
-                server_transactions: 200_000,
-                client_transactions: 200_000,
-                response_contexts: 100_000,
-                parked_requests: 10_000,
+                server_transactions: 400_000,
+                client_transactions: 400_000,
+                response_contexts: 200_000,
+                parked_requests: 20_000,
                 retry_after: 5,
             },
             server_header: String::new(),

@@ -3,10 +3,7 @@
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::{
-    Answer, Domains, Exchange, ExchangeOptions, Foreign, ProxySettings, Question,
-    RegistrarSettings, Settings, Shared, TableLimits,
-};
+use sip_elements::{Answer, Exchange, ExchangeOptions, Question, Settings, Shared};
 use sip_message::digest::{self, DigestInput};
 use sip_message::{Challenge, HeaderName, KeyHasher, Message};
 use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};

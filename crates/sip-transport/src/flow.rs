@@ -72,7 +72,11 @@ pub struct Flow {
 impl Flow {
     /// A flow of datagrams between a listener and a peer.
     pub const fn datagram(listener: ListenerId, remote: SocketAddr) -> Self {
-        Self { listener, connection: ConnectionId::DATAGRAM, remote }
+        Self {
+            listener,
+            connection: ConnectionId::DATAGRAM,
+            remote,
+        }
     }
 }
 

@@ -20,7 +20,13 @@ pub trait Node {
 
     /// A message that another worker read and handed over to this one, the home of its call.
     /// It is never handed over again.
-    fn receive_handed_over(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Self::Question>);
+    fn receive_handed_over(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Self::Question>,
+    );
 
     /// The control plane replied or gave an order.
     fn answer(&mut self, now: Time, answer: Self::Answer, output: &mut Output<Self::Question>);
@@ -64,7 +70,12 @@ pub struct Output<Q> {
 
 impl<Q> Default for Output<Q> {
     fn default() -> Self {
-        Self { bytes: Vec::new(), outgoing: Vec::new(), hand_overs: Vec::new(), questions: Vec::new() }
+        Self {
+            bytes: Vec::new(),
+            outgoing: Vec::new(),
+            hand_overs: Vec::new(),
+            questions: Vec::new(),
+        }
     }
 }
 
@@ -75,7 +86,10 @@ impl<Q> Output<Q> {
         let start = self.bytes.len();
         write(&mut self.bytes);
         let range = start..self.bytes.len();
-        self.outgoing.push(Outgoing { flow, range: range.clone() });
+        self.outgoing.push(Outgoing {
+            flow,
+            range: range.clone(),
+        });
         range
     }
 
@@ -88,7 +102,11 @@ impl<Q> Output<Q> {
     pub fn hand_over(&mut self, worker: u16, flow: Flow, message: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(message);
-        self.hand_overs.push(HandOver { worker, flow, range: start..self.bytes.len() });
+        self.hand_overs.push(HandOver {
+            worker,
+            flow,
+            range: start..self.bytes.len(),
+        });
     }
 
     /// Asks the control plane.

@@ -16,7 +16,10 @@ pub fn response_flow(source: Flow, via: &Via<'_>) -> Flow {
     match via.host {
         Host::Address(ip) if ip == canonical(source.remote.ip()) => {
             let port = via.port.unwrap_or(5060);
-            Flow { remote: SocketAddr::new(source.remote.ip(), port), ..source }
+            Flow {
+                remote: SocketAddr::new(source.remote.ip(), port),
+                ..source
+            }
         }
         _ => source,
     }

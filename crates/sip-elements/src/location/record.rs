@@ -393,6 +393,9 @@ mod tests {
                 .user_agent,
             &long[..64]
         );
-        assert_eq!(record.packed.len(), HEAD + 3 + packed_length(&one) - 64 + NUMBER);
+        assert_eq!(
+            record.packed.len(),
+            HEAD + 3 + packed_length(&one) - 64 + NUMBER
+        );
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<I
         .settings
         .challenge
         .iter()
-        .any(|challenged| challenged.as_bytes() == method.as_bytes());
+        .any(|name| name.as_bytes() == method.as_bytes());
     if challenged {
         prove(round, request, challenger, &address, domain)?;
     }

@@ -3,7 +3,7 @@
 use super::Stop;
 use crate::answer::Refusal;
 use crate::{Round, proxy};
-use sip_message::{HeaderName, Message, Method, Scheme, Uri};
+use sip_message::{Message, Method, Scheme, Uri};
 
 /// Syntax (400, 505), scheme (416), Max-Forwards (483), loops (482), Proxy-Require (420).
 pub(crate) fn check(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop> {
@@ -24,10 +24,11 @@ pub(crate) fn check(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop
         return Err(Refusal::Status(482).into());
     }
     // Section 16.3 item 5; a CANCEL carries no Proxy-Require to heed (section 9.1).
-    if request.method() != Method::Cancel && request.header(HeaderName::ProxyRequire).is_some() {
-        if let Some(tags) = proxy::unsupported_extensions(request) {
-            return Err(Refusal::BadExtension(tags).into());
-        }
+    if request.method() == Method::Cancel {
+        return Ok(());
     }
-    Ok(())
+    match proxy::unsupported_extensions(request) {
+        Some(tags) => Err(Refusal::BadExtension(tags).into()),
+        None => Ok(()),
+    }
 }
