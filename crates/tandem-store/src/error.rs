@@ -218,3 +218,109 @@ impl Fault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::error::{DatabaseError, ErrorKind};
+    use std::borrow::Cow;
+
+    /// What a database says with this result code.
+    #[derive(Debug)]
+    struct Said(i32);
+
+    impl fmt::Display for Said {
+        fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(out, "code {}", self.0)
+        }
+    }
+
+    impl std::error::Error for Said {}
+
+    impl DatabaseError for Said {
+        fn message(&self) -> &'static str {
+            "said"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.to_string().into())
+        }
+
+        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+            self
+        }
+
+        fn kind(&self) -> ErrorKind {
+            ErrorKind::Other
+        }
+    }
+
+    fn said(code: i32) -> sqlx::Error {
+        sqlx::Error::Database(Box::new(Said(code)))
+    }
+
+    fn variant(error: &StoreError) -> &'static str {
+        match error {
+            StoreError::Open { .. } => "open",
+            StoreError::Corrupt { .. } => "corrupt",
+            StoreError::Busy { .. } => "busy",
+            StoreError::Unwritable { .. } => "unwritable",
+            StoreError::Query { .. } => "query",
+            _ => "other",
+        }
+    }
+
+    #[test]
+    fn errors_are_sorted_by_whose_fault_they_are() {
+        for (code, at_work, at_opening) in [
+            (1, "query", "open"),
+            (3, "unwritable", "open"),
+            (5, "busy", "busy"),
+            (6, "busy", "busy"),
+            (5 | 2 << 8, "busy", "busy"),
+            (8, "unwritable", "open"),
+            (8 | 4 << 8, "unwritable", "open"),
+            (10 | 3 << 8, "unwritable", "open"),
+            (11, "corrupt", "corrupt"),
+            (13, "unwritable", "open"),
+            (14, "unwritable", "open"),
+            (26, "corrupt", "corrupt"),
+        ] {
+            let error = said(code);
+            let working = StoreError::from_database("sqlite:t.db", "work", &error);
+            let opening = StoreError::from_opening("sqlite:t.db", &error);
+            assert_eq!(
+                (variant(&working), variant(&opening)),
+                (at_work, at_opening),
+                "{code}"
+            );
+            assert_eq!(working.is_temporary(), at_work == "busy", "{code}");
+            for error in [working, opening] {
+                assert!(error.to_string().contains("sqlite:t.db"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pool_without_a_free_connection_is_busy() {
+        let error = StoreError::from_database("sqlite:t.db", "work", &sqlx::Error::PoolTimedOut);
+        assert!(error.is_temporary());
+    }
+
+    #[test]
+    fn trouble_with_the_file_during_migration_is_no_trouble_with_the_tables() {
+        for (code, expected) in [(5, "busy"), (13, "open"), (26, "corrupt"), (1, "other")] {
+            let error = MigrateError::ExecuteMigration(said(code), 1);
+            let sorted = StoreError::from_migration("sqlite:t.db", &error);
+            assert_eq!(variant(&sorted), expected, "{code}");
+        }
+    }
+}

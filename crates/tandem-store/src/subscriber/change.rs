@@ -62,12 +62,6 @@ impl Subscribers<'_> {
                 changed: Changed::Named(Vec::new()),
             });
         }
-        if expected > REMEMBERED.cast_unsigned() {
-            return Ok(SubscriberChanges {
-                version: now,
-                changed: Changed::Anything,
-            });
-        }
         let rows = sqlx::query(
             "SELECT username, domain FROM subscriber_change WHERE version > $1 AND version <= $2 ORDER BY version",
         )
@@ -76,7 +70,7 @@ impl Subscribers<'_> {
         .fetch_all(self.store.pool())
         .await
         .map_err(failed)?;
-        // The oldest may have been forgotten between the two reads.
+        // Of more changes than are remembered, the oldest are missing.
         let changed = if rows.len() as u64 == expected {
             let name = |row: &sqlx::sqlite::SqliteRow| Ok((row.try_get(0)?, row.try_get(1)?));
             Changed::Named(

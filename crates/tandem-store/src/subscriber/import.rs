@@ -55,13 +55,6 @@ impl Subscribers<'_> {
             write(&mut transaction, &plan.write).await.map_err(failed)?;
             changed.extend(plan.write.iter().map(|entry| name(entry)));
         }
-        if changed.is_empty() {
-            return transaction
-                .rollback()
-                .await
-                .map_err(failed)
-                .map(|()| imported);
-        }
         self.record_and_commit(transaction, &changed, DOING).await?;
         Ok(imported)
     }
