@@ -1,12 +1,17 @@
 //! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, tshark.
 //!
-//! Everything happens on 127.0.0.1 with ports of the test's own; every process that a test starts ends with it. A program that
-//! is missing fails the test that needs it: `scripts/setup test` installs them all.
+//! Everything happens on 127.0.0.1 (and `::1`) with ports of the test's own; every process that a test starts ends with it. A
+//! program that is missing fails the test that needs it: `scripts/setup test` installs them all. What goes wrong in here is a
+//! panic that says what was expected and shows what the program concerned has printed.
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a panic is how a test fails; all of this is for tests"
+)]
 
 mod process;
 mod server;
 mod sipp;
 
-pub use process::{Child, free_port, run, wait_until};
+pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use server::{Server, ServerOptions};
-pub use sipp::{Sipp, Statistics};
+pub use sipp::{Messages, Outcome, Scenario, Sipp, header};

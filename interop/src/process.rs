@@ -1,11 +1,15 @@
 //! Child processes that never outlive their test.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+/// How long anything may take that should happen soon. Long, because the machine may be busy; nothing waits that long unless it
+/// is broken.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process whose output goes to a file and that is killed when dropped.
 #[derive(Debug)]
@@ -15,25 +19,19 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a command; its output goes to `log`.
+    /// Starts a command; its output goes to `log`. It reads what [`Child::say`] writes.
     pub fn start(command: &mut Command, log: &Path) -> Self {
         let file = File::create(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         let errors = file
             .try_clone()
             .unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         let started = command
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(file)
             .stderr(errors)
             .spawn();
-        let child = started.unwrap_or_else(|error| {
-            panic!(
-                "cannot start {}: {error}; scripts/setup test installs it",
-                command.get_program().display()
-            )
-        });
         Self {
-            child,
+            child: started.unwrap_or_else(|error| missing(command, &error)),
             log: log.to_owned(),
         }
     }
@@ -48,13 +46,31 @@ impl Child {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Waits for its end, at most that long; panics with its output when it takes longer.
-    pub fn wait(&mut self, at_most: Duration) -> ExitStatus {
+    /// Writes a line to its standard input.
+    pub fn say(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("its input is a pipe");
+        writeln!(input, "{line}")
+            .unwrap_or_else(|error| panic!("{line}: {error}\n{}", self.output()));
+    }
+
+    /// How it has ended; `None`: it has not.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
+    /// How it ends, if it does in that time.
+    pub fn wait_at_most(&mut self, at_most: Duration) -> Option<ExitStatus> {
         let mut status = None;
-        wait_until("the process ends", at_most, || {
-            status = self.child.try_wait().expect("a child can be waited for");
+        eventually(at_most, || {
+            status = self.ended();
             status.is_some()
         });
+        status
+    }
+
+    /// Waits for its end; panics with its output when it takes long.
+    pub fn wait(&mut self) -> ExitStatus {
+        let status = self.wait_at_most(PATIENCE);
         status.unwrap_or_else(|| panic!("still running:\n{}", self.output()))
     }
 
@@ -83,12 +99,7 @@ pub fn run(command: &mut Command) -> (i32, String) {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .unwrap_or_else(|error| {
-            panic!(
-                "cannot start {}: {error}; scripts/setup test installs it",
-                command.get_program().display()
-            )
-        });
+        .unwrap_or_else(|error| missing(command, &error));
     let text = [output.stdout, output.stderr].concat();
     (
         output.status.code().unwrap_or(-1),
@@ -96,13 +107,31 @@ pub fn run(command: &mut Command) -> (i32, String) {
     )
 }
 
-/// Looks again and again until something is true; panics when it does not become true in time.
-pub fn wait_until(what: &str, at_most: Duration, mut is_true: impl FnMut() -> bool) {
+fn missing(command: &Command, error: &io::Error) -> ! {
+    panic!(
+        "cannot start {}: {error}; scripts/setup test installs it",
+        command.get_program().display()
+    )
+}
+
+/// Looks again and again until something is true; panics when it does not become true within [`PATIENCE`].
+pub fn wait_until(what: &str, is_true: impl FnMut() -> bool) {
+    assert!(
+        eventually(PATIENCE, is_true),
+        "not within {PATIENCE:?}: {what}"
+    );
+}
+
+/// Looks again and again until something is true or the time is over; returns whether it became true.
+pub fn eventually(at_most: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + at_most;
     while !is_true() {
-        assert!(Instant::now() < deadline, "not within {at_most:?}: {what}");
+        if Instant::now() > deadline {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(10));
     }
+    true
 }
 
 /// A UDP port of 127.0.0.1 (and, free too, of TCP) that nobody uses now. Ports are handed out one after the other, so that two

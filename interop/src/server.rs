@@ -1,9 +1,11 @@
 //! The server under test: the real binary with a configuration, a database and ports of its own.
 
-use crate::process::{Child, free_port, run, wait_until};
+use crate::process::{Child, PATIENCE, eventually, free_port, run};
+use crate::sipp::Scenario;
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -12,26 +14,36 @@ use tempfile::TempDir;
 /// What a test wants to be different from the default.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Lines put at the top of the configuration (top-level keys).
-    pub top: String,
     /// Sections put at the end of the configuration.
     pub sections: String,
     /// Its domain.
     pub domain: String,
-    /// Subscribers `NAME`, each with the password `NAME-secret`.
+    /// Subscribers, with the passwords of [`Server::password`].
     pub users: Vec<String>,
     /// Worker threads.
     pub workers: u16,
+    /// Where it listens.
+    pub address: IpAddr,
 }
 
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
-            top: String::new(),
             sections: String::new(),
             domain: "example.org".into(),
             users: ["alice", "bob", "carol"].map(String::from).to_vec(),
             workers: 2,
+            address: Ipv4Addr::LOCALHOST.into(),
+        }
+    }
+}
+
+impl ServerOptions {
+    /// The default with these sections in the configuration.
+    pub fn with(sections: &str) -> Self {
+        Self {
+            sections: sections.to_owned(),
+            ..Self::default()
         }
     }
 }
@@ -41,9 +53,9 @@ impl Default for ServerOptions {
 pub struct Server {
     child: Option<Child>,
     folder: TempDir,
-    /// Its SIP port on 127.0.0.1.
-    pub port: u16,
+    address: SocketAddr,
     admin_port: u16,
+    domain: String,
 }
 
 impl Server {
@@ -65,53 +77,110 @@ impl Server {
 
     /// Starts a server and waits until it is ready.
     pub fn start(options: &ServerOptions) -> Self {
-        let folder = TempDir::new().expect("temporary folder");
         let mut server = Self {
             child: None,
-            folder,
-            port: free_port(),
+            folder: TempDir::new().expect("temporary folder"),
+            address: SocketAddr::new(options.address, free_port()),
             admin_port: free_port(),
+            domain: options.domain.clone(),
         };
-        let ServerOptions {
-            top,
-            sections,
-            workers,
-            domain,
-            ..
-        } = options;
-        let configuration = format!(
-            "domains = [\"{domain}\"]\n{top}\n[[listen]]\ntransport = \"udp\"\naddress = \"127.0.0.1:{}\"\n\n\
-             [workers]\ncount = {workers}\n\n[database]\nurl = \"sqlite:{}\"\n\n[admin]\nlisten = \"127.0.0.1:{}\"\n\n{sections}\n",
-            server.port,
-            server.path("tandem.db").display(),
-            server.admin_port,
-        );
-        std::fs::write(server.path("tandem.toml"), configuration).expect("configuration");
-        let csv: String = options
-            .users
-            .iter()
-            .map(|user| format!("{user},{domain},{user}-secret\n"))
-            .collect();
-        std::fs::write(server.path("users.csv"), csv).expect("subscribers");
-        let file = server.path("users.csv");
-        let (code, output) = server.tandem(&["user", "import", &file.to_string_lossy()]);
+        server.configure(options);
+        let csv = server.path("users.csv");
+        let mut lines = String::new();
+        for user in &options.users {
+            let _ = writeln!(lines, "{user},{},{}", options.domain, Self::password(user));
+        }
+        std::fs::write(&csv, lines).expect("subscribers");
+        let (code, output) = server.tandem(&["user", "import", &csv.to_string_lossy()]);
         assert_eq!(code, 0, "{output}");
         server.restart();
         server
     }
 
+    /// Writes its configuration.
+    pub fn configure(&self, options: &ServerOptions) {
+        let ServerOptions {
+            sections,
+            domain,
+            workers,
+            ..
+        } = options;
+        let configuration = format!(
+            "domains = [\"{domain}\"]\n\n[[listen]]\ntransport = \"udp\"\naddress = \"{}\"\n\n[workers]\ncount = {workers}\n\n\
+             [database]\nurl = \"sqlite:{}\"\n\n[admin]\nlisten = \"127.0.0.1:{}\"\n\n{sections}\n",
+            self.address,
+            self.path("tandem.db").display(),
+            self.admin_port,
+        );
+        std::fs::write(self.path("tandem.toml"), configuration).expect("configuration");
+    }
+
     /// Starts it (again) on the same database and waits until it is ready.
     pub fn restart(&mut self) {
+        self.launch();
+        let ready = eventually(PATIENCE, || self.is_ready());
+        assert!(ready, "the server does not start:\n{}", self.log());
+    }
+
+    /// Starts it (again) on the same database and does not wait.
+    pub fn launch(&mut self) {
         let mut command = Command::new(Self::binary());
         command
             .arg("serve")
             .arg("--config")
             .arg(self.path("tandem.toml"));
+        // First the end of the old one, which holds the port.
         self.child = None;
         self.child = Some(Child::start(&mut command, &self.path("server.log")));
-        wait_until("the server is ready", Duration::from_secs(20), || {
-            self.http("/health/ready").0 == 200
-        });
+    }
+
+    /// Ends it at once, as a crash does.
+    pub fn kill(&mut self) {
+        self.process().signal("KILL");
+        self.process().wait();
+    }
+
+    /// Whether it says that traffic may be sent to it.
+    pub fn is_ready(&self) -> bool {
+        self.http("/health/ready").0 == 200
+    }
+
+    /// The password of a subscriber.
+    pub fn password(user: &str) -> String {
+        format!("{user}-secret")
+    }
+
+    /// The URI of a subscriber; what is a URI already stays as it is.
+    pub fn uri(&self, user: &str) -> String {
+        if user.starts_with("sip:") {
+            user.to_owned()
+        } else {
+            format!("sip:{user}@{}", self.domain)
+        }
+    }
+
+    /// Its domain.
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// Registers a phone for a subscriber by sipp, with parameters of the contact such as `;q=0.5`.
+    pub fn register(&self, user: &str, phone: SocketAddr, params: &str) {
+        let contact = format!("<sip:{user}@{phone}>{params}");
+        Scenario::new("register")
+            .from(user)
+            .key("contact", &contact)
+            .run(self);
+    }
+
+    /// The bindings of a subscriber, as the administrator sees them.
+    pub fn bindings(&self, user: &str) -> Vec<Value> {
+        let address = format!("{user}@{}", self.domain);
+        let found = self.rpc("location.get", &serde_json::json!({ "address": address }));
+        let bindings = found.get("bindings").and_then(Value::as_array);
+        bindings
+            .cloned()
+            .unwrap_or_else(|| panic!("no bindings in {found}"))
     }
 
     /// A path in the server's own folder.
@@ -126,7 +195,7 @@ impl Server {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        ([127, 0, 0, 1], self.port).into()
+        self.address
     }
 
     /// What it has logged.

@@ -1,124 +1,323 @@
-//! SIPp: scenarios of ours, run by its own state machine; its statistics decide.
+//! sipp: scenarios of ours, run by its own state machine; its statistics and its trace decide.
+//!
+//! A scenario is a file of `interop/sipp`, in sipp's own language with one addition: `<include part="NAME"/>` stands for the
+//! contents of `interop/sipp/parts/NAME.xml`, so that a scenario shows only what is special about it.
 
-use crate::process::{Child, free_port};
-use std::path::{Path, PathBuf};
+use crate::process::{Child, PATIENCE, eventually, free_port, wait_until};
+use crate::server::Server;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A running SIPp.
+/// What sipp is to do.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    name: String,
+    caller: String,
+    callee: String,
+    password: Option<String>,
+    calls: u32,
+    traced: bool,
+    arguments: Vec<String>,
+}
+
+impl Scenario {
+    /// The scenario `interop/sipp/NAME.xml`, once: from alice to bob.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            caller: "alice".to_owned(),
+            callee: "bob".to_owned(),
+            password: None,
+            calls: 1,
+            traced: true,
+            arguments: Vec::new(),
+        }
+    }
+
+    /// Who calls (`[caller]`): a subscriber, whose password is used when challenged.
+    #[must_use]
+    pub fn from(mut self, user: &str) -> Self {
+        user.clone_into(&mut self.caller);
+        self
+    }
+
+    /// Who is called (`[callee]`): a subscriber, or any URI.
+    #[must_use]
+    pub fn to(mut self, user: &str) -> Self {
+        user.clone_into(&mut self.callee);
+        self
+    }
+
+    /// Another password than the right one.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// How many calls are made or answered.
+    #[must_use]
+    pub fn calls(mut self, calls: u32) -> Self {
+        self.calls = calls;
+        self
+    }
+
+    /// A word of the scenario in brackets, and what it stands for.
+    #[must_use]
+    pub fn key(self, word: &str, value: &str) -> Self {
+        self.with(&["-key", word, value])
+    }
+
+    /// More arguments for sipp.
+    #[must_use]
+    pub fn with(mut self, arguments: &[&str]) -> Self {
+        self.arguments
+            .extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self
+    }
+
+    /// Keeps no trace, for many calls.
+    #[must_use]
+    pub fn untraced(mut self) -> Self {
+        self.traced = false;
+        self
+    }
+
+    /// Starts sipp towards the server, and waits until it listens.
+    pub fn start(&self, server: &Server) -> Sipp {
+        let folder = TempDir::new().expect("temporary folder");
+        let file = folder.path().join("scenario.xml");
+        std::fs::write(&file, expanded(&self.name)).expect("scenario");
+        let address = SocketAddr::new(server.address().ip(), free_port());
+        let call_ids = format!("%u-{}@interop", address.port());
+        let port = address.port().to_string();
+        let password = self.password.clone();
+        let mut command = Command::new("sipp");
+        command.current_dir(folder.path());
+        command.arg(server.address().to_string());
+        command.args(["-sf", "scenario.xml", "-nostdin", "-cid_str", &call_ids]);
+        command.args(["-i", &address.ip().to_string(), "-p", &port]);
+        command.args(["-m", &self.calls.to_string()]);
+        command.args(["-trace_err", "-error_file", "errors.log"]);
+        command.args(["-trace_stat", "-stf", "statistics.csv", "-fd", "1"]);
+        if self.traced {
+            command.args(["-trace_msg", "-message_file", "messages.log"]);
+        }
+        // Otherwise it writes an IPv6 address without brackets into its credentials.
+        command.args(["-auth_uri", server.domain()]);
+        command.args(["-au", &self.caller, "-ap"]);
+        command.arg(password.unwrap_or_else(|| Server::password(&self.caller)));
+        command.args(["-key", "domain", server.domain()]);
+        for (word, user) in [("caller", &self.caller), ("callee", &self.callee)] {
+            command.args(["-key", word, &server.uri(user)]);
+        }
+        command.args(&self.arguments);
+        let child = Child::start(&mut command, &folder.path().join("output"));
+        let mut sipp = Sipp {
+            child,
+            folder,
+            address,
+        };
+        sipp.wait_until_it_listens();
+        sipp
+    }
+
+    /// Starts sipp and waits until every call has gone as the scenario says.
+    pub fn run(&self, server: &Server) -> Outcome {
+        self.start(server).finish()
+    }
+}
+
+/// A running sipp.
 #[derive(Debug)]
 pub struct Sipp {
     child: Child,
     folder: TempDir,
-    /// The port it uses on 127.0.0.1.
-    pub port: u16,
-}
-
-/// What SIPp counted, by the names of its statistics file.
-#[derive(Clone, Debug)]
-pub struct Statistics(Vec<(String, String)>);
-
-impl Statistics {
-    /// A count, by the name of its column.
-    pub fn count(&self, name: &str) -> u64 {
-        let found = self.0.iter().find(|(column, _)| column == name);
-        let (_, value) = found.unwrap_or_else(|| panic!("SIPp counts no {name}"));
-        value
-            .parse()
-            .unwrap_or_else(|error| panic!("{name} = {value}: {error}"))
-    }
+    /// Where it listens.
+    pub address: SocketAddr,
 }
 
 impl Sipp {
-    /// Runs the scenario `interop/sipp/NAME.xml` towards `server`, on any free port, with more arguments for SIPp.
-    pub fn start(scenario: &str, server: std::net::SocketAddr, arguments: &[&str]) -> Self {
-        let folder = TempDir::new().expect("temporary folder");
-        let port = free_port();
-        let mut command = Command::new("sipp");
-        command
-            .current_dir(folder.path())
-            .arg(server.to_string())
-            .arg("-sf")
-            .arg(scenario_file(scenario))
-            .args([
-                "-i",
-                "127.0.0.1",
-                "-p",
-                &port.to_string(),
-                "-nostdin",
-                "-trace_stat",
-                "-trace_err",
-                "-stf",
-                "statistics.csv",
-                "-fd",
-                "1",
-            ])
-            .args(arguments);
-        let child = Child::start(&mut command, &folder.path().join("output"));
-        Self {
-            child,
-            folder,
-            port,
+    /// Waits until all calls are over; panics with what was said unless every call went as the scenario says.
+    pub fn finish(self) -> Outcome {
+        self.finish_within(PATIENCE)
+    }
+
+    /// The same for calls that take longer.
+    pub fn finish_within(mut self, at_most: Duration) -> Outcome {
+        let status = self.child.wait_at_most(at_most);
+        let went_well = status.is_some_and(|status| status.success());
+        assert!(went_well, "sipp: {status:?}\n{}", self.complaint());
+        self.outcome()
+    }
+
+    /// Ends a sipp whose calls need not come.
+    pub fn stop(mut self) -> Outcome {
+        self.child.signal("USR1");
+        self.child.wait();
+        self.outcome()
+    }
+
+    /// The messages so far.
+    pub fn messages(&self) -> Messages {
+        Messages::read(&self.file("messages.log"))
+    }
+
+    /// Waits until a message has come whose first line begins like this.
+    pub fn wait_for(&self, beginning: &str) {
+        let came = eventually(PATIENCE, || !self.messages().received(beginning).is_empty());
+        assert!(came, "{beginning} does not come\n{}", self.complaint());
+    }
+
+    /// Tells a scenario that waits for INFO to go on, past the server. Only for its first call.
+    pub fn cue(&self) {
+        let call_id = format!("1-{}@interop", self.address.port());
+        let cue = format!(
+            "INFO sip:cue SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKcue\r\nFrom: <sip:cue@interop>\r\n\
+             To: <sip:cue@interop>\r\nCall-ID: {call_id}\r\nCSeq: 1 INFO\r\nContent-Length: 0\r\n\r\n"
+        );
+        let socket = UdpSocket::bind((self.address.ip(), 0)).expect("a socket");
+        socket.send_to(cue.as_bytes(), self.address).expect("sent");
+    }
+
+    fn wait_until_it_listens(&mut self) {
+        let table = match self.address.ip() {
+            IpAddr::V4(_) => "/proc/net/udp",
+            IpAddr::V6(_) => "/proc/net/udp6",
+        };
+        let port = format!(":{:04X} ", self.address.port());
+        wait_until("sipp listens", || {
+            let bound = std::fs::read_to_string(table).is_ok_and(|text| text.contains(&port));
+            bound || self.child.ended().is_some()
+        });
+        let ended = self.child.ended();
+        let broken = ended.is_some_and(|status| !status.success());
+        assert!(
+            !broken,
+            "sipp does not run\n{}\n{}",
+            self.complaint(),
+            self.child.output()
+        );
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome {
+            statistics: self.file("statistics.csv"),
+            messages: self.messages(),
         }
     }
 
-    /// Waits for the end of all calls; panics with SIPp's errors unless every call went as the scenario says.
-    pub fn finish(mut self, at_most: Duration) -> Statistics {
-        let status = self.child.wait(at_most);
-        assert!(
-            status.success(),
-            "SIPp: {status}\n{}\n{}",
-            self.errors(),
-            tail(&self.child.output())
-        );
-        self.statistics()
+    fn file(&self, name: &str) -> String {
+        let bytes = std::fs::read(self.folder.path().join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Ends a SIPp that would answer for ever and returns its statistics.
-    pub fn stop(mut self) -> Statistics {
-        self.child.signal("USR1");
-        self.child.wait(Duration::from_secs(20));
-        self.statistics()
+    /// All that helps to see why it did not go as expected.
+    fn complaint(&self) -> String {
+        let messages = self.file("messages.log");
+        let from = messages.len().saturating_sub(6000);
+        let trace = messages.get(from..).unwrap_or(&messages);
+        format!("{}\n{trace}", self.file("errors.log"))
     }
+}
 
-    /// What SIPp complained about.
-    pub fn errors(&self) -> String {
-        let entries = std::fs::read_dir(self.folder.path())
-            .into_iter()
-            .flatten()
-            .flatten();
-        let logs =
-            entries.filter(|entry| entry.file_name().to_string_lossy().ends_with("_errors.log"));
-        logs.map(|entry| std::fs::read_to_string(entry.path()).unwrap_or_default())
-            .collect()
-    }
+/// What has become of a sipp that has ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    statistics: String,
+    /// What it sent and received.
+    pub messages: Messages,
+}
 
-    fn statistics(&self) -> Statistics {
-        let text = std::fs::read_to_string(self.folder.path().join("statistics.csv"))
-            .expect("statistics of SIPp");
-        let mut lines = text.lines();
+impl Outcome {
+    /// A count, by the name of its column in sipp's statistics.
+    pub fn count(&self, name: &str) -> u64 {
+        let mut lines = self.statistics.lines();
         let names = lines.next().unwrap_or_default().split(';');
         let values = lines.last().unwrap_or_default().split(';');
-        Statistics(
-            names
-                .zip(values)
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .collect(),
-        )
+        let found = names.zip(values).find(|(column, _)| *column == name);
+        let value = found.and_then(|(_, value)| value.parse().ok());
+        value.unwrap_or_else(|| panic!("sipp counts no {name}:\n{}", self.statistics))
     }
 }
 
-fn scenario_file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("sipp")
-        .join(format!("{name}.xml"))
+/// The messages that one sipp sent and received, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Messages(Vec<(Direction, String)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Sent,
+    Received,
 }
 
-fn tail(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines
-        .get(lines.len().saturating_sub(40)..)
-        .unwrap_or_default()
-        .join("\n")
+impl Messages {
+    /// From sipp's own trace: a line of dashes and the time, a line that says what happened, an empty line, the message.
+    fn read(trace: &str) -> Self {
+        let entries = trace.split("----------------------------------------------- ");
+        let messages = entries.filter_map(|entry| {
+            let (head, message) = entry.split_once("\n\n")?;
+            let direction = if head.contains("message sent") {
+                Direction::Sent
+            } else if head.contains("message received") {
+                Direction::Received
+            } else {
+                return None;
+            };
+            Some((direction, message.to_owned()))
+        });
+        Self(messages.collect())
+    }
+
+    /// Those received whose first line begins like this.
+    pub fn received(&self, beginning: &str) -> Vec<&str> {
+        self.those(Direction::Received, beginning)
+    }
+
+    /// Those sent whose first line begins like this.
+    pub fn sent(&self, beginning: &str) -> Vec<&str> {
+        self.those(Direction::Sent, beginning)
+    }
+
+    fn those(&self, direction: Direction, beginning: &str) -> Vec<&str> {
+        let found = self
+            .0
+            .iter()
+            .filter(|(of, message)| *of == direction && message.starts_with(beginning));
+        found.map(|(_, message)| message.as_str()).collect()
+    }
+}
+
+/// The values of a header field of a message, in order.
+pub fn header<'m>(message: &'m str, name: &str) -> Vec<&'m str> {
+    let lines = message.lines().take_while(|line| !line.is_empty());
+    let fields = lines.filter_map(|line| line.split_once(':'));
+    fields
+        .filter(|(field, _)| field.trim().eq_ignore_ascii_case(name))
+        .map(|(_, value)| value.trim())
+        .collect()
+}
+
+/// The scenario with its parts in their places.
+fn expanded(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sipp");
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    let mut text = String::new();
+    for line in read(&folder.join(name).with_extension("xml")).lines() {
+        let part = line
+            .trim()
+            .strip_prefix("<include part=\"")
+            .and_then(|rest| rest.strip_suffix("\"/>"));
+        match part {
+            Some(part) => text += &read(&folder.join("parts").join(part).with_extension("xml")),
+            None => text += line,
+        }
+        text.push('\n');
+    }
+    text
 }
