@@ -4,7 +4,7 @@ use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::{Answer, Exchange, ExchangeOptions, Question, Settings, Shared};
-use sip_message::digest::{self, DigestInput};
+use sip_message::digest::{self, Algorithm, DigestInput};
 use sip_message::{Challenge, HeaderName, KeyHasher, Message};
 use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
 use std::net::SocketAddr;
@@ -22,6 +22,7 @@ fn settings() -> Settings {
         advertised: "192.0.2.1:5060".into(),
     }];
     let mut settings = Settings::new(&["example.org".into()], listeners);
+    settings.algorithms = vec![Algorithm::Sha256, Algorithm::Md5];
     settings.limits.parked_requests = 10;
     settings.limits.retry_after = 7;
     settings

@@ -65,8 +65,9 @@ section! {
         /// anybody may then register and call as anybody.
         reload challenge: Vec<Challenged> = vec![Challenged::Register, Challenged::Invite], any();
 
-        /// Algorithms offered, the preferred one first.
-        reload algorithms: Vec<Digest> = vec![Digest::Sha256, Digest::Md5], not_empty();
+        /// Algorithms offered, each in a challenge of its own, the preferred one first (RFC 8760). Put SHA-256 first where all phones
+        /// can cope with it: some that know only MD5 (baresip 1.0 is one) give up when they are offered anything else beside it.
+        reload algorithms: Vec<Digest> = vec![Digest::Md5], not_empty();
 
         /// How long a nonce is good; after that the phone is given a new one without asking its user (`stale=true`).
         reload nonce_lifetime: Interval = seconds(300), between(seconds(5), days(1));

@@ -1,7 +1,7 @@
 //! `tandem user import`: many subscribers from a file.
 //!
 //! ```text
-//! lines ─▶ entries ─▶ a batch ─▶ hashed on all cores ─▶ one transaction ─▶ a pause for the server's own writes ─▶ the next batch
+//! lines ─▶ entries ─▶ sorted ─▶ a batch ─▶ hashed on all cores ─▶ one transaction ─▶ a pause for the server's own writes ─▶ the next batch
 //! ```
 
 mod line;
@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tandem_store::{Existing, Imported, Store, Subscriber};
 
+/// Lines that are read and sorted by name before they are written. The table is kept in that order: neighbours lie on the same pages, and a
+/// file in random order costs a third of what it would line by line.
+const WINDOW: usize = 100_000;
 /// Subscribers written in one transaction. So many take some ten milliseconds, for which a running server's saves wait.
 const BATCH: usize = 5_000;
 /// Complaints about single lines that are printed; the rest is counted.
@@ -68,8 +71,9 @@ impl Session<'_> {
         if let Some(store) = store {
             self.runtime.block_on(store.close());
         }
-        done?;
-        self.say(format_args!("{}", tally.summary(arguments)))?;
+        // Also after a failure: what was imported before it stays.
+        let said = self.say(format_args!("{}", tally.summary(arguments)));
+        done.and(said)?;
         if tally.refused + tally.kept > 0 {
             Err(Failure::Incomplete)
         } else {
@@ -123,54 +127,70 @@ struct Work<'w, 's> {
 
 impl Work<'_, '_> {
     fn run(&mut self, mut lines: Lines<Box<dyn BufRead>>) -> Result<(), Failure> {
-        let mut batch: Vec<Entry> = Vec::with_capacity(BATCH);
+        let mut window: Vec<Entry> = Vec::new();
         loop {
-            let next = lines.next_entry().map_err(|error| {
-                Failure::Failed(format!(
-                    "{}:{}: reading stopped: {error}; what came before is imported",
-                    self.name,
-                    lines.number()
-                ))
-            });
-            match next {
+            match lines.next_entry() {
                 Ok(Some(Ok(entry))) => {
                     self.tally.lines += 1;
                     self.notice_domain(&entry.domain);
-                    batch.push(entry);
+                    window.push(entry);
                 }
                 Ok(Some(Err(problem))) => {
                     self.tally.lines += 1;
                     self.tally.refused += 1;
                     self.complain(lines.number(), &problem);
                 }
-                Ok(None) => return self.write(&batch),
-                Err(failure) => {
-                    self.write(&batch)?;
-                    return Err(failure);
+                Ok(None) => return self.write(&mut window, lines.consumed()),
+                Err(error) => {
+                    self.write(&mut window, lines.consumed())?;
+                    return Err(Failure::Failed(format!(
+                        "{}:{}: reading stopped: {error}; what came before is imported",
+                        self.name,
+                        lines.number()
+                    )));
                 }
             }
-            if batch.len() == BATCH {
-                self.write(&batch)?;
-                batch.clear();
-                self.progress.update(
-                    self.tally.lines,
-                    lines.consumed(),
-                    self.begun.elapsed(),
-                    self.session.notes,
-                );
+            if window.len() == WINDOW {
+                self.write(&mut window, lines.consumed())?;
             }
         }
     }
 
+    /// Writes all entries and takes them away. `consumed`: bytes of the file so far.
+    fn write(&mut self, window: &mut Vec<Entry>, consumed: u64) -> Result<(), Failure> {
+        // Stable: of two lines for one name the later stays the later.
+        window.sort_by(|one, other| {
+            (&one.username, &one.domain).cmp(&(&other.username, &other.domain))
+        });
+        let mut kept = Vec::new();
+        for batch in window.chunks(BATCH) {
+            let positions = self.write_batch(batch)?;
+            kept.extend(
+                positions
+                    .into_iter()
+                    .filter_map(|position| batch.get(position)),
+            );
+            self.show_progress(consumed);
+        }
+        kept.sort_by_key(|entry| entry.line);
+        for entry in kept {
+            let problem = format!(
+                "{}@{} exists already and was left as it is",
+                entry.username, entry.domain
+            );
+            self.complain(entry.line, &problem);
+        }
+        window.clear();
+        Ok(())
+    }
+
     /// Writes a batch and leaves the database alone for half as long as that took: a server that is running saves what changed meanwhile.
-    fn write(&mut self, batch: &[Entry]) -> Result<(), Failure> {
+    /// Returns the positions of those who were kept as they are.
+    fn write_batch(&mut self, batch: &[Entry]) -> Result<Vec<usize>, Failure> {
         let Some(store) = self.store else {
             self.tally.added += batch.len() as u64;
-            return Ok(());
+            return Ok(Vec::new());
         };
-        if batch.is_empty() {
-            return Ok(());
-        }
         let subscribers = hashed(batch);
         let begun = Instant::now();
         let Imported {
@@ -185,15 +205,16 @@ impl Work<'_, '_> {
         self.tally.added += added;
         self.tally.replaced += replaced;
         self.tally.kept += kept.len() as u64;
-        for entry in kept.iter().filter_map(|&position| batch.get(position)) {
-            let problem = format!(
-                "{}@{} exists already and was left as it is",
-                entry.username, entry.domain
-            );
-            self.complain(entry.line, &problem);
-        }
         std::thread::sleep((held / 2).min(Duration::from_millis(200)));
-        Ok(())
+        Ok(kept)
+    }
+
+    fn show_progress(&mut self, consumed: u64) {
+        let done = self.tally.done();
+        let share = u128::from(consumed) * u128::from(done) / u128::from(self.tally.lines.max(1));
+        let bytes = u64::try_from(share).unwrap_or(consumed);
+        self.progress
+            .update(done, bytes, self.begun.elapsed(), self.session.notes);
     }
 
     fn complain(&mut self, line: u64, problem: &str) {
@@ -282,6 +303,11 @@ struct Tally {
 }
 
 impl Tally {
+    /// Lines that something has become of.
+    fn done(&self) -> u64 {
+        self.added + self.replaced + self.kept + self.refused
+    }
+
     fn summary(&self, arguments: &ImportArguments) -> String {
         let verb = if arguments.dry_run {
             "would be imported"
