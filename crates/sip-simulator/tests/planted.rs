@@ -24,6 +24,8 @@ enum Fault {
     ForwardsTwice,
     /// Some refusals are followed by another one.
     RefusesTwice,
+    /// Callers are refused, and their calls go on all the same.
+    RefusesAndForwards,
     /// No ACK goes out.
     LosesAcks,
     /// No CANCEL goes out.
@@ -132,6 +134,9 @@ fn spoil(
         Fault::RefusesTwice if status == 486 || status == 480 => {
             let again = rewritten(&format!("SIP/2.0 {status}"), "SIP/2.0 500");
             vec![(flow, bytes), (flow, again)]
+        }
+        Fault::RefusesAndForwards if status == 100 => {
+            vec![(flow, rewritten("SIP/2.0 100", "SIP/2.0 480"))]
         }
         Fault::LosesAcks if status == 0 && method == Method::Ack => Vec::new(),
         Fault::LosesCancels if status == 0 && method == Method::Cancel => Vec::new(),
@@ -308,6 +313,7 @@ fn every_fault_is_found_out_by_the_rule_it_breaks() {
         (Fault::AnswersOnce, "answered"),
         (Fault::ForwardsTwice, "one_call"),
         (Fault::RefusesTwice, "one_call"),
+        (Fault::RefusesAndForwards, "one_call"),
         (Fault::LosesAcks, "relayed"),
         (Fault::LosesCancels, "relayed"),
         (Fault::Misdirects, "no_open_relay"),

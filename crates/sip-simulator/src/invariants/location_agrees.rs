@@ -24,6 +24,8 @@ struct Phone {
     open: bool,
     /// The registrar crashed meanwhile: what it answers or has answered may not have been saved.
     doubtful: bool,
+    /// The registrar has started anew: a refresh that moved the end by little may not have been saved.
+    restored: bool,
 }
 
 /// The rule.
@@ -73,6 +75,7 @@ impl LocationAgrees {
             confirmed_at: now,
             open: false,
             doubtful: false,
+            restored: false,
         };
         let known = self.phones.entry(phone).or_insert(unknown);
         match event {
@@ -90,6 +93,7 @@ impl LocationAgrees {
                     confirmed_at: now,
                     open: false,
                     doubtful: false,
+                    restored: false,
                 };
             }
             PhoneEvent::Unregistered { contact } => {
@@ -98,6 +102,7 @@ impl LocationAgrees {
                     confirmed_at: now,
                     open: false,
                     doubtful: false,
+                    restored: false,
                 };
             }
             PhoneEvent::RegistrationFailed(299) => {
@@ -120,8 +125,11 @@ impl LocationAgrees {
         // Two rounds of housekeeping: one to notice the change, one to write it.
         let window = facts.hosts[host].bounds.write_behind + Duration::from_secs(1);
         for (phone, known) in &mut self.phones {
-            let recent = known.open || now.saturating_since(known.confirmed_at) <= window;
-            if facts.phones[*phone].home == host && recent {
+            if facts.phones[*phone].home != host {
+                continue;
+            }
+            known.restored = true;
+            if known.open || now.saturating_since(known.confirmed_at) <= window {
                 known.belief = Belief::Unknown;
                 known.doubtful = known.open;
             }
@@ -143,7 +151,14 @@ impl LocationAgrees {
                 })
             };
             // A phone counts from when the 200 came, which may have been repeated by a transaction for as long as it lives.
-            let early = facts.lateness.as_secs() + 34;
+            // A refresh that moves the end by less than an eighth of the lifetime need not be saved.
+            let lifetime = match &known.belief {
+                Belief::Bound(_, until) if known.restored => {
+                    until.saturating_sub(known.confirmed_at.unix_seconds())
+                }
+                _ => 0,
+            };
+            let early = facts.lateness.as_secs() + 34 + lifetime / 8;
             let late = facts.lateness.as_secs() + 2;
             let differs = |bound: &BoundContact, until: u64| {
                 bound.expires_at + early < until || bound.expires_at > until + late

@@ -1,9 +1,11 @@
-//! One call: however often a caller repeats its INVITE, a callee sees one INVITE transaction for it; and however often
-//! a request is repeated, its sender sees one final response, beside the 2xx of whoever accepts the call.
-use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
+//! One call: however often a caller repeats its INVITE, each callee sees one INVITE transaction for it, and none after it
+//! has been refused; and however often a request is repeated, its sender sees one final response, beside the 2xx of
+//! whoever accepts the call.
+use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, violation};
 use sip_message::Method;
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 /// Tables below this size may refuse a request statelessly and take its repetition: then 503 comes beside the answer.
 const AMPLE: u64 = 1000;
@@ -14,13 +16,16 @@ struct Final {
     to_tag: Vec<u8>,
 }
 
+/// Branches by address and Request-URI.
+type Targets = BTreeMap<(SocketAddr, Vec<u8>), Vec<u8>>;
+
 /// The rule.
 #[derive(Debug, Default)]
 pub struct OneCall {
-    /// Phone, machine, and transaction at the caller and Request-URI of an INVITE: the branch it came with.
-    branches: BTreeMap<(usize, usize, u64), Vec<u8>>,
-    /// Machine, phone and transaction: the first final response that was sent.
-    finals: BTreeMap<(usize, usize, u64), Final>,
+    /// Machine and transaction at the caller: where it was forwarded to (address, Request-URI), and the branch it went with.
+    forwarded: BTreeMap<(usize, u64), Targets>,
+    /// Machine and transaction: the first final response that was sent.
+    finals: BTreeMap<(usize, u64), Final>,
     /// Machine and transaction of the requests it has got in its present life. It may pass on a 2xx of an earlier one.
     asked: BTreeSet<(usize, u64)>,
 }
@@ -39,14 +44,19 @@ impl Invariant for OneCall {
         match *observation {
             Observation::Sent {
                 from: Party::Host(host),
-                to: Party::Phone(phone),
+                destination,
                 seen: Some(seen),
                 ..
             } => {
                 if seen.is_request() && seen.method == Method::Invite {
-                    self.invite(host, phone, seen)
+                    self.invite_left(facts, host, destination, seen)
+                } else if seen.is_request() {
+                    self.forwarded
+                        .entry((host, seen.upstream_transaction()))
+                        .or_default();
+                    Ok(())
                 } else if seen.is_final() && has_one_answer(seen) {
-                    self.response(facts, host, phone, seen)
+                    self.final_left(facts, host, seen)
                 } else {
                     Ok(())
                 }
@@ -61,8 +71,8 @@ impl Invariant for OneCall {
             }
             // Nobody remembers over a crash.
             Observation::Crashed { host } => {
-                self.branches.retain(|(_, other, _), _| *other != host);
-                self.finals.retain(|(other, _, _), _| *other != host);
+                self.forwarded.retain(|(other, _), _| *other != host);
+                self.finals.retain(|(other, _), _| *other != host);
                 self.asked.retain(|(other, _)| *other != host);
                 Ok(())
             }
@@ -72,48 +82,62 @@ impl Invariant for OneCall {
 }
 
 impl OneCall {
-    fn invite(&mut self, host: usize, phone: usize, seen: &Seen<'_>) -> Result<(), Violation> {
-        let upstream = seen.upstream_transaction().to_le_bytes();
-        let call = hash(&[&upstream, seen.message.request_uri()]);
-        let first = self
-            .branches
-            .entry((phone, host, call))
+    fn invite_left(
+        &mut self,
+        facts: &Facts,
+        host: usize,
+        destination: SocketAddr,
+        seen: &Seen<'_>,
+    ) -> Result<(), Violation> {
+        let key = (host, seen.upstream_transaction());
+        let refused = self.finals.get(&key).filter(|before| {
+            let overloaded = before.status == 503 && facts.hosts[host].bounds.servers < AMPLE;
+            before.status >= 300 && !is_challenge(before.status) && !overloaded
+        });
+        let fresh = !self.forwarded.contains_key(&key);
+        if let Some(refused) = refused.filter(|_| fresh) {
+            let what = format!(
+                "host{host} forwarded an INVITE after it had been answered with {}",
+                refused.status
+            );
+            return Err(violation(self.name(), what, Some(seen.call_id)));
+        }
+        let targets = self.forwarded.entry(key).or_default();
+        let uri = seen.message.request_uri().to_vec();
+        let first = targets
+            .entry((destination, uri))
             .or_insert_with(|| seen.branch.to_vec());
         if first == seen.branch {
             return Ok(());
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (one, other) = (text(first), text(seen.branch));
-        let what = format!("phone{phone} got one INVITE as two transactions, {one} and {other}");
+        let (uri, one, other) = (
+            text(seen.message.request_uri()),
+            text(first),
+            text(seen.branch),
+        );
+        let what = format!(
+            "host{host} forwarded one INVITE to {uri} as two transactions, {one} and {other}"
+        );
         Err(violation(self.name(), what, Some(seen.call_id)))
     }
 
-    fn response(
-        &mut self,
-        facts: &Facts,
-        host: usize,
-        phone: usize,
-        seen: &Seen<'_>,
-    ) -> Result<(), Violation> {
-        if !self.asked.contains(&(host, seen.transaction())) {
+    fn final_left(&mut self, facts: &Facts, host: usize, seen: &Seen<'_>) -> Result<(), Violation> {
+        let key = (host, seen.transaction());
+        if !self.asked.contains(&key) {
             return Ok(());
         }
-        let first = self
-            .finals
-            .entry((host, phone, seen.transaction()))
-            .or_insert_with(|| Final {
-                status: seen.status,
-                to_tag: seen.to_tag.to_vec(),
-            });
+        let first = self.finals.entry(key).or_insert_with(|| Final {
+            status: seen.status,
+            to_tag: seen.to_tag.to_vec(),
+        });
         let same = first.status == seen.status && first.to_tag == seen.to_tag;
         let overloaded =
             facts.hosts[host].bounds.servers < AMPLE && (seen.status == 503 || first.status == 503);
+        // What was refused here, before it went anywhere, may be refused for another reason when it is judged anew.
+        let nowhere = first.status >= 300 && !self.forwarded.contains_key(&key);
         // Section 16.7: a 2xx passes whatever went before, of each callee of a fork.
-        // A challenge keeps no state: whoever repeats a request may be challenged anew, or refused for another reason.
-        let challenged = [first.status, seen.status]
-            .iter()
-            .any(|status| matches!(status, 401 | 407));
-        if same || seen.is_acceptance() || overloaded || challenged {
+        if same || seen.is_acceptance() || overloaded || nowhere {
             return Ok(());
         }
         let method = String::from_utf8_lossy(seen.method.as_bytes()).into_owned();
@@ -122,7 +146,7 @@ impl OneCall {
             String::from_utf8_lossy(seen.to_tag),
         );
         let what = format!(
-            "phone{phone} was sent two final responses to one {method}: {} with tag {}, then {} with tag {}",
+            "host{host} sent two final responses to one {method}: {} with tag {}, then {} with tag {}",
             first.status, tags.0, seen.status, tags.1
         );
         Err(violation(self.name(), what, Some(seen.call_id)))
@@ -132,4 +156,9 @@ impl OneCall {
 /// A REGISTER may be judged anew whenever it comes, and a CANCEL finds nothing to cancel once its INVITE is over.
 fn has_one_answer(seen: &Seen<'_>) -> bool {
     !matches!(seen.method, Method::Register | Method::Cancel)
+}
+
+/// A challenge keeps no state: the repetition of a challenged request is judged anew.
+const fn is_challenge(status: u16) -> bool {
+    matches!(status, 401 | 407)
 }

@@ -4,13 +4,16 @@ use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash
 use sip_message::Method;
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Machine, and a hash of what is to be passed on.
 type Key = (usize, u64);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Branch {
     call_id: Vec<u8>,
+    /// When its INVITE left first.
+    sent_at: Time,
     rung: bool,
     ended: bool,
 }
@@ -52,7 +55,7 @@ impl Invariant for Relayed {
                 from: Party::Host(host),
                 seen: Some(seen),
                 ..
-            } => self.sent(host, seen),
+            } => self.sent(now, host, seen),
             Observation::Crashed { host } => self.forget(host),
             Observation::Quiet { .. } => self.no_branch_left_ringing()?,
             _ => {}
@@ -77,7 +80,9 @@ impl Relayed {
             let Some(branch) = self.branches.get_mut(&(host, seen.transaction())) else {
                 return;
             };
-            branch.rung = true;
+            // Once timer B has fired there is no transaction left to cancel.
+            let alive = (facts.hosts[host].bounds.t1 * 64).saturating_sub(Duration::from_secs(1));
+            branch.rung |= now.saturating_since(branch.sent_at) < alive;
             branch.ended |= seen.is_final();
             if seen.is_acceptance() {
                 self.owed.insert(
@@ -105,7 +110,7 @@ impl Relayed {
         }
     }
 
-    fn sent(&mut self, host: usize, seen: &Seen<'_>) {
+    fn sent(&mut self, now: Time, host: usize, seen: &Seen<'_>) {
         if seen.is_acceptance() {
             self.dialogs.insert((host, dialog(seen)));
             self.owed.remove(&(host, passed_on(seen)));
@@ -113,8 +118,13 @@ impl Relayed {
             match seen.method {
                 Method::Ack => drop(self.owed.remove(&(host, passed_on(seen)))),
                 Method::Invite => {
-                    let branch = self.branches.entry((host, seen.transaction())).or_default();
-                    branch.call_id = seen.call_id.to_vec();
+                    let branch = self.branches.entry((host, seen.transaction()));
+                    branch.or_insert_with(|| Branch {
+                        call_id: seen.call_id.to_vec(),
+                        sent_at: now,
+                        rung: false,
+                        ended: false,
+                    });
                 }
                 Method::Cancel => {
                     if let Some(branch) = self

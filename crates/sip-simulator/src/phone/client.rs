@@ -273,7 +273,8 @@ impl Phone {
             timed_out: false,
         });
         let (draft, challenges) = (client.draft.clone(), client.challenges + 1);
-        let may_answer = matches!(status, 401 | 407) && challenges <= MOST_CHALLENGES;
+        let wanted = !matches!(purpose, Purpose::Invite(call) if self.has_given_up(call));
+        let may_answer = wanted && matches!(status, 401 | 407) && challenges <= MOST_CHALLENGES;
         if may_answer && self.wallet.take(&self.profile, response).is_some() {
             return self.try_again(now, draft, purpose, challenges, output);
         }

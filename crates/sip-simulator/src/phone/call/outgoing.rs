@@ -33,6 +33,13 @@ impl Phone {
         self.start_client(now, draft, Purpose::Invite(number), output);
     }
 
+    /// Whether the caller wants this call no more.
+    pub(crate) fn has_given_up(&self, number: CallId) -> bool {
+        self.calls
+            .iter()
+            .any(|call| call.number == number && call.state == State::GivenUp)
+    }
+
     /// The next `CSeq` of a call's dialog.
     pub(crate) fn next_cseq(&mut self, number: CallId) -> u32 {
         self.calls
