@@ -17,6 +17,8 @@ const CONNECTIONS: u32 = 4;
 const READ_AHEAD_ROWS: usize = 256;
 /// Page cache of each connection, in KiB.
 const PAGE_CACHE_KIB: &str = "-8192";
+/// Pages in the write-ahead log before it is worked into the file: a page that several transactions touch is then written once.
+const LOG_PAGES: &str = "8192";
 /// The write-ahead log is cut back to this after a burst, in bytes.
 const LOG_SIZE_LIMIT: &str = "67108864";
 
@@ -48,6 +50,7 @@ pub(crate) async fn open(url: &str, if_missing: IfMissing) -> Result<Opened, Sto
         .busy_timeout(BUSY_TIMEOUT)
         .row_buffer_size(READ_AHEAD_ROWS)
         .pragma("cache_size", PAGE_CACHE_KIB)
+        .pragma("wal_autocheckpoint", LOG_PAGES)
         .pragma("journal_size_limit", LOG_SIZE_LIMIT);
     let pool = SqlitePoolOptions::new()
         .max_connections(CONNECTIONS)

@@ -8,6 +8,8 @@ use crate::{Store, StoreError};
 /// It is not one long transaction, which would keep `tandem user` waiting: each batch is committed by itself and carries the mark of this
 /// save, and what carries another mark goes at the end. One that is given up halfway leaves rows of before beside those of now, as any
 /// save that has not happened yet does. Save changes in between with [`FullSave::add`], not with [`Locations::save`].
+///
+/// Batches in the order of their addresses cost a fraction of what they cost in no order: neighbours lie on the same pages.
 #[derive(Debug)]
 pub struct FullSave<'s> {
     store: &'s Store,

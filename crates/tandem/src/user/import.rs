@@ -1,7 +1,8 @@
 //! `tandem user import`: many subscribers from a file.
 //!
 //! ```text
-//! lines ─▶ entries ─▶ sorted ─▶ a batch ─▶ hashed on all cores ─▶ one transaction ─▶ a pause for the server's own writes ─▶ the next batch
+//! lines ─▶ entries ─▶ sorted ─▶ a batch ─▶ hashed on all cores ─▶ one transaction ─▶ a pause for the server
+//!                                 ▲────────────────────── the next batch ──────────────────────┘
 //! ```
 
 mod line;

@@ -78,6 +78,23 @@ impl Fixture {
         })
     }
 
+    /// Does something behind the program's back.
+    fn execute(&self, sql: &'static str) {
+        use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let options = SqliteConnectOptions::new().filename(self.directory.path().join("tandem.db"));
+        runtime.block_on(async {
+            let mut connection = options.connect().await.expect("connects");
+            sqlx::query(sql)
+                .execute(&mut connection)
+                .await
+                .expect("executes");
+        });
+    }
+
     fn has_password(&self, username: &str, domain: &str, password: &str) -> bool {
         let expected = hash::subscriber(username.to_owned(), domain.to_owned(), password);
         self.stored(username, domain) == Some(expected.credentials)
@@ -369,6 +386,51 @@ fn a_file_of_many_batches_is_imported_whole() {
             "{number}"
         );
     }
+}
+
+#[test]
+fn of_two_lines_for_one_name_the_first_adds_and_the_last_replaces() {
+    let mut fixture = Fixture::new();
+    let file = fixture.file(
+        "users.csv",
+        "bob,example.org,one\nalice,example.org,one\nbob,example.org,two\nbob,example.org,three\n",
+    );
+    assert_eq!(fixture.user(&["import", &file]), Err(Failure::Incomplete));
+    assert!(fixture.has_password("bob", "example.org", "one"));
+    let complaints: Vec<_> = fixture
+        .notes
+        .lines()
+        .filter(|line| line.contains("exists already"))
+        .collect();
+    let expected = [3, 4].map(|line| {
+        format!("tandem: {file}:{line}: bob@example.org exists already and was left as it is")
+    });
+    assert_eq!(complaints, expected);
+    fixture
+        .user(&["import", "--replace", &file])
+        .expect("replaces");
+    assert!(fixture.has_password("bob", "example.org", "three"));
+}
+
+#[test]
+fn an_import_that_fails_halfway_says_how_far_it_came() {
+    let mut fixture = Fixture::new();
+    fixture
+        .user(&["add", "alice", "--password", "secret"])
+        .expect("adds");
+    fixture.execute(
+        "CREATE TRIGGER refuse BEFORE INSERT ON subscriber WHEN NEW.username = 'u07000' \
+         BEGIN SELECT RAISE(ABORT, 'refused by a test'); END",
+    );
+    let lines: Vec<String> = (0..12_000)
+        .map(|number| format!("u{number:05},example.org,secret"))
+        .collect();
+    let file = fixture.file("users.csv", &lines.join("\n"));
+    let complaint = fixture.complaint(&["import", &file]);
+    assert!(complaint.contains("refused by a test"), "{complaint}");
+    assert!(fixture.out.contains(": 5,000 added"), "{}", fixture.out);
+    assert!(fixture.has_password("u04999", "example.org", "secret"));
+    assert_eq!(fixture.stored("u05000", "example.org"), None);
 }
 
 #[test]
