@@ -22,8 +22,8 @@ fn phone(server: &Server, user: &str, scenario: &Scenario, params: &str) -> Sipp
 
 /// How a call ended that was refused.
 fn refusal(caller: &Messages) -> &str {
-    let finals = caller.received("SIP/2.0 ").into_iter().rev();
-    let last = finals.filter_map(|response| response.lines().next()).next();
+    let mut finals = caller.received("SIP/2.0 ").into_iter().rev();
+    let last = finals.find_map(|response| response.lines().next());
     last.unwrap_or_default()
 }
 

@@ -1,0 +1,75 @@
+//! Many calls at a steady rate, twice: none fails, nothing is sent twice, and the second burst leaves nothing behind.
+//!
+//! `TANDEM_INTEROP_CALLS=10000 TANDEM_INTEROP_RATE=500` makes it the full run, with the timers of the RFC.
+
+use interop::{Outcome, Scenario, Server, ServerOptions, eventually};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What tables and allocator got from the kernel for the first burst they keep for the next. The second one needs no more, but
+/// the admin interface, which this test asks all the time, has buffers too.
+const MOST_GROWTH: u64 = 4 << 20;
+
+#[test]
+fn a_burst_of_calls_fails_none_repeats_nothing_and_leaves_nothing_behind() {
+    let full = std::env::var_os("TANDEM_INTEROP_CALLS").is_some();
+    let (calls, rate) = (number("CALLS", 2000), number("RATE", 200));
+    // Transactions live for 64 times T1 after their call.
+    let t1 = if full { 500 } else { 200 };
+    let lingering = Duration::from_millis(64 * t1) + Duration::from_secs(10);
+    let server = Server::start(&ServerOptions::with(&format!(
+        "[auth]\nalgorithms = [\"MD5\"]\n\n[timers]\nt1 = \"{t1}ms\"\n"
+    )));
+    let mut memory = vec![resident(&server)];
+    for _ in 0..2 {
+        for outcome in burst(&server, calls, rate) {
+            assert_eq!(outcome.count("SuccessfulCall(C)"), u64::from(calls));
+            assert_eq!(outcome.count("FailedCall(C)"), 0);
+            assert_eq!(outcome.count("Retransmissions(C)"), 0);
+        }
+        let gone = eventually(lingering, || transactions(&server) == 0);
+        assert!(gone, "transactions are left: {}", summary(&server));
+        memory.push(resident(&server));
+    }
+    let after = summary(&server);
+    println!("resident memory at the start and after each burst: {memory:?}\n{after}");
+    assert_eq!(after["forwarding"], 0);
+    assert_eq!(after["kernel_drops"], 0);
+    assert!(memory[2] <= memory[1] + MOST_GROWTH, "{memory:?}");
+}
+
+/// What the callers and the callees counted.
+fn burst(server: &Server, calls: u32, rate: u32) -> [Outcome; 2] {
+    let rate_text = rate.to_string();
+    let many = |name| {
+        let scenario = Scenario::new(name).calls(calls).untraced();
+        scenario.with(&["-buff_size", "4000000", "-l", "10000", "-r", &rate_text])
+    };
+    let callees = many("answer").start(server);
+    server.register("bob", callees.address, "");
+    let takes = Duration::from_secs(u64::from(calls / rate) + 60);
+    let callers = many("call").start(server).finish_within(takes);
+    let callees = callees.finish();
+    server.rpc("location.remove", &json!({ "address": "bob@example.org" }));
+    [callers, callees]
+}
+
+fn summary(server: &Server) -> Value {
+    server.rpc("stats.summary", &json!({}))
+}
+
+fn resident(server: &Server) -> u64 {
+    let bytes = &summary(server)["resident_memory_bytes"];
+    bytes.as_u64().expect("a number of bytes")
+}
+
+fn transactions(server: &Server) -> u64 {
+    let live = &summary(server)["transactions"];
+    let of = |kind| live[kind].as_u64().expect("a count");
+    of("server") + of("client")
+}
+
+fn number(name: &str, default: u32) -> u32 {
+    let value = std::env::var(format!("TANDEM_INTEROP_{name}"));
+    value.map_or(default, |value| value.parse().expect("a number"))
+}

@@ -1,0 +1,85 @@
+//! sipsak against the server: pings, registers, and sends what is no SIP any more.
+
+use interop::{Server, ServerOptions, run};
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// A flood is answered statelessly: what grows are buffers of the admin interface.
+const MOST_GROWTH: u64 = 8 << 20;
+
+/// A domain that sipsak can resolve; it insists. It knows no other algorithm than MD5 and looks at the first challenge only.
+fn server() -> Server {
+    Server::start(&ServerOptions {
+        domain: "localhost".to_owned(),
+        ..ServerOptions::with("[auth]\nalgorithms = [\"MD5\"]\n")
+    })
+}
+
+/// sipsak's exit code and output. The port is given apart: it cuts off the fifth digit of one in the URI.
+fn sipsak(server: &Server, uri: &str, arguments: &[&str]) -> (i32, String) {
+    let port = server.address().port().to_string();
+    let to = ["-s", uri, "-r", &port, "--timer-t1=20"];
+    run(Command::new("sipsak").args(to).args(arguments))
+}
+
+fn register(server: &Server, password: &str, contact: &str, expires: &str) -> (i32, String) {
+    let who = ["-U", "-i", "-u", "alice", "-a", password];
+    let what = ["-C", contact, "-x", expires];
+    let arguments: Vec<&str> = who.into_iter().chain(what).collect();
+    sipsak(server, "sip:alice@localhost", &arguments)
+}
+
+#[test]
+fn options_are_answered() {
+    let server = server();
+    let (code, output) = sipsak(&server, "sip:localhost", &["-vv"]);
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains("SIP/2.0 200 OK"), "{output}");
+}
+
+#[test]
+fn a_user_location_is_registered_and_removed_with_the_right_password_only() {
+    let server = server();
+    let contact = "sip:alice@127.0.0.1:5999";
+    let (code, output) = register(&server, "guess", contact, "600");
+    assert_ne!(code, 0, "{output}");
+    assert!(output.contains("SIP/2.0 401"), "{output}");
+    assert_eq!(server.bindings("alice"), Vec::<Value>::new());
+
+    let (code, output) = register(&server, &Server::password("alice"), contact, "600");
+    assert_eq!(code, 0, "{output}");
+    let bindings = server.bindings("alice");
+    assert_eq!(bindings.len(), 1, "{bindings:?}");
+    assert_eq!(bindings[0]["contact"], contact);
+
+    let (code, output) = register(&server, &Server::password("alice"), "*", "0");
+    assert_eq!(code, 0, "{output}");
+    assert_eq!(server.bindings("alice"), Vec::<Value>::new());
+}
+
+#[test]
+fn a_flood_and_messages_with_trashed_characters_leave_the_server_as_it_was() {
+    let server = server();
+    let memory = || {
+        let summary = server.rpc("stats.summary", &json!({}));
+        let bytes = summary["resident_memory_bytes"].as_u64();
+        bytes.expect("a number of bytes")
+    };
+    let before = memory();
+    for _ in 0..4 {
+        let (code, output) = sipsak(&server, "sip:localhost", &["-F", "-e", "20000", "-i"]);
+        assert_eq!(code, 0, "{output}");
+    }
+    // Trashes one character, then two, and so on, until nothing that can be answered is left; exit code 3 says so.
+    for _ in 0..10 {
+        let (code, output) = sipsak(&server, "sip:localhost", &["-R", "-i"]);
+        assert_eq!(code, 3, "{output}");
+    }
+    let (code, output) = sipsak(&server, "sip:localhost", &["-vv"]);
+    assert_eq!(code, 0, "{output}");
+    assert!(server.is_ready());
+    assert!(server.metric("tandem_responses_sent_total", "400") > 0.0);
+    assert!(server.metric("tandem_dropped_total", "not_sip") > 0.0);
+    let growth = memory().saturating_sub(before);
+    assert!(growth <= MOST_GROWTH, "{growth} bytes");
+}
