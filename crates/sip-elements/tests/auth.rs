@@ -507,6 +507,33 @@ fn what_proves_nothing_gets_one_and_the_same_challenge() {
     );
 }
 
+/// Whatever an unknown subscriber's credentials are compared with, it is no password.
+#[test]
+fn no_digest_speaks_for_nobody() {
+    let server = Server::new();
+    let phone = Phone {
+        username: "nobody".to_owned(),
+        hashed_username: "nobody".to_owned(),
+        ..Phone::alice(server.nonce(at(0)))
+    };
+    let (_, count, cnonce) = phone.qop.clone().unwrap();
+    let input = DigestInput {
+        method: b"REGISTER",
+        uri: phone.digest_uri.as_bytes(),
+        nonce: phone.nonce.as_bytes(),
+        qop_auth: Some((count.as_bytes(), cnonce.as_bytes())),
+    };
+    let guess = String::from_utf8(response_md5(&[0; 16], &input).to_vec()).unwrap();
+    let honest = phone.authorization();
+    let (before, rest) = honest.split_once("response=\"").unwrap();
+    let (_, after) = rest.split_once('"').unwrap();
+    let line = format!("{before}response=\"{guess}\"{after}");
+    assert_eq!(
+        server.judge(&phone.with_credentials(&[line]), "nobody", at(0)),
+        CHALLENGE
+    );
+}
+
 #[test]
 fn who_has_proven_himself_may_not_speak_for_another() {
     let server = Server::new();

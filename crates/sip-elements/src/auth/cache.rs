@@ -312,6 +312,15 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_is_renewed_is_there_once() {
+        let cache = cache(4);
+        for (name, entries) in [(b"a", 1), (b"b", 2), (b"c", 3), (b"a", 3), (b"a", 3)] {
+            cache.insert(name, b"x", Some(credentials(1)), NOW);
+            assert_eq!(cache.len(), entries);
+        }
+    }
+
+    #[test]
     fn a_scan_of_random_names_pushes_no_subscriber_out() {
         let cache = cache(100);
         for number in 0..50_u32 {

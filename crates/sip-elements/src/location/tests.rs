@@ -166,6 +166,10 @@ fn an_expired_binding_is_invisible_before_it_is_swept() {
 #[test]
 fn each_binding_is_swept_in_its_time() {
     let locations = locations(100);
+    let sweep = |now: u64, ended: usize| {
+        assert_eq!(locations.sweep(at(now - 1)), 0, "before {now}");
+        assert_eq!(locations.sweep(at(now)), ended, "at {now}");
+    };
     let ends = [500, 100, 300, 300, 700];
     for (contact, end) in ["sip:a", "sip:b", "sip:c", "sip:d", "sip:e"]
         .iter()
@@ -174,51 +178,29 @@ fn each_binding_is_swept_in_its_time() {
         put(&locations, contact.as_bytes(), 0, binding(contact, end));
     }
     put(&locations, b"sip:a", 0, binding("sip:second", 400));
-    assert_eq!(locations.sweep(at(99)), 0);
-    assert_eq!(locations.sweep(at(100)), 1);
-    // Extended and shortened in place, shortened by a change, restored.
-    put(
-        &locations,
-        b"sip:c",
-        100,
-        Binding {
-            cseq: 2,
-            ..binding("sip:c", 900)
-        },
-    );
-    put(
-        &locations,
-        b"sip:e",
-        100,
-        Binding {
-            cseq: 2,
-            ..binding("sip:e", 200)
-        },
-    );
-    put(
-        &locations,
-        b"sip:d",
-        100,
-        Binding {
-            q: 1,
-            ..binding("sip:d", 150)
-        },
-    );
-    locations.restore(b"sip:f", &binding("sip:f", 120));
-    for (now, swept) in [
-        (119, 0),
-        (120, 1),
-        (149, 0),
-        (150, 1),
-        (200, 1),
-        (399, 0),
-        (400, 1),
-        (500, 1),
-        (899, 0),
-        (900, 1),
-    ] {
-        assert_eq!(locations.sweep(at(now)), swept, "at {now}");
-    }
+    sweep(100, 1);
+    let extended = Binding {
+        cseq: 2,
+        ..binding("sip:c", 900)
+    };
+    put(&locations, b"sip:c", 100, extended);
+    let shortened_in_place = Binding {
+        cseq: 2,
+        ..binding("sip:e", 110)
+    };
+    put(&locations, b"sip:e", 100, shortened_in_place);
+    sweep(110, 1);
+    let shortened_and_more = Binding {
+        q: 1,
+        ..binding("sip:d", 120)
+    };
+    put(&locations, b"sip:d", 110, shortened_and_more);
+    sweep(120, 1);
+    locations.restore(b"sip:f", &binding("sip:f", 130));
+    sweep(130, 1);
+    sweep(400, 1);
+    sweep(500, 1);
+    sweep(900, 1);
     assert_eq!(held(&locations), 0);
 }
 
@@ -298,27 +280,53 @@ fn a_restored_binding_is_there_and_need_not_be_saved() {
 #[test]
 fn a_pure_refresh_is_saved_only_when_an_eighth_of_the_saved_lifetime_is_gone() {
     let locations = locations(10);
-    let taken = || locations.take_changes().addresses.len();
     put(&locations, ALICE, 0, binding("sip:a", 3_600));
-    assert_eq!(taken(), 1, "a new binding");
-    for now in (60..=420).step_by(60) {
+    assert_eq!(locations.take_changes().addresses.len(), 1, "a new binding");
+    let mut saved = 0;
+    // Moved in place, then as one of two.
+    for now in (60..=1_800).step_by(60) {
+        if now == 900 {
+            put(&locations, ALICE, now, binding("sip:b", 9_000));
+            saved = now - 60; // The end it had then.
+            locations.take_changes();
+        }
+        let refreshed = Binding {
+            cseq: now as u32,
+            ..binding("sip:a", now as u32 + 3_600)
+        };
+        put(&locations, ALICE, now, refreshed);
+        let due = now - saved > 3_600 / 8;
+        assert_eq!(
+            locations.take_changes().addresses.len(),
+            usize::from(due),
+            "refreshed at {now}"
+        );
+        if due {
+            saved = now;
+        }
+    }
+}
+
+#[test]
+fn a_shortened_binding_is_saved_at_once() {
+    for others in [0, 1] {
+        let locations = locations(10);
+        put(&locations, ALICE, 0, binding("sip:a", 3_600));
+        if others > 0 {
+            put(&locations, ALICE, 0, binding("sip:b", 3_600));
+        }
+        locations.take_changes();
         put(
             &locations,
             ALICE,
-            now,
+            10,
             Binding {
                 cseq: 2,
-                ..binding("sip:a", now as u32 + 3_600)
+                ..binding("sip:a", 70)
             },
         );
-        assert_eq!(taken(), 0, "refreshed after {now} s");
+        assert_eq!(locations.take_changes().addresses.len(), 1);
     }
-    put(&locations, ALICE, 480, binding("sip:a", 480 + 3_600));
-    assert_eq!(taken(), 1, "an eighth is gone");
-    put(&locations, ALICE, 540, binding("sip:a", 540 + 3_600));
-    assert_eq!(taken(), 0, "just saved");
-    put(&locations, ALICE, 600, binding("sip:a", 610));
-    assert_eq!(taken(), 1, "shortened");
 }
 
 #[test]
@@ -472,34 +480,32 @@ fn no_refresh_in_place_is_lost_to_a_concurrent_change() {
     const ROUNDS: u32 = 20_000;
     let locations = locations(100);
     put(&locations, ALICE, 0, binding("sip:refreshed", 1_000));
-    let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (locations, done) = (&locations, &done);
-        scope.spawn(move || {
-            // One binding, two, and one again: with and without times beside the record.
-            while !done.load(Ordering::Relaxed) {
-                put(locations, ALICE, 0, binding("sip:other", 9_000));
-                locations
-                    .change(ALICE, at(0), &End("sip:other"), |_| ())
-                    .unwrap();
+        let locations = &locations;
+        let refreshing = scope.spawn(move || {
+            for round in 1..=ROUNDS {
+                let expected = Binding {
+                    cseq: round,
+                    ..binding("sip:refreshed", 1_000 + round)
+                };
+                let seen = locations.change(ALICE, at(0), &Put(expected), |mut live| {
+                    live.any(|binding| binding == expected)
+                });
+                assert_eq!(seen, Ok(true));
+                let mut seen = 0;
+                locations.visit(ALICE, at(0), |binding| {
+                    seen += usize::from(*binding == expected);
+                });
+                assert_eq!(seen, 1, "refresh {round} is lost");
             }
         });
-        for round in 1..=ROUNDS {
-            let expected = Binding {
-                cseq: round,
-                ..binding("sip:refreshed", 1_000 + round)
-            };
-            let seen = locations.change(ALICE, at(0), &Put(expected), |mut live| {
-                live.any(|binding| binding == expected)
-            });
-            assert_eq!(seen, Ok(true));
-            let mut seen = 0;
-            locations.visit(ALICE, at(0), |binding| {
-                seen += usize::from(*binding == expected);
-            });
-            assert_eq!(seen, 1, "refresh {round} is lost");
+        // One binding, two, and one again: with and without times beside the record.
+        while !refreshing.is_finished() {
+            put(locations, ALICE, 0, binding("sip:other", 9_000));
+            locations
+                .change(ALICE, at(0), &End("sip:other"), |_| ())
+                .unwrap();
         }
-        done.store(true, Ordering::Relaxed);
     });
 }
 

@@ -244,6 +244,32 @@ fn a_refusal_says_what_would_be_taken() {
     assert_eq!(server.bindings(at(0)), [""; 0], "all or nothing");
 }
 
+/// Section 10.3 step 7: only what is below an hour may be refused as too brief.
+#[test]
+fn an_hour_is_never_too_brief() {
+    let mut server = Server::new(2, 100);
+    server.settings.registrar.min_expires = std::time::Duration::from_secs(5_400);
+    for (expires, status) in [(3_599, 423), (3_600, 200), (5_400, 200)] {
+        let contact = format!("Contact: <sip:{expires}@h>;expires={expires}");
+        assert_eq!(
+            server
+                .register(at(0), &Register::new(1, &[&contact]))
+                .status(),
+            status,
+            "{expires}"
+        );
+    }
+    assert_eq!(
+        server.bindings(at(0)),
+        ["sip:5400@h 1000 5400", "sip:3600@h 1000 3600"]
+    );
+    let unasked = Register::new(2, &["Contact: <sip:3600@h>"]);
+    assert_eq!(
+        server.register(at(0), &unasked).contacts()[0],
+        "<sip:3600@h>;expires=5400"
+    );
+}
+
 #[test]
 fn a_full_location_service_says_when_to_come_again() {
     let server = Server::new(10, 2);
@@ -290,6 +316,18 @@ fn an_address_has_no_more_contacts_than_allowed() {
         ..Register::new(4, &[])
     };
     assert_eq!(server.register(at(0), &flood).status(), 403);
+}
+
+#[test]
+fn contacts_from_before_a_lower_limit_can_still_be_refreshed() {
+    let mut server = Server::new(2, 100);
+    server.register(at(0), &Register::new(1, &["Contact: <sip:a@h>, <sip:b@h>"]));
+    server.settings.registrar.max_contacts = 1;
+    let refresh = Register::new(2, &["Contact: <sip:a@h>"]);
+    assert_eq!(server.register(at(1), &refresh).status(), 200);
+    let another = Register::new(3, &["Contact: <sip:c@h>"]);
+    assert_eq!(server.register(at(1), &another).status(), 403);
+    assert_eq!(server.bindings(at(1)).len(), 2);
 }
 
 #[test]
