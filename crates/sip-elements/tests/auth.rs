@@ -1,17 +1,16 @@
 //! Digest authentication as a phone sees it: challenges are parsed, answered and judged; what is forged, old or replayed is not
 //! accepted, and says no more than it must.
 
+use sip_elements::Settings;
 use sip_elements::auth::{
     Cached, Challenger, CredentialCache, Nonces, StoredCredentials, Verdict, add_challenges, verify,
 };
-use sip_elements::{Domains, Foreign, ProxySettings, RegistrarSettings, Settings, TableLimits};
 use sip_message::digest::{
     Algorithm, DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256,
 };
 use sip_message::{Challenge, HeaderName, Message, Method, RequestWriter, ResponseWriter};
 use sip_transport::{Listener, Protocol, Time};
 use std::fmt::Write as _;
-use std::time::Duration;
 
 const REALM: &str = "example.org";
 const NOW: u64 = 1_800_000_000;
@@ -29,35 +28,8 @@ fn listener() -> Listener {
 
 fn settings(algorithms: &[Algorithm]) -> Settings {
     Settings {
-        domains: Domains::new(&[REALM.to_owned()], &[listener()]),
-        listeners: Vec::new(),
-        challenge: vec!["REGISTER".to_owned(), "INVITE".to_owned()],
         algorithms: algorithms.to_vec(),
-        nonce_lifetime: Duration::from_secs(300),
-        question_deadline: Duration::from_secs(5),
-        registrar: RegistrarSettings {
-            default_expires: Duration::from_secs(3600),
-            min_expires: Duration::from_secs(60),
-            max_expires: Duration::from_secs(7200),
-            max_contacts: 10,
-        },
-        proxy: ProxySettings {
-            foreign: Foreign::Refuse,
-            outbound: None,
-            record_route: true,
-            timer_c: Duration::from_secs(181),
-            no_answer: None,
-            max_targets: 16,
-        },
-        timers: sip_transaction::TimerSettings::default(),
-        limits: TableLimits {
-            server_transactions: 100,
-            client_transactions: 100,
-            response_contexts: 100,
-            parked_requests: 100,
-            retry_after: 5,
-        },
-        server_header: String::new(),
+        ..Settings::new(&[REALM.to_owned()], vec![listener()])
     }
 }
 

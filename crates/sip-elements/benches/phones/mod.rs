@@ -2,9 +2,7 @@
 
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials, add_challenges};
 use sip_elements::location::{LocationLimits, Locations};
-use sip_elements::{
-    Domains, Foreign, ProxySettings, RegistrarSettings, Settings, Shared, TableLimits,
-};
+use sip_elements::{Settings, Shared};
 use sip_message::digest::{
     Algorithm, DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256,
 };
@@ -48,35 +46,10 @@ pub fn server(algorithm: Algorithm) -> Server {
 
 fn settings(algorithm: Algorithm) -> Settings {
     Settings {
-        domains: Domains::new(&["example.org".to_owned()], &[]),
-        listeners: Vec::new(),
-        challenge: vec!["REGISTER".to_owned()],
         algorithms: vec![algorithm],
         nonce_lifetime: Duration::from_secs(3_600),
-        question_deadline: Duration::from_secs(5),
-        registrar: RegistrarSettings {
-            default_expires: Duration::from_secs(3_600),
-            min_expires: Duration::from_secs(60),
-            max_expires: Duration::from_secs(7_200),
-            max_contacts: 10,
-        },
-        proxy: ProxySettings {
-            foreign: Foreign::Refuse,
-            outbound: None,
-            record_route: true,
-            timer_c: Duration::from_secs(181),
-            no_answer: None,
-            max_targets: 16,
-        },
-        timers: sip_transaction::TimerSettings::default(),
-        limits: TableLimits {
-            server_transactions: 100,
-            client_transactions: 100,
-            response_contexts: 100,
-            parked_requests: 100,
-            retry_after: 5,
-        },
         server_header: "Tandem".to_owned(),
+        ..Settings::new(&["example.org".to_owned()], Vec::new())
     }
 }
 

@@ -23,8 +23,8 @@ use wishes::{Wish, Wishes};
 /// The request is well-formed ([`Message::validate`]).
 /// Returns the status sent. Idempotent for retransmissions, so REGISTER needs no transaction of its own.
 ///
-/// Path is taken whether or not the phone lists it in Supported: edge proxies add it for phones that know nothing of it,
-/// which RFC 3327 section 5.3 leaves to our policy. It is echoed only to phones that list it.
+/// Path is taken whether or not the phone lists it in Supported: edge proxies add it for phones that know nothing of it, and a
+/// 420 would help nobody. It is echoed (RFC 3327 section 5.3) only to phones that list it (RFC 3261 section 8.2.4).
 #[expect(
     clippy::too_many_arguments,
     reason = "the request, whom for, where from, and what is needed to answer: built for one call"

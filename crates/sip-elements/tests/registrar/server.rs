@@ -3,10 +3,7 @@
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::registrar::register;
-use sip_elements::{
-    Domains, Foreign, ProxySettings, RegistrarSettings, Settings, Shared, TableLimits,
-};
-use sip_message::digest::Algorithm;
+use sip_elements::{Settings, Shared};
 use sip_message::{HeaderName, KeyHasher, Malformed, Message, ResponseWriter};
 use sip_transport::{Flow, ListenerId, Time};
 use std::time::Duration;
@@ -158,35 +155,10 @@ impl Response {
 }
 
 fn settings(max_contacts: usize) -> Settings {
-    Settings {
-        domains: Domains::new(&["example.org".to_owned()], &[]),
-        listeners: Vec::new(),
-        challenge: Vec::new(),
-        algorithms: vec![Algorithm::Md5],
-        nonce_lifetime: Duration::from_secs(300),
-        question_deadline: Duration::from_secs(5),
-        registrar: RegistrarSettings {
-            default_expires: Duration::from_secs(600),
-            min_expires: Duration::from_secs(60),
-            max_expires: Duration::from_secs(7200),
-            max_contacts,
-        },
-        proxy: ProxySettings {
-            foreign: Foreign::Refuse,
-            outbound: None,
-            record_route: true,
-            timer_c: Duration::from_secs(181),
-            no_answer: None,
-            max_targets: 16,
-        },
-        timers: sip_transaction::TimerSettings::default(),
-        limits: TableLimits {
-            server_transactions: 100,
-            client_transactions: 100,
-            response_contexts: 100,
-            parked_requests: 100,
-            retry_after: 17,
-        },
-        server_header: "Tandem".to_owned(),
-    }
+    let mut settings = Settings::new(&["example.org".to_owned()], Vec::new());
+    settings.registrar.default_expires = Duration::from_secs(600);
+    settings.registrar.max_contacts = max_contacts;
+    settings.limits.retry_after = 17;
+    settings.server_header = "Tandem".into();
+    settings
 }
