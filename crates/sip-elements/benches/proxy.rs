@@ -9,12 +9,9 @@ use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::proxy::{Proxy, Target, is_loop, preprocess};
-use sip_elements::{
-    Domains, Foreign, ProxySettings, Question, RegistrarSettings, Round, Settings, Shared,
-    TableLimits,
-};
+use sip_elements::{Foreign, Question, Round, Settings, Shared};
 use sip_message::{KeyHasher, Message, Method};
-use sip_transaction::{Event, Kind, Limits, RequestMatch, TimerSettings, Transactions};
+use sip_transaction::{Event, Kind, Limits, RequestMatch, Transactions};
 use sip_transport::{Flow, Listener, ListenerId, Output, Protocol, Time};
 use std::time::Duration;
 
@@ -330,35 +327,7 @@ fn settings() -> Settings {
         prefix_length: 8,
         advertised: "127.0.0.1:5060".to_owned(),
     }];
-    Settings {
-        domains: Domains::new(&["example.org".to_owned()], &listeners),
-        listeners,
-        challenge: Vec::new(),
-        algorithms: Vec::new(),
-        nonce_lifetime: Duration::from_secs(300),
-        question_deadline: Duration::from_secs(5),
-        registrar: RegistrarSettings {
-            default_expires: Duration::from_secs(3600),
-            min_expires: Duration::from_secs(60),
-            max_expires: Duration::from_secs(7200),
-            max_contacts: 10,
-        },
-        proxy: ProxySettings {
-            foreign: Foreign::Relay,
-            outbound: None,
-            record_route: true,
-            timer_c: Duration::from_secs(181),
-            no_answer: None,
-            max_targets: 20,
-        },
-        timers: TimerSettings::default(),
-        limits: TableLimits {
-            server_transactions: 1_000_000,
-            client_transactions: 1_000_000,
-            response_contexts: 1_000_000,
-            parked_requests: 1000,
-            retry_after: 5,
-        },
-        server_header: String::new(),
-    }
+    let mut settings = Settings::new(&["example.org".to_owned()], listeners);
+    settings.proxy.foreign = Foreign::Relay;
+    settings
 }

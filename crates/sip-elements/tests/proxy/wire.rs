@@ -7,12 +7,9 @@ use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::{Drop, WorkerMetrics};
 use sip_elements::proxy::{NextHop, Proxy, Target, is_loop, preprocess};
-use sip_elements::{
-    Domains, Foreign, ProxySettings, Question, RegistrarSettings, Round, Settings, Shared,
-    TableLimits, Ticket,
-};
+use sip_elements::{Foreign, Question, Round, Settings, Shared, Ticket};
 use sip_message::{KeyHasher, Message, Method, ResponseWriter};
-use sip_transaction::{Event, Kind, Limits, RequestMatch, TimerSettings, Transactions};
+use sip_transaction::{Event, Kind, Limits, RequestMatch, Transactions};
 use sip_transport::{Flow, Listener, ListenerId, Output, Protocol, Time, response_flow};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -170,37 +167,13 @@ pub fn udp(address: &str, prefix_length: u8) -> Listener {
 }
 
 pub fn settings(listeners: Vec<Listener>) -> Settings {
-    Settings {
-        domains: Domains::new(&["example.org".to_owned()], &listeners),
-        listeners,
-        challenge: Vec::new(),
-        algorithms: Vec::new(),
-        nonce_lifetime: Duration::from_secs(300),
-        question_deadline: Duration::from_secs(5),
-        registrar: RegistrarSettings {
-            default_expires: Duration::from_secs(3600),
-            min_expires: Duration::from_secs(60),
-            max_expires: Duration::from_secs(7200),
-            max_contacts: 10,
-        },
-        proxy: ProxySettings {
-            foreign: Foreign::Relay,
-            outbound: None,
-            record_route: true,
-            timer_c: Duration::from_secs(181),
-            no_answer: None,
-            max_targets: 20,
-        },
-        timers: TimerSettings::default(),
-        limits: TableLimits {
-            server_transactions: 1000,
-            client_transactions: 1000,
-            response_contexts: 1000,
-            parked_requests: 1000,
-            retry_after: 7,
-        },
-        server_header: String::new(),
-    }
+    let mut settings = Settings::new(&["example.org".to_owned()], listeners);
+    settings.proxy.foreign = Foreign::Relay;
+    settings.proxy.timer_c = Duration::from_secs(181);
+    settings.proxy.max_targets = 20;
+    settings.limits.response_contexts = 1000;
+    settings.limits.retry_after = 7;
+    settings
 }
 
 /// One worker and what left it.
