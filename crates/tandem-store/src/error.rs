@@ -285,14 +285,16 @@ mod tests {
             (3, "unwritable", "open"),
             (5, "busy", "busy"),
             (6, "busy", "busy"),
-            (5 | 2 << 8, "busy", "busy"),
             (8, "unwritable", "open"),
-            (8 | 4 << 8, "unwritable", "open"),
-            (10 | 3 << 8, "unwritable", "open"),
+            (10, "unwritable", "open"),
             (11, "corrupt", "corrupt"),
             (13, "unwritable", "open"),
             (14, "unwritable", "open"),
             (26, "corrupt", "corrupt"),
+            // Extended codes: SQLITE_BUSY_SNAPSHOT, SQLITE_READONLY_DBMOVED, SQLITE_IOERR_WRITE.
+            (517, "busy", "busy"),
+            (1032, "unwritable", "open"),
+            (778, "unwritable", "open"),
         ] {
             let error = said(code);
             let working = StoreError::from_database("sqlite:t.db", "work", &error);

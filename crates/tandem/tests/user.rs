@@ -35,9 +35,8 @@ fn said(output: &Output) -> (Option<i32>, String, String) {
 }
 
 fn csv(lines: u32) -> String {
-    (0..lines)
-        .map(|number| format!("u{number},tandem.localhost,secret{number}\n"))
-        .collect()
+    let line = |number| format!("u{number},tandem.localhost,secret{number}");
+    (0..lines).map(line).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -336,6 +336,61 @@ fn a_dry_run_touches_nothing() {
 }
 
 #[test]
+fn a_long_file_is_looked_at_once() {
+    let mut fixture = Fixture::new();
+    let lines: Vec<String> = (0..250_000)
+        .map(|number| format!("u{number},example.org,secret"))
+        .collect();
+    let file = fixture.file("users.csv", &lines.join("\n"));
+    fixture
+        .user(&["import", "--dry-run", &file])
+        .expect("all lines are right");
+    assert!(
+        fixture.out.contains(": 250,000 would be imported"),
+        "{}",
+        fixture.out
+    );
+}
+
+/// Standard output on a full disk.
+struct FullDisk;
+
+impl Write for FullDisk {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn results_that_cannot_be_written_are_a_failure() {
+    let mut fixture = Fixture::new();
+    fixture
+        .user(&["add", "alice", "--password", "secret"])
+        .expect("adds");
+    let file = fixture.file("users.csv", "bob,example.org,secret\n");
+    let url = fixture.url();
+    for words in [
+        &["list"][..],
+        &["list", "--json"],
+        &["import", &file],
+        &["remove", "alice"],
+    ] {
+        let command = CommandLine::parse_from(std::iter::once(&"user").chain(words)).command;
+        let (mut out, mut notes) = (FullDisk, Vec::new());
+        let done = Session::new(&url, &fixture.domains, &mut out, &mut notes)
+            .and_then(|mut session| session.perform(command));
+        let Err(Failure::Failed(complaint)) = done else {
+            panic!("{words:?}: {done:?}");
+        };
+        assert!(complaint.contains("output can't be written"), "{complaint}");
+    }
+}
+
+#[test]
 fn complaints_about_lines_are_bounded() {
     let mut fixture = Fixture::new();
     let file = fixture.file("users.csv", &"wrong\n".repeat(1_000));
@@ -388,6 +443,19 @@ fn a_file_of_many_batches_is_imported_whole() {
     }
 }
 
+/// Which lines were left out because their subscribers exist: number and username.
+fn lines_kept(fixture: &Fixture) -> Vec<(u64, &str)> {
+    fixture
+        .notes
+        .lines()
+        .filter_map(|line| {
+            let said = line.strip_suffix("@example.org exists already and was left as it is")?;
+            let (place, username) = said.rsplit_once(": ")?;
+            Some((place.rsplit_once(':')?.1.parse().ok()?, username))
+        })
+        .collect()
+}
+
 #[test]
 fn of_two_lines_for_one_name_the_first_adds_and_the_last_replaces() {
     let mut fixture = Fixture::new();
@@ -397,15 +465,10 @@ fn of_two_lines_for_one_name_the_first_adds_and_the_last_replaces() {
     );
     assert_eq!(fixture.user(&["import", &file]), Err(Failure::Incomplete));
     assert!(fixture.has_password("bob", "example.org", "one"));
-    let complaints: Vec<_> = fixture
-        .notes
-        .lines()
-        .filter(|line| line.contains("exists already"))
-        .collect();
-    let expected = [3, 4].map(|line| {
-        format!("tandem: {file}:{line}: bob@example.org exists already and was left as it is")
-    });
-    assert_eq!(complaints, expected);
+    assert_eq!(lines_kept(&fixture), [(3, "bob"), (4, "bob")]);
+    assert_eq!(fixture.user(&["import", &file]), Err(Failure::Incomplete));
+    let in_order = [(1, "bob"), (2, "alice"), (3, "bob"), (4, "bob")];
+    assert_eq!(lines_kept(&fixture), in_order);
     fixture
         .user(&["import", "--replace", &file])
         .expect("replaces");
