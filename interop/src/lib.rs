@@ -8,10 +8,16 @@
     reason = "a panic is how a test fails; all of this is for tests"
 )]
 
+mod baresip;
+mod capture;
+mod linphone;
 mod process;
 mod server;
 mod sipp;
 
+pub use baresip::Baresip;
+pub use capture::{Capture, Packets};
+pub use linphone::Linphone;
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use server::{Server, ServerOptions};
 pub use sipp::{Messages, Outcome, Scenario, Sipp, header};

@@ -118,6 +118,16 @@ fn a_busy_phone_makes_the_call_end_with_486() {
 }
 
 #[test]
+fn a_503_of_the_only_phone_reaches_the_caller_as_500() {
+    // RFC 3261 section 16.7 step 6: the caller must not take it for ours.
+    let server = server();
+    let bob = phone(&server, "bob", &Scenario::new("unavailable"), "");
+    let alice = Scenario::new("call_refused").run(&server);
+    bob.finish();
+    assert!(refusal(&alice.messages).starts_with("SIP/2.0 500 "));
+}
+
+#[test]
 fn nobody_is_reached_who_is_unknown_or_not_registered_or_elsewhere() {
     let server = server();
     for (callee, status) in [

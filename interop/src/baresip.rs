@@ -1,0 +1,117 @@
+//! baresip without a screen or a sound card, told what to do over its control socket.
+
+use crate::process::{Child, PATIENCE, eventually, free_port};
+use crate::server::Server;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A running baresip with one account.
+#[derive(Debug)]
+pub struct Baresip {
+    child: Child,
+    control: TcpStream,
+    unread: Vec<u8>,
+    _folder: TempDir,
+}
+
+impl Baresip {
+    /// Starts it with the account of a subscriber, and waits until it has registered.
+    pub fn start(server: &Server, user: &str) -> Self {
+        let folder = TempDir::new().expect("temporary folder");
+        let (sip, control) = (free_port(), free_port());
+        let configuration = format!(
+            "module_path /usr/lib/baresip/modules\nmodule g711.so\nmodule aubridge.so\nmodule_tmp uuid.so\nmodule_tmp account.so\n\
+             module_app menu.so\nmodule_app ctrl_tcp.so\nctrl_tcp_listen 127.0.0.1:{control}\nsip_listen 127.0.0.1:{sip}\nnet_interface 127.0.0.1\n\
+             rtp_ports 45000-60000\naudio_source aubridge,echo\naudio_player aubridge,echo\naudio_alert aubridge,alert\n",
+        );
+        let account = format!(
+            "<{}>;auth_pass={};outbound=\"sip:{}\";regint=600\n",
+            server.uri(user),
+            Server::password(user),
+            server.address()
+        );
+        std::fs::write(folder.path().join("config"), configuration).expect("configuration");
+        std::fs::write(folder.path().join("accounts"), account).expect("account");
+        let mut command = std::process::Command::new("baresip");
+        command.arg("-f").arg(folder.path());
+        let child = Child::start(&mut command, &folder.path().join("output"));
+        let registered = eventually(PATIENCE, || child.output().contains("200 OK"));
+        assert!(registered, "baresip does not register:\n{}", child.output());
+        let control = TcpStream::connect(("127.0.0.1", control)).expect("the control socket");
+        let short = Some(Duration::from_millis(20));
+        control.set_read_timeout(short).expect("a timeout");
+        Self {
+            child,
+            control,
+            unread: Vec::new(),
+            _folder: folder,
+        }
+    }
+
+    /// Calls a URI.
+    pub fn dial(&mut self, uri: &str) {
+        self.command("dial", uri);
+    }
+
+    /// Answers the call that rings.
+    pub fn accept(&mut self) {
+        self.command("accept", "");
+    }
+
+    /// Ends the call.
+    pub fn hang_up(&mut self) {
+        self.command("hangup", "");
+    }
+
+    /// Waits for an event after those already waited for, such as `CALL_ESTABLISHED`.
+    pub fn wait_for(&mut self, event: &str) {
+        let happened = eventually(PATIENCE, || {
+            self.read();
+            while let Some(message) = self.next_message() {
+                if message["type"] == event {
+                    return true;
+                }
+            }
+            false
+        });
+        assert!(happened, "no {event}:\n{}", self.child.output());
+    }
+
+    /// Ends the program the way its user does: it takes its registration back first.
+    pub fn quit(mut self) {
+        self.child.signal("TERM");
+        self.child.wait();
+    }
+
+    /// Commands and events are JSON in netstrings: length, colon, text, comma.
+    fn command(&mut self, command: &str, params: &str) {
+        let text = json!({ "command": command, "params": params }).to_string();
+        write!(self.control, "{}:{text},", text.len()).expect("the control socket");
+    }
+
+    fn read(&mut self) {
+        let mut buffer = [0; 4096];
+        if let Ok(length) = self.control.read(&mut buffer) {
+            self.unread.extend_from_slice(&buffer[..length]);
+        }
+    }
+
+    fn next_message(&mut self) -> Option<Value> {
+        let colon = self.unread.iter().position(|octet| *octet == b':')?;
+        let length: usize = std::str::from_utf8(&self.unread[..colon])
+            .ok()?
+            .parse()
+            .ok()?;
+        let text = self.unread.get(colon + 1..colon + 1 + length)?;
+        let message = serde_json::from_slice(text).expect("JSON");
+        // With the comma behind it, which may come a little later.
+        if self.unread.len() < colon + length + 2 {
+            return None;
+        }
+        self.unread.drain(..colon + length + 2);
+        Some(message)
+    }
+}

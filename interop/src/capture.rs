@@ -1,0 +1,94 @@
+//! tshark: what really went over the wire, read by somebody else's parser.
+
+use crate::process::{Child, PATIENCE, eventually, run};
+use crate::server::Server;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A running capture of everything that goes to or comes from a server.
+#[derive(Debug)]
+pub struct Capture {
+    child: Child,
+    folder: TempDir,
+    server: SocketAddr,
+}
+
+impl Capture {
+    /// Begins, and waits until the first packet has been seen. Needs the right to capture, which root has.
+    pub fn start(server: &Server) -> Self {
+        let folder = TempDir::new().expect("temporary folder");
+        let server = server.address();
+        let mut command = Command::new("tshark");
+        command.args(["-i", "lo", "-f", &format!("udp port {}", server.port())]);
+        // Prints a line for each packet, at once, and writes them as well.
+        command
+            .args(["-l", "-P", "-w"])
+            .arg(folder.path().join("packets"));
+        let child = Child::start(&mut command, &folder.path().join("output"));
+        let capture = Self {
+            child,
+            folder,
+            server,
+        };
+        capture.catch_up();
+        capture
+    }
+
+    /// Ends when all that was sent until now has been seen.
+    pub fn finish(mut self) -> Packets {
+        self.catch_up();
+        self.child.signal("INT");
+        self.child.wait();
+        Packets {
+            file: self.folder.path().join("packets"),
+            _folder: self.folder,
+            port: self.server.port(),
+        }
+    }
+
+    /// Sends a keep-alive, which the server swallows, from a port of its own until it is seen: what was sent before has been
+    /// seen by then.
+    fn catch_up(&self) {
+        let socket = UdpSocket::bind((self.server.ip(), 0)).expect("a socket");
+        let port = socket.local_addr().expect("bound").port().to_string();
+        let seen = eventually(PATIENCE, || {
+            socket.send_to(b"\r\n\r\n", self.server).expect("sent");
+            self.child.output().contains(&port)
+        });
+        assert!(seen, "tshark sees nothing:\n{}", self.child.output());
+    }
+}
+
+/// What was captured.
+#[derive(Debug)]
+pub struct Packets {
+    file: PathBuf,
+    _folder: TempDir,
+    port: u16,
+}
+
+impl Packets {
+    /// The packets that match a display filter, in order: of each the fields asked for, and of each field all its occurrences.
+    pub fn fields(&self, filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
+        let mut command = Command::new("tshark");
+        command.arg("-r").arg(&self.file);
+        command.args(["-d", &format!("udp.port=={},sip", self.port)]);
+        command.args(["-Y", filter, "-T", "fields"]);
+        command.args(["-E", "occurrence=a", "-E", "aggregator=|"]);
+        command.args(fields.iter().flat_map(|field| ["-e", field]));
+        let (code, output) = run(command.stderr(std::process::Stdio::null()));
+        assert_eq!(code, 0, "{output}");
+        let packets = output
+            .lines()
+            .filter(|line| line.contains('\t') || fields.len() == 1);
+        let values = |text: &str| {
+            let values = text.split('|').filter(|value| !value.is_empty());
+            values.map(str::to_owned).collect()
+        };
+        packets
+            .map(|line| line.split('\t').map(values).collect())
+            .collect()
+    }
+}

@@ -1,0 +1,98 @@
+//! Linphone without a screen or a sound card: its daemon, which reads commands from standard input.
+
+use crate::process::{Child, PATIENCE, eventually, free_port};
+use crate::server::Server;
+use tempfile::TempDir;
+
+/// A running linphone with one account.
+#[derive(Debug)]
+pub struct Linphone {
+    child: Child,
+    folder: TempDir,
+    /// How much of its output has been looked at.
+    read: usize,
+}
+
+impl Linphone {
+    /// Starts it with the account of a subscriber, and waits until it has registered.
+    pub fn start(server: &Server, user: &str) -> Self {
+        let folder = TempDir::new().expect("temporary folder");
+        std::fs::create_dir_all(folder.path().join(".local/share/linphone")).expect("folder");
+        let address = server.address();
+        let configuration = format!(
+            "[sip]\nsip_port={}\nsip_tcp_port=0\nsip_tls_port=0\nbind_address=127.0.0.1\nipv6=0\ndefault_proxy=0\n\
+             register_only_when_network_is_up=0\nauto_net_state_mon=0\n\n[rtp]\naudio_rtp_port={}\n\n[video]\ncapture=0\ndisplay=0\n\n\
+             [proxy_0]\nreg_proxy=<sip:{address}>\nreg_route=<sip:{address};lr>\nreg_identity=<{}>\nreg_expires=600\nreg_sendregister=1\n\n\
+             [auth_info_0]\nusername={user}\npasswd={}\nrealm={}\n",
+            free_port(),
+            free_port(),
+            server.uri(user),
+            Server::password(user),
+            server.domain(),
+        );
+        let file = folder.path().join("linphonerc");
+        std::fs::write(&file, configuration).expect("configuration");
+        let mut command = std::process::Command::new("linphone-daemon");
+        command
+            .env("HOME", folder.path())
+            .arg("--config")
+            .arg(&file);
+        command.arg("--log").arg(folder.path().join("log"));
+        command.arg("--disable-stats-events");
+        let child = Child::start(&mut command, &folder.path().join("output"));
+        let mut linphone = Self {
+            child,
+            folder,
+            read: 0,
+        };
+        let registered = eventually(PATIENCE, || {
+            linphone.child.say("register-status ALL");
+            linphone.child.output().contains("LinphoneRegistrationOk")
+        });
+        assert!(
+            registered,
+            "linphone does not register:\n{}",
+            linphone.log()
+        );
+        linphone
+    }
+
+    /// Calls a URI.
+    pub fn dial(&mut self, uri: &str) {
+        self.child.say(&format!("call {uri}"));
+    }
+
+    /// Answers the call that rings.
+    pub fn accept(&mut self) {
+        self.child.say("answer");
+    }
+
+    /// Ends the call.
+    pub fn hang_up(&mut self) {
+        self.child.say("terminate");
+    }
+
+    /// Waits for an event after those already waited for, such as `LinphoneCallStreamsRunning`.
+    pub fn wait_for(&mut self, event: &str) {
+        let line = format!("Event: {event}\n");
+        let happened = eventually(PATIENCE, || {
+            let output = self.child.output();
+            let unread = output.get(self.read..).unwrap_or_default();
+            let found = unread.find(&line);
+            self.read += found.map_or(0, |at| at + line.len());
+            found.is_some()
+        });
+        assert!(happened, "no {event}:\n{}", self.child.output());
+    }
+
+    /// Takes its registration back.
+    pub fn unregister(&mut self) {
+        self.child.say("unregister ALL");
+    }
+
+    /// What it has logged, the messages it sent and received among it.
+    pub fn log(&self) -> String {
+        let log = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+}

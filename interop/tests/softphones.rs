@@ -1,0 +1,64 @@
+//! Two telephones that nobody here wrote register with digest and call each other through the server.
+
+use interop::{Baresip, Linphone, Server, ServerOptions, wait_until};
+
+/// baresip 1.0 gives up on a challenge that offers anything but MD5, wherever it stands.
+const MD5: &str = "[auth]\nalgorithms = [\"MD5\"]\n";
+
+#[test]
+fn baresip_calls_linphone_and_hangs_up() {
+    let server = Server::start(&ServerOptions::with(MD5));
+    let mut alice = Baresip::start(&server, "alice");
+    let mut bob = Linphone::start(&server, "bob");
+    alice.dial("sip:bob@example.org");
+    bob.wait_for("LinphoneCallIncomingReceived");
+    alice.wait_for("CALL_RINGING");
+    bob.accept();
+    alice.wait_for("CALL_ESTABLISHED");
+    bob.wait_for("LinphoneCallStreamsRunning");
+    alice.hang_up();
+    bob.wait_for("LinphoneCallEnd");
+    alice.wait_for("CALL_CLOSED");
+    assert_each_unregisters_for_himself(&server, alice, bob);
+}
+
+#[test]
+fn linphone_calls_baresip_and_hangs_up() {
+    let server = Server::start(&ServerOptions::with(MD5));
+    let mut alice = Baresip::start(&server, "alice");
+    let mut bob = Linphone::start(&server, "bob");
+    bob.dial("sip:alice@example.org");
+    alice.wait_for("CALL_INCOMING");
+    bob.wait_for("LinphoneCallOutgoingRinging");
+    alice.accept();
+    bob.wait_for("LinphoneCallStreamsRunning");
+    alice.wait_for("CALL_ESTABLISHED");
+    bob.hang_up();
+    alice.wait_for("CALL_CLOSED");
+    bob.wait_for("LinphoneCallEnd");
+    assert_each_unregisters_for_himself(&server, alice, bob);
+}
+
+#[test]
+fn linphone_takes_sha_256_where_it_is_offered_first() {
+    let both = "[auth]\nalgorithms = [\"SHA-256\", \"MD5\"]\n";
+    let server = Server::start(&ServerOptions::with(both));
+    let bob = Linphone::start(&server, "bob");
+    let log = bob.log();
+    let mut credentials = log
+        .lines()
+        .filter(|line| line.starts_with("Authorization:"));
+    assert!(
+        credentials.any(|line| line.contains("algorithm=SHA-256")),
+        "{log}"
+    );
+}
+
+/// Whoever leaves takes his binding with him, and the other's stays.
+fn assert_each_unregisters_for_himself(server: &Server, alice: Baresip, mut bob: Linphone) {
+    alice.quit();
+    wait_until("alice is gone", || server.bindings("alice").is_empty());
+    assert_eq!(server.bindings("bob").len(), 1);
+    bob.unregister();
+    wait_until("bob is gone", || server.bindings("bob").is_empty());
+}
