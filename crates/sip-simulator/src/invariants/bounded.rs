@@ -1,7 +1,7 @@
 //! Nothing grows without bound: tables stay within their limits, one message causes few others, questions do not
 //! pile up, and a worker does not wake without end.
 use crate::observe::{
-    Bounds, Cause, Census, Facts, Invariant, Observation, Round, Violation, violation,
+    Bounds, Cause, Census, Facts, HostFacts, Invariant, Observation, Round, Violation, violation,
 };
 use sip_transport::Time;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl Invariant for Bounded {
                 let place = (host, worker);
                 let complaint = tables(bounds, &census)
                     .or_else(|| self.batch(place, bounds, round, &census))
-                    .or_else(|| questions(bounds, outstanding))
+                    .or_else(|| questions(facts, outstanding))
                     .or_else(|| self.spins(place, now, round, &census));
                 complaint.map(|what| format!("worker {worker} of host{host}: {what}"))
             }
@@ -81,10 +81,16 @@ fn tables(bounds: &Bounds, census: &Census) -> Option<String> {
     full.map(|(table, live, most)| format!("{live} {table}, at most {most}"))
 }
 
-fn questions(bounds: &Bounds, outstanding: usize) -> Option<String> {
+/// Each parked request has one question out; each response context may ask for one name.
+fn questions(facts: &HostFacts, outstanding: usize) -> Option<String> {
     let outstanding = u64::try_from(outstanding).unwrap_or(u64::MAX);
-    (outstanding > bounds.parked)
-        .then(|| format!("{outstanding} questions wait, at most {}", bounds.parked))
+    let names = if facts.relays {
+        facts.bounds.contexts
+    } else {
+        0
+    };
+    let most = facts.bounds.parked.saturating_add(names);
+    (outstanding > most).then(|| format!("{outstanding} questions wait, at most {most}"))
 }
 
 impl Bounded {

@@ -1,9 +1,12 @@
 //! The registrar and the phones agree: what a 200 confirmed is in the registrar's view until it expires, what a 200
 //! removed is not, and nobody else's contact is.
-use crate::observe::{BoundContact, Facts, Invariant, Observation, Violation, violation};
+use crate::observe::{
+    BoundContact, Facts, Invariant, Observation, Party, Seen, Violation, violation,
+};
 use crate::phone::PhoneEvent;
+use sip_message::Method;
 use sip_transport::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +35,11 @@ struct Phone {
 #[derive(Debug, Default)]
 pub struct LocationAgrees {
     phones: BTreeMap<usize, Phone>,
+    /// The highest `CSeq` of each phone's REGISTERs that its registrar has got.
+    latest: BTreeMap<usize, (u64, u32)>,
+    /// Phones whose registrar got a REGISTER after a later one: section 10.3 compares it with the bindings there are, so that
+    /// a straggler brings a removed contact back.
+    straggled: BTreeSet<usize>,
 }
 
 impl Invariant for LocationAgrees {
@@ -47,6 +55,17 @@ impl Invariant for LocationAgrees {
     ) -> Result<(), Violation> {
         match *observation {
             Observation::Phone { phone, event } => self.learn(facts, now, phone, event),
+            Observation::Delivered {
+                from: Party::Phone(phone),
+                to: Party::Host(_),
+                seen: Some(seen),
+                ..
+            } => {
+                if seen.is_request() && seen.method == Method::Register {
+                    self.note_order(phone, seen);
+                }
+                Ok(())
+            }
             Observation::Crashed { host } => {
                 self.forget_unsaved(facts, now, host);
                 Ok(())
@@ -88,6 +107,7 @@ impl LocationAgrees {
                 contact,
                 expires_at,
             } => {
+                self.straggled.remove(&phone);
                 *known = Phone {
                     belief: Belief::Bound(contact.clone(), *expires_at),
                     confirmed_at: now,
@@ -118,6 +138,15 @@ impl LocationAgrees {
             _ => {}
         }
         Ok(())
+    }
+
+    fn note_order(&mut self, phone: usize, seen: &Seen<'_>) {
+        let latest = self.latest.entry(phone).or_default();
+        if latest.0 == seen.call() && seen.cseq < latest.1 {
+            self.straggled.insert(phone);
+        } else {
+            *latest = (seen.call(), seen.cseq);
+        }
     }
 
     /// What was confirmed just before a crash may not have been on disk yet.
@@ -175,6 +204,7 @@ impl LocationAgrees {
                     )),
                     _ => None,
                 },
+                Belief::Gone(_) if self.straggled.contains(phone) => None,
                 Belief::Gone(contact) => listed(contact).map(|_| {
                     format!("the registrar still has {contact}, phone{phone} was told it is gone")
                 }),

@@ -12,6 +12,7 @@ const AMPLE: u64 = 1000;
 
 #[derive(Debug)]
 struct Final {
+    at: Time,
     status: u16,
     to_tag: Vec<u8>,
 }
@@ -38,7 +39,7 @@ impl Invariant for OneCall {
     fn observe(
         &mut self,
         facts: &Facts,
-        _: Time,
+        now: Time,
         observation: &Observation<'_>,
     ) -> Result<(), Violation> {
         match *observation {
@@ -49,14 +50,14 @@ impl Invariant for OneCall {
                 ..
             } => {
                 if seen.is_request() && seen.method == Method::Invite {
-                    self.invite_left(facts, host, destination, seen)
+                    self.invite_left(facts, now, host, destination, seen)
                 } else if seen.is_request() {
                     self.forwarded
                         .entry((host, seen.upstream_transaction()))
                         .or_default();
                     Ok(())
                 } else if seen.is_final() && has_one_answer(seen) {
-                    self.final_left(facts, host, seen)
+                    self.final_left(facts, now, host, seen)
                 } else {
                     Ok(())
                 }
@@ -85,6 +86,7 @@ impl OneCall {
     fn invite_left(
         &mut self,
         facts: &Facts,
+        now: Time,
         host: usize,
         destination: SocketAddr,
         seen: &Seen<'_>,
@@ -92,7 +94,10 @@ impl OneCall {
         let key = (host, seen.upstream_transaction());
         let refused = self.finals.get(&key).filter(|before| {
             let overloaded = before.status == 503 && facts.hosts[host].bounds.servers < AMPLE;
-            before.status >= 300 && !is_challenge(before.status) && !overloaded
+            before.status >= 300
+                && !is_challenge(before.status)
+                && !overloaded
+                && is_remembered(facts, host, before, now)
         });
         let fresh = !self.forwarded.contains_key(&key);
         if let Some(refused) = refused.filter(|_| fresh) {
@@ -122,15 +127,26 @@ impl OneCall {
         Err(violation(self.name(), what, Some(seen.call_id)))
     }
 
-    fn final_left(&mut self, facts: &Facts, host: usize, seen: &Seen<'_>) -> Result<(), Violation> {
+    fn final_left(
+        &mut self,
+        facts: &Facts,
+        now: Time,
+        host: usize,
+        seen: &Seen<'_>,
+    ) -> Result<(), Violation> {
         let key = (host, seen.transaction());
         if !self.asked.contains(&key) {
             return Ok(());
         }
-        let first = self.finals.entry(key).or_insert_with(|| Final {
+        let new = || Final {
+            at: now,
             status: seen.status,
             to_tag: seen.to_tag.to_vec(),
-        });
+        };
+        let first = self.finals.entry(key).or_insert_with(new);
+        if !is_remembered(facts, host, first, now) {
+            *first = new();
+        }
         let same = first.status == seen.status && first.to_tag == seen.to_tag;
         let overloaded =
             facts.hosts[host].bounds.servers < AMPLE && (seen.status == 503 || first.status == 503);
@@ -151,6 +167,12 @@ impl OneCall {
         );
         Err(violation(self.name(), what, Some(seen.call_id)))
     }
+}
+
+/// Whether the server transaction that gave this response is still there: timer J, or H.
+fn is_remembered(facts: &Facts, host: usize, given: &Final, now: Time) -> bool {
+    let kept = (facts.hosts[host].bounds.t1 * 64).saturating_sub(facts.lateness);
+    now.saturating_since(given.at) < kept
 }
 
 /// A REGISTER may be judged anew whenever it comes, and a CANCEL finds nothing to cancel once its INVITE is over.
