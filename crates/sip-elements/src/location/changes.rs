@@ -31,6 +31,12 @@ impl PendingChanges {
         }
     }
 
+    /// How many changes wait; an address that changed twice may count twice.
+    pub(super) fn len(&self) -> usize {
+        let more = usize::from(self.overflowed.load(Ordering::Acquire));
+        self.addresses.len() + more
+    }
+
     /// Takes what waits, each address once.
     pub(super) fn take(&self) -> Changes {
         // First the flag: what overflows from here on is for the next time.
@@ -65,10 +71,12 @@ mod tests {
         for address in [b"b@x", b"a@x", b"b@x"] {
             pending.announce(address);
         }
+        assert_eq!(pending.len(), 3);
         let taken = pending.take();
         assert_eq!(taken.addresses, [Box::from(*b"a@x"), Box::from(*b"b@x")]);
         assert!(!taken.everything);
         assert_eq!(pending.take(), Changes::default());
+        assert_eq!(pending.len(), 0);
     }
 
     #[test]

@@ -344,6 +344,11 @@ impl Locations {
         swept
     }
 
+    /// How many changes [`take_changes`](Self::take_changes) would find.
+    pub fn pending_changes(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Takes the list of changes that must be saved.
     pub fn take_changes(&self) -> Changes {
         self.pending.take()

@@ -282,7 +282,7 @@ fn registrations(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
     );
     let figures = &control.figures;
     let help = "Addresses of record whose changes are not in the database yet.";
-    page.gauge("tandem_location_unsaved", help, figures.unsaved.value());
+    page.gauge("tandem_location_unsaved", help, totals.unsaved(figures));
     let help = "Age of the oldest change that is not in the database yet.";
     page.gauge(
         "tandem_location_save_lag_seconds",

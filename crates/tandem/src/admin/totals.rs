@@ -1,5 +1,5 @@
 //! Counters of all workers added up.
-use crate::serve::DataPlane;
+use crate::serve::{DataPlane, Figures};
 use sip_elements::location::LocationStats;
 use sip_elements::metrics::{Counter, TRANSACTION_COUNTS, WorkerMetrics};
 use sip_runtime::WorkerStats;
@@ -47,6 +47,15 @@ impl<'c> Totals<'c> {
         self.0
             .map(|data_plane| data_plane.shared.locations.stats())
             .unwrap_or_default()
+    }
+
+    /// Addresses of record whose changes are not in the database: those that wait to be noticed, and those being saved. In this
+    /// order, because a change goes from the former to the latter.
+    pub(super) fn unsaved(self, figures: &Figures) -> u64 {
+        let pending = self.0.map_or(0, |data_plane| {
+            data_plane.shared.locations.pending_changes() as u64
+        });
+        pending + figures.unsaved.value()
     }
 
     /// Entries in the cache of credentials.

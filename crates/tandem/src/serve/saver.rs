@@ -117,6 +117,10 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool
             continue;
         };
         let most = control.configuration.load().limits.pending_changes;
+        // Before they are taken: whoever looks meanwhile sees them twice rather than not at all.
+        let taking = saving.data_plane.shared.locations.pending_changes() as u64;
+        let unsaved_before = control.figures.unsaved.value();
+        control.figures.unsaved.set(unsaved_before + taking);
         unsaved.gather(saving.data_plane, most);
         unsaved.publish(&control, saving.data_plane);
         let saved = saving.save(&mut unsaved).await;

@@ -82,7 +82,7 @@ pub(super) fn summary(control: &Control) -> Value {
         "parked": totals.sip(|worker| &worker.parked),
         "registrations": locations.live,
         "registered_addresses": locations.addresses,
-        "unsaved_addresses": control.figures.unsaved.value(),
+        "unsaved_addresses": totals.unsaved(&control.figures),
         "kernel_drops": totals.io(|worker| &worker.kernel_drops),
         "resident_memory_bytes": process::resident_memory(),
         "cpu_seconds": process::cpu_seconds(),
