@@ -11,7 +11,7 @@ const MOST_GROWTH: u64 = 8 << 20;
 fn server() -> Server {
     Server::start(&ServerOptions {
         domain: "localhost".to_owned(),
-        ..ServerOptions::with("[auth]\nalgorithms = [\"MD5\"]\n")
+        ..ServerOptions::default()
     })
 }
 
