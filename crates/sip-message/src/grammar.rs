@@ -205,16 +205,14 @@ pub(crate) fn any_neighbours(bytes: &[u8], test: impl Fn(u8, u8) -> u8) -> bool 
 
 /// Length of the quoted string that `bytes` begins with, both quotes included; `None` when it is not closed.
 pub(crate) fn quoted_length(bytes: &[u8]) -> Option<usize> {
-    let mut escaped = false;
-    for (index, &octet) in bytes.iter().enumerate().skip(1) {
-        match octet {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return Some(index + 1),
-            _ => {}
+    let mut index = 1;
+    loop {
+        index += memchr::memchr2(b'"', b'\\', bytes.get(index..)?)?;
+        if bytes.get(index) == Some(&b'"') {
+            return Some(index + 1);
         }
+        index += 2;
     }
-    None
 }
 
 /// Where `inner`, a sub-slice of `outer`, begins in it.

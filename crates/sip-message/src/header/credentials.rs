@@ -1,6 +1,6 @@
 //! Digest credentials and challenges (RFC 3261 section 22, RFC 7616, RFC 8760).
 use crate::grammar::{
-    List, is_lws, is_token_char, quoted_length, split_at, take_while, trim, trim_start,
+    is_lws, is_token_char, quoted_length, split_at, take_while, trim, trim_start,
 };
 
 /// The value of `Authorization` or `Proxy-Authorization` with scheme Digest (RFC 3261 22, RFC 7616, RFC 8760). Quotes are
@@ -107,25 +107,34 @@ fn for_each_param<'a>(
     {
         return None;
     }
-    for param in List::new(list) {
-        let (name, rest) = take_while(param, is_token_char);
-        let value = unquote(trim_start(trim_start(rest).strip_prefix(b"=")?))?;
-        if name.is_empty() || !take(name, value) {
+    let mut rest = list;
+    loop {
+        // Empty elements are skipped.
+        (_, rest) = take_while(rest, |octet| octet == b',' || is_lws(octet));
+        if rest.is_empty() {
+            return Some(());
+        }
+        let (name, behind) = take_while(rest, is_token_char);
+        let behind = trim_start(trim_start(behind).strip_prefix(b"=")?);
+        let (value, behind) = split_value(behind)?;
+        rest = trim_start(behind);
+        if name.is_empty() || !matches!(rest.first(), None | Some(b',')) || !take(name, value) {
             return None;
         }
     }
-    Some(())
 }
 
-/// The inside of a quoted string, or the bytes up to white space; `None` when something stands behind.
-fn unquote(bytes: &[u8]) -> Option<&[u8]> {
+/// The inside of the quoted string at the beginning, or the octets up to a comma or white space, and what is behind.
+fn split_value(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     if bytes.first() == Some(&b'"') {
-        return match split_at(bytes, quoted_length(bytes)?) {
-            ([b'"', inner @ .., b'"'], []) => Some(inner),
+        let (quoted, behind) = split_at(bytes, quoted_length(bytes)?);
+        return match quoted {
+            [b'"', inner @ .., b'"'] => Some((inner, behind)),
             _ => None,
         };
     }
-    (!bytes.iter().any(|&octet| is_lws(octet) || octet == b'"')).then_some(bytes)
+    let (value, behind) = take_while(bytes, |octet| octet != b',' && !is_lws(octet));
+    (!value.contains(&b'"')).then_some((value, behind))
 }
 
 /// `8LHEX`; either case is taken.

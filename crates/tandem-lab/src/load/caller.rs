@@ -30,7 +30,9 @@ pub(crate) struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        let delay = Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits are allowed"));
+        // Microseconds up to a minute: no unit waits that long.
+        let delay = Histogram::new_with_max(60_000_000, 3)
+            .unwrap_or_else(|_| unreachable!("the bounds are sound"));
         Self {
             begun: 0,
             succeeded: 0,
