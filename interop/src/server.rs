@@ -198,6 +198,11 @@ impl Server {
         self.address
     }
 
+    /// Where its admin interface listens.
+    pub fn admin_address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.admin_port).into()
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("server.log")).unwrap_or_default()
@@ -249,7 +254,7 @@ impl Server {
     }
 
     fn exchange(&self, request: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.admin_port)).ok()?;
+        let mut stream = TcpStream::connect(self.admin_address()).ok()?;
         stream
             .set_read_timeout(Some(Duration::from_secs(10)))
             .ok()?;

@@ -154,6 +154,11 @@ impl Sipp {
         self.outcome()
     }
 
+    /// Waits until all calls are over; whether they went as the scenario says.
+    pub fn went_well(mut self) -> bool {
+        self.child.wait().success()
+    }
+
     /// Ends a sipp whose calls need not come.
     pub fn stop(mut self) -> Outcome {
         self.child.signal("USR1");
