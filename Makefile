@@ -19,7 +19,7 @@ test: setup-test check ## Everything that CI runs: lints, tests, simulator seeds
 	cargo test --workspace --no-fail-fast
 	scripts/fuzz 60
 
-check: setup ## Formatting, lints, licences and advisories
+check: setup ## Formatting, lints, licences
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	scripts/deny
@@ -28,7 +28,8 @@ fuzz: setup-test ## Run every fuzz target for ten minutes in all
 	scripts/fuzz 600
 
 interop: setup-test ## Calls with sipp, sipsak, baresip, linphone and tshark
-	scripts/interop
+	cargo build --package tandem
+	cargo test --package interop
 
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10

@@ -615,6 +615,26 @@ fn a_register_for_another_domain_is_not_ours_to_answer() {
 }
 
 #[test]
+fn a_contact_that_names_the_server_is_not_called() {
+    let mut settings = settings();
+    settings.challenge.clear();
+    let mut bench = Bench::new(settings).with_subscribers();
+    let loops = register("bob", BOB, 1, "").replace(
+        &format!("Contact: <sip:bob@{BOB}>"),
+        "Contact: <sip:bob@example.org;x=1>, <sip:bob@192.0.2.1;x=2>",
+    );
+    assert_eq!(status(&only(bench.receive(BOB, &loops))), 200);
+    let invite = request(
+        "INVITE",
+        "sip:bob@example.org",
+        "sip:alice@example.org",
+        "i1",
+        "",
+    );
+    assert_eq!(status(&only(bench.receive(ALICE, &invite))), 480);
+}
+
+#[test]
 fn a_draining_node_refuses_new_calls() {
     let mut bench = Bench::new(settings()).with_subscribers();
     bench

@@ -171,10 +171,11 @@ fn server_invite_answers_every_event_in_every_state() {
 #[test]
 fn server_non_invite_answers_every_event_in_every_state() {
     use server_non_invite::State;
-    let events: [Reaction<'_, State>; 4] = [
+    let events: [Reaction<'_, State>; 5] = [
         ("request", &|state, _| state.request()),
         ("user 1xx", &State::provisional),
         ("user 2xx-6xx", &State::final_response),
+        ("user is silent", &State::silence),
         ("timer J", &|state, _| state.timer_j()),
     ];
     let states = [State::Trying, State::Proceeding, State::Completed];

@@ -16,6 +16,7 @@ use crate::timer::{Timer, Timing};
 ///                   v send          |
 ///  request:     Completed <---------+
 ///  send again       | J, at once when reliable
+///  (nothing after silence)
 ///                   v
 ///              terminated
 /// ```
@@ -62,6 +63,17 @@ impl State {
             Trying | Proceeding => Step::to(Completed)
                 .send(Send::Given)
                 .keep(Keep::Sent)
+                .start(Timer::J, timing.transaction_timeout()),
+            Completed => Step::to(self),
+        }
+    }
+
+    /// The user will never answer (RFC 4320 section 4.2): what is retransmitted goes unanswered, and is not taken for a new request.
+    pub(crate) fn silence(self, timing: Timing) -> Step<Self> {
+        match self {
+            Trying | Proceeding if timing.reliable => Step::end(),
+            Trying | Proceeding => Step::to(Completed)
+                .keep(Keep::Nothing)
                 .start(Timer::J, timing.transaction_timeout()),
             Completed => Step::to(self),
         }

@@ -156,11 +156,16 @@ impl Transactions {
             })
     }
 
-    /// Forgets a server transaction without a final response: what a proxy does with a non-INVITE that nobody answered in time (RFC
-    /// 4320 section 4.2).
-    pub fn abandon_server(&mut self, id: ServerId) {
-        if self.servers.get(id).is_some() {
-            self.end_server(id.index);
+    /// Ends a non-INVITE server transaction without a final response: what a proxy does when nobody answered in time (RFC 4320 section
+    /// 4.2). Retransmissions are still absorbed, in silence, until Timer J.
+    pub fn silence_server(&mut self, now: Time, id: ServerId) {
+        let Some(server) = self.servers.get(id) else {
+            return;
+        };
+        if let Machine::NonInvite(state) = server.machine {
+            let timing = self.timing(server.schedule.reliable);
+            let step = state.silence(timing).map(Machine::NonInvite);
+            self.follow_server(now, id.index, step);
         }
     }
 

@@ -64,7 +64,7 @@ fn local(
         .shared
         .locations
         .visit(&address, round.now, |binding| {
-            if targets.len() < most {
+            if targets.len() < most && !leads_back(round, binding) {
                 targets.push(registered(round, binding));
             }
         });
@@ -97,6 +97,12 @@ fn for_the_server_itself(method: Method<'_>) -> Refusal {
         }
         _ => Refusal::NotAllowed,
     }
+}
+
+/// Whether a contact names us. Forwarding to it would only bring the request back, to be forked again: with ten such contacts one
+/// INVITE becomes millions (RFC 5393).
+fn leads_back(round: &Round<'_>, binding: &Binding<'_>) -> bool {
+    Uri::parse(binding.contact).is_some_and(|uri| round.settings.domains.is_us(&uri))
 }
 
 /// A binding as a target. A phone behind a translator registers a contact that is not where its REGISTER came from: it is

@@ -119,6 +119,11 @@ impl Context {
     fn receive_success(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
         self.end_branch(turn, place);
         let passed = self.pass_on(turn, response);
+        if !passed && self.is_invite {
+            // The server transaction is over: a branch was cancelled after another's 2xx, and accepted the call all the same, more
+            // than 64*T1 after that 2xx. The callee believes in the call, so whoever asked for it must know.
+            super::upstream::pass_on_without_transaction(turn.round, response);
+        }
         self.conclude_with(turn, if passed { response.status() } else { 0 });
         if self.is_invite {
             self.cancel_pending(turn);
@@ -275,7 +280,8 @@ impl Context {
     /// section 4.2).
     fn stay_silent(&mut self, turn: &mut Turn<'_, '_>) {
         if let Some(server) = self.server {
-            turn.round.transactions.abandon_server(server);
+            let now = turn.round.now;
+            turn.round.transactions.silence_server(now, server);
         }
         self.is_concluded = true;
         self.request = None;

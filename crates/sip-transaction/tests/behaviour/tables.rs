@@ -395,15 +395,18 @@ fn a_server_knows_its_owner_and_whether_it_is_final() {
 }
 
 #[test]
-fn an_abandoned_server_is_forgotten() {
+fn a_silenced_server_absorbs_retransmissions_and_ends() {
     let mut world = unreliable();
     world.request(Method::Options);
     world.run(5);
     let id = world.incoming[0].id.expect("a transaction");
-    world.server.abandon_server(id);
+    world.server.silence_server(START, id);
     assert!(!world.respond("OPTIONS", 200));
+    world.run(20_000);
+    assert_eq!(world.incoming.len(), 1, "no retransmission is a new request");
+    world.run(60_000);
     assert_eq!(world.server.stats().servers_live, 0);
-    world.server.abandon_server(id);
+    world.server.silence_server(START, id);
     assert_eq!(world.server.stats().servers_ended, 1);
 }
 

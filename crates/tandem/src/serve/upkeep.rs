@@ -73,6 +73,11 @@ async fn forget_changed(control: &Control, store: &Store, version: u64) -> Resul
             Changed::Named(names) => {
                 for (username, domain) in names {
                     cache.invalidate(username.as_bytes(), domain.as_bytes());
+                    // Who was removed is not called any more.
+                    if store.subscribers().find(username, domain).await?.is_none() {
+                        let address = format!("{username}@{domain}");
+                        data_plane.shared.locations.remove(address.as_bytes());
+                    }
                 }
             }
             Changed::Anything => cache.clear(),
