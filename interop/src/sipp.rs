@@ -92,13 +92,12 @@ impl Scenario {
         let file = folder.path().join("scenario.xml");
         std::fs::write(&file, expanded(&self.name)).expect("scenario");
         let address = SocketAddr::new(server.address().ip(), free_port());
-        let call_ids = format!("%u-{}@interop", address.port());
         let port = address.port().to_string();
         let password = self.password.clone();
         let mut command = Command::new("sipp");
         command.current_dir(folder.path());
         command.arg(server.address().to_string());
-        command.args(["-sf", "scenario.xml", "-nostdin", "-cid_str", &call_ids]);
+        command.args(["-sf", "scenario.xml", "-nostdin"]);
         command.args(["-i", &address.ip().to_string(), "-p", &port]);
         command.args(["-m", &self.calls.to_string()]);
         command.args(["-trace_err", "-error_file", "errors.log"]);
@@ -177,9 +176,11 @@ impl Sipp {
         assert!(came, "{beginning} does not come\n{}", self.complaint());
     }
 
-    /// Tells a scenario that waits for INFO to go on, past the server. Only for its first call.
+    /// Tells a scenario that waits for INFO to go on with the call it is in, past the server.
     pub fn cue(&self) {
-        let call_id = format!("1-{}@interop", self.address.port());
+        let messages = self.messages();
+        let (_, last) = messages.0.last().expect("a call has begun");
+        let call_id = header(last, "Call-ID")[0];
         let cue = format!(
             "INFO sip:cue SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKcue\r\nFrom: <sip:cue@interop>\r\n\
              To: <sip:cue@interop>\r\nCall-ID: {call_id}\r\nCSeq: 1 INFO\r\nContent-Length: 0\r\n\r\n"

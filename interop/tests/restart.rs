@@ -89,6 +89,22 @@ fn a_call_begun_before_the_crash_is_hung_up_after_it() {
 }
 
 #[test]
+fn a_phone_that_rang_before_the_crash_is_answered_after_it() {
+    let mut server = server();
+    let bob = Scenario::new("answer_held").start(&server);
+    server.register("bob", bob.address, "");
+    let alice = Scenario::new("call").start(&server);
+    alice.wait_for("SIP/2.0 180");
+
+    server.kill();
+    server.restart();
+    bob.wait_for("INVITE");
+    bob.cue();
+    alice.finish();
+    bob.finish();
+}
+
+#[test]
 fn a_nonce_given_before_the_crash_is_renewed_without_asking_the_user() {
     let mut server = server();
     let alice = Scenario::new("register_held");
