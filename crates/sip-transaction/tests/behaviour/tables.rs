@@ -403,7 +403,11 @@ fn a_silenced_server_absorbs_retransmissions_and_ends() {
     world.server.silence_server(START, id);
     assert!(!world.respond("OPTIONS", 200));
     world.run(20_000);
-    assert_eq!(world.incoming.len(), 1, "no retransmission is a new request");
+    assert_eq!(
+        world.incoming.len(),
+        1,
+        "no retransmission is a new request"
+    );
     world.run(60_000);
     assert_eq!(world.server.stats().servers_live, 0);
     world.server.silence_server(START, id);
