@@ -30,7 +30,7 @@ pub struct Seen<'a> {
     pub status: u16,
     /// Call-ID.
     pub call_id: &'a [u8],
-    /// Branch of the topmost Via.
+    /// Branch of the topmost Via, empty where there is none (RFC 2543).
     pub branch: &'a [u8],
     /// `CSeq` number.
     pub cseq: u32,
@@ -47,7 +47,7 @@ impl<'a> Seen<'a> {
         let method = message.method();
         let status = message.status();
         let call_id = message.call_id()?;
-        let branch = message.top_via()?.branch()?;
+        let branch = message.top_via()?.branch().unwrap_or_default();
         let cseq = message.cseq()?.number;
         let from_tag = message.from()?.tag().unwrap_or_default();
         let to_tag = message.to()?.tag().unwrap_or_default();
@@ -78,9 +78,14 @@ impl<'a> Seen<'a> {
         self.status / 100 == 2 && self.method == Method::Invite
     }
 
-    /// Names the transaction: branch and method, an ACK counted as its own.
+    /// Names the transaction; ACK and CANCEL count as their own.
     pub fn transaction(&self) -> u64 {
-        hash(&[self.branch, self.method.as_bytes()])
+        self.name(self.branch, self.method.as_bytes())
+    }
+
+    /// Names the INVITE transaction that an ACK or CANCEL with this branch is about.
+    pub fn invite_transaction(&self) -> u64 {
+        self.name(self.branch, b"INVITE")
     }
 
     /// Names the transaction on the other side of the machine that put the topmost Via on: the one below.
@@ -93,7 +98,11 @@ impl<'a> Seen<'a> {
         let branch = Via::parse(below)
             .and_then(|via| via.branch())
             .unwrap_or_default();
-        hash(&[branch, self.method.as_bytes()])
+        self.name(branch, self.method.as_bytes())
+    }
+
+    fn name(&self, branch: &[u8], method: &[u8]) -> u64 {
+        hash(&[branch, method, self.call_id, &self.cseq.to_le_bytes()])
     }
 
     /// Names the call.

@@ -520,3 +520,40 @@ fn who_calls_and_gives_up_again_and_again_piles_up_no_questions() {
     world.run_until_quiet();
     world.expect_sound();
 }
+
+#[test]
+fn an_acceptance_is_passed_on_when_the_call_is_long_over() {
+    let quick = answering(
+        1,
+        "bob",
+        Answering::Accept {
+            after: Duration::ZERO,
+        },
+    );
+    let late = answering(2, "bob", Answering::AcceptWhenCancelled);
+    let mut world = described([(phone(0, "alice"), true), (quick, true), (late, true)]);
+    for phone in 0..3 {
+        world.perform(phone, Action::Register);
+    }
+    world.run_for(SECOND);
+    // Only the last INVITE, 31.5 seconds after the first, gets through to the second phone.
+    world.fault_in(Duration::ZERO, Fault::CutOff(2, seconds(31)));
+    world.perform(0, call("sip:bob@host0.test"));
+    world.run_for(seconds(31));
+    for _ in 0..10_000 {
+        if world.phone(2).calls() == 1 {
+            break;
+        }
+        world.run_for(Duration::from_micros(100));
+    }
+    assert_eq!(world.phone(2).calls(), 1, "it rings at last");
+    // It gets its CANCEL and accepts nevertheless, which nobody hears until the first 2xx is more than 32 seconds old.
+    world.run_for(Duration::from_micros(1_500));
+    world.fault_in(Duration::ZERO, Fault::CutOff(2, seconds(3)));
+    world.run_for(seconds(40));
+    // The caller has forgotten its INVITE by now; that the 2xx reached it is for the invariants to say.
+    let seen = world.statistics();
+    assert_eq!((seen.acknowledged, seen.unacknowledged), (1, 1), "{seen:?}");
+    world.run_until_quiet();
+    world.expect_sound();
+}

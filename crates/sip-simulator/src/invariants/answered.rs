@@ -3,7 +3,7 @@
 //!
 //! One exception is the RFC's: a request other than INVITE that was forwarded and that nobody answered stays unanswered
 //! (RFC 4320 section 4.2).
-use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
+use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, violation};
 use sip_message::Method;
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,7 @@ impl Answered {
         seen: &Seen<'_>,
     ) {
         if seen.method == Method::Ack {
-            let invite = (host, source, hash(&[seen.branch, b"INVITE"]));
+            let invite = (host, source, seen.invite_transaction());
             if let Some(awaited) = self.awaited.get_mut(&invite) {
                 awaited.acknowledged = true;
             }

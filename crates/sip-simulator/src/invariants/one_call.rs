@@ -138,14 +138,13 @@ impl OneCall {
         if !self.asked.contains(&key) {
             return Ok(());
         }
-        let new = || Final {
+        let first = self.finals.entry(key).or_insert_with(|| Final {
             at: now,
             status: seen.status,
             to_tag: seen.to_tag.to_vec(),
-        };
-        let first = self.finals.entry(key).or_insert_with(new);
+        });
         if !is_remembered(facts, host, first, now) {
-            *first = new();
+            return Ok(());
         }
         let same = first.status == seen.status && first.to_tag == seen.to_tag;
         let overloaded =

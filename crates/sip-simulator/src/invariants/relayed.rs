@@ -3,7 +3,7 @@
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
 use sip_message::Method;
 use sip_transport::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Machine, and a hash of what is to be passed on.
@@ -18,6 +18,15 @@ struct Branch {
     ended: bool,
 }
 
+/// A message that must be passed on, once for each time that it came.
+#[derive(Debug)]
+struct Debt {
+    what: &'static str,
+    call_id: Vec<u8>,
+    /// Until when, for each time.
+    due: VecDeque<Time>,
+}
+
 /// The rule.
 #[derive(Debug, Default)]
 pub struct Relayed {
@@ -27,8 +36,8 @@ pub struct Relayed {
     invites: BTreeSet<Key>,
     /// Dialogs whose 2xx was passed on.
     dialogs: BTreeSet<Key>,
-    /// What must be passed on, with until when.
-    owed: BTreeMap<Key, (Time, &'static str, Vec<u8>)>,
+    /// What must be passed on.
+    owed: BTreeMap<Key, Debt>,
 }
 
 impl Invariant for Relayed {
@@ -61,13 +70,13 @@ impl Invariant for Relayed {
             _ => {}
         }
         // Few are owed at a time: they are paid in the same instant.
-        let late = self.owed.values().find(|(due, _, _)| *due < now);
+        let is_late = |debt: &&Debt| debt.due.front().is_some_and(|due| *due < now);
+        let late = self.owed.values().find(is_late);
         match late {
-            Some((_, what, call_id)) => Err(violation(
-                self.name(),
-                format!("{what} was not passed on"),
-                Some(call_id),
-            )),
+            Some(debt) => {
+                let what = format!("{} was not passed on", debt.what);
+                Err(violation(self.name(), what, Some(&debt.call_id)))
+            }
             None => Ok(()),
         }
     }
@@ -85,10 +94,7 @@ impl Relayed {
             branch.rung |= now.saturating_since(branch.sent_at) < alive;
             branch.ended |= seen.is_final();
             if seen.is_acceptance() {
-                self.owed.insert(
-                    (host, passed_on(seen)),
-                    (due, "a 2xx to an INVITE", seen.call_id.to_vec()),
-                );
+                self.owe(due, host, "a 2xx to an INVITE", seen);
             }
         } else if seen.is_request() && seen.method == Method::Invite {
             self.invites.insert((host, seen.transaction()));
@@ -98,14 +104,31 @@ impl Relayed {
                 Party::Host(_) => true,
                 Party::Nobody => false,
             };
-            let hop_by_hop = self
-                .invites
-                .contains(&(host, hash(&[seen.branch, b"INVITE"])));
+            let hop_by_hop = self.invites.contains(&(host, seen.invite_transaction()));
             if honest && !hop_by_hop && self.dialogs.contains(&(host, dialog(seen))) {
-                self.owed.insert(
-                    (host, passed_on(seen)),
-                    (due, "the ACK of a 2xx", seen.call_id.to_vec()),
-                );
+                self.owe(due, host, "the ACK of a 2xx", seen);
+            }
+        }
+    }
+
+    fn owe(&mut self, due: Time, host: usize, what: &'static str, seen: &Seen<'_>) {
+        let debt = self
+            .owed
+            .entry((host, passed_on(seen)))
+            .or_insert_with(|| Debt {
+                what,
+                call_id: seen.call_id.to_vec(),
+                due: VecDeque::new(),
+            });
+        debt.due.push_back(due);
+    }
+
+    fn pay(&mut self, host: usize, seen: &Seen<'_>) {
+        let key = (host, passed_on(seen));
+        if let Some(debt) = self.owed.get_mut(&key) {
+            debt.due.pop_front();
+            if debt.due.is_empty() {
+                self.owed.remove(&key);
             }
         }
     }
@@ -113,10 +136,10 @@ impl Relayed {
     fn sent(&mut self, now: Time, host: usize, seen: &Seen<'_>) {
         if seen.is_acceptance() {
             self.dialogs.insert((host, dialog(seen)));
-            self.owed.remove(&(host, passed_on(seen)));
+            self.pay(host, seen);
         } else if seen.is_request() {
             match seen.method {
-                Method::Ack => drop(self.owed.remove(&(host, passed_on(seen)))),
+                Method::Ack => self.pay(host, seen),
                 Method::Invite => {
                     let branch = self.branches.entry((host, seen.transaction()));
                     branch.or_insert_with(|| Branch {
@@ -127,9 +150,7 @@ impl Relayed {
                     });
                 }
                 Method::Cancel => {
-                    if let Some(branch) = self
-                        .branches
-                        .get_mut(&(host, hash(&[seen.branch, b"INVITE"])))
+                    if let Some(branch) = self.branches.get_mut(&(host, seen.invite_transaction()))
                     {
                         branch.ended = true;
                     }
