@@ -22,10 +22,22 @@ impl Baresip {
     pub fn start(server: &Server, user: &str) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let (sip, control) = (free_port(), free_port());
+        // Its audio goes in a circle; an address that is always there keeps it from looking for a network.
         let configuration = format!(
-            "module_path /usr/lib/baresip/modules\nmodule g711.so\nmodule aubridge.so\nmodule_tmp uuid.so\nmodule_tmp account.so\n\
-             module_app menu.so\nmodule_app ctrl_tcp.so\nctrl_tcp_listen 127.0.0.1:{control}\nsip_listen 127.0.0.1:{sip}\nnet_interface 127.0.0.1\n\
-             rtp_ports 45000-60000\naudio_source aubridge,echo\naudio_player aubridge,echo\naudio_alert aubridge,alert\n",
+            "module_path /usr/lib/baresip/modules\n\
+             module g711.so\n\
+             module aubridge.so\n\
+             module_tmp uuid.so\n\
+             module_tmp account.so\n\
+             module_app menu.so\n\
+             module_app ctrl_tcp.so\n\
+             ctrl_tcp_listen 127.0.0.1:{control}\n\
+             sip_listen 127.0.0.1:{sip}\n\
+             net_interface 127.0.0.1\n\
+             rtp_ports 45000-60000\n\
+             audio_source aubridge,echo\n\
+             audio_player aubridge,echo\n\
+             audio_alert aubridge,alert\n"
         );
         let account = format!(
             "<{}>;auth_pass={};outbound=\"sip:{}\";regint=600\n",

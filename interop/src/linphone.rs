@@ -18,17 +18,36 @@ impl Linphone {
     pub fn start(server: &Server, user: &str) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         std::fs::create_dir_all(folder.path().join(".local/share/linphone")).expect("folder");
-        let address = server.address();
+        let (sip, media) = (free_port(), free_port());
         let configuration = format!(
-            "[sip]\nsip_port={}\nsip_tcp_port=0\nsip_tls_port=0\nbind_address=127.0.0.1\nipv6=0\ndefault_proxy=0\n\
-             register_only_when_network_is_up=0\nauto_net_state_mon=0\n\n[rtp]\naudio_rtp_port={}\n\n[video]\ncapture=0\ndisplay=0\n\n\
-             [proxy_0]\nreg_proxy=<sip:{address}>\nreg_route=<sip:{address};lr>\nreg_identity=<{}>\nreg_expires=600\nreg_sendregister=1\n\n\
-             [auth_info_0]\nusername={user}\npasswd={}\nrealm={}\n",
-            free_port(),
-            free_port(),
-            server.uri(user),
-            Server::password(user),
-            server.domain(),
+            "[sip]\n\
+             sip_port={sip}\n\
+             sip_tcp_port=0\n\
+             sip_tls_port=0\n\
+             bind_address=127.0.0.1\n\
+             ipv6=0\n\
+             default_proxy=0\n\
+             register_only_when_network_is_up=0\n\
+             auto_net_state_mon=0\n\
+             [rtp]\n\
+             audio_rtp_port={media}\n\
+             [video]\n\
+             capture=0\n\
+             display=0\n\
+             [proxy_0]\n\
+             reg_proxy=<sip:{address}>\n\
+             reg_route=<sip:{address};lr>\n\
+             reg_identity=<{uri}>\n\
+             reg_expires=600\n\
+             reg_sendregister=1\n\
+             [auth_info_0]\n\
+             username={user}\n\
+             passwd={password}\n\
+             realm={domain}\n",
+            address = server.address(),
+            uri = server.uri(user),
+            password = Server::password(user),
+            domain = server.domain(),
         );
         let file = folder.path().join("linphonerc");
         std::fs::write(&file, configuration).expect("configuration");
