@@ -28,8 +28,7 @@ fuzz: setup-test ## Run every fuzz target for ten minutes in all
 	scripts/fuzz 600
 
 interop: setup-test ## Calls with sipp, sipsak, baresip, linphone and tshark
-	cargo build --package tandem
-	cargo test --package interop
+	scripts/interop
 
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
