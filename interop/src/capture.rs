@@ -4,7 +4,7 @@ use crate::process::{Child, PATIENCE, eventually, run};
 use crate::server::Server;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// A running capture of everything that goes to or comes from a server.
@@ -69,24 +69,86 @@ pub struct Packets {
     port: u16,
 }
 
+/// A SIP message as tshark reads it.
+#[derive(Clone, Debug)]
+pub struct WireMessage {
+    /// The port it came from.
+    pub source: u16,
+    /// The port it went to.
+    pub destination: u16,
+    /// Its method or status code.
+    pub what: String,
+    /// The method in its `CSeq`.
+    pub method: String,
+    /// Every To.
+    pub to: Vec<String>,
+    /// Every tag in To.
+    pub to_tags: Vec<String>,
+    /// Every Record-Route.
+    pub record_routes: Vec<String>,
+}
+
 impl Packets {
-    /// The packets that match a display filter, in order: of each the fields asked for, and of each field all its occurrences.
-    pub fn fields(&self, filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
+    /// The SIP messages, in order.
+    pub fn messages(&self) -> Vec<WireMessage> {
+        let fields = [
+            "udp.srcport",
+            "udp.dstport",
+            "sip.Method",
+            "sip.Status-Code",
+            "sip.CSeq.method",
+            "sip.To",
+            "sip.to.tag",
+            "sip.Record-Route",
+        ];
+        let packets = self.read("sip", &fields).into_iter();
+        let messages = packets.map(|fields| {
+            let [
+                source,
+                destination,
+                method,
+                status,
+                of,
+                to,
+                to_tags,
+                record_routes,
+            ] = <[Vec<String>; 8]>::try_from(fields).expect("eight fields");
+            let port = |of: Vec<String>| of.concat().parse().expect("a port");
+            WireMessage {
+                source: port(source),
+                destination: port(destination),
+                what: [method, status].concat().concat(),
+                method: of.concat(),
+                to,
+                to_tags,
+                record_routes,
+            }
+        });
+        messages.collect()
+    }
+
+    /// The packets that tshark cannot make sense of, or finds odd: number, summary, and what is wrong.
+    pub fn oddities(&self) -> Vec<Vec<Vec<String>>> {
+        let odd = "_ws.malformed || _ws.expert.severity >= \"Warning\"";
+        self.read(odd, &["frame.number", "_ws.col.Info", "_ws.expert.message"])
+    }
+
+    /// The packets that match a display filter: of each the fields asked for, and of each field all its occurrences.
+    fn read(&self, filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
         let mut command = Command::new("tshark");
         command.arg("-r").arg(&self.file);
         command.args(["-d", &format!("udp.port=={},sip", self.port)]);
         command.args(["-Y", filter, "-T", "fields"]);
         command.args(["-E", "occurrence=a", "-E", "aggregator=|"]);
         command.args(fields.iter().flat_map(|field| ["-e", field]));
-        let (code, output) = run(command.stderr(std::process::Stdio::null()));
-        assert_eq!(code, 0, "{output}");
-        let packets = output
-            .lines()
-            .filter(|line| line.contains('\t') || fields.len() == 1);
+        // It warns there that root should not run it.
+        let (code, output) = run(command.stderr(Stdio::null()));
+        assert_eq!(code, 0, "tshark: {output}");
         let values = |text: &str| {
             let values = text.split('|').filter(|value| !value.is_empty());
             values.map(str::to_owned).collect()
         };
+        let packets = output.lines();
         packets
             .map(|line| line.split('\t').map(values).collect())
             .collect()

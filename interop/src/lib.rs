@@ -16,7 +16,7 @@ mod server;
 mod sipp;
 
 pub use baresip::Baresip;
-pub use capture::{Capture, Packets};
+pub use capture::{Capture, Packets, WireMessage};
 pub use linphone::Linphone;
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use server::{Server, ServerOptions};

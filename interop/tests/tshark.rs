@@ -1,6 +1,8 @@
 //! The server's messages read by tshark: what it makes of them, and in which order they went over the wire.
 
-use interop::{Capture, Packets, Scenario, Server, ServerOptions, Sipp};
+use interop::{Capture, Packets, Scenario, Server, ServerOptions, Sipp, WireMessage};
+use serde_json::json;
+use std::collections::BTreeSet;
 
 fn phone(server: &Server, user: &str, scenario: &str) -> Sipp {
     let phone = Scenario::new(scenario).start(server);
@@ -8,11 +10,21 @@ fn phone(server: &Server, user: &str, scenario: &str) -> Sipp {
     phone
 }
 
-/// No packet that tshark cannot make sense of, or finds odd.
 fn assert_well_formed(packets: &Packets) {
-    let odd = "_ws.malformed || _ws.expert.severity >= \"Warning\"";
-    let fields = ["frame.number", "_ws.col.Info", "_ws.expert.message"];
-    assert_eq!(packets.fields(odd, &fields), Vec::<Vec<Vec<String>>>::new());
+    assert_eq!(packets.oddities(), Vec::<Vec<Vec<String>>>::new());
+}
+
+/// What one phone sent (>) and received (<), in order.
+fn ladder(messages: &[WireMessage], phone: u16) -> String {
+    let steps = messages.iter().filter_map(|message| {
+        let arrow = match phone {
+            port if port == message.source => '>',
+            port if port == message.destination => '<',
+            _ => return None,
+        };
+        Some(format!("{arrow} {}", message.what))
+    });
+    steps.collect::<Vec<_>>().join(", ")
 }
 
 #[test]
@@ -23,51 +35,34 @@ fn a_call_goes_over_the_wire_as_the_rfc_draws_it() {
     let bob = phone(&server, "bob", "answer");
     let capture = Capture::start(&server);
     let alice = Scenario::new("call").start(&server);
-    let ports = [alice.address.port(), bob.address.port()];
+    let (alice_port, bob_port) = (alice.address.port(), bob.address.port());
     alice.finish();
     bob.finish();
     let packets = capture.finish();
     assert_well_formed(&packets);
-    let ladder = |port: u16| {
-        let filter = format!("sip && udp.port == {port}");
-        let fields = ["udp.srcport", "sip.Method", "sip.Status-Code"];
-        let packets = packets.fields(&filter, &fields).into_iter();
-        let steps = packets.map(|fields| {
-            let theirs = fields[0] == [port.to_string()];
-            let what = [fields[1].clone(), fields[2].clone()].concat().concat();
-            if theirs {
-                format!("> {what}")
-            } else {
-                format!("< {what}")
-            }
-        });
-        steps.collect::<Vec<_>>()
-    };
-    let alice = "> INVITE, < 407, > ACK, > INVITE, < 100, < 180, < 200, > ACK, > BYE, < 200";
-    assert_eq!(ladder(ports[0]).join(", "), alice);
-    let bob = "< INVITE, > 180, > 200, < ACK, < BYE, > 200";
-    assert_eq!(ladder(ports[1]).join(", "), bob);
+    let messages = packets.messages();
+    assert_eq!(
+        ladder(&messages, alice_port),
+        "> INVITE, < 407, > ACK, > INVITE, < 100, < 180, < 200, > ACK, > BYE, < 200"
+    );
+    assert_eq!(
+        ladder(&messages, bob_port),
+        "< INVITE, > 180, > 200, < ACK, < BYE, > 200"
+    );
 
-    // What begins the dialog names us once in Record-Route, towards both.
-    let ours = format!("sip && udp.srcport == {}", server.address().port());
-    let fields = ["sip.Record-Route", "sip.to.tag"];
-    for begins in [
-        "sip.Method == \"INVITE\"",
-        "sip.Status-Code == 180",
-        "sip.Status-Code == 200 && sip.CSeq.method == \"INVITE\"",
-    ] {
-        let found = packets.fields(&format!("{ours} && {begins}"), &fields);
-        assert_eq!(found.len(), 1, "{begins}");
-        assert_eq!(found[0][0].len(), 1, "{begins}: {found:?}");
-        assert!(
-            found[0][0][0].contains(&server.address().to_string()),
-            "{found:?}"
-        );
-    }
-    // Nothing has two tags in To, and nothing has two To.
-    for message in packets.fields(&ours, &["sip.To", "sip.to.tag"]) {
-        assert_eq!(message[0].len(), 1, "{message:?}");
-        assert!(message[1].len() <= 1, "{message:?}");
+    let address = server.address().to_string();
+    let sent = messages.iter();
+    for message in sent.filter(|message| message.source == server.address().port()) {
+        assert_eq!(message.to.len(), 1, "{message:?}");
+        let begins_the_dialog = message.what == "INVITE";
+        let tags = usize::from(!begins_the_dialog && message.what != "100");
+        assert_eq!(message.to_tags.len(), tags, "{message:?}");
+        // What makes the dialog names us in Record-Route, once, towards both.
+        let makes_it = ["180", "200"].contains(&&*message.what) && message.method == "INVITE";
+        let ours = usize::from(begins_the_dialog || makes_it);
+        assert_eq!(message.record_routes.len(), ours, "{message:?}");
+        let named = |route: &String| route.contains(&address);
+        assert!(message.record_routes.iter().all(named), "{message:?}");
     }
 }
 
@@ -85,10 +80,7 @@ fn nothing_the_server_sends_is_malformed() {
         let bob = phone(&server, "bob", callee);
         Scenario::new(caller).run(&server);
         bob.finish();
-        server.rpc(
-            "location.remove",
-            &serde_json::json!({ "address": "bob@example.org" }),
-        );
+        server.rpc("location.remove", &json!({ "address": "bob@example.org" }));
     }
     let bob = phone(&server, "bob", "ring");
     let alice = Scenario::new("call_cancelled").start(&server);
@@ -102,15 +94,12 @@ fn nothing_the_server_sends_is_malformed() {
     let packets = capture.finish();
     assert_well_formed(&packets);
     // It has seen them all, and knew them for SIP.
-    let statuses = [
-        "202", "401", "403", "404", "407", "480", "486", "487", "500",
+    let messages = packets.messages().into_iter();
+    let sent = messages.filter(|message| message.source == server.address().port());
+    let seen: BTreeSet<String> = sent.map(|message| message.what).collect();
+    let expected = [
+        "100", "180", "200", "202", "401", "403", "404", "407", "480", "486", "487", "500", "ACK",
+        "BYE", "CANCEL", "INVITE", "MESSAGE", "NOTIFY", "REFER",
     ];
-    for status in statuses {
-        let ours = format!(
-            "udp.srcport == {} && sip.Status-Code == {status}",
-            server.address().port()
-        );
-        let found = packets.fields(&ours, &["frame.number"]);
-        assert!(!found.is_empty(), "no {status}");
-    }
+    assert_eq!(seen, expected.map(str::to_owned).into());
 }
