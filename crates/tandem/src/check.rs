@@ -1,5 +1,5 @@
 //! `tandem check`: what is wrong with a configuration, or what it would run.
-use crate::cli::{ConfigurationFile, complain};
+use crate::cli::{ConfigurationFile, complain, show};
 use crate::config::{self, Configuration};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -23,12 +23,10 @@ pub struct Arguments {
 /// Prints what would run; fails with all mistakes of the file.
 pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.reference {
-        print!("{}", config::reference());
-        return ExitCode::SUCCESS;
+        return show(&config::reference());
     }
     if arguments.example {
-        print!("{}", config::example());
-        return ExitCode::SUCCESS;
+        return show(&config::example());
     }
     let summary = match arguments.file.load() {
         Ok(configuration) if arguments.effective => Ok(configuration.to_toml()),
@@ -36,10 +34,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Err(mistakes) => Err(mistakes.to_string()),
     };
     match summary {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(text) => show(&text),
         Err(problem) => complain(problem),
     }
 }

@@ -75,6 +75,17 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// Prints a result. Whoever reads it may stop reading (`tandem ctl … | head`): that is no failure.
+pub fn show(result: &str) -> ExitCode {
+    use std::io::{ErrorKind, Write};
+    match std::io::stdout().lock().write_all(result.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            complain(format!("cannot print the result: {error}"))
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
 /// Prints what went wrong in the way of all commands.
 pub fn complain(problem: impl std::fmt::Display) -> ExitCode {
     for (number, line) in problem.to_string().lines().enumerate() {

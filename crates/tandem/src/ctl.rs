@@ -1,5 +1,5 @@
 //! `tandem ctl`: asks a running server over its admin interface and prints what it says.
-use crate::cli::{ConfigurationFile, complain};
+use crate::cli::{ConfigurationFile, complain, show};
 use serde_json::{Map, Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
@@ -28,10 +28,7 @@ pub struct Arguments {
 /// Asks and prints the result as JSON; fails with what the server complains about.
 pub fn run(arguments: &Arguments) -> ExitCode {
     match ask(arguments) {
-        Ok(result) => {
-            println!("{result:#}");
-            ExitCode::SUCCESS
-        }
+        Ok(result) => show(&format!("{result:#}\n")),
         Err(problem) => complain(problem),
     }
 }
