@@ -3,7 +3,7 @@
 use clap::Parser;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use tandem_lab::load::{self, Options, Workload};
+use tandem_lab::load::{self, Options, Pace, Workload};
 
 /// Drives a workload against a SIP server over UDP and prints what it cost the server.
 #[derive(Debug, Parser)]
@@ -22,8 +22,11 @@ struct Arguments {
     #[arg(long, default_value_t = 1000)]
     users: u32,
     /// Units begun per second.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, conflicts_with = "window")]
     rate: u32,
+    /// Units in progress at a time, instead of a rate: what the server can carry at most.
+    #[arg(long)]
+    window: Option<u32>,
     /// Units before the measurement.
     #[arg(long, default_value_t = 10_000)]
     warm_up: u64,
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         domain,
         users,
         rate,
+        window,
         warm_up,
         count,
         pid,
@@ -55,7 +59,7 @@ fn main() -> ExitCode {
         server,
         domain,
         users,
-        rate,
+        pace: window.map_or(Pace::Rate(rate), Pace::Window),
         warm_up,
         count,
         pid,

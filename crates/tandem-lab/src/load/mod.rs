@@ -35,6 +35,15 @@ pub enum Workload {
     W4,
 }
 
+/// When units begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// So many per second, each when it is due, however slow the server is.
+    Rate(u32),
+    /// As soon as fewer than so many are in progress: what the server can carry at most.
+    Window(u32),
+}
+
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -46,8 +55,8 @@ pub struct Options {
     pub domain: String,
     /// Subscribers `user0` … with password `password0` …, all of them registered first.
     pub users: u32,
-    /// Units begun per second.
-    pub rate: u32,
+    /// When units begin.
+    pub pace: Pace,
     /// Units before the measurement.
     pub warm_up: u64,
     /// Units measured.
@@ -84,6 +93,9 @@ pub fn run(options: &Options) -> io::Result<Report> {
     ))
 }
 
+/// Units begun before the sockets have their turn.
+const BEGUN_AT_ONCE: u64 = 8;
+
 /// Registrations in progress at a time while the subscribers are registered.
 const AT_A_TIME: u64 = 64;
 
@@ -91,7 +103,7 @@ const AT_A_TIME: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Load {
     workload: Workload,
-    rate: u32,
+    pace: Pace,
     users: u32,
     caller_socket: Socket,
     phone_socket: Socket,
@@ -109,7 +121,7 @@ impl Load {
         let caller = Caller::new(options, caller_socket.local(), phone_socket.local());
         Ok(Self {
             workload: options.workload,
-            rate: options.rate.max(1),
+            pace: options.pace,
             users: options.users.max(2),
             caller_socket,
             phone_socket,
@@ -161,15 +173,22 @@ impl Load {
         self.late = 0;
     }
 
-    /// Begins `count` units at the rate and waits for their ends.
+    /// Begins `count` units at the pace and waits for their ends.
     fn drive(&mut self, count: u64) -> io::Result<()> {
+        match self.pace {
+            Pace::Rate(rate) => self.drive_at_rate(count, rate.max(1)),
+            Pace::Window(window) => self.drive_in_window(count, u64::from(window.max(1))),
+        }?;
+        self.finish()
+    }
+
+    fn drive_at_rate(&mut self, count: u64, rate: u32) -> io::Result<()> {
         let start = Instant::now();
         let mut begun = 0;
         while begun < count {
-            let due_count = start.elapsed().as_nanos() * u128::from(self.rate) / 1_000_000_000 + 1;
+            let due_count = start.elapsed().as_nanos() * u128::from(rate) / 1_000_000_000 + 1;
             while begun < count && u128::from(begun) < due_count {
-                let due =
-                    start + Duration::from_nanos(begun * 1_000_000_000 / u64::from(self.rate));
+                let due = start + Duration::from_nanos(begun * 1_000_000_000 / u64::from(rate));
                 if due.elapsed() > Duration::from_millis(1) {
                     self.late += 1;
                 }
@@ -180,7 +199,20 @@ impl Load {
             }
             self.poll()?;
         }
-        self.finish()
+        Ok(())
+    }
+
+    fn drive_in_window(&mut self, count: u64, window: u64) -> io::Result<()> {
+        let mut begun = 0;
+        while begun < count {
+            let room = window.saturating_sub(self.caller.in_progress());
+            for _ in 0..room.min(count - begun).min(BEGUN_AT_ONCE) {
+                self.begin_unit(begun, Instant::now())?;
+                begun += 1;
+            }
+            self.poll()?;
+        }
+        Ok(())
     }
 
     fn begin_unit(&mut self, number: u64, due: Instant) -> io::Result<()> {
