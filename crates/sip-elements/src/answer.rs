@@ -3,7 +3,7 @@
 use crate::Round;
 use crate::auth::{self, Challenger};
 use crate::metrics::method_index;
-use sip_message::{HeaderName, Message, Method, ResponseWriter, reason_phrase};
+use sip_message::{HeaderName, Message, Method, ResponseWriter, TransactionKey, reason_phrase};
 use sip_transaction::{Full, ServerId};
 use sip_transport::{Flow, Time, response_flow};
 
@@ -16,6 +16,8 @@ pub(crate) const ALLOW: &[u8] =
 pub(crate) struct Origin {
     /// The flow it was received on.
     pub(crate) flow: Flow,
+    /// The key of its server transaction, once it has been looked for.
+    pub(crate) key: Option<TransactionKey>,
     /// Its server transaction; `None`: it is answered statelessly.
     pub(crate) server: Option<ServerId>,
     /// When it was received.

@@ -49,6 +49,7 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
     }
     let mut origin = Origin {
         flow,
+        key: None,
         server: None,
         received: worker.round.now,
         questions_asked: 0,
@@ -151,7 +152,7 @@ fn hand_over_to_home(
 fn match_transaction(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
-    origin: &Origin,
+    origin: &mut Origin,
 ) -> Result<(), Stop> {
     let round = &mut worker.round;
     let key = round
@@ -159,6 +160,7 @@ fn match_transaction(
         .hasher
         .server_transaction(request)
         .ok_or(Refusal::Because(400, "Bad Via"))?;
+    origin.key = Some(key);
     match round
         .transactions
         .receive_request(round.now, key, request.method(), round.output)
@@ -272,10 +274,9 @@ fn server_transaction(
         return Ok(server);
     }
     let round = &mut worker.round;
-    let key = round
-        .shared
-        .hasher
-        .server_transaction(request)
+    let key = origin
+        .key
+        .or_else(|| round.shared.hasher.server_transaction(request))
         .ok_or(Refusal::Because(400, "Bad Via"))?;
     let kind = if request.method() == Method::Invite {
         Kind::Invite

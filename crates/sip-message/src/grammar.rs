@@ -117,6 +117,21 @@ pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
     trim_end(trim_start(bytes))
 }
 
+/// Where `octet` first is.
+///
+/// The fields of a message are short: a search that the compiler can put in place is worth more than the widest vectors behind
+/// a call through a pointer.
+#[inline]
+pub(crate) fn find(octet: u8, bytes: &[u8]) -> Option<usize> {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    use memchr::arch::x86_64::sse2::memchr::One;
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    if let Some(search) = One::new(octet) {
+        return search.find(bytes);
+    }
+    memchr::memchr(octet, bytes)
+}
+
 /// Splits at `at`; all and nothing when `at` lies behind the end.
 #[inline]
 pub(crate) fn split_at(bytes: &[u8], at: usize) -> (&[u8], &[u8]) {
@@ -224,7 +239,7 @@ pub(crate) fn offset_in(outer: &[u8], inner: &[u8]) -> usize {
 /// the comma, where there is one.
 #[inline]
 pub(crate) fn split_comma(bytes: &[u8]) -> (&[u8], Option<&[u8]>) {
-    if memchr::memchr(b',', bytes).is_none() {
+    if find(b',', bytes).is_none() {
         return (bytes, None);
     }
     split_bare_comma(bytes)

@@ -1,5 +1,5 @@
 //! Hosts: names and addresses, told apart once.
-use crate::grammar::{is_host_char, parse_u32, split_at, take_while};
+use crate::grammar::{any_neighbours, equal, find, is_host_char, split_at, take_while};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A host: an address or a name, never confused (brackets are gone).
@@ -25,19 +25,27 @@ impl<'a> Host<'a> {
     pub(crate) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8], &'a [u8])> {
         match bytes.first()? {
             b'[' => {
-                let close = memchr::memchr(b']', bytes)?;
+                let close = find(b']', bytes)?;
                 let (written, rest) = split_at(bytes, close + 1);
                 let address = parse_ipv6(written.get(1..close)?)?;
                 Some((Self::Address(IpAddr::V6(address)), written, rest))
             }
-            first => {
+            first if first.is_ascii_digit() => {
+                let (address, length) = ipv4_at_start(bytes);
+                if let Some(address) = address
+                    && !bytes.get(length).is_some_and(|&octet| is_host_char(octet))
+                {
+                    let (written, rest) = split_at(bytes, length);
+                    return Some((Self::Address(IpAddr::V4(address)), written, rest));
+                }
                 let (written, rest) = take_while(bytes, is_host_char);
-                let host = if first.is_ascii_digit() {
-                    digits_first(written)
-                } else {
-                    name(written)
-                };
-                Some((host?, written, rest))
+                // Digits and dots that are no address are no name either.
+                let is_name = written.len() > length;
+                Some((name(written).filter(|_| is_name)?, written, rest))
+            }
+            _ => {
+                let (written, rest) = take_while(bytes, is_host_char);
+                Some((name(written)?, written, rest))
             }
         }
     }
@@ -52,40 +60,44 @@ impl<'a> Host<'a> {
     }
 }
 
-/// An IPv4 address, or a name that begins with a digit.
-fn digits_first(bytes: &[u8]) -> Option<Host<'_>> {
-    match parse_ipv4(bytes) {
-        Some(address) => Some(Host::Address(IpAddr::V4(address))),
-        None if bytes
-            .iter()
-            .all(|&octet| octet.is_ascii_digit() || octet == b'.') =>
-        {
-            None
-        }
-        None => name(bytes),
-    }
-}
-
 /// A domain name without empty labels; a dot at the end is fine.
 fn name(bytes: &[u8]) -> Option<Host<'_>> {
-    let empty_label = bytes.windows(2).any(|pair| pair == b"..");
+    let empty_label = any_neighbours(bytes, |first, second| {
+        equal(first, b'.') & equal(second, b'.')
+    });
     let sound = !empty_label && !matches!(bytes.first(), None | Some(b'.'));
     sound.then_some(Host::Name(bytes))
 }
 
 /// Four decimal numbers. Leading zeros are decimal too (`1*3DIGIT`).
 pub(crate) fn parse_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
-    let mut octets = [0_u8; 4];
-    let mut rest = bytes;
-    for (index, octet) in octets.iter_mut().enumerate() {
-        if index > 0 {
-            rest = rest.strip_prefix(b".")?;
+    let (address, length) = ipv4_at_start(bytes);
+    address.filter(|_| length == bytes.len())
+}
+
+/// How many digits and dots `bytes` begins with, and the address that they are.
+#[inline]
+fn ipv4_at_start(bytes: &[u8]) -> (Option<Ipv4Addr>, usize) {
+    let (mut address, mut number, mut digits, mut dots) = (0_u32, 0_u32, 0, 0);
+    let mut is_sound = true;
+    let mut length = 0;
+    for &octet in bytes {
+        let digit = octet.wrapping_sub(b'0');
+        if digit <= 9 {
+            number = number.wrapping_mul(10).wrapping_add(u32::from(digit));
+            digits += 1;
+        } else if octet == b'.' {
+            is_sound &= matches!(digits, 1..=3) && number <= 255;
+            address = address << 8 | number & 255;
+            (number, digits, dots) = (0, 0, dots + 1);
+        } else {
+            break;
         }
-        let (digits, behind) = take_while(rest, |octet| octet.is_ascii_digit());
-        *octet = u8::try_from(parse_u32(digits).filter(|_| digits.len() <= 3)?).ok()?;
-        rest = behind;
+        length += 1;
     }
-    rest.is_empty().then(|| Ipv4Addr::from(octets))
+    is_sound &= matches!(digits, 1..=3) && number <= 255 && dots == 3;
+    let address = Ipv4Addr::from_bits(address << 8 | number & 255);
+    (is_sound.then_some(address), length)
 }
 
 /// An IPv6 address without brackets.

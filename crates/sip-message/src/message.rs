@@ -1,9 +1,11 @@
-//! The lazily parsed message: one pass finds where each header field lies.
-use crate::grammar::{List, parse_u32, split_at};
+//! The lazily parsed message: one pass finds where each header field lies; what is asked for often is parsed once, when it is
+//! asked for first.
+use crate::grammar::{List, find, parse_u32, split_at};
 use crate::scan::{Line, Scanned, scan_line};
-use crate::{CSeq, HeaderName, Method, NameAddr, Via};
+use crate::{CSeq, HeaderName, Method, NameAddr, Uri, Via};
 use smallvec::SmallVec;
 use start_line::StartLine;
+use std::cell::OnceCell;
 
 pub(crate) mod start_line;
 
@@ -29,6 +31,20 @@ pub struct Message<'a> {
     /// One bit for each name that more than one line has.
     repeated: u64,
     pub(crate) layout: Layout,
+    parsed: Parsed<'a>,
+}
+
+/// What has been asked for already; `None` inside: it is missing or broken.
+#[derive(Clone, Debug, Default)]
+struct Parsed<'a> {
+    uri: OnceCell<Option<Uri<'a>>>,
+    top_via: OnceCell<Option<Via<'a>>>,
+    from: OnceCell<Option<NameAddr<'a>>>,
+    from_uri: OnceCell<Option<Uri<'a>>>,
+    to: OnceCell<Option<NameAddr<'a>>>,
+    to_uri: OnceCell<Option<Uri<'a>>>,
+    cseq: OnceCell<Option<CSeq<'a>>>,
+    top_route: OnceCell<Option<Uri<'a>>>,
 }
 
 /// Where the parts of a message lie.
@@ -106,6 +122,7 @@ impl<'a> Message<'a> {
                 body_end: bytes.len(),
                 content_length: None,
             },
+            parsed: Parsed::default(),
         };
         message.scan_headers()?;
         Ok(message)
@@ -188,6 +205,14 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// The Request-URI, parsed; `None` in a response.
+    pub fn uri(&self) -> Option<&Uri<'a>> {
+        self.parsed
+            .uri
+            .get_or_init(|| Uri::parse(self.request_uri()))
+            .as_ref()
+    }
+
     /// The status code; 0 in a request.
     pub fn status(&self) -> u16 {
         match self.start_line {
@@ -248,22 +273,55 @@ impl<'a> Message<'a> {
 
     /// `CSeq`.
     pub fn cseq(&self) -> Option<CSeq<'a>> {
-        CSeq::parse(self.header(HeaderName::CSeq)?)
+        *self
+            .parsed
+            .cseq
+            .get_or_init(|| CSeq::parse(self.header(HeaderName::CSeq)?))
     }
 
     /// From.
     pub fn from(&self) -> Option<NameAddr<'a>> {
-        NameAddr::parse(self.header(HeaderName::From)?)
+        *self
+            .parsed
+            .from
+            .get_or_init(|| NameAddr::parse(self.header(HeaderName::From)?))
+    }
+
+    /// The URI in From.
+    pub fn from_uri(&self) -> Option<&Uri<'a>> {
+        self.parsed
+            .from_uri
+            .get_or_init(|| self.from()?.uri())
+            .as_ref()
     }
 
     /// To.
     pub fn to(&self) -> Option<NameAddr<'a>> {
-        NameAddr::parse(self.header(HeaderName::To)?)
+        *self
+            .parsed
+            .to
+            .get_or_init(|| NameAddr::parse(self.header(HeaderName::To)?))
+    }
+
+    /// The URI in To.
+    pub fn to_uri(&self) -> Option<&Uri<'a>> {
+        self.parsed.to_uri.get_or_init(|| self.to()?.uri()).as_ref()
     }
 
     /// The topmost Via value.
     pub fn top_via(&self) -> Option<Via<'a>> {
-        Via::parse(List::new(self.header(HeaderName::Via)?).next()?)
+        *self
+            .parsed
+            .top_via
+            .get_or_init(|| Via::parse(List::new(self.header(HeaderName::Via)?).next()?))
+    }
+
+    /// The URI of the topmost Route value.
+    pub fn top_route(&self) -> Option<&Uri<'a>> {
+        self.parsed
+            .top_route
+            .get_or_init(|| NameAddr::parse(self.values(HeaderName::Route).next()?)?.uri())
+            .as_ref()
     }
 
     /// Max-Forwards: `None` absent, `Some(None)` malformed.
@@ -334,7 +392,7 @@ impl<'a> Message<'a> {
 /// The line at `start` without its end, and where the next one begins.
 fn split_line(bytes: &[u8], start: usize) -> (&[u8], usize) {
     let (_, rest) = split_at(bytes, start);
-    let Some(line_feed) = memchr::memchr(b'\n', rest) else {
+    let Some(line_feed) = find(b'\n', rest) else {
         return (rest, bytes.len());
     };
     let (line, _) = split_at(rest, line_feed);

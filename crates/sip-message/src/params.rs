@@ -49,7 +49,7 @@ impl<'a> Params<'a> {
 
     /// Whether nothing is there but parameters, each with a name, and with a value where there is an equals sign.
     pub(crate) fn is_well_formed(&self) -> bool {
-        self.is_plain() || self.raw().all(|raw| raw.sound && !raw.name.is_empty())
+        self.is_plain() || self.raw().all(|raw| raw.is_well_formed())
     }
 
     /// Well-formed without white space and quotes, as nearly all are: it is enough that no separator follows another.
@@ -77,6 +77,13 @@ pub(crate) struct RawParam<'a> {
     pub(crate) value: Option<&'a [u8]>,
     /// Whether it began with a `;` and had nothing behind its value.
     sound: bool,
+}
+
+impl RawParam<'_> {
+    /// It has a name, a value where there is an equals sign, and nothing else.
+    pub(crate) const fn is_well_formed(&self) -> bool {
+        self.sound && !self.name.is_empty()
+    }
 }
 
 #[derive(Clone, Debug)]

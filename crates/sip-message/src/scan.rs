@@ -1,8 +1,7 @@
 //! Finds header field lines. The parser and the stream framing share it, so they can't disagree about where a line ends.
 use crate::HeaderName;
-use crate::grammar::{is_token_char, split_at, take_while, trim_end, trim_start};
+use crate::grammar::{find, is_token_char, split_at, take_while, trim_end, trim_start};
 use crate::header::known_at_start;
-use memchr::memchr;
 
 /// Longest name of a header field.
 const MAX_NAME: usize = 255;
@@ -48,7 +47,7 @@ pub(crate) fn scan_line(bytes: &[u8], start: usize) -> Scanned {
         value_start
     };
     loop {
-        match memchr(b'\n', split_at(rest, end).1) {
+        match find(b'\n', split_at(rest, end).1) {
             None => {
                 end = rest.len();
                 break;

@@ -1,6 +1,6 @@
 //! URIs (RFC 3261 section 19.1).
 use crate::grammar::{
-    any, equal, is_plain_in_user, parse_u16, split_at, take_while, unfit_for_uri,
+    any, equal, find, is_plain_in_user, parse_u16, split_at, take_while, unfit_for_uri,
 };
 use crate::{Host, Params};
 
@@ -75,7 +75,7 @@ impl<'a> Uri<'a> {
     /// can't appear unescaped anywhere else.
     fn with_sip_parts(mut self, rest: &'a [u8]) -> Option<Self> {
         let mut rest = rest;
-        if let Some(at) = memchr::memchr(b'@', rest) {
+        if let Some(at) = find(b'@', rest) {
             let (userinfo, behind) = split_at(rest, at);
             let (user, password) = split_userinfo(userinfo)?;
             self.user = Some(user);
@@ -151,7 +151,7 @@ fn split_userinfo(userinfo: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 
 /// Every `%` is followed by two hex digits.
 fn escapes_are_sound(mut bytes: &[u8]) -> bool {
-    while let Some(percent) = memchr::memchr(b'%', bytes) {
+    while let Some(percent) = find(b'%', bytes) {
         match split_at(bytes, percent).1 {
             [_, high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 bytes = rest;

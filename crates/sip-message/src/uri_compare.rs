@@ -1,5 +1,5 @@
 //! When are two URIs the same, and under which key is an address of record found (RFC 3261 sections 19.1.4 and 10.3)?
-use crate::grammar::{is_plain_in_user, split_at};
+use crate::grammar::{find, is_plain_in_user, split_at};
 use crate::write::push_address;
 use crate::{Host, Params, Scheme, Uri};
 
@@ -76,7 +76,7 @@ fn hex_digit(nibble: u8) -> u8 {
 
 /// The bytes behind the first colon.
 fn behind_scheme(uri: &[u8]) -> &[u8] {
-    let colon = memchr::memchr(b':', uri).unwrap_or(uri.len());
+    let colon = find(b':', uri).unwrap_or(uri.len());
     split_at(uri, colon).1
 }
 
@@ -189,7 +189,7 @@ fn headers(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         .split(|&octet| octet == b'&')
         .filter(|header| !header.is_empty())
         .map(|header| {
-            let equals = memchr::memchr(b'=', header).unwrap_or(header.len());
+            let equals = find(b'=', header).unwrap_or(header.len());
             let (name, value) = split_at(header, equals);
             (name, value.get(1..).unwrap_or_default())
         })

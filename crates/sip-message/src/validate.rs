@@ -1,7 +1,7 @@
 //! Is a message sound enough to act on? RFC 3261 sections 8.1.1, 8.2, 16.3; the invalid messages of RFC 4475.
 use crate::grammar::{List, any, equal, is_token, parse_u32, split_comma, trim};
 use crate::message::start_line::StartLine;
-use crate::{CSeq, HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
+use crate::{HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
 
 /// Why a message is refused: the status to answer (a response is dropped instead) and the header field at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +41,22 @@ impl Message<'_> {
         self.check_start_line()?;
         self.check_lines()?;
         self.check_once()?;
+        if !self.is_request() {
+            return self.check_response();
+        }
         self.check_via()?;
         self.check_address(
             HeaderName::From,
+            self.from(),
+            self.from_uri(),
             "Missing From",
             "Bad From",
             "Bad From: not a valid URI",
         )?;
         self.check_address(
             HeaderName::To,
+            self.to(),
+            self.to_uri(),
             "Missing To",
             "Bad To",
             "Bad To: not a valid URI",
@@ -62,6 +69,24 @@ impl Message<'_> {
         self.check_content_length()
     }
 
+    /// A response was made by someone who understood the request. Whether its addresses are sound is for who sent the request to
+    /// say; who passes it on reads what brings it back: Via, Call-ID, `CSeq`.
+    fn check_response(&self) -> Result<(), Malformed> {
+        let top_via = self
+            .header(HeaderName::Via)
+            .ok_or(bad(HeaderName::Via, "Missing Via"))?;
+        if trim(top_via).starts_with(b",") || !self.top_via().is_some_and(|via| via.is_sound) {
+            return Err(bad(HeaderName::Via, "Bad Via"));
+        }
+        self.header(HeaderName::From)
+            .ok_or(bad(HeaderName::From, "Missing From"))?;
+        self.header(HeaderName::To)
+            .ok_or(bad(HeaderName::To, "Missing To"))?;
+        self.check_call_id()?;
+        self.check_cseq()?;
+        self.check_content_length()
+    }
+
     fn check_start_line(&self) -> Result<(), Malformed> {
         let (StartLine::Request { version, .. } | StartLine::Response { version, .. }) =
             self.start_line;
@@ -69,7 +94,7 @@ impl Message<'_> {
         if !trimmed.eq_ignore_ascii_case(b"SIP/2.0") {
             return Err(bad_start(505, "Version Not Supported"));
         }
-        let StartLine::Request { method, uri, .. } = self.start_line else {
+        let StartLine::Request { method, .. } = self.start_line else {
             return Ok(());
         };
         if trimmed.len() != version.len() {
@@ -81,7 +106,7 @@ impl Message<'_> {
                 "Bad Request-Line: the method is not a token",
             ));
         }
-        match Uri::parse(uri) {
+        match self.uri() {
             None => Err(bad_start(400, "Bad Request-URI")),
             Some(uri) if matches!(uri.scheme, Scheme::Other(_)) => {
                 Err(bad_start(416, "Unsupported URI Scheme"))
@@ -163,10 +188,15 @@ impl Message<'_> {
             let mut rest = Some(self.value_of(line));
             while let Some(list) = rest {
                 let (value, behind) = split_comma(list);
-                match Via::parse(value) {
-                    Some(via) if via.params.is_well_formed() => count += 1,
-                    _ => return Err(bad(HeaderName::Via, "Bad Via")),
+                let via = if count == 0 && !trim(value).is_empty() {
+                    self.top_via()
+                } else {
+                    Via::parse(value)
+                };
+                if !via.is_some_and(|via| via.is_sound) {
+                    return Err(bad(HeaderName::Via, "Bad Via"));
                 }
+                count += 1;
                 rest = behind;
             }
         }
@@ -180,16 +210,19 @@ impl Message<'_> {
     fn check_address(
         &self,
         name: HeaderName,
+        address: Option<NameAddr<'_>>,
+        uri: Option<&Uri<'_>>,
         missing: &'static str,
         malformed: &'static str,
         bad_uri: &'static str,
     ) -> Result<(), Malformed> {
-        let value = self.header(name).ok_or(bad(name, missing))?;
-        let address = NameAddr::parse(value).ok_or(bad(name, malformed))?;
-        if !address.params.is_well_formed() {
-            return Err(bad(name, malformed));
+        self.header(name).ok_or(bad(name, missing))?;
+        let address = address.filter(|address| address.params.is_well_formed());
+        match (address, uri) {
+            (None, _) => Err(bad(name, malformed)),
+            (_, None) => Err(bad(name, bad_uri)),
+            _ => Ok(()),
         }
-        address.uri().map(|_| ()).ok_or(bad(name, bad_uri))
     }
 
     fn check_call_id(&self) -> Result<(), Malformed> {
@@ -209,7 +242,7 @@ impl Message<'_> {
         let value = self
             .header(HeaderName::CSeq)
             .ok_or(bad(HeaderName::CSeq, "Missing CSeq"))?;
-        let Some(cseq) = CSeq::parse(value) else {
+        let Some(cseq) = self.cseq() else {
             let digits = value
                 .iter()
                 .take_while(|octet| octet.is_ascii_digit())
@@ -279,11 +312,13 @@ impl Message<'_> {
             (HeaderName::Path, "Bad Path"),
         ];
         for (name, reason) in ROUTES {
-            for value in self.values(name) {
-                if NameAddr::parse(value)
-                    .and_then(|address| address.uri())
-                    .is_none()
-                {
+            for (place, value) in self.values(name).enumerate() {
+                let is_sound = if name == HeaderName::Route && place == 0 {
+                    self.top_route().is_some()
+                } else {
+                    NameAddr::parse(value).is_some_and(|address| address.uri().is_some())
+                };
+                if !is_sound {
                     return Err(bad(name, reason));
                 }
             }

@@ -16,15 +16,15 @@ pub(crate) fn find(
     routing: &Routing,
     identity: &Identity,
 ) -> Result<Vec<Target>, Stop> {
-    let written = routing
-        .request_uri
-        .as_deref()
-        .unwrap_or_else(|| request.request_uri());
-    let uri = Uri::parse(written).ok_or(Refusal::Because(400, "Bad Request-URI"))?;
+    let uri = match routing.request_uri.as_deref() {
+        Some(changed) => Uri::parse(changed),
+        None => request.uri().copied(),
+    };
+    let uri = uri.ok_or(Refusal::Because(400, "Bad Request-URI"))?;
     match round.settings.domains.local_name(&uri) {
         // A Route that is still there decides (section 16.5: "the request has a predetermined next hop").
         Some(domain) if routing.next_route.is_none() => local(round, request, &uri, domain),
-        _ => foreign(round, written, identity),
+        _ => foreign(round, uri.bytes, identity),
     }
 }
 
@@ -64,8 +64,9 @@ fn local(
         .shared
         .locations
         .visit(&address, round.now, |binding| {
-            if targets.len() < most && !leads_back(round, binding) {
-                targets.push(registered(round, binding));
+            let contact = Uri::parse(binding.contact);
+            if targets.len() < most && !leads_back(round, contact.as_ref()) {
+                targets.push(registered(round, binding, contact.as_ref()));
             }
         });
     if !targets.is_empty() {
@@ -101,14 +102,13 @@ fn for_the_server_itself(method: Method<'_>) -> Refusal {
 
 /// Whether a contact names us. Forwarding to it would only bring the request back, to be forked again: with ten such contacts one
 /// INVITE becomes millions (RFC 5393).
-fn leads_back(round: &Round<'_>, binding: &Binding<'_>) -> bool {
-    Uri::parse(binding.contact).is_some_and(|uri| round.settings.domains.is_us(&uri))
+fn leads_back(round: &Round<'_>, contact: Option<&Uri<'_>>) -> bool {
+    contact.is_some_and(|uri| round.settings.domains.is_us(uri))
 }
 
 /// A binding as a target. A phone behind a translator registers a contact that is not where its REGISTER came from: it is
 /// reached through the flow of the REGISTER.
-fn registered(round: &Round<'_>, binding: &Binding<'_>) -> Target {
-    let contact = Uri::parse(binding.contact);
+fn registered(round: &Round<'_>, binding: &Binding<'_>, contact: Option<&Uri<'_>>) -> Target {
     let translated = contact.is_some_and(|uri| match uri.host {
         Host::Address(ip) => ip != binding.source.ip().to_canonical(),
         Host::Name(name) => name.to_ascii_lowercase().ends_with(b".invalid"),

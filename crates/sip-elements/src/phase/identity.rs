@@ -4,7 +4,7 @@ use super::{Need, Stop};
 use crate::Round;
 use crate::answer::Refusal;
 use crate::auth::{self, Challenger, Verdict};
-use sip_message::{Message, Method, NameAddr, Scheme, Uri};
+use sip_message::{Message, Method, Scheme, Uri};
 
 /// The address of record a request speaks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,9 @@ pub(crate) enum Identity {
 pub(crate) fn is_registration(round: &Round<'_>, request: &Message<'_>) -> bool {
     request.is_request()
         && request.method() == Method::Register
-        && Uri::parse(request.request_uri()).is_some_and(|uri| round.settings.domains.is_us(&uri))
+        && request
+            .uri()
+            .is_some_and(|uri| round.settings.domains.is_us(uri))
 }
 
 /// Finds who the request claims to be from, and has it proven where its method is challenged.
@@ -27,20 +29,19 @@ pub(crate) fn is_registration(round: &Round<'_>, request: &Message<'_>) -> bool 
 /// A REGISTER speaks for the address in To (section 10.2), everything else for the one in From.
 pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<Identity, Stop> {
     let registers = is_registration(round, request);
-    let (speaker, challenger, header) = if registers {
+    let (uri, challenger, header) = if registers {
         (
-            request.to(),
+            request.to_uri(),
             Challenger::Registrar,
             "Bad To: no SIP address of record",
         )
     } else {
         (
-            request.from(),
+            request.from_uri(),
             Challenger::Proxy,
             "Bad From: no SIP address",
         )
     };
-    let uri = speaker.as_ref().and_then(NameAddr::uri);
     let sip = uri.filter(|uri| matches!(uri.scheme, Scheme::Sip | Scheme::Sips));
     let Some(uri) = sip else {
         return if registers {
@@ -49,7 +50,7 @@ pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<I
             Ok(Identity::Stranger)
         };
     };
-    let Some(domain) = round.settings.domains.local_name(&uri) else {
+    let Some(domain) = round.settings.domains.local_name(uri) else {
         // Section 10.3 step 5: an address of record that is not valid for our domains.
         return if registers {
             Err(Refusal::Status(404).into())
@@ -57,7 +58,7 @@ pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<I
             Ok(Identity::Stranger)
         };
     };
-    let Some(address) = address_of_record(&uri, domain) else {
+    let Some(address) = address_of_record(uri, domain) else {
         return if registers {
             Err(Refusal::Because(400, header).into())
         } else {
@@ -128,11 +129,10 @@ fn refuse_third_party(
     request: &Message<'_>,
     address: &[u8],
 ) -> Result<(), Stop> {
-    let from = request.from().and_then(|from| from.uri());
-    let same = from.is_some_and(|uri| {
-        let domain = round.settings.domains.local_name(&uri);
+    let same = request.from_uri().is_some_and(|uri| {
+        let domain = round.settings.domains.local_name(uri);
         domain
-            .and_then(|domain| address_of_record(&uri, domain))
+            .and_then(|domain| address_of_record(uri, domain))
             .is_some_and(|from| *from == *address)
     });
     if same {

@@ -3,7 +3,7 @@
 use super::Stop;
 use crate::Round;
 use crate::answer::Refusal;
-use sip_message::{HeaderName, Message, Method, Uri};
+use sip_message::{HeaderName, Message, Method};
 
 /// Whether a datagram holds nothing but the line ends (RFC 5626 section 4.4.1) or zero bytes that phones send.
 pub(crate) fn is_empty(bytes: &[u8]) -> bool {
@@ -31,11 +31,14 @@ pub(crate) fn answer(round: &Round<'_>, request: &Message<'_>) -> Result<(), Sto
 }
 
 fn is_ours(round: &Round<'_>, request: &Message<'_>) -> bool {
-    Uri::parse(request.request_uri()).is_some_and(|uri| round.settings.domains.is_us(&uri))
+    request
+        .uri()
+        .is_some_and(|uri| round.settings.domains.is_us(uri))
 }
 
 /// Whether the Request-URI names the server itself: one of our domains or addresses, no user.
 pub(crate) fn is_for_us(round: &Round<'_>, request: &Message<'_>) -> bool {
-    Uri::parse(request.request_uri())
-        .is_some_and(|uri| uri.user.is_none() && round.settings.domains.is_us(&uri))
+    request
+        .uri()
+        .is_some_and(|uri| uri.user.is_none() && round.settings.domains.is_us(uri))
 }

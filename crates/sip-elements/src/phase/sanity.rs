@@ -3,14 +3,14 @@
 use super::Stop;
 use crate::answer::Refusal;
 use crate::{Round, proxy};
-use sip_message::{Message, Method, Scheme, Uri};
+use sip_message::{Message, Method, Scheme};
 
 /// Syntax (400, 505), scheme (416), Max-Forwards (483), loops (482), Proxy-Require (420).
 pub(crate) fn check(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop> {
     request
         .validate()
         .map_err(|malformed| Refusal::Because(malformed.status, malformed.reason))?;
-    let scheme = Uri::parse(request.request_uri()).map(|uri| uri.scheme);
+    let scheme = request.uri().map(|uri| uri.scheme);
     if !matches!(scheme, Some(Scheme::Sip | Scheme::Sips)) {
         return Err(Refusal::Status(416).into());
     }

@@ -87,6 +87,7 @@ impl Proxy {
             .reserve(round.settings.limits.response_contexts)
         else {
             let origin = Origin {
+                key: None,
                 flow: source,
                 server: Some(server),
                 received: round.now,

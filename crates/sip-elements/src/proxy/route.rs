@@ -89,14 +89,18 @@ fn pop_own_routes(routing: &mut Routing, request: &Message<'_>, round: &Round<'_
         if routing.drop_last_route && values.peek().is_none() {
             return;
         }
-        let route = NameAddr::parse(value);
-        let uri = route.as_ref().and_then(NameAddr::uri);
-        let Some(uri) = uri.filter(|uri| round.settings.domains.is_us(uri)) else {
-            routing.next_route = Some(route.map_or(value, |route| route.uri_bytes).into());
-            return;
+        let uri = if routing.own_routes == 0 {
+            request.top_route().copied()
+        } else {
+            NameAddr::parse(value).and_then(|route| route.uri())
         };
+        if !uri.is_some_and(|uri| round.settings.domains.is_us(&uri)) {
+            routing.next_route = Some(uri.map_or(value, |uri| uri.bytes).into());
+            return;
+        }
         routing.own_routes += 1;
-        routing.in_our_dialog |= has_cookie(&uri, request, &round.shared.hasher);
+        routing.in_our_dialog |=
+            uri.is_some_and(|uri| has_cookie(&uri, request, &round.shared.hasher));
     }
 }
 

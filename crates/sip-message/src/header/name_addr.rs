@@ -1,6 +1,6 @@
 //! `name-addr / addr-spec` with parameters (RFC 3261 sections 20.10, 20.20, 20.30, 20.34, 20.39; RFC 3327).
 use crate::grammar::{
-    is_lws, is_token_char, parse_u32, quoted_length, split_at, trim, trim_end, trim_start,
+    find, is_lws, is_token_char, parse_u32, quoted_length, split_at, trim, trim_end, trim_start,
 };
 use crate::{Params, Uri};
 
@@ -70,7 +70,7 @@ impl<'a> NameAddr<'a> {
         display_name: Option<&'a [u8]>,
         inner: &'a [u8],
     ) -> Option<Self> {
-        let (uri_bytes, rest) = split_at(inner, memchr::memchr(b'>', inner)?);
+        let (uri_bytes, rest) = split_at(inner, find(b'>', inner)?);
         let params = trim_start(rest.get(1..)?);
         matches!(params.first(), None | Some(b';')).then_some(Self {
             bytes,

@@ -19,11 +19,16 @@ pub struct Via<'a> {
     pub port: Option<u16>,
     /// Parameters.
     pub params: Params<'a>,
+    branch: Option<&'a [u8]>,
+    received: Option<&'a [u8]>,
+    rport: Option<Option<&'a [u8]>>,
+    /// Whether the parameters are well-formed.
+    pub(crate) is_sound: bool,
 }
 
 impl<'a> Via<'a> {
     /// Parses one value. White space is allowed wherever the grammar allows it (`SIP / 2.0 / UDP host : 5060 ; branch = x`).
-    /// The parameters are not looked at.
+    /// The parameters may be anything; see `is_sound`.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let bytes = trim(bytes);
         let (transport, rest) = split_sent_protocol(bytes)?;
@@ -44,31 +49,54 @@ impl<'a> Via<'a> {
             return None;
         }
         let (sent_by, _) = split_at(sent_by_start, sent_by_start.len() - rest.len());
-        Some(Self {
+        let via = Self {
             bytes,
             transport,
             host,
             sent_by: trim_end(sent_by),
             port,
             params: Params::new(rest),
-        })
+            branch: None,
+            received: None,
+            rport: None,
+            is_sound: true,
+        };
+        Some(via.with_params())
+    }
+
+    /// One walk over the parameters: branch and rport are asked for several times on the way of every message.
+    fn with_params(mut self) -> Self {
+        for param in self.params.raw() {
+            self.is_sound &= param.is_well_formed();
+            match param.name.len() {
+                5 if self.rport.is_none() && param.name.eq_ignore_ascii_case(b"rport") => {
+                    self.rport = Some(param.value);
+                }
+                6 if self.branch.is_none() && param.name.eq_ignore_ascii_case(b"branch") => {
+                    self.branch = param.value;
+                }
+                8 if self.received.is_none() && param.name.eq_ignore_ascii_case(b"received") => {
+                    self.received = param.value;
+                }
+                _ => {}
+            }
+        }
+        self
     }
 
     /// The branch parameter.
     pub fn branch(&self) -> Option<&'a [u8]> {
-        self.params.value(b"branch")
+        self.branch
     }
 
     /// `received`, with or without IPv6 brackets.
     pub fn received(&self) -> Option<IpAddr> {
-        parse_address(self.params.value(b"received")?)
+        parse_address(self.received?)
     }
 
     /// `rport`: outer None = absent, `Some(None)` = present without value (or with one that is no port).
     pub fn rport(&self) -> Option<Option<u16>> {
-        self.params
-            .find(b"rport")
-            .map(|value| value.and_then(parse_u16))
+        self.rport.map(|value| value.and_then(parse_u16))
     }
 }
 
