@@ -29,7 +29,8 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
         worker.round.metrics.dropped(Drop::KeepAlive);
         return;
     }
-    let message = match Message::parse(bytes) {
+    let parsed = Message::parse(bytes);
+    let message = match &parsed {
         Ok(message) => message,
         Err(ParseError::TooManyHeaders) => {
             return worker.round.metrics.dropped(Drop::TooManyHeaders);
@@ -37,7 +38,7 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
         Err(_) => return worker.round.metrics.dropped(Drop::NotSip),
     };
     if !message.is_request() {
-        return response(worker, flow, &message, handed_over);
+        return response(worker, flow, message, handed_over);
     }
     if !handed_over {
         worker
@@ -54,8 +55,8 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
         received: worker.round.now,
         questions_asked: 0,
     };
-    let end = request(worker, &message, &mut origin, handed_over);
-    conclude(worker, &message, &origin, end);
+    let end = request(worker, message, &mut origin, handed_over);
+    conclude(worker, message, &origin, end);
 }
 
 /// The phases of a request, in order.
@@ -202,11 +203,11 @@ fn forward_ack(
     routing: &Routing,
 ) -> Result<(), Stop> {
     let round = &mut worker.round;
-    if ack.to().and_then(|to| to.tag()) == Some(&own_tag(round, ack)) {
-        return Err(Stop::Done);
-    }
     if !routing.in_our_dialog {
-        round.metrics.dropped(Drop::StrayAck);
+        let is_of_our_refusal = ack.to().and_then(|to| to.tag()) == Some(&own_tag(round, ack));
+        if !is_of_our_refusal {
+            round.metrics.dropped(Drop::StrayAck);
+        }
         return Err(Stop::Done);
     }
     let target = destination::in_dialog(ack, routing);

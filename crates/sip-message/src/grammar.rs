@@ -132,6 +132,18 @@ pub(crate) fn find(octet: u8, bytes: &[u8]) -> Option<usize> {
     memchr::memchr(octet, bytes)
 }
 
+/// Where the first of two octets is; see [`find`].
+#[inline]
+pub(crate) fn find2(one: u8, other: u8, bytes: &[u8]) -> Option<usize> {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    use memchr::arch::x86_64::sse2::memchr::Two;
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    if let Some(search) = Two::new(one, other) {
+        return search.find(bytes);
+    }
+    memchr::memchr2(one, other, bytes)
+}
+
 /// Splits at `at`; all and nothing when `at` lies behind the end.
 #[inline]
 pub(crate) fn split_at(bytes: &[u8], at: usize) -> (&[u8], &[u8]) {
@@ -222,7 +234,7 @@ pub(crate) fn any_neighbours(bytes: &[u8], test: impl Fn(u8, u8) -> u8) -> bool 
 pub(crate) fn quoted_length(bytes: &[u8]) -> Option<usize> {
     let mut index = 1;
     loop {
-        index += memchr::memchr2(b'"', b'\\', bytes.get(index..)?)?;
+        index += find2(b'"', b'\\', bytes.get(index..)?)?;
         if bytes.get(index) == Some(&b'"') {
             return Some(index + 1);
         }

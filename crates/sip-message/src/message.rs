@@ -109,7 +109,8 @@ impl<'a> Message<'a> {
             .ok_or(ParseError::Empty)?;
         let (line, headers_start) = split_line(bytes, start);
         let start_line = StartLine::parse(line).ok_or(ParseError::NotSip)?;
-        let mut message = Self {
+        // Made in its place: a message is large enough for the copying to show.
+        let mut message = Ok(Self {
             bytes,
             start_line,
             lines: SmallVec::new(),
@@ -123,9 +124,12 @@ impl<'a> Message<'a> {
                 content_length: None,
             },
             parsed: Parsed::default(),
-        };
-        message.scan_headers()?;
-        Ok(message)
+        });
+        let scanned = message.as_mut().map_or(Ok(()), Self::scan_headers);
+        if let Err(error) = scanned {
+            message = Err(error);
+        }
+        message
     }
 
     fn scan_headers(&mut self) -> Result<(), ParseError> {

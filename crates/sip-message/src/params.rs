@@ -94,7 +94,49 @@ pub(crate) struct RawParams<'a> {
 impl<'a> Iterator for RawParams<'a> {
     type Item = RawParam<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<RawParam<'a>> {
+        let plain = next_plain(self.rest);
+        if let Some((param, rest)) = plain {
+            self.rest = rest;
+            return Some(param);
+        }
+        self.next_unusual()
+    }
+}
+
+/// A parameter without white space and quotes, as nearly all are, and what is behind it.
+#[inline]
+fn next_plain(bytes: &[u8]) -> Option<(RawParam<'_>, &[u8])> {
+    let [b';', named @ ..] = bytes else {
+        return None;
+    };
+    let (name, behind_name) = take_while(named, |octet| !ends_param_name(octet));
+    let (value, rest) = match behind_name {
+        [b'=', behind @ ..] => {
+            let (value, rest) = take_while(behind, |octet| !ends_param_value(octet));
+            if matches!(value.first(), None | Some(b'"')) {
+                return None;
+            }
+            (Some(value), rest)
+        }
+        rest => (None, rest),
+    };
+    if !matches!(rest.first(), None | Some(b';')) {
+        return None;
+    }
+    let (whole, _) = split_at(bytes, bytes.len() - rest.len());
+    let param = RawParam {
+        bytes: whole,
+        name,
+        value,
+        sound: true,
+    };
+    Some((param, rest))
+}
+
+impl<'a> RawParams<'a> {
+    fn next_unusual(&mut self) -> Option<RawParam<'a>> {
         let start = trim_start(self.rest);
         let (separator, mut rest) = start.split_first()?;
         let mut sound = *separator == b';';

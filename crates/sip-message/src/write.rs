@@ -1,7 +1,7 @@
 //! Messages of our own: responses to a request, ACK and CANCEL made from an INVITE, whole requests.
-use crate::grammar::{List, is_lws, split_at};
+use crate::grammar::{List, find2, is_lws, split_at};
 use crate::via_source::push_completed_via;
-use crate::{HeaderName, Message, Method, NameAddr, Via};
+use crate::{HeaderName, Message, Method};
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
@@ -184,11 +184,7 @@ fn push_request_line(into: &mut Vec<u8>, method: Method<'_>, uri: &[u8]) {
 fn push_vias(into: &mut Vec<u8>, request: &Message<'_>, source: SocketAddr) {
     for (index, (_, line)) in request.lines_of(HeaderName::Via).enumerate() {
         let value = request.value_of(line);
-        let top = if index == 0 {
-            List::new(value).next().and_then(Via::parse)
-        } else {
-            None
-        };
+        let top = if index == 0 { request.top_via() } else { None };
         let Some(via) = top else {
             push_line(into, b"Via", value);
             continue;
@@ -212,7 +208,7 @@ fn push_to(into: &mut Vec<u8>, request: &Message<'_>, tag: Option<&[u8]>) {
     let Some(value) = request.header(HeaderName::To) else {
         return;
     };
-    let tag = tag.filter(|_| NameAddr::parse(value).is_some_and(|to| to.tag().is_none()));
+    let tag = tag.filter(|_| request.to().is_some_and(|to| to.tag().is_none()));
     push_line_with(into, b"To", |into| {
         push_value(into, value);
         if let Some(tag) = tag {
@@ -249,7 +245,7 @@ pub(crate) fn push_line_with(into: &mut Vec<u8>, name: &[u8], write: impl FnOnce
 pub(crate) fn push_value(into: &mut Vec<u8>, value: &[u8]) {
     let start = into.len();
     into.extend_from_slice(value);
-    if memchr::memchr2(b'\r', b'\n', value).is_some() {
+    if find2(b'\r', b'\n', value).is_some() {
         unfold_from(into, start);
     }
 }
@@ -259,7 +255,7 @@ fn unfold_from(into: &mut Vec<u8>, start: usize) {
     let Some(written) = into.get(start..) else {
         return;
     };
-    if memchr::memchr2(b'\r', b'\n', written).is_none() {
+    if find2(b'\r', b'\n', written).is_none() {
         return;
     }
     let mut unfolded = Vec::with_capacity(written.len());
@@ -306,15 +302,26 @@ pub(crate) fn push_number(into: &mut Vec<u8>, mut number: u32) {
     into.extend_from_slice(split_at(&digits, digits.len() - used).1);
 }
 
+/// Appends a number of up to three digits.
+fn push_octet(into: &mut Vec<u8>, octet: u8) {
+    if octet >= 100 {
+        into.push(b'0' + octet / 100);
+    }
+    if octet >= 10 {
+        into.push(b'0' + octet / 10 % 10);
+    }
+    into.push(b'0' + octet % 10);
+}
+
 /// Appends an address; IPv6 without brackets.
 pub(crate) fn push_address(into: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
-            for (index, octet) in address.octets().into_iter().enumerate() {
-                if index > 0 {
-                    into.push(b'.');
-                }
-                push_number(into, u32::from(octet));
+            let [first, rest @ ..] = address.octets();
+            push_octet(into, first);
+            for octet in rest {
+                into.push(b'.');
+                push_octet(into, octet);
             }
         }
         // Writing to a Vec can't fail.

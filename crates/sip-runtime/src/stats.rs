@@ -63,6 +63,8 @@ pub struct WorkerStats {
     pub receive_buffer: Counter,
     /// Times round the loop.
     pub rounds: Counter,
+    /// Times the worker paused for messages to gather.
+    pub pauses: Counter,
     /// Times the worker went to wait in the event loop.
     pub waits: Counter,
 }

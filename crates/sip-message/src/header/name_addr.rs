@@ -1,6 +1,7 @@
 //! `name-addr / addr-spec` with parameters (RFC 3261 sections 20.10, 20.20, 20.30, 20.34, 20.39; RFC 3327).
 use crate::grammar::{
-    find, is_lws, is_token_char, parse_u32, quoted_length, split_at, trim, trim_end, trim_start,
+    find, find2, is_lws, is_token_char, parse_u32, quoted_length, split_at, trim, trim_end,
+    trim_start,
 };
 use crate::{Params, Uri};
 
@@ -28,7 +29,7 @@ impl<'a> NameAddr<'a> {
             let inner = trim_start(rest).strip_prefix(b"<")?;
             return Self::from_bracket(bytes, Some(display_name), inner);
         }
-        match memchr::memchr2(b'<', b';', bytes) {
+        match find2(b'<', b';', bytes) {
             Some(at) if bytes.get(at) == Some(&b'<') => {
                 let (before, rest) = split_at(bytes, at);
                 let display_name = trim_end(before);

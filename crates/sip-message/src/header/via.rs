@@ -22,6 +22,8 @@ pub struct Via<'a> {
     branch: Option<&'a [u8]>,
     received: Option<&'a [u8]>,
     rport: Option<Option<&'a [u8]>>,
+    /// Where rport stands, when it stands once and received not at all.
+    pub(crate) lone_rport: Option<&'a [u8]>,
     /// Whether the parameters are well-formed.
     pub(crate) is_sound: bool,
 }
@@ -59,6 +61,7 @@ impl<'a> Via<'a> {
             branch: None,
             received: None,
             rport: None,
+            lone_rport: None,
             is_sound: true,
         };
         Some(via.with_params())
@@ -66,21 +69,26 @@ impl<'a> Via<'a> {
 
     /// One walk over the parameters: branch and rport are asked for several times on the way of every message.
     fn with_params(mut self) -> Self {
+        let mut written_by_us = 0;
         for param in self.params.raw() {
             self.is_sound &= param.is_well_formed();
             match param.name.len() {
-                5 if self.rport.is_none() && param.name.eq_ignore_ascii_case(b"rport") => {
-                    self.rport = Some(param.value);
+                5 if param.name.eq_ignore_ascii_case(b"rport") => {
+                    written_by_us += 1;
+                    self.lone_rport = Some(param.bytes);
+                    self.rport.get_or_insert(param.value);
                 }
                 6 if self.branch.is_none() && param.name.eq_ignore_ascii_case(b"branch") => {
                     self.branch = param.value;
                 }
-                8 if self.received.is_none() && param.name.eq_ignore_ascii_case(b"received") => {
-                    self.received = param.value;
+                8 if param.name.eq_ignore_ascii_case(b"received") => {
+                    written_by_us += 2;
+                    self.received = self.received.or(param.value);
                 }
                 _ => {}
             }
         }
+        self.lone_rport = self.lone_rport.filter(|_| written_by_us == 1);
         self
     }
 

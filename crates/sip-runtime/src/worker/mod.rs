@@ -1,6 +1,7 @@
 //! The worker: one thread that owns its sockets and its node and carries what comes out of the
 //! one into the other.
 
+mod pauses;
 mod post;
 mod waiting;
 
@@ -13,11 +14,13 @@ use crate::options::Options;
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
 use crate::udp::{ReceiveBatch, UdpSocket};
+use pauses::Pauses;
 use post::Post;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use sip_transport::{Flow, ListenerId, Node, Output, Time};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tracing::{error, warn};
@@ -31,6 +34,9 @@ const INBOX_SHARE: usize = 256;
 
 /// Busy rounds after which a worker looks at the sockets that seemed quiet.
 const ROUNDS_WITHOUT_ASKING: u8 = 4;
+
+/// Nanoseconds by which the end of a pause may be late.
+const TIMER_SLACK: u64 = 1_000;
 
 /// How often the kernel is asked for its drops while datagrams come in.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
@@ -48,6 +54,7 @@ pub(crate) struct Worker<N: Node, Q> {
     clock: Clock,
     /// When to ask for the kernel's drops; `None` while nothing came in since they were asked for.
     drops_due: Option<Time>,
+    pauses: Pauses,
     cpu: Option<usize>,
 }
 
@@ -83,6 +90,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             rounds_without_asking: 0,
             clock: options.clock,
             drops_due: None,
+            pauses: Pauses::new(options.gather),
             cpu: options.cpus.get(index % options.cpus.len().max(1)).copied(),
             post: Post::new(surroundings),
         })
@@ -91,12 +99,18 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     /// Serves until told to stop.
     pub(crate) fn run(mut self) {
         self.pin();
+        // The kernel may wake a thread later than asked to, 50 microseconds by default: as long as a pause.
+        let slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(TIMER_SLACK));
+        if let Err(error) = slack {
+            let worker = self.post.surroundings.index;
+            warn!(worker, %error, "cannot set the timer slack of the worker");
+        }
         while !self.inbox().is_some_and(Inbox::is_stopping) {
             self.round();
             let is_busy = self.waiting.iter().any(|waiting| waiting.is_likely)
                 || self.inbox().is_some_and(|inbox| !inbox.is_empty());
             if !is_busy {
-                self.sleep();
+                self.rest();
             } else if self.rounds_without_asking >= ROUNDS_WITHOUT_ASKING {
                 self.ask_event_loop(Some(Duration::ZERO));
             }
@@ -223,16 +237,33 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.post.deliver(&mut self.output);
     }
 
+    /// Nothing to do: lets messages gather for a moment where many come, else waits for the next one.
+    fn rest(&mut self) {
+        let received = self.stats().datagrams_received.value();
+        if let Some(pause) = self.pauses.next(received) {
+            self.stats().pauses.add(1);
+            std::thread::sleep(pause);
+            self.rounds_without_asking = 0;
+            for waiting in &mut self.waiting {
+                waiting.is_likely = true;
+            }
+        } else {
+            self.sleep();
+        }
+    }
+
     /// Waits until a socket is readable, the inbox has something or a deadline has come.
     fn sleep(&mut self) {
         let deadline = match (self.node.next_deadline(), self.drops_due) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        let timeout = deadline.map(|deadline| deadline.saturating_since(self.clock.now()));
+        let begun = self.clock.now();
+        let timeout = deadline.map(|deadline| deadline.saturating_since(begun));
         if self.inbox().is_some_and(Inbox::fall_asleep) {
             self.stats().waits.add(1);
             self.ask_event_loop(timeout);
+            self.pauses.waited(self.clock.now().saturating_since(begun));
         }
     }
 

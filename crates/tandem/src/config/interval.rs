@@ -1,24 +1,30 @@
-//! Lengths of time in the file: `"500ms"`, `"32s"`, `"5m"`, `"1h"`, `"7d"`, or whole seconds.
+//! Lengths of time in the file: `"50us"`, `"500ms"`, `"32s"`, `"5m"`, `"1h"`, `"7d"`, or whole seconds.
 use super::value::{Setting, Wrong, quoted, text, whole_number};
 use std::time::Duration;
 use toml::de::DeValue;
 
-/// A length of time with the resolution of a millisecond.
+/// A length of time with the resolution of a microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interval(Duration);
 
-/// Units and their length in milliseconds, longest first.
-const UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
+/// Units and their length in microseconds, longest first.
+const UNITS: [(&str, u64); 6] = [
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("m", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("us", 1),
 ];
 
 /// An interval of whole seconds.
 pub const fn seconds(seconds: u64) -> Interval {
     Interval(Duration::from_secs(seconds))
+}
+
+/// An interval of microseconds.
+pub const fn micros(micros: u64) -> Interval {
+    Interval(Duration::from_micros(micros))
 }
 
 /// An interval of milliseconds.
@@ -51,22 +57,22 @@ impl Interval {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at_checked(digits)?;
         let (_, length) = UNITS.iter().find(|(name, _)| *name == unit.trim())?;
-        let millis = number.parse::<u64>().ok()?.checked_mul(*length)?;
-        Some(Self(Duration::from_millis(millis)))
+        let micros = number.parse::<u64>().ok()?.checked_mul(*length)?;
+        Some(Self(Duration::from_micros(micros)))
     }
 }
 
 impl std::fmt::Display for Interval {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
-        if millis == 0 {
+        let micros = u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX);
+        if micros == 0 {
             return formatter.write_str("0s");
         }
         let (unit, length) = UNITS
             .iter()
-            .find(|(_, length)| millis.is_multiple_of(*length))
-            .unwrap_or(&("ms", 1));
-        write!(formatter, "{}{unit}", millis / length)
+            .find(|(_, length)| micros.is_multiple_of(*length))
+            .unwrap_or(&("us", 1));
+        write!(formatter, "{}{unit}", micros / length)
     }
 }
 
@@ -103,16 +109,18 @@ mod tests {
 
     #[test]
     fn a_duration_is_written_in_its_longest_whole_unit_and_read_back() {
-        for (text, millis) in [
-            ("500ms", 500),
-            ("32s", 32_000),
-            ("90s", 90_000),
-            ("5m", 300_000),
-            ("1h", 3_600_000),
-            ("7d", 604_800_000),
+        for (text, micros) in [
+            ("50us", 50),
+            ("1500us", 1_500),
+            ("500ms", 500_000),
+            ("32s", 32_000_000),
+            ("90s", 90_000_000),
+            ("5m", 300_000_000),
+            ("1h", 3_600_000_000),
+            ("7d", 604_800_000_000),
         ] {
             let interval = Interval::parse(text).unwrap_or(seconds(0));
-            assert_eq!(interval.duration(), Duration::from_millis(millis));
+            assert_eq!(interval.duration(), Duration::from_micros(micros));
             assert_eq!(interval.to_string(), text);
         }
         for wrong in [

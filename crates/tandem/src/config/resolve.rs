@@ -161,6 +161,7 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
             EventLoop::Epoll => EventLoopKind::Epoll,
             EventLoop::Poll => EventLoopKind::Poll,
         },
+        gather: workers.gather.duration(),
         receive_buffer: udp.receive_buffer,
         share_port: udp.share_port,
         cpus: workers.pin.iter().map(|cpu| usize::from(*cpu)).collect(),

@@ -1,0 +1,106 @@
+//! Letting messages gather while many come, as network cards do with their interrupts.
+//!
+//! To fall asleep and be woken costs a worker more than a message does. Where messages come one by one, but so close that it sleeps for
+//! some microseconds only, it handles each of them at the price of two. So it pauses instead: it looks at its sockets again
+//! when the pause is over, and finds several.
+
+use std::time::Duration;
+
+/// Waits in a row that were shorter than a pause, before pauses begin.
+const SHORT_WAITS: u8 = 4;
+
+/// Datagrams that a pause must bring for the next one to be worth it.
+const WORTH_A_PAUSE: u64 = 2;
+
+/// Decides between waiting for the next message and pausing.
+#[derive(Debug)]
+pub(super) struct Pauses {
+    length: Duration,
+    short_waits: u8,
+    /// Datagrams received by the last time the worker had nothing to do.
+    received: u64,
+}
+
+impl Pauses {
+    /// Of that length; zero: never.
+    pub(super) const fn new(length: Duration) -> Self {
+        Self {
+            length,
+            short_waits: 0,
+            received: 0,
+        }
+    }
+
+    /// The worker has nothing to do, having received so many datagrams since its start: how long to pause, if at all.
+    pub(super) fn next(&mut self, received: u64) -> Option<Duration> {
+        let since = received.wrapping_sub(self.received);
+        self.received = received;
+        if self.length.is_zero() || self.short_waits < SHORT_WAITS {
+            return None;
+        }
+        if since < WORTH_A_PAUSE {
+            self.short_waits = 0;
+            return None;
+        }
+        Some(self.length)
+    }
+
+    /// The worker has waited that long for something to do.
+    pub(super) fn waited(&mut self, time: Duration) {
+        self.short_waits = if time < self.length {
+            self.short_waits.saturating_add(1)
+        } else {
+            0
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTH: Duration = Duration::from_micros(50);
+
+    fn busy() -> Pauses {
+        let mut pauses = Pauses::new(LENGTH);
+        for received in 1..=u64::from(SHORT_WAITS) {
+            assert_eq!(pauses.next(received), None);
+            pauses.waited(LENGTH / 2);
+        }
+        pauses
+    }
+
+    #[test]
+    fn pauses_begin_after_short_waits_and_last_while_they_bring_several() {
+        let mut pauses = busy();
+        for received in [10, 12, 20] {
+            assert_eq!(pauses.next(received), Some(LENGTH), "{received}");
+        }
+        assert_eq!(pauses.next(21), None);
+        pauses.waited(LENGTH / 2);
+        assert_eq!(pauses.next(30), None, "it takes several short waits again");
+    }
+
+    #[test]
+    fn a_long_wait_starts_the_count_anew() {
+        let mut pauses = Pauses::new(LENGTH);
+        for received in 1..20 {
+            assert_eq!(pauses.next(received * 2), None);
+            let time = if received % u64::from(SHORT_WAITS) == 0 {
+                LENGTH
+            } else {
+                LENGTH / 2
+            };
+            pauses.waited(time);
+        }
+    }
+
+    #[test]
+    fn without_a_length_there_are_none() {
+        let mut pauses = Pauses::new(Duration::ZERO);
+        for received in 1..20 {
+            assert_eq!(pauses.next(received * 2), None);
+            pauses.waited(Duration::ZERO);
+        }
+    }
+}
