@@ -3,6 +3,7 @@
 use clap::Parser;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 use tandem_lab::load::{self, Options, Pace, Workload};
 
 /// Drives a workload against a SIP server over UDP and prints what it cost the server.
@@ -33,6 +34,9 @@ struct Arguments {
     /// Units measured.
     #[arg(long, default_value_t = 50_000)]
     count: u64,
+    /// Seconds after the last unit during which the server's CPU time still counts: what calls leave behind is cleaned up then.
+    #[arg(long, default_value_t = 0)]
+    linger: u64,
     /// Process of the server, whose CPU time and memory are read (its children count with it).
     #[arg(long)]
     pid: Option<u32>,
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
         window,
         warm_up,
         count,
+        linger,
         pid,
         json,
     } = Arguments::parse();
@@ -62,6 +67,7 @@ fn main() -> ExitCode {
         pace: window.map_or(Pace::Rate(rate), Pace::Window),
         warm_up,
         count,
+        linger: Duration::from_secs(linger),
         pid,
     };
     match load::run(&options) {

@@ -47,6 +47,7 @@ impl Default for Counts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    Floor,
     KeepAlive,
     Register { challenged: bool },
     Invite { challenged: bool },
@@ -109,6 +110,20 @@ impl Caller {
 
     pub(crate) fn in_progress(&self) -> u64 {
         self.units.len() as u64
+    }
+
+    /// A datagram that is to come back as it is, of ordinary length.
+    pub(crate) fn floor(&mut self, due: Instant, socket: &mut Socket) -> io::Result<()> {
+        let unit = Unit {
+            number: self.next,
+            user: 0,
+            callee: 0,
+            cseq: 1,
+        };
+        let mut message = Vec::with_capacity(1024);
+        self.writer.keep_alive(unit, &mut message);
+        message.resize(600, b' ');
+        self.begin(unit, Stage::Floor, due, message, socket)
     }
 
     pub(crate) fn keep_alive(&mut self, due: Instant, socket: &mut Socket) -> io::Result<()> {
@@ -226,6 +241,11 @@ impl Caller {
         match (unit.stage, status) {
             (_, 100..=199) => {
                 unit.provisional = true;
+                Ok(())
+            }
+            (Stage::Floor, _) => {
+                let delay = unit.due.elapsed();
+                self.end(number, Some(delay));
                 Ok(())
             }
             (Stage::KeepAlive | Stage::Register { .. }, 200..=299) => {
