@@ -1,5 +1,6 @@
 //! The copy of a request that leaves (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched on their way out.
 
+use super::breadth;
 use super::listener::{Wanted, flow_to};
 use super::response::Failure;
 use super::route::{RouteSet, is_record_routed, write_record_route};
@@ -9,6 +10,7 @@ use crate::answer::hex;
 use sip_message::{HeaderName, KeyHasher, Message, Patch};
 use sip_transaction::{ClientId, Kind, write_branch};
 use sip_transport::{Flow, Listener, Protocol};
+use std::io::Write as _;
 use std::net::SocketAddr;
 
 /// Max-Forwards where the request has none (section 16.6 step 3).
@@ -28,6 +30,8 @@ pub(super) struct Copy<'c, 'm> {
     flow: Flow,
     /// The listener it leaves by.
     outgoing: &'c Listener,
+    /// The Max-Breadth that it gets; `None`: what the request says.
+    breadth: Option<u8>,
 }
 
 /// Sends a copy through the client transaction that was reserved for it. `scratch` holds the text of the patch.
@@ -106,7 +110,16 @@ impl<'c, 'm> Copy<'c, 'm> {
             routes,
             flow,
             outgoing,
+            breadth: None,
         })
+    }
+
+    /// The same with this share of the request's Max-Breadth.
+    pub(super) fn with_breadth(self, breadth: u8) -> Self {
+        Self {
+            breadth: Some(breadth).filter(|breadth| !breadth::is_written(self.request, *breadth)),
+            ..self
+        }
     }
 
     /// Step 8: our Via on top; the one below completed with where the request came from (section 18.2.1, RFC 3581).
@@ -145,7 +158,7 @@ impl<'c, 'm> Copy<'c, 'm> {
         });
     }
 
-    /// Steps 2, 3 and 6: Request-URI, Max-Forwards, Route.
+    /// Steps 2, 3 and 6: Request-URI, Max-Forwards, Route; and Max-Breadth.
     fn push_common(&self, patch: &mut Patch<'_, '_>) {
         let left = self
             .request
@@ -153,6 +166,13 @@ impl<'c, 'm> Copy<'c, 'm> {
             .flatten()
             .map_or(MAX_FORWARDS, |left| left.saturating_sub(1));
         patch.max_forwards(left);
+        if let Some(breadth) = self.breadth {
+            patch.remove(HeaderName::MaxBreadth);
+            patch.append_with(HeaderName::MaxBreadth, |into| {
+                // Writing to a vector cannot fail.
+                let _ = write!(into, "{breadth}");
+            });
+        }
         let uri = self.target.request_uri();
         self.push_routes(patch, uri);
         let uri = self.strict.map_or(uri, |strict| strict.uri);

@@ -3,6 +3,7 @@
 //! Each proxied request has a response context, named by a number with the top bit set. That number is the owner of its server
 //! and client transactions and the ticket of its questions.
 
+mod breadth;
 mod context;
 mod deadlines;
 mod forward;
@@ -72,7 +73,7 @@ impl Proxy {
 
     /// Begins a response context for a request with its server transaction and forwards it to the first group of targets.
     /// Sends 100 for an INVITE before. `targets` empty is the caller's error (it answers 404 or 480 itself).
-    /// When the table is full answers 503 itself. Becomes the owner of the server transaction.
+    /// When the table is full answers 503 itself, when the request may have no branch 440. Becomes the owner of the server transaction.
     pub fn forward(
         &mut self,
         round: &mut Round<'_>,
@@ -82,17 +83,23 @@ impl Proxy {
         routing: &Routing,
         mut targets: Vec<Target>,
     ) {
-        let Some(key) = self
-            .contexts
-            .reserve(round.settings.limits.response_contexts)
-        else {
+        let refuse = |round: &mut Round<'_>, refusal| {
             let origin = Origin {
                 flow: source,
                 server: Some(server),
                 received: round.now,
                 questions_asked: 0,
             };
-            return answer(round, request, &origin, &Refusal::Busy("Too many calls"));
+            answer(round, request, &origin, &refusal);
+        };
+        if breadth::incoming(request) == 0 {
+            return refuse(round, Refusal::Status(440));
+        }
+        let Some(key) = self
+            .contexts
+            .reserve(round.settings.limits.response_contexts)
+        else {
+            return refuse(round, Refusal::Busy("Too many calls"));
         };
         round.transactions.set_server_owner(server, key.owner(0));
         let is_invite = request.method() == Method::Invite;
@@ -295,6 +302,7 @@ impl Proxy {
                 source.remote,
                 &mut self.scratch,
             ),
+            breadth: breadth::incoming(request),
             branches: SmallVec::new(),
             targets,
             retry: None,
