@@ -602,6 +602,47 @@ fn what_is_said_to_the_server_itself_is_answered_by_it() {
 }
 
 #[test]
+fn a_request_that_ends_here_needs_no_hops() {
+    let mut bench = Bench::new(settings()).with_subscribers();
+    let spent = |message: String| message.replace("Max-Forwards: 70", "Max-Forwards: 0");
+    let stranger = "sip:x@y.example";
+    for (message, expected) in [
+        (
+            request("OPTIONS", "sip:example.org", stranger, "o1", ""),
+            200,
+        ),
+        (
+            request(
+                "NOTIFY",
+                "sip:bob@example.org",
+                stranger,
+                "n1",
+                "Event: keep-alive\n",
+            ),
+            200,
+        ),
+        (register("alice", ALICE, 1, ""), 401),
+        (
+            register("alice", ALICE, 2, "")
+                .replace("REGISTER sip:example.org", "REGISTER sip:elsewhere.example"),
+            483,
+        ),
+        (
+            request("OPTIONS", "sip:bob@example.org", stranger, "o2", ""),
+            483,
+        ),
+        (
+            request("MESSAGE", "sip:bob@example.org", stranger, "m1", ""),
+            483,
+        ),
+    ] {
+        let message = spent(message);
+        let response = only(bench.receive(ALICE, &message));
+        assert_eq!(status(&response), expected, "{message}");
+    }
+}
+
+#[test]
 fn a_register_for_another_domain_is_not_ours_to_answer() {
     let mut bench = Bench::new(settings()).with_subscribers();
     let message = register("alice", ALICE, 1, "")
