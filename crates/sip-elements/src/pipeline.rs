@@ -8,7 +8,7 @@
 //!
 //! A phase goes on (`Ok`), or stops the request: answered with a status, parked on a question, or done with.
 
-use crate::answer::{Origin, Refusal, answer, own_tag, send, send_trying};
+use crate::answer::{Origin, Refusal, answer, answer_beginning, own_tag, send, send_trying};
 use crate::exchange::Worker;
 use crate::metrics::{Drop, method_index};
 use crate::parked::ParkedRequest;
@@ -32,7 +32,8 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
     let message = match Message::parse(bytes) {
         Ok(message) => message,
         Err(ParseError::TooManyHeaders) => {
-            return worker.round.metrics.dropped(Drop::TooManyHeaders);
+            worker.round.metrics.dropped(Drop::TooManyHeaders);
+            return answer_beginning(&mut worker.round, flow, bytes);
         }
         Err(_) => return worker.round.metrics.dropped(Drop::NotSip),
     };

@@ -2,7 +2,7 @@
 
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{LocationLimits, Locations};
-use sip_elements::metrics::WorkerMetrics;
+use sip_elements::metrics::{Drop, WorkerMetrics};
 use sip_elements::{Answer, Exchange, ExchangeOptions, Question, Settings, Shared};
 use sip_message::digest::{self, Algorithm, DigestInput};
 use sip_message::{Challenge, HeaderName, KeyHasher, Message};
@@ -32,6 +32,7 @@ fn settings() -> Settings {
 struct Bench {
     exchange: Exchange,
     shared: Arc<Shared>,
+    metrics: Arc<WorkerMetrics>,
     now: Time,
     output: Output<Question>,
 }
@@ -48,18 +49,20 @@ impl Bench {
             hasher: KeyHasher::new((3, 4)),
         });
         let now = Time::from_unix_seconds(1_800_000_000);
+        let metrics = Arc::new(WorkerMetrics::default());
         let exchange = Exchange::new(ExchangeOptions {
             worker: 0,
             workers: 1,
             shared: Arc::clone(&shared),
             settings: Arc::new(settings),
-            metrics: Arc::new(WorkerMetrics::default()),
+            metrics: Arc::clone(&metrics),
             seed: [7; 32],
             now,
         });
         Self {
             exchange,
             shared,
+            metrics,
             now,
             output: Output::default(),
         }
@@ -640,6 +643,30 @@ fn a_request_that_ends_here_needs_no_hops() {
         let response = only(bench.receive(ALICE, &message));
         assert_eq!(status(&response), expected, "{message}");
     }
+}
+
+#[test]
+fn a_request_with_more_header_fields_than_are_read_is_refused() {
+    let mut bench = Bench::new(settings()).with_subscribers();
+    let most = "X-Filler: 1\n".repeat(600);
+    let stranger = "sip:x@y.example";
+    let options = request("OPTIONS", "sip:example.org", stranger, "o1", &most);
+    let response = only(bench.receive(ALICE, &options));
+    assert!(
+        response.starts_with("SIP/2.0 400 Too many header fields\r\n"),
+        "{response}"
+    );
+    assert!(response.contains("\r\nCall-ID: call-1\r\n"), "{response}");
+    assert!(!response.contains("X-Filler"), "{response}");
+    // What cannot be answered is not: an ACK, a response, and what hides where an answer would go.
+    let ack = request("ACK", "sip:example.org", stranger, "o1", &most);
+    assert_eq!(bench.receive(ALICE, &ack), vec![]);
+    let answered = options.replace("OPTIONS sip:example.org SIP/2.0", "SIP/2.0 200 OK");
+    assert_eq!(bench.receive(ALICE, &answered), vec![]);
+    let hidden = options.replace("Via: ", &format!("{most}Via: "));
+    assert_eq!(bench.receive(ALICE, &hidden), vec![]);
+    let dropped = bench.metrics.drops[Drop::TooManyHeaders as usize].value();
+    assert_eq!(dropped, 4);
 }
 
 #[test]
