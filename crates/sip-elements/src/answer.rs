@@ -229,13 +229,21 @@ pub(crate) fn send(
     round.metrics.sent(status);
 }
 
-/// Sends `100 Trying` for an INVITE (section 17.2.1), so that it is not retransmitted while we work on it.
+/// Owner of a server transaction that has had its 100 and belongs to no response context yet.
+const TRIED: u64 = 1;
+
+/// Sends `100 Trying` for an INVITE (section 17.2.1), so that it is not retransmitted while we work on it. Once is enough: a
+/// request that was parked has had it when it is forwarded.
 pub(crate) fn send_trying(
     round: &mut Round<'_>,
     request: &Message<'_>,
     source: Flow,
     server: ServerId,
 ) {
+    if round.transactions.server_owner(server) == Some(TRIED) {
+        return;
+    }
+    round.transactions.set_server_owner(server, TRIED);
     let written = round
         .transactions
         .respond(round.now, server, 100, round.output, |into| {

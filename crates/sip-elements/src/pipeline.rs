@@ -310,7 +310,7 @@ fn park(
     }
     let server = server_transaction(worker, request, &mut origin)?;
     let round = &mut worker.round;
-    if origin.questions_asked == 0 && request.method() == Method::Invite {
+    if request.method() == Method::Invite {
         send_trying(round, request, origin.flow, server);
     }
     origin.questions_asked += 1;

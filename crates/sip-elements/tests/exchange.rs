@@ -369,6 +369,34 @@ fn an_uncached_subscriber_is_asked_for_and_the_request_goes_on() {
 }
 
 #[test]
+fn an_invite_that_waited_gets_100_once() {
+    let mut bench = Bench::new(settings());
+    bench
+        .shared
+        .credentials
+        .insert(b"bob", b"example.org", Some(stored("bob")), bench.now);
+    bench.register("bob", BOB);
+    let invite = |branch, extra: &str| {
+        request(
+            "INVITE",
+            "sip:bob@example.org",
+            "sip:alice@example.org",
+            branch,
+            extra,
+        )
+    };
+    let challenge = only(bench.receive(ALICE, &invite("i1", "")));
+    let credentials = answer_challenge(&challenge, "alice", "INVITE", "sip:bob@example.org");
+    let proven = invite("i2", &format!("Proxy-Authorization: {credentials}\n"));
+    assert_eq!(status(&only(bench.receive(ALICE, &proven))), 100);
+    let question = bench.question().expect("whose credentials");
+    let forwarded = only(bench.answer(question));
+    assert!(forwarded.starts_with("INVITE "), "{forwarded}");
+    let again = only(bench.receive(ALICE, &proven));
+    assert_eq!(status(&again), 100, "its retransmission gets it again");
+}
+
+#[test]
 fn a_question_without_answer_ends_in_500_and_its_late_answer_is_ignored() {
     let mut settings = settings();
     settings.challenge.clear();

@@ -72,7 +72,7 @@ impl Proxy {
     }
 
     /// Begins a response context for a request with its server transaction and forwards it to the first group of targets.
-    /// Sends 100 for an INVITE before. `targets` empty is the caller's error (it answers 404 or 480 itself).
+    /// Sends 100 for an INVITE before, unless it has had one. `targets` empty is the caller's error (it answers 404 or 480 itself).
     /// When the table is full answers 503 itself, when the request may have no branch 440. Becomes the owner of the server transaction.
     pub fn forward(
         &mut self,
@@ -101,11 +101,10 @@ impl Proxy {
         else {
             return refuse(round, Refusal::Busy("Too many calls"));
         };
-        round.transactions.set_server_owner(server, key.owner(0));
-        let is_invite = request.method() == Method::Invite;
-        if is_invite {
+        if request.method() == Method::Invite {
             send_trying(round, request, source, server);
         }
+        round.transactions.set_server_owner(server, key.owner(0));
         targets.sort_by_key(|target| std::cmp::Reverse(target.q));
         targets.truncate(round.settings.proxy.max_targets.max(1));
         targets.reverse();
