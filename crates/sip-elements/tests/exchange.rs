@@ -258,6 +258,60 @@ fn a_registered_phone_is_called_after_the_caller_has_proven_himself() {
 }
 
 #[test]
+fn credentials_for_us_go_no_further_and_those_for_others_do() {
+    const FOREIGN: [&str; 2] = [
+        "proxy-authorization: Digest username=\"alice\",realm=\"elsewhere\" , nonce=\"x\", uri=\"sip:y\", response=\"0\"",
+        "Proxy-Authorization: Negotiate realm=\"example.org\"",
+    ];
+    let mut bench = Bench::new(settings()).with_subscribers();
+    bench.register("bob", BOB);
+    let send = |bench: &mut Bench, branch, extra: &str| {
+        let (callee, caller) = ("sip:bob@example.org", "sip:alice@example.org");
+        bench.receive(ALICE, &request("INVITE", callee, caller, branch, extra))
+    };
+    let challenge = only(send(&mut bench, "i1", ""));
+    let ours = answer_challenge(&challenge, "alice", "INVITE", "sip:bob@example.org");
+    let [first, last] = FOREIGN;
+    let extra = format!("{first}\nProxy-Authorization: {ours}\n{last}\n");
+    let forwarded = send(&mut bench, "i2", &extra).pop().expect("a copy").1;
+    let passed: Vec<&str> = forwarded
+        .split("\r\n")
+        .filter(|line| line.to_ascii_lowercase().starts_with("proxy-auth"))
+        .collect();
+    assert_eq!(passed, FOREIGN, "{forwarded}");
+
+    let challenge = only(send(&mut bench, "i3", ""));
+    let ours = answer_challenge(&challenge, "alice", "INVITE", "sip:bob@example.org");
+    let extra = format!("Proxy-Authorization: {ours}\n");
+    let forwarded = send(&mut bench, "i4", &extra).pop().expect("a copy").1;
+    assert!(!forwarded.contains("Authorization"), "{forwarded}");
+
+    let route = "Record-Route: ";
+    let route = forwarded
+        .split("\r\n")
+        .find_map(|line| line.strip_prefix(route));
+    let extra = format!("Route: {}\n{extra}", route.expect("recorded"));
+    let in_dialog = |method| {
+        request(
+            method,
+            "sip:bob@192.0.2.20",
+            "sip:alice@example.org",
+            method,
+            &extra,
+        )
+        .replace(
+            "To: <sip:bob@192.0.2.20>",
+            "To: <sip:bob@example.org>;tag=b1",
+        )
+    };
+    let ack = only(bench.receive(ALICE, &in_dialog("ACK")));
+    assert!(!ack.contains("Authorization"), "{ack}");
+    // Nobody but the next proxy asks for those of a BYE: it is not challenged here.
+    let bye = only(bench.receive(ALICE, &in_dialog("BYE")));
+    assert!(bye.contains(&ours), "{bye}");
+}
+
+#[test]
 fn the_ack_of_a_stateless_challenge_is_swallowed() {
     let mut bench = Bench::new(settings()).with_subscribers();
     let invite = request(

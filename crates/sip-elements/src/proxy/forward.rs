@@ -7,7 +7,8 @@ use super::route::{RouteSet, is_record_routed, write_record_route};
 use super::target::{Hop, Strict, Target};
 use crate::Round;
 use crate::answer::hex;
-use sip_message::{HeaderName, KeyHasher, Message, Patch};
+use crate::phase::identity;
+use sip_message::{Credentials, HeaderName, KeyHasher, Message, Patch};
 use sip_transaction::{ClientId, Kind, write_branch};
 use sip_transport::{Flow, Listener, Protocol};
 use std::io::Write as _;
@@ -32,6 +33,8 @@ pub(super) struct Copy<'c, 'm> {
     outgoing: &'c Listener,
     /// The Max-Breadth that it gets; `None`: what the request says.
     breadth: Option<u8>,
+    /// The realm whose credentials were meant for us and go no further.
+    consumed: Option<&'c str>,
 }
 
 /// Sends a copy through the client transaction that was reserved for it. `scratch` holds the text of the patch.
@@ -102,6 +105,9 @@ impl<'c, 'm> Copy<'c, 'm> {
         let outgoing = listeners
             .get(usize::from(flow.listener.0))
             .ok_or(Failure::Unreachable)?;
+        let consumed = request
+            .header(HeaderName::ProxyAuthorization)
+            .and_then(|_| identity::realm_of_ours(round.settings, request));
         Ok(Self {
             request,
             source,
@@ -111,6 +117,7 @@ impl<'c, 'm> Copy<'c, 'm> {
             flow,
             outgoing,
             breadth: None,
+            consumed,
         })
     }
 
@@ -173,11 +180,34 @@ impl<'c, 'm> Copy<'c, 'm> {
                 let _ = write!(into, "{breadth}");
             });
         }
+        self.remove_credentials(patch);
         let uri = self.target.request_uri();
         self.push_routes(patch, uri);
         let uri = self.strict.map_or(uri, |strict| strict.uri);
         if uri != self.request.request_uri() {
             patch.request_uri(uri);
+        }
+    }
+
+    /// Section 22.3: our realm's credentials have done their work, those of others are for them.
+    fn remove_credentials(&self, patch: &mut Patch<'_, '_>) {
+        let Some(realm) = self.consumed else {
+            return;
+        };
+        let is_ours = |value| {
+            Credentials::parse(value)
+                .is_some_and(|credentials| credentials.realm == realm.as_bytes())
+        };
+        let name = HeaderName::ProxyAuthorization;
+        if !self.request.values(name).any(is_ours) {
+            return;
+        }
+        patch.remove(name);
+        if self.request.values(name).nth(1).is_some() {
+            let others = self.request.headers().filter(|header| header.name == name);
+            for other in others.filter(|header| !is_ours(header.value)) {
+                patch.append_raw(other.name_bytes, other.value);
+            }
         }
     }
 
