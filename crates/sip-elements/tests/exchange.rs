@@ -423,6 +423,32 @@ fn an_uncached_subscriber_is_asked_for_and_the_request_goes_on() {
 }
 
 #[test]
+fn a_shorter_deadline_holds_for_requests_that_come_after_it() {
+    let mut settings = settings();
+    settings.challenge.clear();
+    let mut bench = Bench::new(settings.clone());
+    let invite = |branch| {
+        let (callee, caller) = ("sip:bob@example.org", "sip:alice@example.org");
+        request("INVITE", callee, caller, branch, "")
+    };
+    assert_eq!(status(&only(bench.receive(ALICE, &invite("old")))), 100);
+    settings.question_deadline = Duration::from_secs(1);
+    let reload = Answer::Settings(Arc::new(settings));
+    bench.exchange.answer(bench.now, reload, &mut bench.output);
+    assert_eq!(status(&only(bench.receive(ALICE, &invite("new")))), 100);
+    let refused = only(bench.wait(Duration::from_secs(1)));
+    assert_eq!(status(&refused), 500);
+    assert!(refused.contains("branch=z9hG4bKnew"), "{refused}");
+    let later = bench.wait(Duration::from_secs(4));
+    assert!(
+        later
+            .iter()
+            .any(|(_, sent)| sent.contains("SIP/2.0 500") && sent.contains("branch=z9hG4bKold")),
+        "{later:#?}"
+    );
+}
+
+#[test]
 fn an_invite_that_waited_gets_100_once() {
     let mut bench = Bench::new(settings());
     bench
