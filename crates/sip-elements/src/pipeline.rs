@@ -351,7 +351,10 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
         Answer::Resolved { ticket, addresses } => {
             worker.proxy.resolved(&mut worker.round, ticket, &addresses);
         }
-        Answer::Drain(drain) => *worker.draining = drain,
+        Answer::Drain(drain) => {
+            *worker.draining = drain;
+            worker.proxy.drain(drain);
+        }
         Answer::Settings(_) => {} // The exchange swaps them before it borrows itself apart.
     }
 }

@@ -13,6 +13,7 @@ mod response;
 mod route;
 mod table;
 mod target;
+mod unacknowledged;
 mod upstream;
 
 pub use loop_detection::is_loop;
@@ -33,6 +34,7 @@ use smallvec::SmallVec;
 use std::net::SocketAddr;
 use table::{Contexts, Key};
 use target::Destination;
+use unacknowledged::Unacknowledged;
 
 /// Whether a Proxy-Require names extensions that we lack (420): the unsupported option tags, comma-joined. We have none that a
 /// proxy must support, so all are.
@@ -56,6 +58,7 @@ pub struct Proxy {
     contexts: Contexts,
     wheel: TimerWheel<u64>,
     stats: ProxyStats,
+    unacknowledged: Unacknowledged,
     /// The text of patches, reused.
     scratch: Vec<u8>,
 }
@@ -67,6 +70,7 @@ impl Proxy {
             contexts: Contexts::default(),
             wheel: TimerWheel::new(now),
             stats: ProxyStats::default(),
+            unacknowledged: Unacknowledged::default(),
             scratch: Vec::new(),
         }
     }
@@ -133,6 +137,7 @@ impl Proxy {
             next_hop: None,
             listener: None,
         });
+        self.unacknowledged.acknowledged(ack);
         let routes = RouteSet::new(routing, ack, &round.settings.listeners);
         let sent = target.hop(&routes).and_then(|hop| match hop.destination {
             Destination::Address(remote) => {
@@ -185,6 +190,9 @@ impl Proxy {
             == Some(event.id)
         {
             context.receive(&mut self.turn(round, key), place, response);
+            if context.is_invite && matches!(response.status(), 200..300) {
+                self.unacknowledged.answered(round, response);
+            }
         }
         self.settle(round, key, context);
     }
@@ -245,6 +253,7 @@ impl Proxy {
 
     /// Timer C and the proxy's other deadlines.
     pub fn expire(&mut self, round: &mut Round<'_>) {
+        self.unacknowledged.expire(round.now);
         while let Some(owner) = self.wheel.pop_due(round.now) {
             if let Some((key, place, mut context)) = self.take(owner) {
                 context.expire(&mut self.turn(round, key), place);
@@ -255,7 +264,21 @@ impl Proxy {
 
     /// When to call `expire` next.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.wheel.next_deadline()
+        let deadlines = [
+            self.wheel.next_deadline(),
+            self.unacknowledged.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Whether the node takes no new calls: then it waits for the ACKs of those that are answered.
+    pub fn drain(&mut self, drain: bool) {
+        self.unacknowledged.drain(drain);
+    }
+
+    /// How many calls were answered while the node drains and wait for their ACK.
+    pub fn unacknowledged(&self) -> usize {
+        self.unacknowledged.len()
     }
 
     /// Counts.
