@@ -164,6 +164,37 @@ pub(crate) fn answer(
     });
 }
 
+/// Lines of a message with too many header fields that are looked at: no more than are parsed.
+const MOST_LINES: usize = 512;
+
+/// Refuses a request with more header fields than are parsed, where what must be copied into the response (section 8.2.6.2)
+/// stands at its beginning, as it nearly always does.
+pub(crate) fn answer_beginning(round: &mut Round<'_>, flow: Flow, bytes: &[u8]) {
+    let lines = bytes.split_inclusive(|octet| *octet == b'\n');
+    let length = lines.take(MOST_LINES).map(<[u8]>::len).sum();
+    let beginning = bytes.get(..length).unwrap_or_default();
+    let Ok(request) = Message::parse(beginning) else {
+        return;
+    };
+    let is_complete = request.is_request()
+        && request.top_via().is_some()
+        && request.from().is_some()
+        && request.to().is_some()
+        && request.call_id().is_some()
+        && request.cseq().is_some();
+    if is_complete {
+        let origin = Origin {
+            key: None,
+            flow,
+            server: None,
+            received: round.now,
+            questions_asked: 0,
+        };
+        let refusal = Refusal::Because(400, "Too many header fields");
+        answer(round, &request, &origin, &refusal);
+    }
+}
+
 /// Adds `Server` where the operator wants one.
 pub(crate) fn with_server_header<'o>(
     response: ResponseWriter<'o>,
@@ -201,13 +232,21 @@ pub(crate) fn send(
     round.metrics.sent(status);
 }
 
-/// Sends `100 Trying` for an INVITE (section 17.2.1), so that it is not retransmitted while we work on it.
+/// Owner of a server transaction that has had its 100 and belongs to no response context yet.
+const TRIED: u64 = 1;
+
+/// Sends `100 Trying` for an INVITE (section 17.2.1), so that it is not retransmitted while we work on it. Once is enough: a
+/// request that was parked has had it when it is forwarded.
 pub(crate) fn send_trying(
     round: &mut Round<'_>,
     request: &Message<'_>,
     source: Flow,
     server: ServerId,
 ) {
+    if round.transactions.server_owner(server) == Some(TRIED) {
+        return;
+    }
+    round.transactions.set_server_owner(server, TRIED);
     let written = round
         .transactions
         .respond(round.now, server, 100, round.output, |into| {

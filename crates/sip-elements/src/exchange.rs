@@ -145,6 +145,9 @@ impl Exchange {
         let stats = self.transactions.stats();
         self.metrics.publish_transactions(&stats);
         self.metrics.response_contexts.set(self.proxy.stats().live);
+        self.metrics
+            .unacknowledged
+            .set(self.proxy.unacknowledged() as u64);
         self.metrics.parked.set(self.parked.len() as u64);
     }
 }

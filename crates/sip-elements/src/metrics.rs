@@ -163,6 +163,8 @@ pub struct WorkerMetrics {
     pub response_contexts_created: Counter,
     /// Response contexts ended.
     pub response_contexts_ended: Counter,
+    /// Calls that were answered while the node drains and wait for their ACK.
+    pub unacknowledged: Counter,
     /// Parked requests.
     pub parked: Counter,
     /// Questions asked.
@@ -185,6 +187,7 @@ impl Default for WorkerMetrics {
             response_contexts: Counter::default(),
             response_contexts_created: Counter::default(),
             response_contexts_ended: Counter::default(),
+            unacknowledged: Counter::default(),
             parked: Counter::default(),
             questions: Counter::default(),
             questions_expired: Counter::default(),

@@ -40,7 +40,7 @@ pub(crate) struct Parked {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_server: FxHashMap<ServerId, Ticket>,
-    /// In order of time: all deadlines are equally long.
+    /// In order of time.
     deadlines: VecDeque<(Time, Ticket)>,
 }
 
@@ -69,7 +69,10 @@ impl Parked {
             self.by_server.insert(server, ticket);
         }
         slot.place = Place::Waiting(request);
-        self.deadlines.push_back((deadline, ticket));
+        // All wait equally long, so that the new one is the last, but where a reload has made the wait shorter.
+        let earlier = self.deadlines.iter().rposition(|(at, _)| *at <= deadline);
+        let place = earlier.map_or(0, |place| place + 1);
+        self.deadlines.insert(place, (deadline, ticket));
         Ok(ticket)
     }
 

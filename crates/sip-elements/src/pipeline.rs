@@ -8,7 +8,7 @@
 //!
 //! A phase goes on (`Ok`), or stops the request: answered with a status, parked on a question, or done with.
 
-use crate::answer::{Origin, Refusal, answer, own_tag, send, send_trying};
+use crate::answer::{Origin, Refusal, answer, answer_beginning, own_tag, send, send_trying};
 use crate::exchange::Worker;
 use crate::metrics::{Drop, method_index};
 use crate::parked::ParkedRequest;
@@ -33,7 +33,8 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
     let message = match &parsed {
         Ok(message) => message,
         Err(ParseError::TooManyHeaders) => {
-            return worker.round.metrics.dropped(Drop::TooManyHeaders);
+            worker.round.metrics.dropped(Drop::TooManyHeaders);
+            return answer_beginning(&mut worker.round, flow, bytes);
         }
         Err(_) => return worker.round.metrics.dropped(Drop::NotSip),
     };
@@ -311,7 +312,7 @@ fn park(
     }
     let server = server_transaction(worker, request, &mut origin)?;
     let round = &mut worker.round;
-    if origin.questions_asked == 0 && request.method() == Method::Invite {
+    if request.method() == Method::Invite {
         send_trying(round, request, origin.flow, server);
     }
     origin.questions_asked += 1;
@@ -352,7 +353,10 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
         Answer::Resolved { ticket, addresses } => {
             worker.proxy.resolved(&mut worker.round, ticket, &addresses);
         }
-        Answer::Drain(drain) => *worker.draining = drain,
+        Answer::Drain(drain) => {
+            *worker.draining = drain;
+            worker.proxy.drain(drain);
+        }
         Answer::Settings(_) => {} // The exchange swaps them before it borrows itself apart.
     }
 }

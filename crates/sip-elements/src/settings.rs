@@ -73,7 +73,8 @@ pub struct Settings {
     pub algorithms: Vec<Algorithm>,
     /// How long a nonce is good.
     pub nonce_lifetime: Duration,
-    /// How long a request waits for the control plane before it is answered 500.
+    /// How long a request waits for the control plane before it is answered 500. Those that wait already keep the time they
+    /// were given.
     pub question_deadline: Duration,
     /// Registrar.
     pub registrar: RegistrarSettings,

@@ -2,7 +2,7 @@
 
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{LocationLimits, Locations};
-use sip_elements::metrics::WorkerMetrics;
+use sip_elements::metrics::{Drop, WorkerMetrics};
 use sip_elements::{Answer, Exchange, ExchangeOptions, Question, Settings, Shared};
 use sip_message::digest::{self, Algorithm, DigestInput};
 use sip_message::{Challenge, HeaderName, KeyHasher, Message};
@@ -32,6 +32,7 @@ fn settings() -> Settings {
 struct Bench {
     exchange: Exchange,
     shared: Arc<Shared>,
+    metrics: Arc<WorkerMetrics>,
     now: Time,
     output: Output<Question>,
 }
@@ -48,18 +49,20 @@ impl Bench {
             hasher: KeyHasher::new((3, 4)),
         });
         let now = Time::from_unix_seconds(1_800_000_000);
+        let metrics = Arc::new(WorkerMetrics::default());
         let exchange = Exchange::new(ExchangeOptions {
             worker: 0,
             workers: 1,
             shared: Arc::clone(&shared),
             settings: Arc::new(settings),
-            metrics: Arc::new(WorkerMetrics::default()),
+            metrics: Arc::clone(&metrics),
             seed: [7; 32],
             now,
         });
         Self {
             exchange,
             shared,
+            metrics,
             now,
             output: Output::default(),
         }
@@ -255,6 +258,60 @@ fn a_registered_phone_is_called_after_the_caller_has_proven_himself() {
 }
 
 #[test]
+fn credentials_for_us_go_no_further_and_those_for_others_do() {
+    const FOREIGN: [&str; 2] = [
+        "proxy-authorization: Digest username=\"alice\",realm=\"elsewhere\" , nonce=\"x\", uri=\"sip:y\", response=\"0\"",
+        "Proxy-Authorization: Negotiate realm=\"example.org\"",
+    ];
+    let mut bench = Bench::new(settings()).with_subscribers();
+    bench.register("bob", BOB);
+    let send = |bench: &mut Bench, branch, extra: &str| {
+        let (callee, caller) = ("sip:bob@example.org", "sip:alice@example.org");
+        bench.receive(ALICE, &request("INVITE", callee, caller, branch, extra))
+    };
+    let challenge = only(send(&mut bench, "i1", ""));
+    let ours = answer_challenge(&challenge, "alice", "INVITE", "sip:bob@example.org");
+    let [first, last] = FOREIGN;
+    let extra = format!("{first}\nProxy-Authorization: {ours}\n{last}\n");
+    let forwarded = send(&mut bench, "i2", &extra).pop().expect("a copy").1;
+    let passed: Vec<&str> = forwarded
+        .split("\r\n")
+        .filter(|line| line.to_ascii_lowercase().starts_with("proxy-auth"))
+        .collect();
+    assert_eq!(passed, FOREIGN, "{forwarded}");
+
+    let challenge = only(send(&mut bench, "i3", ""));
+    let ours = answer_challenge(&challenge, "alice", "INVITE", "sip:bob@example.org");
+    let extra = format!("Proxy-Authorization: {ours}\n");
+    let forwarded = send(&mut bench, "i4", &extra).pop().expect("a copy").1;
+    assert!(!forwarded.contains("Authorization"), "{forwarded}");
+
+    let route = "Record-Route: ";
+    let route = forwarded
+        .split("\r\n")
+        .find_map(|line| line.strip_prefix(route));
+    let extra = format!("Route: {}\n{extra}", route.expect("recorded"));
+    let in_dialog = |method| {
+        request(
+            method,
+            "sip:bob@192.0.2.20",
+            "sip:alice@example.org",
+            method,
+            &extra,
+        )
+        .replace(
+            "To: <sip:bob@192.0.2.20>",
+            "To: <sip:bob@example.org>;tag=b1",
+        )
+    };
+    let ack = only(bench.receive(ALICE, &in_dialog("ACK")));
+    assert!(!ack.contains("Authorization"), "{ack}");
+    // Nobody but the next proxy asks for those of a BYE: it is not challenged here.
+    let bye = only(bench.receive(ALICE, &in_dialog("BYE")));
+    assert!(bye.contains(&ours), "{bye}");
+}
+
+#[test]
 fn the_ack_of_a_stateless_challenge_is_swallowed() {
     let mut bench = Bench::new(settings()).with_subscribers();
     let invite = request(
@@ -363,6 +420,60 @@ fn an_uncached_subscriber_is_asked_for_and_the_request_goes_on() {
     assert!(bench.question().is_none());
     assert_eq!(status(&only(bench.answer(question))), 200);
     assert_eq!(bench.exchange.parked(), 0);
+}
+
+#[test]
+fn a_shorter_deadline_holds_for_requests_that_come_after_it() {
+    let mut settings = settings();
+    settings.challenge.clear();
+    let mut bench = Bench::new(settings.clone());
+    let invite = |branch| {
+        let (callee, caller) = ("sip:bob@example.org", "sip:alice@example.org");
+        request("INVITE", callee, caller, branch, "")
+    };
+    assert_eq!(status(&only(bench.receive(ALICE, &invite("old")))), 100);
+    settings.question_deadline = Duration::from_secs(1);
+    let reload = Answer::Settings(Arc::new(settings));
+    bench.exchange.answer(bench.now, reload, &mut bench.output);
+    assert_eq!(status(&only(bench.receive(ALICE, &invite("new")))), 100);
+    let refused = only(bench.wait(Duration::from_secs(1)));
+    assert_eq!(status(&refused), 500);
+    assert!(refused.contains("branch=z9hG4bKnew"), "{refused}");
+    let later = bench.wait(Duration::from_secs(4));
+    assert!(
+        later
+            .iter()
+            .any(|(_, sent)| sent.contains("SIP/2.0 500") && sent.contains("branch=z9hG4bKold")),
+        "{later:#?}"
+    );
+}
+
+#[test]
+fn an_invite_that_waited_gets_100_once() {
+    let mut bench = Bench::new(settings());
+    bench
+        .shared
+        .credentials
+        .insert(b"bob", b"example.org", Some(stored("bob")), bench.now);
+    bench.register("bob", BOB);
+    let invite = |branch, extra: &str| {
+        request(
+            "INVITE",
+            "sip:bob@example.org",
+            "sip:alice@example.org",
+            branch,
+            extra,
+        )
+    };
+    let challenge = only(bench.receive(ALICE, &invite("i1", "")));
+    let credentials = answer_challenge(&challenge, "alice", "INVITE", "sip:bob@example.org");
+    let proven = invite("i2", &format!("Proxy-Authorization: {credentials}\n"));
+    assert_eq!(status(&only(bench.receive(ALICE, &proven))), 100);
+    let question = bench.question().expect("whose credentials");
+    let forwarded = only(bench.answer(question));
+    assert!(forwarded.starts_with("INVITE "), "{forwarded}");
+    let again = only(bench.receive(ALICE, &proven));
+    assert_eq!(status(&again), 100, "its retransmission gets it again");
 }
 
 #[test]
@@ -602,6 +713,71 @@ fn what_is_said_to_the_server_itself_is_answered_by_it() {
 }
 
 #[test]
+fn a_request_that_ends_here_needs_no_hops() {
+    let mut bench = Bench::new(settings()).with_subscribers();
+    let spent = |message: String| message.replace("Max-Forwards: 70", "Max-Forwards: 0");
+    let stranger = "sip:x@y.example";
+    for (message, expected) in [
+        (
+            request("OPTIONS", "sip:example.org", stranger, "o1", ""),
+            200,
+        ),
+        (
+            request(
+                "NOTIFY",
+                "sip:bob@example.org",
+                stranger,
+                "n1",
+                "Event: keep-alive\n",
+            ),
+            200,
+        ),
+        (register("alice", ALICE, 1, ""), 401),
+        (
+            register("alice", ALICE, 2, "")
+                .replace("REGISTER sip:example.org", "REGISTER sip:elsewhere.example"),
+            483,
+        ),
+        (
+            request("OPTIONS", "sip:bob@example.org", stranger, "o2", ""),
+            483,
+        ),
+        (
+            request("MESSAGE", "sip:bob@example.org", stranger, "m1", ""),
+            483,
+        ),
+    ] {
+        let message = spent(message);
+        let response = only(bench.receive(ALICE, &message));
+        assert_eq!(status(&response), expected, "{message}");
+    }
+}
+
+#[test]
+fn a_request_with_more_header_fields_than_are_read_is_refused() {
+    let mut bench = Bench::new(settings()).with_subscribers();
+    let most = "X-Filler: 1\n".repeat(600);
+    let stranger = "sip:x@y.example";
+    let options = request("OPTIONS", "sip:example.org", stranger, "o1", &most);
+    let response = only(bench.receive(ALICE, &options));
+    assert!(
+        response.starts_with("SIP/2.0 400 Too many header fields\r\n"),
+        "{response}"
+    );
+    assert!(response.contains("\r\nCall-ID: call-1\r\n"), "{response}");
+    assert!(!response.contains("X-Filler"), "{response}");
+    // What cannot be answered is not: an ACK, a response, and what hides where an answer would go.
+    let ack = request("ACK", "sip:example.org", stranger, "o1", &most);
+    assert_eq!(bench.receive(ALICE, &ack), vec![]);
+    let answered = options.replace("OPTIONS sip:example.org SIP/2.0", "SIP/2.0 200 OK");
+    assert_eq!(bench.receive(ALICE, &answered), vec![]);
+    let hidden = options.replace("Via: ", &format!("{most}Via: "));
+    assert_eq!(bench.receive(ALICE, &hidden), vec![]);
+    let dropped = bench.metrics.drops[Drop::TooManyHeaders as usize].value();
+    assert_eq!(dropped, 4);
+}
+
+#[test]
 fn a_register_for_another_domain_is_not_ours_to_answer() {
     let mut bench = Bench::new(settings()).with_subscribers();
     let message = register("alice", ALICE, 1, "")
@@ -666,4 +842,78 @@ fn a_draining_node_refuses_new_calls() {
         ),
     ));
     assert_eq!(status(&challenge), 407);
+}
+
+/// A node that drains while a call from Alice rings at Bob's, and the INVITE that he got.
+fn draining_while_it_rings() -> (Bench, String) {
+    let mut settings = settings();
+    settings.challenge.clear();
+    let mut bench = Bench::new(settings).with_subscribers();
+    let contact = register("bob", BOB, 1, "");
+    assert_eq!(status(&only(bench.receive(BOB, &contact))), 200);
+    let (callee, caller) = ("sip:bob@example.org", "sip:alice@example.org");
+    let invite = request("INVITE", callee, caller, "i1", "");
+    let forwarded = bench.receive(ALICE, &invite).pop().expect("a copy").1;
+    let drain = Answer::Drain(true);
+    bench.exchange.answer(bench.now, drain, &mut bench.output);
+    (bench, forwarded)
+}
+
+/// Bob's 200 to an INVITE.
+fn accept(invite: &str) -> String {
+    let kept = ["Via", "Record-Route", "From", "Call-ID", "CSeq"];
+    let lines = invite.split("\r\n").filter(|line| {
+        let name = line.split(':').next().unwrap_or_default();
+        kept.contains(&name)
+    });
+    let kept: Vec<&str> = lines.collect();
+    format!(
+        "SIP/2.0 200 OK\n{}\nTo: <sip:bob@example.org>;tag=b1\nContact: <sip:bob@{BOB}>\nContent-Length: 0\n\n",
+        kept.join("\n")
+    )
+}
+
+fn acknowledge(invite: &str) -> String {
+    let route = invite
+        .split("\r\n")
+        .find_map(|line| line.strip_prefix("Record-Route: "))
+        .expect("recorded");
+    let (uri, caller) = (format!("sip:bob@{BOB}"), "sip:alice@example.org");
+    request("ACK", &uri, caller, "a1", &format!("Route: {route}\n"))
+        .replace(&format!("To: <{uri}>"), "To: <sip:bob@example.org>;tag=b1")
+}
+
+#[test]
+fn a_draining_node_is_not_done_before_the_ack_has_passed() {
+    let (mut bench, invite) = draining_while_it_rings();
+    let waiting = |bench: &Bench| {
+        let metrics = &bench.metrics;
+        (
+            metrics.response_contexts.value(),
+            metrics.unacknowledged.value(),
+        )
+    };
+    assert_eq!(waiting(&bench), (1, 0));
+    assert_eq!(status(&only(bench.receive(BOB, &accept(&invite)))), 200);
+    assert_eq!(waiting(&bench), (0, 1));
+    assert_eq!(
+        status(&only(bench.receive(BOB, &accept(&invite)))),
+        200,
+        "repeated"
+    );
+    assert_eq!(waiting(&bench), (0, 1));
+    let passed = only(bench.receive(ALICE, &acknowledge(&invite)));
+    assert!(passed.starts_with("ACK "), "{passed}");
+    assert_eq!(waiting(&bench), (0, 0));
+}
+
+#[test]
+fn a_draining_node_does_not_wait_for_an_ack_for_ever() {
+    let (mut bench, invite) = draining_while_it_rings();
+    bench.receive(BOB, &accept(&invite));
+    bench.wait(Duration::from_millis(31_900));
+    assert_eq!(bench.metrics.unacknowledged.value(), 1);
+    assert!(bench.exchange.next_deadline().is_some());
+    bench.wait(Duration::from_millis(100));
+    assert_eq!(bench.metrics.unacknowledged.value(), 0);
 }

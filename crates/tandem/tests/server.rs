@@ -196,6 +196,47 @@ fn draining_refuses_new_calls_and_waits_for_the_ones_there_are() {
 }
 
 #[test]
+fn draining_waits_for_the_ack_of_a_call_that_is_answered_meanwhile() {
+    run(async {
+        let (_place, server) = Place::new(OPEN).start_alone().await;
+        let (alice, bob, invite) = ringing_call(&server, "answered");
+        until("the call is in progress", async || {
+            metric(&server, "tandem_response_contexts").await == 1
+        })
+        .await;
+        let mut draining = Box::pin(server.drain());
+        let a_while = Duration::from_millis(300);
+        let early = tokio::time::timeout(a_while, &mut draining).await;
+        assert!(early.is_err(), "it does not wait for the ringing call");
+        bob.send_raw(&response(&invite, "200 OK"));
+        assert_eq!(alice.final_response("INVITE").0, 200);
+        let early = tokio::time::timeout(a_while, &mut draining).await;
+        assert!(early.is_err(), "it does not wait for the ACK");
+        let route = common::header(&invite, "Record-Route").expect("recorded");
+        alice.send_raw(&format!(
+            "ACK sip:bob@{} SIP/2.0\r\n\
+             Via: SIP/2.0/UDP {};branch=z9hG4bK-ack;rport\r\n\
+             Max-Forwards: 70\r\n\
+             Route: {route}\r\n\
+             From: <sip:alice@tandem.localhost>;tag=alice\r\n\
+             To: <sip:bob@tandem.localhost>;tag=bob\r\n\
+             Call-ID: answered\r\n\
+             CSeq: 1 ACK\r\n\
+             Content-Length: 0\r\n\r\n",
+            bob.address(),
+            alice.address()
+        ));
+        assert!(bob.receive().starts_with("ACK "));
+        assert!(
+            tokio::time::timeout(common::PATIENCE, draining.as_mut())
+                .await
+                .expect("it ends"),
+            "all calls are done"
+        );
+    });
+}
+
+#[test]
 fn draining_ends_when_its_time_is_over() {
     run(async {
         let (_place, server) = Place::new(&format!("{OPEN}[shutdown]\ndrain_timeout = 1\n"))

@@ -1,9 +1,9 @@
 //! Who speaks? A local subscriber proves it by digest (401, 407) and speaks for nobody else (403).
 
 use super::{Need, Stop};
-use crate::Round;
 use crate::answer::Refusal;
 use crate::auth::{self, Challenger, Verdict};
+use crate::{Round, Settings};
 use sip_message::{Message, Method, Scheme, Uri};
 
 /// The address of record a request speaks for.
@@ -65,12 +65,7 @@ pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<I
             Ok(Identity::Stranger)
         };
     };
-    let method = request.method();
-    let challenged = round
-        .settings
-        .challenge
-        .iter()
-        .any(|name| name.as_bytes() == method.as_bytes());
+    let challenged = is_challenged(round.settings, request.method());
     if challenged {
         prove(round, request, challenger, &address, domain)?;
     }
@@ -84,6 +79,28 @@ pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<I
     } else {
         Identity::Stranger
     })
+}
+
+fn is_challenged(settings: &Settings, method: Method<'_>) -> bool {
+    settings
+        .challenge
+        .iter()
+        .any(|name| name.as_bytes() == method.as_bytes())
+}
+
+/// The realm whose Proxy-Authorization in such a request is meant for us: whoever speaks for one of our subscribers must prove
+/// it. An ACK repeats the credentials of its INVITE (section 13.2.2.4).
+pub(crate) fn realm_of_ours<'s>(settings: &'s Settings, request: &Message<'_>) -> Option<&'s str> {
+    let method = match request.method() {
+        Method::Ack => Method::Invite,
+        other => other,
+    };
+    let from = request.from()?.uri()?;
+    let speaks = matches!(from.scheme, Scheme::Sip | Scheme::Sips) && from.user.is_some();
+    settings
+        .domains
+        .local_name(&from)
+        .filter(|_| speaks && is_challenged(settings, method))
 }
 
 fn prove(

@@ -12,21 +12,25 @@ pub(crate) fn is_empty(bytes: &[u8]) -> bool {
 
 /// OPTIONS to the server itself (section 11.2) and NOTIFY with `Event: keep-alive` get 200 at once.
 pub(crate) fn answer(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop> {
-    let for_us = match request.method() {
-        Method::Options => is_for_us(round, request),
-        Method::Notify => {
-            let event = request.header(HeaderName::Event).unwrap_or_default();
-            event.eq_ignore_ascii_case(b"keep-alive") && is_ours(round, request)
-        }
-        _ => false,
-    };
-    if !for_us {
+    if !is_answered(round, request) {
         return Ok(());
     }
     // We are the user agent server here: what it requires must be known to us (section 8.2.2.3).
     match request.header(HeaderName::Require) {
         Some(tags) => Err(Refusal::BadExtension(tags.to_vec()).into()),
         None => Err(Refusal::Okay.into()),
+    }
+}
+
+/// Whether [`answer`] answers it.
+pub(crate) fn is_answered(round: &Round<'_>, request: &Message<'_>) -> bool {
+    match request.method() {
+        Method::Options => is_for_us(round, request),
+        Method::Notify => {
+            let event = request.header(HeaderName::Event).unwrap_or_default();
+            event.eq_ignore_ascii_case(b"keep-alive") && is_ours(round, request)
+        }
+        _ => false,
     }
 }
 

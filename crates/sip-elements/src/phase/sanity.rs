@@ -1,6 +1,6 @@
 //! Is the request fit to be processed? RFC 3261 section 16.3, items 1 to 5.
 
-use super::Stop;
+use super::{Stop, identity, keep_alive};
 use crate::answer::Refusal;
 use crate::{Round, proxy};
 use sip_message::{Message, Method, Scheme};
@@ -14,7 +14,7 @@ pub(crate) fn check(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop
     if !matches!(scheme, Some(Scheme::Sip | Scheme::Sips)) {
         return Err(Refusal::Status(416).into());
     }
-    if request.max_forwards() == Some(Some(0)) {
+    if request.max_forwards() == Some(Some(0)) && !ends_here(round, request) {
         return Err(Refusal::Status(483).into());
     }
     if request.method() == Method::Ack {
@@ -31,4 +31,13 @@ pub(crate) fn check(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop
         Some(tags) => Err(Refusal::BadExtension(tags).into()),
         None => Ok(()),
     }
+}
+
+/// Whether we are its final recipient, whom Max-Forwards 0 may well reach (sections 11 and 16.3 item 3). A REGISTER within a
+/// dialog may be one that passes through us.
+fn ends_here(round: &Round<'_>, request: &Message<'_>) -> bool {
+    let is_registration = || {
+        identity::is_registration(round, request) && request.to().and_then(|to| to.tag()).is_none()
+    };
+    keep_alive::is_answered(round, request) || is_registration()
 }

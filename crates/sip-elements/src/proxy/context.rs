@@ -1,6 +1,7 @@
 //! A response context (RFC 3261 section 16.2): one request on its way to its targets, from the first branch to the final
 //! response.
 
+use super::breadth;
 use super::forward::{self, Copy};
 use super::response::{Best, Failure};
 use super::route::RouteSet;
@@ -38,6 +39,8 @@ pub(super) struct Context {
     pub(super) routes: RouteSet,
     /// For the branches: loop detection and proof.
     pub(super) suffix: u64,
+    /// Incoming Max-Breadth: how many branches the request may have at a time, here and downstream.
+    pub(super) breadth: u8,
     pub(super) branches: SmallVec<[Branch; 1]>,
     /// Targets not yet tried, the best one last.
     pub(super) targets: Vec<Target>,
@@ -84,6 +87,8 @@ pub(super) enum BranchState {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) target: Target,
+    /// Its share of the Max-Breadth.
+    pub(super) breadth: u8,
     /// The best one last.
     pub(super) addresses: Vec<SocketAddr>,
 }
@@ -127,11 +132,19 @@ impl Context {
         }
     }
 
-    /// Forwards to all targets of the highest q at once (section 16.6: parallel among equals, serial otherwise).
+    /// Forwards to all targets of the highest q at once (section 16.6: parallel among equals, serial otherwise). Where the
+    /// Max-Breadth does not suffice the others wait until these have ended.
     fn start_group(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
         let q = self.targets.last().map(|target| target.q);
-        while let Some(target) = self.targets.pop_if(|target| Some(target.q) == q) {
-            if let Err(failure) = self.start_branch(turn, request, target) {
+        let equals = self.targets.iter().rev();
+        let equals = equals.take_while(|target| Some(target.q) == q);
+        let branches = equals.take(usize::from(self.breadth).max(1)).count() as u8;
+        for place in 0..branches {
+            let Some(target) = self.targets.pop() else {
+                return;
+            };
+            let share = breadth::share(self.breadth, branches, place);
+            if let Err(failure) = self.start_branch(turn, request, target, share) {
                 self.note_failure(failure);
             }
         }
@@ -142,10 +155,11 @@ impl Context {
         turn: &mut Turn<'_, '_>,
         request: &Message<'_>,
         target: Target,
+        breadth: u8,
     ) -> Result<(), Failure> {
-        match self.launch(turn, request, &target, None, None)? {
+        match self.launch(turn, request, &target, breadth, None, None)? {
             Launch::Sent(_) => Ok(()),
-            Launch::Unresolved(host, port) => self.resolve(turn, host, port, target),
+            Launch::Unresolved(host, port) => self.resolve(turn, host, port, target, breadth),
         }
     }
 
@@ -156,9 +170,11 @@ impl Context {
         host: Box<[u8]>,
         port: u16,
         target: Target,
+        breadth: u8,
     ) -> Result<(), Failure> {
         let waiting = Some(Box::new(Waiting {
             target,
+            breadth,
             addresses: Vec::new(),
         }));
         let place = self.add_branch(BranchState::Resolving, waiting)?;
@@ -205,7 +221,8 @@ impl Context {
     ) {
         let mut failure = Failure::Unreachable;
         while let Some(remote) = waiting.addresses.pop() {
-            match self.launch(turn, request, &waiting.target, place, Some(remote)) {
+            let (target, breadth) = (&waiting.target, waiting.breadth);
+            match self.launch(turn, request, target, breadth, place, Some(remote)) {
                 Ok(Launch::Sent(place)) => {
                     if let Some(branch) = self.branches.get_mut(usize::from(place)) {
                         branch.waiting =
@@ -230,6 +247,7 @@ impl Context {
         turn: &mut Turn<'_, '_>,
         request: &Message<'_>,
         target: &Target,
+        breadth: u8,
         place: Option<u8>,
         remote: Option<SocketAddr>,
     ) -> Result<Launch, Failure> {
@@ -269,6 +287,7 @@ impl Context {
         } else {
             Kind::NonInvite
         };
+        let copy = copy.with_breadth(breadth);
         forward::send(turn.round, turn.scratch, &copy, client, kind, self.suffix);
         if place.is_none() {
             self.add_branch(BranchState::Calling, None)?;

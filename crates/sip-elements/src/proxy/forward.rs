@@ -1,14 +1,17 @@
 //! The copy of a request that leaves (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched on their way out.
 
+use super::breadth;
 use super::listener::{Wanted, flow_to};
 use super::response::Failure;
 use super::route::{RouteSet, is_record_routed, write_record_route};
 use super::target::{Hop, Strict, Target};
 use crate::Round;
 use crate::answer::hex;
-use sip_message::{HeaderName, KeyHasher, Message, Patch};
+use crate::phase::identity;
+use sip_message::{Credentials, HeaderName, KeyHasher, Message, Patch};
 use sip_transaction::{ClientId, Kind, write_branch};
 use sip_transport::{Flow, Listener, Protocol};
+use std::io::Write as _;
 use std::net::SocketAddr;
 
 /// Max-Forwards where the request has none (section 16.6 step 3).
@@ -28,6 +31,10 @@ pub(super) struct Copy<'c, 'm> {
     flow: Flow,
     /// The listener it leaves by.
     outgoing: &'c Listener,
+    /// The Max-Breadth that it gets; `None`: what the request says.
+    breadth: Option<u8>,
+    /// The realm whose credentials were meant for us and go no further.
+    consumed: Option<&'c str>,
 }
 
 /// Sends a copy through the client transaction that was reserved for it. `scratch` holds the text of the patch.
@@ -98,6 +105,9 @@ impl<'c, 'm> Copy<'c, 'm> {
         let outgoing = listeners
             .get(usize::from(flow.listener.0))
             .ok_or(Failure::Unreachable)?;
+        let consumed = request
+            .header(HeaderName::ProxyAuthorization)
+            .and_then(|_| identity::realm_of_ours(round.settings, request));
         Ok(Self {
             request,
             source,
@@ -106,7 +116,17 @@ impl<'c, 'm> Copy<'c, 'm> {
             routes,
             flow,
             outgoing,
+            breadth: None,
+            consumed,
         })
+    }
+
+    /// The same with this share of the request's Max-Breadth.
+    pub(super) fn with_breadth(self, breadth: u8) -> Self {
+        Self {
+            breadth: Some(breadth).filter(|breadth| !breadth::is_written(self.request, *breadth)),
+            ..self
+        }
     }
 
     /// Step 8: our Via on top; the one below completed with where the request came from (section 18.2.1, RFC 3581).
@@ -145,7 +165,7 @@ impl<'c, 'm> Copy<'c, 'm> {
         });
     }
 
-    /// Steps 2, 3 and 6: Request-URI, Max-Forwards, Route.
+    /// Steps 2, 3 and 6: Request-URI, Max-Forwards, Route; and Max-Breadth.
     fn push_common(&self, patch: &mut Patch<'_, '_>) {
         let left = self
             .request
@@ -153,11 +173,41 @@ impl<'c, 'm> Copy<'c, 'm> {
             .flatten()
             .map_or(MAX_FORWARDS, |left| left.saturating_sub(1));
         patch.max_forwards(left);
+        if let Some(breadth) = self.breadth {
+            patch.remove(HeaderName::MaxBreadth);
+            patch.append_with(HeaderName::MaxBreadth, |into| {
+                // Writing to a vector cannot fail.
+                let _ = write!(into, "{breadth}");
+            });
+        }
+        self.remove_credentials(patch);
         let uri = self.target.request_uri();
         self.push_routes(patch, uri);
         let uri = self.strict.map_or(uri, |strict| strict.uri);
         if uri != self.request.request_uri() {
             patch.request_uri(uri);
+        }
+    }
+
+    /// Section 22.3: our realm's credentials have done their work, those of others are for them.
+    fn remove_credentials(&self, patch: &mut Patch<'_, '_>) {
+        let Some(realm) = self.consumed else {
+            return;
+        };
+        let is_ours = |value| {
+            Credentials::parse(value)
+                .is_some_and(|credentials| credentials.realm == realm.as_bytes())
+        };
+        let name = HeaderName::ProxyAuthorization;
+        if !self.request.values(name).any(is_ours) {
+            return;
+        }
+        patch.remove(name);
+        if self.request.values(name).nth(1).is_some() {
+            let others = self.request.headers().filter(|header| header.name == name);
+            for other in others.filter(|header| !is_ours(header.value)) {
+                patch.append_raw(other.name_bytes, other.value);
+            }
         }
     }
 

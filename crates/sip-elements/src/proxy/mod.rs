@@ -3,6 +3,7 @@
 //! Each proxied request has a response context, named by a number with the top bit set. That number is the owner of its server
 //! and client transactions and the ticket of its questions.
 
+mod breadth;
 mod context;
 mod deadlines;
 mod forward;
@@ -12,6 +13,7 @@ mod response;
 mod route;
 mod table;
 mod target;
+mod unacknowledged;
 mod upstream;
 
 pub use loop_detection::is_loop;
@@ -32,6 +34,7 @@ use smallvec::SmallVec;
 use std::net::SocketAddr;
 use table::{Contexts, Key};
 use target::Destination;
+use unacknowledged::Unacknowledged;
 
 /// Whether a Proxy-Require names extensions that we lack (420): the unsupported option tags, comma-joined. We have none that a
 /// proxy must support, so all are.
@@ -55,6 +58,7 @@ pub struct Proxy {
     contexts: Contexts,
     wheel: TimerWheel<u64>,
     stats: ProxyStats,
+    unacknowledged: Unacknowledged,
     /// The text of patches, reused.
     scratch: Vec<u8>,
 }
@@ -66,13 +70,14 @@ impl Proxy {
             contexts: Contexts::default(),
             wheel: TimerWheel::new(now),
             stats: ProxyStats::default(),
+            unacknowledged: Unacknowledged::default(),
             scratch: Vec::new(),
         }
     }
 
     /// Begins a response context for a request with its server transaction and forwards it to the first group of targets.
-    /// Sends 100 for an INVITE before. `targets` empty is the caller's error (it answers 404 or 480 itself).
-    /// When the table is full answers 503 itself. Becomes the owner of the server transaction.
+    /// Sends 100 for an INVITE before, unless it has had one. `targets` empty is the caller's error (it answers 404 or 480 itself).
+    /// When the table is full answers 503 itself, when the request may have no branch 440. Becomes the owner of the server transaction.
     pub fn forward(
         &mut self,
         round: &mut Round<'_>,
@@ -82,10 +87,7 @@ impl Proxy {
         routing: &Routing,
         mut targets: Vec<Target>,
     ) {
-        let Some(key) = self
-            .contexts
-            .reserve(round.settings.limits.response_contexts)
-        else {
+        let refuse = |round: &mut Round<'_>, refusal| {
             let origin = Origin {
                 key: None,
                 flow: source,
@@ -93,13 +95,21 @@ impl Proxy {
                 received: round.now,
                 questions_asked: 0,
             };
-            return answer(round, request, &origin, &Refusal::Busy("Too many calls"));
+            answer(round, request, &origin, &refusal);
         };
-        round.transactions.set_server_owner(server, key.owner(0));
-        let is_invite = request.method() == Method::Invite;
-        if is_invite {
+        if breadth::incoming(request) == 0 {
+            return refuse(round, Refusal::Status(440));
+        }
+        let Some(key) = self
+            .contexts
+            .reserve(round.settings.limits.response_contexts)
+        else {
+            return refuse(round, Refusal::Busy("Too many calls"));
+        };
+        if request.method() == Method::Invite {
             send_trying(round, request, source, server);
         }
+        round.transactions.set_server_owner(server, key.owner(0));
         targets.sort_by_key(|target| std::cmp::Reverse(target.q));
         targets.truncate(round.settings.proxy.max_targets.max(1));
         targets.reverse();
@@ -128,6 +138,7 @@ impl Proxy {
             next_hop: None,
             listener: None,
         });
+        self.unacknowledged.acknowledged(ack);
         let routes = RouteSet::new(routing, ack, &round.settings.listeners);
         let sent = target.hop(&routes).and_then(|hop| match hop.destination {
             Destination::Address(remote) => {
@@ -180,6 +191,9 @@ impl Proxy {
             == Some(event.id)
         {
             context.receive(&mut self.turn(round, key), place, response);
+            if context.is_invite && matches!(response.status(), 200..300) {
+                self.unacknowledged.answered(round, response);
+            }
         }
         self.settle(round, key, context);
     }
@@ -240,6 +254,7 @@ impl Proxy {
 
     /// Timer C and the proxy's other deadlines.
     pub fn expire(&mut self, round: &mut Round<'_>) {
+        self.unacknowledged.expire(round.now);
         while let Some(owner) = self.wheel.pop_due(round.now) {
             if let Some((key, place, mut context)) = self.take(owner) {
                 context.expire(&mut self.turn(round, key), place);
@@ -250,7 +265,21 @@ impl Proxy {
 
     /// When to call `expire` next.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.wheel.next_deadline()
+        let deadlines = [
+            self.wheel.next_deadline(),
+            self.unacknowledged.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Whether the node takes no new calls: then it waits for the ACKs of those that are answered.
+    pub fn drain(&mut self, drain: bool) {
+        self.unacknowledged.drain(drain);
+    }
+
+    /// How many calls were answered while the node drains and wait for their ACK.
+    pub fn unacknowledged(&self) -> usize {
+        self.unacknowledged.len()
     }
 
     /// Counts.
@@ -296,6 +325,7 @@ impl Proxy {
                 source.remote,
                 &mut self.scratch,
             ),
+            breadth: breadth::incoming(request),
             branches: SmallVec::new(),
             targets,
             retry: None,

@@ -2,7 +2,7 @@
 
 use super::response::Failure;
 use super::route::RouteSet;
-use sip_message::{Host, NameAddr, Scheme, Uri};
+use sip_message::{HeaderName, Host, Message, NameAddr, Scheme, Uri};
 use sip_transport::{ListenerId, Protocol};
 use std::net::SocketAddr;
 
@@ -68,27 +68,23 @@ impl Target {
             .unwrap_or(&self.uri)
     }
 
-    /// The first value of its own route and the others.
+    /// The first value of its own route and the others. Where there are several the list is read as part of a message, so that
+    /// there is but one rule of what quotes and brackets hide; a binding with more than one Path is rare.
     pub(super) fn split_route(&self) -> (&[u8], &[u8]) {
-        let close = self
-            .route
-            .iter()
-            .position(|&octet| octet == b'>')
-            .unwrap_or(0);
-        let comma = self
-            .route
-            .iter()
-            .skip(close)
-            .position(|&octet| octet == b',')
-            .map(|at| close + at);
-        let (first, rest) = self
-            .route
-            .split_at_checked(comma.unwrap_or(self.route.len()))
-            .unwrap_or_default();
-        (
-            first.trim_ascii(),
-            rest.get(1..).unwrap_or_default().trim_ascii(),
-        )
+        if !self.route.contains(&b',') {
+            return (self.route.trim_ascii(), &[]);
+        }
+        let route = self.route.trim_ascii();
+        let start_line: &[u8] = b"OPTIONS sip:route SIP/2.0\r\nRoute: ";
+        let bytes = [start_line, route, b"\r\n\r\n"].concat();
+        let first = Message::parse(&bytes)
+            .ok()
+            .and_then(|message| message.values(HeaderName::Route).next().map(<[u8]>::len));
+        let (first, rest) = route
+            .split_at_checked(first.unwrap_or(route.len()))
+            .unwrap_or((route, &[]));
+        let rest = rest.trim_ascii_start();
+        (first, rest.strip_prefix(b",").unwrap_or(rest).trim_ascii())
     }
 
     /// Section 16.6 steps 6 and 7: the topmost Route decides, else the Request-URI.
@@ -268,6 +264,31 @@ mod tests {
         );
         assert_eq!(hop("<sip:192.0.2.8;lr>"), Ok(None));
         assert_eq!(hop("not a route"), Err(Failure::BadRoute));
+    }
+
+    #[test]
+    fn a_route_is_split_where_its_values_end() {
+        let one = "<sip:192.0.2.8;lr>";
+        let two = "<sip:192.0.2.9;lr>";
+        for first in [
+            one,
+            r#""a > b, c" <sip:192.0.2.8;lr>"#,
+            r#""a \" > b, c" <sip:192.0.2.8;lr>;p="x>,y""#,
+            "<sip:a,b@192.0.2.8;lr>",
+            r#"<sip:192.0.2.8;lr>;p="x,\",y""#,
+        ] {
+            let whole = format!("{first} , {two},{one}");
+            let target = target("sip:bob@192.0.2.4", &whole);
+            let (head, rest) = target.split_route();
+            assert_eq!(head, first.as_bytes(), "{whole}");
+            assert_eq!(rest, format!("{two},{one}").as_bytes(), "{whole}");
+            let none = RouteSet::default();
+            let hop = target.hop(&none).expect(&whole);
+            assert_eq!(
+                hop.destination,
+                Destination::Address(address("192.0.2.8:5060"))
+            );
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! wire: what a phone sends, and what must leave, in order. Every test ends with all contexts and transactions gone.
 
 mod any_order;
+mod breadth;
 mod cancel;
 mod deadlines;
 mod failover;

@@ -6,7 +6,7 @@ use super::HeaderName;
 struct Key(u64, u64);
 
 /// Names and compact forms, those longer than 15 octets left out.
-const NAMES: [(&[u8], HeaderName); 49] = [
+const NAMES: [(&[u8], HeaderName); 50] = [
     (b"via", HeaderName::Via),
     (b"from", HeaderName::From),
     (b"to", HeaderName::To),
@@ -43,6 +43,7 @@ const NAMES: [(&[u8], HeaderName); 49] = [
     (b"accept", HeaderName::Accept),
     (b"timestamp", HeaderName::Timestamp),
     (b"reason", HeaderName::Reason),
+    (b"max-breadth", HeaderName::MaxBreadth),
     // Compact forms (RFC 3261 section 7.3.3, RFC 3515, 3892, 4028, 6665).
     (b"v", HeaderName::Via),
     (b"f", HeaderName::From),

@@ -47,6 +47,7 @@ pub enum HeaderName {
     Accept,
     Timestamp,
     Reason,
+    MaxBreadth,
     /// Not known by name.
     Other,
     /// A line that is no header field (no colon, bad characters in the name).
@@ -111,6 +112,7 @@ impl HeaderName {
             Self::Accept => "Accept",
             Self::Timestamp => "Timestamp",
             Self::Reason => "Reason",
+            Self::MaxBreadth => "Max-Breadth",
             Self::Other | Self::Invalid => "",
         }
     }

@@ -173,7 +173,8 @@ section! {
         /// Requests of each worker that wait for the database or a name server.
         reload parked_requests: usize = 20_000, between(10, 1_000_000);
 
-        /// How long a request waits for the database or a name server before it is answered 500.
+        /// How long a request waits for the database or a name server before it is answered 500. Requests that wait while it changes
+        /// keep the time they were given.
         reload question_deadline: Interval = seconds(3), between(millis(50), seconds(30));
 
         /// Bindings in all.

@@ -162,7 +162,7 @@ impl Server {
     }
 }
 
-/// How many requests wait for a final response or for the control plane.
+/// How many requests wait for a final response or for the control plane, and answered calls for their ACK.
 fn in_progress(control: &Control) -> u64 {
     let metrics = control
         .data_plane()
@@ -170,7 +170,9 @@ fn in_progress(control: &Control) -> u64 {
         .unwrap_or_default();
     metrics
         .iter()
-        .map(|worker| worker.response_contexts.value() + worker.parked.value())
+        .map(|worker| {
+            worker.response_contexts.value() + worker.parked.value() + worker.unacknowledged.value()
+        })
         .sum()
 }
 
