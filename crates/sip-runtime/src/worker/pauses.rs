@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-/// Waits in a row that were shorter than a pause, before pauses begin.
-const SHORT_WAITS: u8 = 4;
+/// Waits in a row that were shorter than a pause, before pauses begin; pauses in a row that brought too little, before they end.
+const IN_A_ROW: u8 = 4;
 
-/// Datagrams that a pause must bring for the next one to be worth it.
+/// Datagrams that make a pause worth it.
 const WORTH_A_PAUSE: u64 = 2;
 
 /// Decides between waiting for the next message and pausing.
@@ -17,6 +17,7 @@ const WORTH_A_PAUSE: u64 = 2;
 pub(super) struct Pauses {
     length: Duration,
     short_waits: u8,
+    poor_pauses: u8,
     /// Datagrams received by the last time the worker had nothing to do.
     received: u64,
 }
@@ -27,6 +28,7 @@ impl Pauses {
         Self {
             length,
             short_waits: 0,
+            poor_pauses: 0,
             received: 0,
         }
     }
@@ -35,14 +37,19 @@ impl Pauses {
     pub(super) fn next(&mut self, received: u64) -> Option<Duration> {
         let since = received.wrapping_sub(self.received);
         self.received = received;
-        if self.length.is_zero() || self.short_waits < SHORT_WAITS {
+        if self.short_waits < IN_A_ROW {
             return None;
         }
-        if since < WORTH_A_PAUSE {
-            self.short_waits = 0;
-            return None;
+        self.poor_pauses = if since < WORTH_A_PAUSE {
+            self.poor_pauses + 1
+        } else {
+            0
+        };
+        if self.poor_pauses < IN_A_ROW {
+            return Some(self.length);
         }
-        Some(self.length)
+        (self.short_waits, self.poor_pauses) = (0, 0);
+        None
     }
 
     /// The worker has waited that long for something to do.
@@ -63,7 +70,7 @@ mod tests {
 
     fn busy() -> Pauses {
         let mut pauses = Pauses::new(LENGTH);
-        for received in 1..=u64::from(SHORT_WAITS) {
+        for received in 1..=u64::from(IN_A_ROW) {
             assert_eq!(pauses.next(received), None);
             pauses.waited(LENGTH / 2);
         }
@@ -73,10 +80,10 @@ mod tests {
     #[test]
     fn pauses_begin_after_short_waits_and_last_while_they_bring_several() {
         let mut pauses = busy();
-        for received in [10, 12, 20] {
+        for received in [10, 12, 13, 14, 15, 20, 21, 22, 23] {
             assert_eq!(pauses.next(received), Some(LENGTH), "{received}");
         }
-        assert_eq!(pauses.next(21), None);
+        assert_eq!(pauses.next(24), None, "four in a row brought one each");
         pauses.waited(LENGTH / 2);
         assert_eq!(pauses.next(30), None, "it takes several short waits again");
     }
@@ -86,7 +93,7 @@ mod tests {
         let mut pauses = Pauses::new(LENGTH);
         for received in 1..20 {
             assert_eq!(pauses.next(received * 2), None);
-            let time = if received % u64::from(SHORT_WAITS) == 0 {
+            let time = if received % u64::from(IN_A_ROW) == 0 {
                 LENGTH
             } else {
                 LENGTH / 2

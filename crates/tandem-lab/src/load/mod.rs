@@ -85,21 +85,57 @@ pub fn run(options: &Options) -> io::Result<Report> {
     let began = Instant::now();
     load.drive(options.count)?;
     let elapsed = began.elapsed();
-    // What a call leaves behind is cleaned up later, at the call's expense.
-    std::thread::sleep(options.linger);
+    let own_cpu = own.cpu_time()?.saturating_sub(own_before);
     let server_cpu = match (&processes, before) {
         (Some(processes), Some(before)) => Some(processes.cpu_time()?.saturating_sub(before)),
         _ => None,
     };
     let memory = processes.as_ref().map(Processes::memory).transpose()?;
+    let clean_up = match &processes {
+        Some(processes) => Some(clean_up_time(processes, options.linger)?),
+        None => None,
+    };
     Ok(Report::new(
         options,
         &load,
-        elapsed,
-        server_cpu,
-        own.cpu_time()?.saturating_sub(own_before),
-        memory,
+        &Measured {
+            elapsed,
+            server_cpu,
+            clean_up,
+            own_cpu,
+            memory,
+        },
     ))
+}
+
+/// What a run cost.
+struct Measured {
+    elapsed: Duration,
+    /// The server's, while there was load.
+    server_cpu: Option<Duration>,
+    /// The server's afterwards.
+    clean_up: Option<Duration>,
+    own_cpu: Duration,
+    /// The server's when the load ended, and at its peak.
+    memory: Option<(u64, u64)>,
+}
+
+/// What a call leaves behind is cleaned up later, at the call's expense: CPU time spent during `linger`, less what the server
+/// spends in that time when there is nothing to do.
+fn clean_up_time(processes: &Processes, linger: Duration) -> io::Result<Duration> {
+    const AT_REST: Duration = Duration::from_secs(2);
+    if linger.is_zero() {
+        return Ok(Duration::ZERO);
+    }
+    let begin = processes.cpu_time()?;
+    std::thread::sleep(linger);
+    let lingered = processes.cpu_time()?;
+    std::thread::sleep(AT_REST);
+    let rested = processes.cpu_time()?;
+    let at_rest = rested
+        .saturating_sub(lingered)
+        .mul_f64(linger.as_secs_f64() / AT_REST.as_secs_f64());
+    Ok(lingered.saturating_sub(begin).saturating_sub(at_rest))
 }
 
 /// Units begun before the sockets have their turn.

@@ -1,6 +1,6 @@
 //! What a run found, for people and for programs.
 
-use super::{Load, Options};
+use super::{Load, Measured, Options};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +25,9 @@ pub struct Report {
     pub delay_p99_us: u64,
     pub delay_max_us: u64,
     pub server_cpu_us_per_unit: Option<f64>,
+    /// The share of it that was spent after the last unit.
+    pub clean_up_us_per_unit: Option<f64>,
+    /// CPUs kept busy while there was load.
     pub server_busy: Option<f64>,
     pub server_memory_bytes: Option<u64>,
     pub server_peak_memory_bytes: Option<u64>,
@@ -34,16 +37,19 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(
-        options: &Options,
-        load: &Load,
-        elapsed: Duration,
-        server_cpu: Option<Duration>,
-        own_cpu: Duration,
-        memory: Option<(u64, u64)>,
-    ) -> Self {
+    pub(super) fn new(options: &Options, load: &Load, measured: &Measured) -> Self {
         let counts = load.counts();
+        let Measured {
+            elapsed,
+            server_cpu,
+            clean_up,
+            own_cpu,
+            memory,
+        } = *measured;
         let per_unit = |cpu: Duration| cpu.as_secs_f64() * 1e6 / counts.begun.max(1) as f64;
+        // The units of the warm-up are cleaned up as well.
+        let cleaned_up = (options.warm_up + counts.begun).max(1);
+        let clean_up = clean_up.map(|cpu| cpu.as_secs_f64() * 1e6 / cleaned_up as f64);
         Self {
             workload: format!("{:?}", options.workload),
             begun: counts.begun,
@@ -56,7 +62,9 @@ impl Report {
             delay_p50_us: counts.delay.value_at_quantile(0.5),
             delay_p99_us: counts.delay.value_at_quantile(0.99),
             delay_max_us: counts.delay.max(),
-            server_cpu_us_per_unit: server_cpu.map(per_unit),
+            server_cpu_us_per_unit: server_cpu
+                .map(|cpu| per_unit(cpu) + clean_up.unwrap_or_default()),
+            clean_up_us_per_unit: clean_up,
             server_busy: server_cpu.map(|cpu| cpu.as_secs_f64() / elapsed.as_secs_f64()),
             server_memory_bytes: memory.map(|memory| memory.0),
             server_peak_memory_bytes: memory.map(|memory| memory.1),
