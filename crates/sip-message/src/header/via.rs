@@ -21,7 +21,9 @@ pub struct Via<'a> {
     pub params: Params<'a>,
     branch: Option<&'a [u8]>,
     received: Option<&'a [u8]>,
-    rport: Option<Option<&'a [u8]>>,
+    has_rport: bool,
+    /// Its value, where it has one.
+    rport: Option<&'a [u8]>,
     /// Where rport stands, when it stands once and received not at all.
     pub(crate) lone_rport: Option<&'a [u8]>,
     /// Whether the parameters are well-formed.
@@ -60,6 +62,7 @@ impl<'a> Via<'a> {
             params: Params::new(rest),
             branch: None,
             received: None,
+            has_rport: false,
             rport: None,
             lone_rport: None,
             is_sound: true,
@@ -76,7 +79,9 @@ impl<'a> Via<'a> {
                 5 if param.name.eq_ignore_ascii_case(b"rport") => {
                     written_by_us += 1;
                     self.lone_rport = Some(param.bytes);
-                    self.rport.get_or_insert(param.value);
+                    if !self.has_rport {
+                        (self.has_rport, self.rport) = (true, param.value);
+                    }
                 }
                 6 if self.branch.is_none() && param.name.eq_ignore_ascii_case(b"branch") => {
                     self.branch = param.value;
@@ -104,7 +109,7 @@ impl<'a> Via<'a> {
 
     /// `rport`: outer None = absent, `Some(None)` = present without value (or with one that is no port).
     pub fn rport(&self) -> Option<Option<u16>> {
-        self.rport.map(|value| value.and_then(parse_u16))
+        self.has_rport.then(|| self.rport.and_then(parse_u16))
     }
 }
 

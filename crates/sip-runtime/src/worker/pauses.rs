@@ -16,8 +16,10 @@ const WORTH_A_PAUSE: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Pauses {
     length: Duration,
+    /// Waits in a row that were shorter than a pause.
     short_waits: u8,
-    poor_pauses: u8,
+    /// Pauses in a row that brought too little.
+    poor_ones: u8,
     /// Datagrams received by the last time the worker had nothing to do.
     received: u64,
 }
@@ -28,7 +30,7 @@ impl Pauses {
         Self {
             length,
             short_waits: 0,
-            poor_pauses: 0,
+            poor_ones: 0,
             received: 0,
         }
     }
@@ -40,15 +42,15 @@ impl Pauses {
         if self.short_waits < IN_A_ROW {
             return None;
         }
-        self.poor_pauses = if since < WORTH_A_PAUSE {
-            self.poor_pauses + 1
+        self.poor_ones = if since < WORTH_A_PAUSE {
+            self.poor_ones + 1
         } else {
             0
         };
-        if self.poor_pauses < IN_A_ROW {
+        if self.poor_ones < IN_A_ROW {
             return Some(self.length);
         }
-        (self.short_waits, self.poor_pauses) = (0, 0);
+        (self.short_waits, self.poor_ones) = (0, 0);
         None
     }
 

@@ -243,12 +243,8 @@ impl Caller {
                 unit.provisional = true;
                 Ok(())
             }
-            (Stage::Floor, _) => {
-                let delay = unit.due.elapsed();
-                self.end(number, Some(delay));
-                Ok(())
-            }
-            (Stage::KeepAlive | Stage::Register { .. }, 200..=299) => {
+            // What comes back in the first case is a request.
+            (Stage::Floor, _) | (Stage::KeepAlive | Stage::Register { .. }, 200..=299) => {
                 let delay = unit.due.elapsed();
                 self.end(number, Some(delay));
                 Ok(())
