@@ -10,7 +10,7 @@ const NOW: Time = Time::from_unix_seconds(1_800_000_000);
 
 /// The allocator of the server.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     divan::main();

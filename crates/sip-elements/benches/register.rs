@@ -14,7 +14,7 @@ const PHONES: u32 = 100_000;
 
 /// The allocator of the server.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     divan::main();

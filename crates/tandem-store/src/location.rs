@@ -144,11 +144,9 @@ impl<'s> Locations<'s> {
             return Ok(());
         }
         let failed = |error| self.store.failed(DOING, &error);
-        let mut transaction = self.store.begin(DOING).await?;
-        for entries in batch.chunks(ROWS_PER_STATEMENT) {
-            delete(&mut transaction, entries).await.map_err(failed)?;
-        }
-        let rows: Vec<_> = latest(batch)
+        let entries = latest_in_order(batch);
+        let rows: Vec<_> = entries
+            .iter()
             .flat_map(|entry| {
                 entry
                     .bindings
@@ -156,6 +154,10 @@ impl<'s> Locations<'s> {
                     .map(|binding| (&*entry.address, binding))
             })
             .collect();
+        let mut transaction = self.store.begin(DOING).await?;
+        for entries in entries.chunks(ROWS_PER_STATEMENT) {
+            delete(&mut transaction, entries).await.map_err(failed)?;
+        }
         for rows in rows.chunks(ROWS_PER_STATEMENT) {
             insert(&mut transaction, rows, full_save)
                 .await
@@ -165,25 +167,19 @@ impl<'s> Locations<'s> {
     }
 }
 
-/// The entries of a batch without those that a later one of the same address makes void.
-fn latest<'b, 'a>(
-    batch: &'b [AddressBindings<'a>],
-) -> impl Iterator<Item = &'b AddressBindings<'a>> {
-    let last: std::collections::HashMap<&[u8], usize> = batch
-        .iter()
-        .enumerate()
-        .map(|(position, entry)| (&*entry.address, position))
-        .collect();
-    batch
-        .iter()
-        .enumerate()
-        .filter(move |(position, entry)| last.get(&*entry.address) == Some(position))
-        .map(|(_, entry)| entry)
+/// The entries of a batch in the order of their addresses, which is that of the pages they lie on, without those that a later one of the
+/// same address makes void.
+fn latest_in_order<'b, 'a>(batch: &'b [AddressBindings<'a>]) -> Vec<&'b AddressBindings<'a>> {
+    let mut entries: Vec<_> = batch.iter().rev().collect();
+    // A stable sort leaves the latest of an address as the first of them.
+    entries.sort_by(|a, b| a.address.cmp(&b.address));
+    entries.dedup_by(|later, kept| later.address == kept.address);
+    entries
 }
 
 async fn delete(
     transaction: &mut Transaction<'static, Sqlite>,
-    entries: &[AddressBindings<'_>],
+    entries: &[&AddressBindings<'_>],
 ) -> Result<(), sqlx::Error> {
     let mut delete = QueryBuilder::<Sqlite>::new("DELETE FROM location WHERE address IN (");
     let mut addresses = delete.separated(", ");
@@ -259,5 +255,43 @@ fn unfit(column: usize, error: impl std::error::Error + Send + Sync + 'static) -
     sqlx::Error::ColumnDecode {
         index: column.to_string(),
         source: Box::new(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_written_in_the_order_of_its_addresses_and_the_later_entry_of_an_address_counts() {
+        let entry = |address: &'static [u8], bindings: usize| AddressBindings {
+            address: Cow::Borrowed(address),
+            bindings: vec![
+                BindingRow {
+                    contact: Cow::Borrowed(b"sip:a@192.0.2.7"),
+                    q: 1000,
+                    expires_at: 1,
+                    call_id: Cow::default(),
+                    cseq: 1,
+                    path: Cow::default(),
+                    instance: Cow::default(),
+                    user_agent: Cow::default(),
+                    source: ([192, 0, 2, 7], 5060).into(),
+                    listener: Cow::default(),
+                };
+                bindings
+            ],
+        };
+        let batch = [
+            entry(b"c", 1),
+            entry(b"a", 1),
+            entry(b"c", 2),
+            entry(b"b", 0),
+        ];
+        let written: Vec<(&[u8], usize)> = latest_in_order(&batch)
+            .into_iter()
+            .map(|entry| (&*entry.address, entry.bindings.len()))
+            .collect();
+        assert_eq!(written, [(&b"a"[..], 1), (b"b", 0), (b"c", 2)]);
     }
 }

@@ -3,13 +3,21 @@
 //! Subscribers and names that belong to nobody are kept apart, so that a scan of random names cannot push subscribers out.
 //! Each kind has two generations: when the young one holds half of what may be kept, the old one is forgotten and the young
 //! one becomes the old. So the latest half is always there, and making room costs nothing on the call path.
+//!
+//! Whoever asks the store takes an [`Asking`] first and hands it in with the answer: an answer that the store gave before a subscriber was
+//! changed, and that arrives after the cache was told of it, is not kept.
 
 use super::StoredCredentials;
 use crate::location::{
     AddressHasher, AddressKey, AddressMap, address_map, make_room, unix_seconds,
 };
 use sip_transport::Time;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// In how many counts the changes of all subscribers are kept. Those who share one cost each other a second question, and only while an
+/// answer is on its way.
+const COUNTED_TOGETHER: usize = u8::MAX as usize + 1;
 
 /// What the cache says of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +38,15 @@ pub struct CredentialCache {
     hasher: AddressHasher,
     lifetime: u32,
     unknown_lifetime: u32,
+    /// How often subscribers were forgotten, by the hash of their key.
+    forgotten: Box<[AtomicU64; COUNTED_TOGETHER]>,
+}
+
+/// A question that is about to be put to the store: see [`CredentialCache::asking`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asking {
+    key: AddressKey,
+    forgotten: u64,
 }
 
 impl CredentialCache {
@@ -71,6 +88,7 @@ impl CredentialCache {
             hasher,
             lifetime,
             unknown_lifetime,
+            forgotten: Box::new(std::array::from_fn(|_| AtomicU64::default())),
         }
     }
 
@@ -95,7 +113,41 @@ impl CredentialCache {
         credentials: Option<StoredCredentials>,
         now: Time,
     ) {
+        self.put(self.hasher.key_of_user(username, domain), credentials, now);
+    }
+
+    /// To be called before the store is asked for a subscriber; what it returns goes with the answer into [`CredentialCache::answered`].
+    pub fn asking(&self, username: &[u8], domain: &[u8]) -> Asking {
         let key = self.hasher.key_of_user(username, domain);
+        Asking {
+            key,
+            forgotten: self.times_forgotten(key).load(Ordering::SeqCst),
+        }
+    }
+
+    /// Puts the store's answer in, as [`CredentialCache::insert`] does, and returns true; false, and nothing is kept, when the subscriber was
+    /// forgotten since the question: the answer may be from before the change.
+    pub fn answered(
+        &self,
+        asking: Asking,
+        credentials: Option<StoredCredentials>,
+        now: Time,
+    ) -> bool {
+        let is_current =
+            || self.times_forgotten(asking.key).load(Ordering::SeqCst) == asking.forgotten;
+        if !is_current() {
+            return false;
+        }
+        self.put(asking.key, credentials, now);
+        // Whoever forgets counts first and removes then. So either it removes what was put in just now, or its count is seen here.
+        let is_kept = is_current();
+        if !is_kept {
+            self.remove(asking.key);
+        }
+        is_kept
+    }
+
+    fn put(&self, key: AddressKey, credentials: Option<StoredCredentials>, now: Time) {
         let now = unix_seconds(now);
         if let Some(credentials) = credentials {
             self.known
@@ -111,14 +163,30 @@ impl CredentialCache {
     /// Forgets one subscriber (password changed, removed).
     pub fn invalidate(&self, username: &[u8], domain: &[u8]) {
         let key = self.hasher.key_of_user(username, domain);
-        self.known.remove(key);
-        self.unknown.remove(key);
+        self.times_forgotten(key).fetch_add(1, Ordering::SeqCst);
+        self.remove(key);
     }
 
     /// Forgets all.
     pub fn clear(&self) {
+        for times in &*self.forgotten {
+            times.fetch_add(1, Ordering::SeqCst);
+        }
         self.known.clear();
         self.unknown.clear();
+    }
+
+    fn remove(&self, key: AddressKey) {
+        self.known.remove(key);
+        self.unknown.remove(key);
+    }
+
+    /// The count that a key takes part in.
+    fn times_forgotten(&self, key: AddressKey) -> &AtomicU64 {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let [place, ..] = hasher.finish().to_le_bytes();
+        &self.forgotten[usize::from(place)]
     }
 
     /// How many entries.
@@ -287,6 +355,67 @@ mod tests {
         cache.invalidate(b"alice", b"example.org");
         assert_eq!(cache.find(b"alice", b"example.org", NOW), Cached::NotCached);
         assert!(cache.is_empty());
+    }
+
+    #[test]
+    fn an_answer_from_before_a_change_is_not_kept() {
+        let changes: [fn(&CredentialCache); 2] = [
+            |cache| cache.invalidate(b"alice", b"example.org"),
+            CredentialCache::clear,
+        ];
+        for change in changes {
+            let cache = cache(100);
+            let (late, in_time) = (Some(credentials(1)), Some(credentials(2)));
+            let asking = cache.asking(b"alice", b"example.org");
+            change(&cache);
+            for answer in [late, None] {
+                assert!(!cache.answered(asking, answer, NOW));
+                assert_eq!(cache.find(b"alice", b"example.org", NOW), Cached::NotCached);
+            }
+            let asking_again = cache.asking(b"alice", b"example.org");
+            assert!(cache.answered(asking_again, in_time, NOW));
+            assert!(!cache.answered(asking, late, NOW));
+            assert_eq!(
+                cache.find(b"alice", b"example.org", NOW),
+                Cached::Known(credentials(2))
+            );
+        }
+    }
+
+    #[test]
+    fn a_change_and_a_late_answer_at_once_leave_nothing_old() {
+        const ROUNDS: usize = 100_000;
+        let until = |reached: &AtomicUsize, round| {
+            while reached.load(Ordering::Acquire) < round {
+                std::thread::yield_now();
+            }
+        };
+        let cache = cache(100);
+        let (asked, answered, looked): (AtomicUsize, AtomicUsize, AtomicUsize) = Default::default();
+        let mut kept = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    let asking = cache.asking(b"alice", b"example.org");
+                    asked.store(round, Ordering::Release);
+                    cache.answered(asking, Some(credentials(1)), NOW);
+                    answered.store(round, Ordering::Release);
+                    until(&looked, round);
+                }
+            });
+            for round in 1..=ROUNDS {
+                until(&asked, round);
+                // Each round at another moment of the other's way.
+                for _ in 0..round % 64 {
+                    std::hint::spin_loop();
+                }
+                cache.invalidate(b"alice", b"example.org");
+                until(&answered, round);
+                kept += cache.len();
+                looked.store(round, Ordering::Release);
+            }
+        });
+        assert_eq!(kept, 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod challenge;
 mod nonce;
 mod verify;
 
-pub use cache::{Cached, CredentialCache};
+pub use cache::{Asking, Cached, CredentialCache};
 pub use challenge::add_challenges;
 pub use nonce::Nonces;
 pub use verify::{Verdict, verify};

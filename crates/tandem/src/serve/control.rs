@@ -1,6 +1,7 @@
 //! What the control plane knows of the running server: shared by its tasks and the admin interface.
 use super::figures::Figures;
 use super::log::LogControl;
+use super::order;
 use crate::config::{self, Changes, Configuration, Mistakes};
 use arc_swap::ArcSwap;
 use sip_elements::metrics::WorkerMetrics;
@@ -78,8 +79,9 @@ pub struct Control {
     log: Option<LogControl>,
     /// Draining ends with the process and cannot be taken back.
     ending: AtomicBool,
-    /// One reload or drain at a time.
-    ordering: Mutex<()>,
+    /// One reload or drain at a time. Within: whether the last order to drain, or to drain no more, may not have reached every worker.
+    ordering: Mutex<bool>,
+    order_patience: Duration,
 }
 
 /// Why an order was not carried out.
@@ -93,8 +95,13 @@ pub enum Refused {
     NeedsRestart(Vec<String>),
     /// The server has not come up yet.
     NotReady,
-    /// A worker takes no orders.
-    Busy,
+    /// These of so many workers did not take the order; the others follow it.
+    Undelivered {
+        /// Who, in their order.
+        missing: Vec<u16>,
+        /// Of how many.
+        workers: u16,
+    },
     /// The server is on its way out.
     Ending,
 }
@@ -121,8 +128,18 @@ impl std::fmt::Display for Refused {
             Self::NotReady => {
                 formatter.write_str("nothing was changed: the server is still starting")
             }
-            Self::Busy => {
-                formatter.write_str("a worker takes no orders: its inbox stays full; try again")
+            Self::Undelivered { missing, workers } => {
+                let missing: Vec<String> = missing.iter().map(u16::to_string).collect();
+                let (noun, their) = if missing.len() == 1 {
+                    ("worker", "its")
+                } else {
+                    ("workers", "their")
+                };
+                write!(
+                    formatter,
+                    "{noun} {} of {workers} (counted from 0) did not take the order, because {their} inbox stays full; every other one follows it: give the order again",
+                    missing.join(", ")
+                )
             }
         }
     }
@@ -148,7 +165,8 @@ impl Control {
             data_plane: OnceLock::new(),
             log,
             ending: AtomicBool::new(false),
-            ordering: Mutex::new(()),
+            ordering: Mutex::new(false),
+            order_patience: ORDER_PATIENCE,
         }
     }
 
@@ -190,7 +208,8 @@ impl Control {
     /// Reads the file again and takes all of it over, or nothing. Returns the keys that changed.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// Why nothing was changed; or [`Refused::Undelivered`]: the workers not named there have what is new, and the next reload gives it to
+    /// all of them again, whether or not the file has changed since.
     pub async fn reload(&self) -> Result<Vec<String>, Refused> {
         let _one_at_a_time = self.ordering.lock().await;
         let result = self.try_reload().await;
@@ -223,48 +242,208 @@ impl Control {
     /// Begins to drain for good: the process ends afterwards.
     ///
     /// # Errors
-    /// [`Refused::NotReady`], [`Refused::Busy`].
+    /// As [`Control::drain`].
     pub async fn drain_to_end(&self) -> Result<(), Refused> {
         self.ending.store(true, Ordering::Relaxed);
         self.drain(true).await
     }
 
-    /// Begins or ends draining. Nothing happens when it is so already.
+    /// Begins or ends draining. Nothing happens when it is so already, on every worker.
     ///
     /// # Errors
-    /// [`Refused::NotReady`], [`Refused::Busy`], [`Refused::Ending`].
+    /// [`Refused::NotReady`], [`Refused::Ending`]; [`Refused::Undelivered`]: the server then counts as draining until the order, given
+    /// again, reaches every worker.
     pub async fn drain(&self, on: bool) -> Result<(), Refused> {
-        let _one_at_a_time = self.ordering.lock().await;
+        let mut unfinished = self.ordering.lock().await;
         let data_plane = self.data_plane().ok_or(Refused::NotReady)?;
         if !on && self.ending.load(Ordering::Relaxed) {
             return Err(Refused::Ending);
         }
-        let (from, to) = if on {
-            (Phase::Ready, Phase::Draining)
-        } else {
-            (Phase::Draining, Phase::Ready)
+        let changes = match self.phase() {
+            Phase::Ready => on,
+            Phase::Draining => !on || *unfinished,
+            Phase::Starting | Phase::Stopping => false,
         };
-        if self.phase() != from {
+        if !changes {
             return Ok(());
         }
-        // Whoever watches readiness must know first.
-        self.enter(to);
-        self.order(data_plane, &Answer::Drain(on)).await
+        // Whoever watches readiness must know before the first worker refuses calls, and no sooner than the last one takes them.
+        self.step(Phase::Ready, Phase::Draining);
+        // Before the order goes out: whoever waits for it may go away meanwhile.
+        *unfinished = true;
+        self.order(data_plane, &Answer::Drain(on)).await?;
+        *unfinished = false;
+        if !on {
+            self.step(Phase::Draining, Phase::Ready);
+        }
+        Ok(())
+    }
+
+    /// Moves on from there, and from nowhere else: the server may have begun to stop meanwhile.
+    fn step(&self, from: Phase, to: Phase) {
+        self.phase.send_if_modified(|phase| {
+            let is_there = *phase == from;
+            if is_there {
+                *phase = to;
+            }
+            is_there
+        });
     }
 
     /// Gives an order to every worker, waiting for room in their inboxes.
     async fn order(&self, data_plane: &DataPlane, order: &Answer) -> Result<(), Refused> {
-        let deadline = Instant::now() + ORDER_PATIENCE;
-        let mut waiting: Vec<u16> = (0..data_plane.handle.workers()).collect();
-        loop {
-            waiting.retain(|worker| data_plane.handle.send(*worker, order.clone()).is_err());
-            if waiting.is_empty() {
-                return Ok(());
+        let workers = data_plane.handle.workers();
+        let send = |worker| data_plane.handle.send(worker, order.clone());
+        order::deliver(workers, self.order_patience, send)
+            .await
+            .map_err(|missing| Refused::Undelivered { missing, workers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workers;
+    use super::*;
+    use sip_elements::Question;
+    use sip_runtime::{Options, Running, Runtime};
+    use sip_transport::{Flow, Node, Output, Protocol, Time};
+    use std::num::NonZeroU16;
+    use tokio::sync::RwLock;
+
+    /// Remembers the last order to drain; takes nothing while `gate` is held.
+    struct Gated {
+        gate: Arc<RwLock<()>>,
+        taken: Arc<AtomicBool>,
+    }
+
+    impl Node for Gated {
+        type Question = Question;
+        type Answer = Answer;
+
+        fn receive(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<Question>) {}
+
+        fn receive_handed_over(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<Question>) {}
+
+        fn answer(&mut self, _: Time, answer: Answer, _: &mut Output<Question>) {
+            let _open = self.gate.blocking_read();
+            if let Answer::Drain(on) = answer {
+                self.taken.store(on, Ordering::SeqCst);
             }
-            if Instant::now() > deadline {
-                return Err(Refused::Busy);
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+
+        fn expire(&mut self, _: Time, _: &mut Output<Question>) {}
+
+        fn next_deadline(&self) -> Option<Time> {
+            None
+        }
+    }
+
+    /// A server of two workers with room for one answer each. The first one waits at its gate.
+    struct Fixture {
+        control: Control,
+        _running: Running<Answer>,
+        gates: [Arc<RwLock<()>>; 2],
+        draining: [Arc<AtomicBool>; 2],
+    }
+
+    impl Fixture {
+        fn start() -> Self {
+            let configuration = Configuration::default();
+            let shared = Arc::new(workers::shared(&configuration, &[7; 32]));
+            let gates: [Arc<RwLock<()>>; 2] = Default::default();
+            let draining: [Arc<AtomicBool>; 2] = Default::default();
+            let listener = Listener {
+                protocol: Protocol::Udp,
+                address: ([127, 0, 0, 1], 0).into(),
+                prefix_length: 8,
+                advertised: String::new(),
+            };
+            let options = Options {
+                waiting_answers: 1,
+                ..Options::default()
+            };
+            let node = |worker: u16| Gated {
+                gate: Arc::clone(&gates[usize::from(worker)]),
+                taken: Arc::clone(&draining[usize::from(worker)]),
+            };
+            let running = Runtime::bind(vec![listener], NonZeroU16::new(2).expect("two"), options)
+                .expect("a socket")
+                .start(node, &|_, question| Err(question))
+                .expect("threads");
+            let mut control = Control::new(None, configuration, None);
+            control.order_patience = Duration::from_millis(50);
+            control.set_data_plane(DataPlane {
+                shared,
+                metrics: Vec::new(),
+                stats: running.stats(),
+                handle: running.handle(),
+                listeners: running.listeners().to_vec(),
+                restored: 0,
+            });
+            control.enter(Phase::Ready);
+            Self {
+                control,
+                _running: running,
+                gates,
+                draining,
+            }
+        }
+
+        /// Waits until both workers follow.
+        async fn until_both_drain(&self, on: bool) {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let follows = |draining: &Arc<AtomicBool>| draining.load(Ordering::SeqCst) == on;
+            while !self.draining.iter().all(follows) {
+                assert!(Instant::now() < deadline, "{:?}", self.draining);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+
+        /// Fills the inbox of the first worker, which stands at its gate.
+        async fn fill_first_inbox(&self) {
+            let data_plane = self.control.data_plane().expect("it runs");
+            let filler = |ticket| Answer::Resolved {
+                ticket: sip_elements::Ticket(ticket),
+                addresses: Vec::new(),
+            };
+            // It takes one out and waits with it; then there is room for one more.
+            for ticket in 0..2 {
+                while data_plane.handle.send(0, filler(ticket)).is_err() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(test);
+    }
+
+    #[test]
+    fn an_order_that_a_worker_missed_names_it_and_is_carried_out_when_given_again() {
+        run(async {
+            let fixture = Fixture::start();
+            let control = &fixture.control;
+            for on in [true, false] {
+                let [gate, _] = &fixture.gates;
+                let held = gate.write().await;
+                fixture.fill_first_inbox().await;
+                let missed = Refused::Undelivered {
+                    missing: vec![0],
+                    workers: 2,
+                };
+                assert_eq!(control.drain(on).await, Err(missed.clone()));
+                assert!(missed.to_string().starts_with("worker 0 of 2 "), "{missed}");
+                assert_eq!(control.phase(), Phase::Draining);
+                drop(held);
+                assert_eq!(control.drain(on).await, Ok(()));
+                fixture.until_both_drain(on).await;
+            }
+            assert_eq!(control.phase(), Phase::Ready);
+        });
     }
 }

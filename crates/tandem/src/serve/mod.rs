@@ -5,6 +5,7 @@ mod bindings;
 mod control;
 mod figures;
 mod log;
+mod order;
 mod questions;
 mod saver;
 mod server;

@@ -2,10 +2,12 @@
 //! under way; a question that waited too long is dropped, since its request has been answered without it.
 use super::control::{Control, Phase};
 use super::figures::{Ending, Lookups};
+use sip_elements::auth::{Cached, StoredCredentials};
 use sip_elements::{Answer, Question, StoreFailed, Ticket};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tandem_store::{Store, StoreError};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -120,7 +122,7 @@ fn lookups<'c>(control: &'c Control, question: &Question) -> &'c Lookups {
     }
 }
 
-type Credentials = Option<sip_elements::auth::StoredCredentials>;
+type Credentials = Option<StoredCredentials>;
 
 /// Asks the database and puts what it says into the cache, where the request will look.
 async fn credentials(
@@ -129,7 +131,6 @@ async fn credentials(
     domain: &[u8],
     left: Duration,
 ) -> Result<Credentials, StoreFailed> {
-    use sip_elements::auth::{Cached, StoredCredentials};
     let (Some(store), Some(data_plane)) = (control.store(), control.data_plane()) else {
         return Err(StoreFailed);
     };
@@ -140,33 +141,41 @@ async fn credentials(
         Cached::Unknown => return Ok(None),
         Cached::NotCached => {}
     }
-    let found = match (std::str::from_utf8(username), std::str::from_utf8(domain)) {
-        (Ok(username), Ok(domain)) => {
-            timeout(left, store.subscribers().find(username, domain)).await
+    // A subscriber who is changed while the answer is on its way is asked for again: what arrives then may be from before.
+    let found = timeout(left, async {
+        loop {
+            let asking = cache.asking(username, domain);
+            let found = stored(store, username, domain).await?;
+            if cache.answered(asking, found, control.clock.now()) {
+                return Ok::<_, StoreError>(found);
+            }
         }
-        // No subscriber has a name that is not text.
-        _ => Ok(Ok(None)),
-    };
-    let (ending, result) = match found {
-        Ok(Ok(Some(found))) => {
-            let known = StoredCredentials {
-                ha1_md5: found.ha1_md5,
-                ha1_sha256: found.ha1_sha256,
-            };
-            (Ending::Found, Ok(Some(known)))
-        }
-        Ok(Ok(None)) => (Ending::Missing, Ok(None)),
+    });
+    let (ending, result) = match found.await {
+        Ok(Ok(found)) if found.is_some() => (Ending::Found, Ok(found)),
+        Ok(Ok(_)) => (Ending::Missing, Ok(None)),
         Ok(Err(error)) => {
             warn!(%error, "a subscriber could not be looked up");
             (Ending::Failed, Err(StoreFailed))
         }
         Err(_) => (Ending::Late, Err(StoreFailed)),
     };
-    if let Ok(credentials) = result {
-        cache.insert(username, domain, credentials, control.clock.now());
-    }
     control.figures.credentials.ended(ending);
     result
+}
+
+/// What the database says of a subscriber.
+async fn stored(store: &Store, username: &[u8], domain: &[u8]) -> Result<Credentials, StoreError> {
+    let (Ok(username), Ok(domain)) = (std::str::from_utf8(username), std::str::from_utf8(domain))
+    else {
+        // No subscriber has a name that is not text.
+        return Ok(None);
+    };
+    let found = store.subscribers().find(username, domain).await?;
+    Ok(found.map(|found| StoredCredentials {
+        ha1_md5: found.ha1_md5,
+        ha1_sha256: found.ha1_sha256,
+    }))
 }
 
 /// Resolves a name. The answer goes out at the deadline at the latest; the caller's place is kept until the resolver is done.

@@ -154,6 +154,30 @@ fn failed(control: &Control, error: &StoreError, last_pause: Option<Duration>) -
     }
 }
 
+/// Addresses cut into pieces of [`BATCH`], in their order: neighbours lie on the same pages of the database, so that each transaction has few
+/// of them to read and write.
+struct Batches {
+    /// The next one last.
+    left: Vec<Box<[u8]>>,
+}
+
+impl Batches {
+    fn of(addresses: impl IntoIterator<Item = Box<[u8]>>) -> Self {
+        let mut left: Vec<Box<[u8]>> = addresses.into_iter().collect();
+        left.sort_unstable_by(|a, b| b.cmp(a));
+        Self { left }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Vec<Box<[u8]>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.left.split_off(self.left.len().saturating_sub(BATCH));
+        (!batch.is_empty()).then_some(batch)
+    }
+}
+
 /// What a save needs at hand.
 struct Saving<'c> {
     control: &'c Control,
@@ -182,13 +206,13 @@ impl<'c> Saving<'c> {
             unsaved.everything = false;
             self.control.figures.saves.increment();
         }
-        let mut waiting: Vec<Box<[u8]>> = unsaved.addresses.drain().collect();
-        while !waiting.is_empty() {
-            let batch = waiting.split_off(waiting.len().saturating_sub(BATCH));
+        let mut waiting = Batches::of(std::mem::take(&mut unsaved.addresses));
+        while let Some(batch) = waiting.next() {
             let saved = self.store.locations().save(&self.snapshots(&batch)).await;
             if let Err(error) = saved {
-                unsaved.addresses.extend(batch);
-                unsaved.addresses.extend(waiting);
+                unsaved
+                    .addresses
+                    .extend(batch.into_iter().chain(waiting.left));
                 return Err(error);
             }
             self.control.figures.saves.increment();
@@ -207,8 +231,8 @@ impl<'c> Saving<'c> {
             }
         });
         let mut full = self.store.locations().begin_full_save().await?;
-        for batch in addresses.chunks(BATCH) {
-            full.add(&self.snapshots(batch)).await?;
+        for batch in Batches::of(addresses) {
+            full.add(&self.snapshots(&batch)).await?;
         }
         full.finish().await?;
         Ok(())
@@ -221,5 +245,28 @@ impl<'c> Saving<'c> {
             .iter()
             .map(|address| snapshot(locations, &self.names, address, now))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_transaction_saves_addresses_that_lie_together() {
+        let most = BATCH * 2 + 100;
+        let spread: HashSet<Box<[u8]>> = (0..most)
+            .map(|number| format!("{number:06}@example.org").into_bytes().into())
+            .collect();
+        let batches: Vec<_> = Batches::of(spread.clone()).collect();
+        let lengths: Vec<usize> = batches.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [BATCH, BATCH, 100]);
+        for pair in batches.windows(2) {
+            assert!(pair[0].iter().max() < pair[1].iter().min());
+        }
+        assert_eq!(
+            batches.into_iter().flatten().collect::<HashSet<_>>(),
+            spread
+        );
     }
 }

@@ -1,0 +1,89 @@
+//! An order to all workers: each of them takes it, or the one who gave it is told which do not.
+use sip_runtime::SendError;
+use std::time::{Duration, Instant};
+
+/// How long to wait before a full inbox is tried again: by then a worker that runs has emptied it.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Calls `send` for each of so many workers, and again for those whose inbox is full, until all have the order or `patience` is over.
+///
+/// # Errors
+/// The workers that do not have it.
+pub(super) async fn deliver<A>(
+    workers: u16,
+    patience: Duration,
+    mut send: impl FnMut(u16) -> Result<(), SendError<A>>,
+) -> Result<(), Vec<u16>> {
+    let deadline = Instant::now() + patience;
+    let mut gone = Vec::new();
+    let mut full: Vec<u16> = (0..workers).collect();
+    loop {
+        full.retain(|&worker| match send(worker) {
+            Ok(()) => false,
+            Err(SendError::Full(_)) => true,
+            Err(SendError::Gone(_)) => {
+                gone.push(worker);
+                false
+            }
+        });
+        if full.is_empty() || Instant::now() >= deadline {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    gone.append(&mut full);
+    gone.sort_unstable();
+    if gone.is_empty() { Ok(()) } else { Err(gone) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three workers, of whom each refuses so many times; what each got, and the outcome.
+    fn given(refusals: [u32; 3], patience: Duration) -> ([u32; 3], Result<(), Vec<u16>>) {
+        let mut left = refusals;
+        let mut got = [0; 3];
+        let send = |worker| {
+            let place = usize::from(worker);
+            if left[place] == u32::MAX {
+                return Err(SendError::Gone(()));
+            }
+            if left[place] > 0 {
+                left[place] -= 1;
+                return Err(SendError::Full(()));
+            }
+            got[place] += 1;
+            Ok(())
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let outcome = runtime.block_on(deliver(3, patience, send));
+        (got, outcome)
+    }
+
+    #[test]
+    fn a_full_inbox_is_tried_again_and_nobody_gets_the_order_twice() {
+        let patience = Duration::from_mins(1);
+        assert_eq!(given([0, 3, 1], patience), ([1, 1, 1], Ok(())));
+    }
+
+    #[test]
+    fn whoever_does_not_take_the_order_in_time_is_named() {
+        let patience = Duration::from_millis(20);
+        assert_eq!(
+            given([0, 1_000_000, 1], patience),
+            ([1, 0, 1], Err(vec![1]))
+        );
+    }
+
+    #[test]
+    fn a_worker_that_is_gone_is_not_waited_for() {
+        let begun = Instant::now();
+        let (got, outcome) = given([u32::MAX, 0, 0], Duration::from_mins(1));
+        assert_eq!((got, outcome), ([0, 1, 1], Err(vec![0])));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+}
