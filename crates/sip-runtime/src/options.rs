@@ -14,6 +14,9 @@ pub struct Options {
     pub receive_buffer: usize,
     /// Send buffer asked for each socket, in bytes. Default 1 MiB.
     pub send_buffer: usize,
+    /// Whether messages to one address that are ready together go to the kernel as one, which cuts them up (`UDP_SEGMENT`).
+    /// Where the kernel cannot, each is sent by itself. Default true.
+    pub segmentation: bool,
     /// Whether another process may be bound to the same addresses already and share their
     /// traffic. Default false: it is refused.
     pub share_port: bool,
@@ -21,7 +24,7 @@ pub struct Options {
     /// pins none.
     pub cpus: Vec<usize>,
     /// How long a worker lets messages gather before it looks again, while so many come that it hardly sleeps: less CPU for a
-    /// little delay. Zero: never. Default 50 microseconds.
+    /// little delay. Zero: never. Default 100 microseconds.
     pub gather: Duration,
     /// How many answers may wait for one worker. Default 8,192.
     pub waiting_answers: usize,
@@ -39,9 +42,10 @@ impl Default for Options {
             event_loop: EventLoopKind::default(),
             receive_buffer: 4 << 20,
             send_buffer: 1 << 20,
+            segmentation: true,
             share_port: false,
             cpus: Vec::new(),
-            gather: Duration::from_micros(50),
+            gather: Duration::from_micros(100),
             waiting_answers: 8_192,
             waiting_hand_overs: 8_192,
             waiting_hand_over_bytes: 16 << 20,

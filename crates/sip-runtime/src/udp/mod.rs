@@ -4,6 +4,7 @@ mod address;
 mod receive;
 mod send;
 mod socket;
+mod train;
 
 pub(crate) use receive::{Expected, ReceiveBatch};
 pub(crate) use send::SendBatch;

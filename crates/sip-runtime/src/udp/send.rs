@@ -1,6 +1,7 @@
 //! Sending many datagrams with one system call.
 
 use super::address::RawAddress;
+use super::train::Plan;
 use crate::stats::WorkerStats;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -8,15 +9,29 @@ use sip_transport::Outgoing;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
+use tracing::warn;
 
-/// Datagrams per system call; the kernel takes at most 1,024.
-const BATCH: usize = 32;
+/// Datagrams per system call; the kernel takes at most 1,024, and cuts a train into at most 64.
+pub(super) const BATCH: usize = 32;
+
+/// What tells the kernel where to cut a train.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Cut {
+    header: libc::cmsghdr,
+    length: u16,
+    padding: [u8; size_of::<libc::cmsghdr>() / 2 - 2],
+}
 
 /// The descriptions of a batch of datagrams, kept from one system call to the next.
 pub(crate) struct SendBatch {
+    plan: Plan,
+    /// Whether the kernel cuts up trains.
+    with_trains: bool,
     headers: Box<[libc::mmsghdr; BATCH]>,
     parts: Box<[libc::iovec; BATCH]>,
     receivers: Box<[RawAddress; BATCH]>,
+    cuts: Box<[Cut; BATCH]>,
 }
 
 #[expect(
@@ -27,7 +42,7 @@ pub(crate) struct SendBatch {
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(with_trains: bool) -> Self {
         let header = libc::mmsghdr {
             msg_hdr: libc::msghdr {
                 msg_name: ptr::null_mut(),
@@ -44,16 +59,27 @@ impl SendBatch {
             iov_base: ptr::null_mut(),
             iov_len: 0,
         };
+        let cut = Cut {
+            header: libc::cmsghdr {
+                cmsg_len: size_of::<libc::cmsghdr>() + size_of::<u16>(),
+                cmsg_level: libc::SOL_UDP,
+                cmsg_type: libc::UDP_SEGMENT,
+            },
+            length: 0,
+            padding: [0; _],
+        };
         Self {
+            plan: Plan::new(),
+            with_trains,
             headers: Box::new([header; BATCH]),
             parts: Box::new([part; BATCH]),
             receivers: Box::new([RawAddress::empty(); BATCH]),
+            cuts: Box::new([cut; BATCH]),
         }
     }
 
-    /// Sends `messages`, whose ranges point into `bytes`, through `socket` in their order. What
-    /// the kernel refuses is dropped and counted: over datagrams, whoever needs an answer
-    /// retransmits.
+    /// Sends `messages`, whose ranges point into `bytes`, through `socket`; those to one address in their order. What the
+    /// kernel refuses is dropped and counted: over datagrams, whoever needs an answer retransmits.
     pub(crate) fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -61,93 +87,155 @@ impl SendBatch {
         bytes: &[u8],
         stats: &WorkerStats,
     ) {
-        let (mut sent, mut sent_bytes) = (0_usize, 0_usize);
-        let mut rest = messages;
-        while !rest.is_empty() {
-            let taken = match rest {
-                [message] => send_one(socket, message, bytes),
-                _ => self.send_some(socket, rest, bytes),
-            };
-            let done = match taken {
-                Ok(count) => {
-                    sent += count;
-                    sent_bytes += rest
-                        .iter()
-                        .take(count)
-                        .map(|message| message.range.len())
-                        .sum::<usize>();
-                    count
-                }
-                Err(Errno::INTR) => 0,
-                Err(error) => {
-                    count_refused(error, stats);
-                    1
-                }
-            };
-            rest = rest.get(done..).unwrap_or_default();
+        for batch in messages.chunks(BATCH) {
+            match batch {
+                [message] => drop(send_alone(socket, message, bytes, stats)),
+                _ => self.send_batch(socket, batch, bytes, stats),
+            }
         }
-        stats.datagrams_sent.add(sent as u64);
-        stats.bytes_sent.add(sent_bytes as u64);
     }
 
-    /// One system call: how many of the first messages went out (at least one), or why the first
-    /// one did not.
-    fn send_some(
+    fn send_batch(
         &mut self,
         socket: BorrowedFd<'_>,
         messages: &[Outgoing],
         bytes: &[u8],
-    ) -> Result<usize, Errno> {
-        let mut count = 0;
-        let parts = self.parts.as_mut_ptr();
-        let slots = self.headers.iter_mut().zip(self.receivers.iter_mut());
-        for (message, (header, receiver)) in messages.iter().zip(slots) {
-            let payload = bytes.get(message.range.clone()).unwrap_or_default();
-            let length = receiver.write(message.flow.remote);
-            let part = parts.wrapping_add(count);
-            #[expect(
-                unsafe_code,
-                reason = "written through the pointer that the kernel reads through"
-            )]
-            // SAFETY: count is below BATCH, and nothing refers to the array otherwise.
-            unsafe {
-                (*part).iov_base = payload.as_ptr().cast_mut().cast();
-                (*part).iov_len = payload.len();
+        stats: &WorkerStats,
+    ) {
+        self.plan.make(messages, self.with_trains);
+        self.describe(messages, bytes);
+        let mut gone = 0;
+        while let Some(train) = self.plan.trains().get(gone).copied() {
+            match self.send_headers(socket, gone, stats) {
+                Ok(count) => gone += count,
+                Err(Errno::INTR) => {}
+                Err(error) if train.count == 1 => {
+                    count_refused(error, stats);
+                    gone += 1;
+                }
+                Err(error) => {
+                    let mut any_gone = false;
+                    for place in self.plan.places(&train) {
+                        if let Some(message) = messages.get(usize::from(*place)) {
+                            any_gone |= send_alone(socket, message, bytes, stats);
+                        }
+                    }
+                    // Where its messages go and the train does not, it is for being a train.
+                    if any_gone && matches!(error, Errno::INVAL | Errno::IO | Errno::NOPROTOOPT) {
+                        warn!(%error, "the kernel cuts up no datagrams here: from now on each is sent by itself");
+                        self.with_trains = false;
+                    }
+                    gone += 1;
+                }
             }
-            header.msg_hdr.msg_name = ptr::from_mut(receiver).cast();
-            header.msg_hdr.msg_namelen = length;
-            header.msg_hdr.msg_iov = part;
-            header.msg_hdr.msg_iovlen = 1;
-            count += 1;
         }
+    }
+
+    /// Describes each train of the plan for the kernel.
+    fn describe(&mut self, messages: &[Outgoing], bytes: &[u8]) {
+        let parts = self.parts.as_mut_ptr();
+        let mut used = 0;
+        let slots = self.headers.iter_mut().zip(self.receivers.iter_mut());
+        for (train, ((header, receiver), cut)) in self
+            .plan
+            .trains()
+            .iter()
+            .zip(slots.zip(self.cuts.iter_mut()))
+        {
+            let header = &mut header.msg_hdr;
+            header.msg_namelen = receiver.write(train.remote);
+            header.msg_name = ptr::from_mut(receiver).cast();
+            header.msg_iov = parts.wrapping_add(used);
+            header.msg_iovlen = usize::from(train.count) as _;
+            for place in self.plan.places(train) {
+                let range = messages
+                    .get(usize::from(*place))
+                    .map(|message| message.range.clone());
+                let payload = range.and_then(|range| bytes.get(range)).unwrap_or_default();
+                let part = parts.wrapping_add(used);
+                #[expect(
+                    unsafe_code,
+                    reason = "written through the pointer that the kernel reads through"
+                )]
+                // SAFETY: the places of all trains together are those of the messages, of which there are at most BATCH, so
+                // `used` is below BATCH; and nothing refers to the array otherwise.
+                unsafe {
+                    (*part).iov_base = payload.as_ptr().cast_mut().cast();
+                    (*part).iov_len = payload.len();
+                }
+                used += 1;
+            }
+            (header.msg_control, header.msg_controllen) = if train.count > 1 {
+                cut.length = train.length;
+                (ptr::from_mut(cut).cast(), size_of::<Cut>() as _)
+            } else {
+                (ptr::null_mut(), 0)
+            };
+        }
+    }
+
+    /// One system call, from this train on: how many trains went out (at least one), or why the first one did not.
+    fn send_headers(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        from: usize,
+        stats: &WorkerStats,
+    ) -> Result<usize, Errno> {
+        let trains = self.plan.trains().get(from..).unwrap_or_default();
+        let headers = self.headers.get_mut(from..).unwrap_or_default();
         #[expect(
             unsafe_code,
             reason = "the safe wrapper builds its headers anew for each call"
         )]
-        // SAFETY: `count` headers were written above, each describing an address in `receivers`,
-        // a part in `parts`, and bytes that are borrowed until after the call. The kernel only
-        // reads them, but for `msg_len`.
+        // SAFETY: the headers of all trains were written by `describe`, each describing an address in `receivers`, parts in
+        // `parts`, a cut in `cuts` or none, and bytes that are borrowed until after the call; there are as many headers as
+        // trains can be. The kernel only reads them, but for `msg_len`.
         let result = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
-                self.headers.as_mut_ptr(),
-                count as libc::c_uint,
+                headers.as_mut_ptr(),
+                trains.len() as libc::c_uint,
                 (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
             )
         };
-        match usize::try_from(result) {
-            Ok(0) => Err(Errno::IO),
-            Ok(sent) => Ok(sent),
-            Err(_) => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        let gone = match usize::try_from(result) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(gone) => gone,
+            Err(_) => {
+                return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+            }
+        };
+        for (train, header) in trains.iter().zip(headers).take(gone) {
+            stats.datagrams_sent.add(u64::from(train.count));
+            stats.bytes_sent.add(u64::from(header.msg_len));
         }
+        Ok(gone)
     }
 }
 
-/// Costs less than a batch of one.
-fn send_one(socket: BorrowedFd<'_>, message: &Outgoing, bytes: &[u8]) -> Result<usize, Errno> {
+/// Costs less than a batch of one. Returns whether the kernel took it.
+fn send_alone(
+    socket: BorrowedFd<'_>,
+    message: &Outgoing,
+    bytes: &[u8],
+    stats: &WorkerStats,
+) -> bool {
     let payload = bytes.get(message.range.clone()).unwrap_or_default();
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    rustix::net::sendto(socket, payload, flags, &message.flow.remote).map(|_| 1)
+    loop {
+        match rustix::net::sendto(socket, payload, flags, &message.flow.remote) {
+            Ok(_) => {
+                stats.datagrams_sent.add(1);
+                stats.bytes_sent.add(payload.len() as u64);
+                return true;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => {
+                count_refused(error, stats);
+                return false;
+            }
+        }
+    }
 }
 
 fn count_refused(error: Errno, stats: &WorkerStats) {
@@ -196,7 +284,7 @@ mod tests {
             .map(|index| outgoing(to, &mut bytes, &vec![index as u8; index + 1]))
             .collect();
         let stats = WorkerStats::default();
-        SendBatch::new().send(sender.as_fd(), &messages, &bytes, &stats);
+        SendBatch::new(true).send(sender.as_fd(), &messages, &bytes, &stats);
         let mut buffer = [0; 200];
         for index in 0..=BATCH {
             assert_eq!(
@@ -223,6 +311,70 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_is_told_of_a_train_lies_as_it_reads_it() {
+        #[expect(unsafe_code, reason = "libc's macros are functions")]
+        // SAFETY: they only add numbers.
+        let (length, space) = unsafe { (libc::CMSG_LEN(2), libc::CMSG_SPACE(2)) };
+        assert_eq!(size_of::<Cut>(), space as usize);
+        assert_eq!(std::mem::offset_of!(Cut, length) + 2, length as usize);
+    }
+
+    /// A batch for two receivers, in trains and out of them.
+    fn check_trains(sender: &UdpSocket, batch: &mut SendBatch) {
+        let (one, other) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+        let lengths = [300, 300, 300, 200, 300, 900, 900, 1300, 1300, 10];
+        let mut bytes = Vec::new();
+        let mut messages = Vec::new();
+        for (number, length) in lengths.into_iter().enumerate() {
+            for to in [one.1, other.1] {
+                messages.push(outgoing(to, &mut bytes, &vec![number as u8; length]));
+            }
+        }
+        let stats = WorkerStats::default();
+        batch.send(sender.as_fd(), &messages, &bytes, &stats);
+        let mut buffer = [0; 2_000];
+        for (receiver, _) in [one, other] {
+            for (number, expected) in lengths.into_iter().enumerate() {
+                let length = receiver.recv(&mut buffer).expect("datagram");
+                assert_eq!((length, usize::from(buffer[0])), (expected, number));
+            }
+        }
+        assert_eq!(stats.datagrams_sent.value(), messages.len() as u64);
+        assert_eq!(stats.bytes_sent.value(), bytes.len() as u64);
+        assert_eq!(stats.send_errors.value() + stats.send_too_long.value(), 0);
+    }
+
+    #[test]
+    fn the_messages_of_a_train_arrive_one_by_one_and_in_order() {
+        let (sender, _) = bound("127.0.0.1:0");
+        let mut batch = SendBatch::new(true);
+        check_trains(&sender, &mut batch);
+        assert!(batch.with_trains);
+    }
+
+    #[test]
+    fn where_the_kernel_takes_no_trains_nothing_is_lost() {
+        let (sender, _) = bound("127.0.0.1:0");
+        let no_checksum: libc::c_int = 1;
+        #[expect(unsafe_code, reason = "no safe wrapper sets SO_NO_CHECK")]
+        // SAFETY: pointer and length describe `no_checksum`, which outlives the call.
+        let result = unsafe {
+            libc::setsockopt(
+                sender.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_NO_CHECK,
+                (&raw const no_checksum).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        assert_eq!(result, 0);
+        let mut batch = SendBatch::new(true);
+        check_trains(&sender, &mut batch);
+        assert!(!batch.with_trains, "it is not tried again");
+        check_trains(&sender, &mut batch);
+    }
+
+    #[test]
     fn a_refused_message_is_counted_and_stops_no_other() {
         let (sender, _) = bound("127.0.0.1:0");
         let (receiver, to) = bound("127.0.0.1:0");
@@ -235,7 +387,7 @@ mod tests {
             outgoing(to, &mut bytes, b"second"),
         ];
         let stats = WorkerStats::default();
-        SendBatch::new().send(sender.as_fd(), &messages, &bytes, &stats);
+        SendBatch::new(true).send(sender.as_fd(), &messages, &bytes, &stats);
         let mut buffer = [0; 200];
         for expected in [&b"first"[..], b"second"] {
             let length = receiver.recv(&mut buffer).expect("datagram");

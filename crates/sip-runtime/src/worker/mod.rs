@@ -92,7 +92,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             drops_due: None,
             pauses: Pauses::new(options.gather),
             cpu: options.cpus.get(index % options.cpus.len().max(1)).copied(),
-            post: Post::new(surroundings),
+            post: Post::new(surroundings, options.segmentation),
         })
     }
 

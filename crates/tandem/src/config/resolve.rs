@@ -163,6 +163,7 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
         },
         gather: workers.gather.duration(),
         receive_buffer: udp.receive_buffer,
+        segmentation: udp.segmentation,
         share_port: udp.share_port,
         cpus: workers.pin.iter().map(|cpu| usize::from(*cpu)).collect(),
         // Every parked request may be answered in one go.

@@ -47,7 +47,7 @@ section! {
         /// How long a worker lets messages gather before it looks at its sockets again, while so many come that it sleeps for
         /// microseconds only: it then handles several for one wake-up, which spares processor time for a little delay.
         /// Nothing waits while traffic is light, nor while it is so heavy that the worker never sleeps. `"0s"`: never.
-        restart gather: Interval = micros(50), between(micros(0), millis(10));
+        restart gather: Interval = micros(100), between(micros(0), millis(10));
 
         /// Numbers of the processors that workers are tied to: the first worker to the first, and so on, from the beginning again when
         /// there are more workers. An empty list ties none.
@@ -214,6 +214,11 @@ section! {
         /// Receive buffer asked of the kernel for each socket, in bytes. What it granted is in the log and the metrics; more than
         /// `net.core.rmem_max` is only granted to a privileged process.
         restart receive_buffer: usize = 4_194_304, between(65_536, 1_073_741_824);
+
+        /// Messages to one address that are ready at the same moment are given to the kernel as one, which cuts them up
+        /// (`UDP_SEGMENT`): less processor time where much goes to few, like trunks and other servers. Messages that are longer
+        /// than 1,200 octets are sent by themselves, and so are all where the kernel cannot do it.
+        restart segmentation: bool = true, any();
 
         /// Whether another process may be bound to the same address already and share its traffic. It is refused otherwise, because
         /// a forgotten process would silently take half of the requests.
