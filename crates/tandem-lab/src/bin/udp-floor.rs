@@ -1,8 +1,11 @@
 //! `udp-floor ADDRESS`: sends every datagram back to where it came from. What it costs is what the kernel alone takes for one
 //! message in and one out, on this machine and today: no SIP server can cost less over plain sockets.
 
+use rustix::net::sockopt;
 use std::net::UdpSocket;
 use std::process::ExitCode;
+
+const RECEIVE_BUFFER: usize = 4 << 20;
 
 fn main() -> ExitCode {
     let Some(address) = std::env::args().nth(1) else {
@@ -20,6 +23,9 @@ fn main() -> ExitCode {
 
 fn reflect(address: &str) -> std::io::Result<()> {
     let socket = UdpSocket::bind(address)?;
+    // As large as the servers'; where that is not granted, what is must do.
+    let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER));
     let mut buffer = vec![0; 65_536];
     loop {
         let (length, from) = socket.recv_from(&mut buffer)?;
