@@ -95,11 +95,11 @@ pub(crate) fn realm_of_ours<'s>(settings: &'s Settings, request: &Message<'_>) -
         Method::Ack => Method::Invite,
         other => other,
     };
-    let from = request.from()?.uri()?;
+    let from = request.from_uri()?;
     let speaks = matches!(from.scheme, Scheme::Sip | Scheme::Sips) && from.user.is_some();
     settings
         .domains
-        .local_name(&from)
+        .local_name(from)
         .filter(|_| speaks && is_challenged(settings, method))
 }
 

@@ -1,8 +1,7 @@
 //! Max-Breadth (RFC 5393 section 5): how many branches a request may have at a time, ours and those of all proxies downstream
 //! together. A fork divides it among its branches; what a branch had is free again when the branch has ended.
 //!
-//! A copy gets the header field only where its share is not what the request says already. A request that does not fork
-//! passes as it is, also without one: the next proxy takes that for what we would have written.
+//! Every copy leaves with exactly one such header field (section 5.3.3); an ACK, which is never forked, passes as it is.
 
 use sip_message::{HeaderName, Message};
 
@@ -19,13 +18,10 @@ pub(super) fn incoming(request: &Message<'_>) -> u8 {
 
 /// Whether a request has this Max-Breadth as it stands.
 pub(super) fn is_written(request: &Message<'_>, breadth: u8) -> bool {
-    match request.header(HeaderName::MaxBreadth) {
-        None => breadth == MOST,
-        Some(value) => {
-            parse(value) == Some(u32::from(breadth))
-                && request.values(HeaderName::MaxBreadth).nth(1).is_none()
-        }
-    }
+    request
+        .header(HeaderName::MaxBreadth)
+        .is_some_and(|value| parse(value) == Some(u32::from(breadth)))
+        && request.values(HeaderName::MaxBreadth).nth(1).is_none()
 }
 
 /// What the branch at that place gets when `breadth` is divided among so many: together they get all of it.

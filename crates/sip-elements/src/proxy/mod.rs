@@ -190,8 +190,8 @@ impl Proxy {
             .and_then(|branch| branch.client)
             == Some(event.id)
         {
-            context.receive(&mut self.turn(round, key), place, response);
-            if context.is_invite && matches!(response.status(), 200..300) {
+            let has_passed = context.receive(&mut self.turn(round, key), place, response);
+            if has_passed && context.is_invite {
                 self.unacknowledged.answered(round, response);
             }
         }

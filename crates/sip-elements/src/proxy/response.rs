@@ -80,8 +80,13 @@ const fn is_challenge(status: u16) -> bool {
 }
 
 impl Context {
-    /// A response from a branch.
-    pub(super) fn receive(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
+    /// A response from a branch. Returns whether it was a 2xx and went upstream.
+    pub(super) fn receive(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        place: u8,
+        response: &Message<'_>,
+    ) -> bool {
         let status = response.status();
         let is_for_us = response.values(HeaderName::Via).nth(1).is_none();
         match status {
@@ -92,9 +97,13 @@ impl Context {
                 turn.round.metrics.dropped(Drop::StrayResponse);
                 self.fail_branch(turn, place, Failure::Unreachable);
             }
-            200..300 => self.receive_success(turn, place, response),
+            200..300 => {
+                self.receive_success(turn, place, response);
+                return true;
+            }
             _ => self.receive_failure(turn, place, response),
         }
+        false
     }
 
     /// 100 stays here; what else is provisional passes and moves timer C (steps 2 and 5), for INVITE alone (RFC 4320 section

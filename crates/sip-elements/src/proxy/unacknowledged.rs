@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 /// The calls, by a hash of their Call-ID.
 #[derive(Debug, Default)]
 pub(super) struct Unacknowledged {
-    /// Until when each is waited for, in order of time; `None`: the node does not drain.
+    /// Until when each is waited for, in order of time but for a reload of `t1`, which makes some wait longer; `None`: the node
+    /// does not drain.
     calls: Option<VecDeque<(Time, u64)>>,
 }
 

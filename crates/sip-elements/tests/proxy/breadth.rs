@@ -50,12 +50,12 @@ fn a_fork_divides_what_the_request_has() {
 }
 
 #[test]
-fn a_request_with_one_target_passes_as_it_is() {
+fn a_request_with_one_target_keeps_its_breadth_and_gets_one_where_it_has_none() {
     for (headers, expected) in [
-        ("", &[][..]),
-        ("Max-Breadth: 7\r\n", &["7"]),
-        ("Max-Breadth: 60\r\n", &["60"]),
-        ("Max-Breadth: 61\r\n", &["60"]),
+        ("", ["60"]),
+        ("Max-Breadth: 7\r\n", ["7"]),
+        ("Max-Breadth: 60\r\n", ["60"]),
+        ("Max-Breadth: 61\r\n", ["60"]),
     ] {
         let mut wire = Wire::new(vec![target(BOB, 1000)]);
         wire.receive(ALICE, &request("INVITE", "sip:bob@example.org", headers));

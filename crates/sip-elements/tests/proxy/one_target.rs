@@ -104,9 +104,15 @@ fn everything_that_is_not_ours_to_change_stays_byte_for_byte() {
     wire.expect(ALICE, "SIP/2.0 100");
     let sent = wire.expect(BOB, "INVITE");
     let is_ours = |line: &&str| {
-        ["INVITE", "Via", "Max-Forwards", "Record-Route"]
-            .iter()
-            .any(|name| line.starts_with(name))
+        [
+            "INVITE",
+            "Via",
+            "Max-Forwards",
+            "Max-Breadth",
+            "Record-Route",
+        ]
+        .iter()
+        .any(|name| line.starts_with(name))
     };
     let theirs = |text: &str| {
         text.split("\r\n")

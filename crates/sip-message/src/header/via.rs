@@ -19,6 +19,7 @@ pub struct Via<'a> {
     pub port: Option<u16>,
     /// Parameters.
     pub params: Params<'a>,
+    has_branch: bool,
     branch: Option<&'a [u8]>,
     received: Option<&'a [u8]>,
     has_rport: bool,
@@ -60,6 +61,7 @@ impl<'a> Via<'a> {
             sent_by: trim_end(sent_by),
             port,
             params: Params::new(rest),
+            has_branch: false,
             branch: None,
             received: None,
             has_rport: false,
@@ -83,8 +85,8 @@ impl<'a> Via<'a> {
                         (self.has_rport, self.rport) = (true, param.value);
                     }
                 }
-                6 if self.branch.is_none() && param.name.eq_ignore_ascii_case(b"branch") => {
-                    self.branch = param.value;
+                6 if !self.has_branch && param.name.eq_ignore_ascii_case(b"branch") => {
+                    (self.has_branch, self.branch) = (true, param.value);
                 }
                 8 if param.name.eq_ignore_ascii_case(b"received") => {
                     written_by_us += 2;

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use sip_transport::Outgoing;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use tracing::warn;
@@ -14,13 +15,17 @@ use tracing::warn;
 /// Datagrams per system call; the kernel takes at most 1,024, and cuts a train into at most 64.
 pub(super) const BATCH: usize = 32;
 
+/// Addresses that are remembered for taking no trains; with more of them trains are given up altogether.
+const MOST_WITHOUT_TRAINS: usize = 8;
+
 /// What tells the kernel where to cut a train.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Cut {
     header: libc::cmsghdr,
     length: u16,
-    padding: [u8; size_of::<libc::cmsghdr>() / 2 - 2],
+    /// Control messages are padded to whole words.
+    padding: [u8; size_of::<usize>() - size_of::<u16>()],
 }
 
 /// The descriptions of a batch of datagrams, kept from one system call to the next.
@@ -28,6 +33,8 @@ pub(crate) struct SendBatch {
     plan: Plan,
     /// Whether the kernel cuts up trains.
     with_trains: bool,
+    /// Where it does not: the path is too narrow, or encrypts.
+    without_trains: Vec<IpAddr>,
     headers: Box<[libc::mmsghdr; BATCH]>,
     parts: Box<[libc::iovec; BATCH]>,
     receivers: Box<[RawAddress; BATCH]>,
@@ -71,6 +78,7 @@ impl SendBatch {
         Self {
             plan: Plan::new(),
             with_trains,
+            without_trains: Vec::new(),
             headers: Box::new([header; BATCH]),
             parts: Box::new([part; BATCH]),
             receivers: Box::new([RawAddress::empty(); BATCH]),
@@ -102,7 +110,10 @@ impl SendBatch {
         bytes: &[u8],
         stats: &WorkerStats,
     ) {
-        self.plan.make(messages, self.with_trains);
+        let (with_trains, without) = (self.with_trains, &self.without_trains);
+        self.plan.make(messages, |remote| {
+            with_trains && !without.contains(&remote.ip())
+        });
         self.describe(messages, bytes);
         let mut gone = 0;
         while let Some(train) = self.plan.trains().get(gone).copied() {
@@ -121,13 +132,22 @@ impl SendBatch {
                         }
                     }
                     // Where its messages go and the train does not, it is for being a train.
-                    if any_gone && matches!(error, Errno::INVAL | Errno::IO | Errno::NOPROTOOPT) {
-                        warn!(%error, "the kernel cuts up no datagrams here: from now on each is sent by itself");
-                        self.with_trains = false;
+                    if any_gone {
+                        self.send_no_trains_to(train.remote.ip(), error);
                     }
                     gone += 1;
                 }
             }
+        }
+    }
+
+    fn send_no_trains_to(&mut self, address: IpAddr, error: Errno) {
+        let is_new = self.with_trains && !self.without_trains.contains(&address);
+        if is_new && self.without_trains.len() < MOST_WITHOUT_TRAINS {
+            self.without_trains.push(address);
+        } else if is_new {
+            warn!(%error, "the kernel refuses to cut up datagrams for many addresses: from now on each is sent by itself");
+            self.with_trains = false;
         }
     }
 
@@ -320,8 +340,8 @@ mod tests {
     }
 
     /// A batch for two receivers, in trains and out of them.
-    fn check_trains(sender: &UdpSocket, batch: &mut SendBatch) {
-        let (one, other) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+    fn check_trains(sender: &UdpSocket, batch: &mut SendBatch, to: &str) {
+        let (one, other) = (bound(to), bound(to));
         let lengths = [300, 300, 300, 200, 300, 900, 900, 1300, 1300, 10];
         let mut bytes = Vec::new();
         let mut messages = Vec::new();
@@ -348,8 +368,8 @@ mod tests {
     fn the_messages_of_a_train_arrive_one_by_one_and_in_order() {
         let (sender, _) = bound("127.0.0.1:0");
         let mut batch = SendBatch::new(true);
-        check_trains(&sender, &mut batch);
-        assert!(batch.with_trains);
+        check_trains(&sender, &mut batch, "127.0.0.1:0");
+        assert!(batch.with_trains && batch.without_trains.is_empty());
     }
 
     #[test]
@@ -369,9 +389,16 @@ mod tests {
         };
         assert_eq!(result, 0);
         let mut batch = SendBatch::new(true);
-        check_trains(&sender, &mut batch);
-        assert!(!batch.with_trains, "it is not tried again");
-        check_trains(&sender, &mut batch);
+        for number in 1..=MOST_WITHOUT_TRAINS {
+            for _ in 0..2 {
+                check_trains(&sender, &mut batch, &format!("127.0.0.{number}:0"));
+                assert_eq!(batch.without_trains.len(), number, "remembered once");
+                assert!(batch.with_trains);
+            }
+        }
+        check_trains(&sender, &mut batch, "127.0.0.9:0");
+        assert!(!batch.with_trains);
+        check_trains(&sender, &mut batch, "127.0.0.10:0");
     }
 
     #[test]

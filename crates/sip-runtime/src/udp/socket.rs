@@ -96,6 +96,24 @@ impl UdpSocket {
         self.receive_buffer
     }
 
+    /// Whether the kernel knows `UDP_SEGMENT` (Linux 4.18). One that does not would send a train as a single datagram.
+    pub(crate) fn cuts_trains(&self) -> bool {
+        let mut size: libc::c_int = 0;
+        let mut length = size_of_val(&size) as libc::socklen_t;
+        #[expect(unsafe_code, reason = "no safe wrapper of UDP_SEGMENT exists")]
+        // SAFETY: pointer and length describe `size`, which outlives the call.
+        let result = unsafe {
+            libc::getsockopt(
+                self.descriptor.as_raw_fd(),
+                libc::SOL_UDP,
+                libc::UDP_SEGMENT,
+                (&raw mut size).cast(),
+                &raw mut length,
+            )
+        };
+        result == 0
+    }
+
     /// How many datagrams the kernel has dropped since the last call because the receive buffer
     /// was full. One system call.
     pub(crate) fn new_kernel_drops(&mut self) -> io::Result<u32> {

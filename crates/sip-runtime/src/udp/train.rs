@@ -46,16 +46,12 @@ impl Plan {
     }
 
     /// Plans anew, for at most [`BATCH`] messages.
-    pub(super) fn make(&mut self, messages: &[Outgoing], with_trains: bool) {
+    pub(super) fn make(&mut self, messages: &[Outgoing], may_ride: impl Fn(SocketAddr) -> bool) {
         self.trains.clear();
         for (message, train_of) in messages.iter().zip(&mut self.train_of) {
             let length = message.range.len();
             let remote = message.flow.remote;
-            let found = if with_trains {
-                find(&self.trains, remote, length)
-            } else {
-                None
-            };
+            let found = find(&self.trains, remote, length).filter(|_| may_ride(remote));
             let place = found.unwrap_or(self.trains.len());
             *train_of = place as u8;
             match self.trains.get_mut(place) {
@@ -129,7 +125,7 @@ mod tests {
             .collect();
         let mut plan = Plan::new();
         for _ in 0..2 {
-            plan.make(&messages, with_trains);
+            plan.make(&messages, |_| with_trains);
             let trains: Vec<&[u8]> = plan
                 .trains()
                 .iter()

@@ -239,16 +239,18 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
 
     /// Nothing to do: lets messages gather for a moment where many come, else waits for the next one.
     fn rest(&mut self) {
-        let received = self.stats().datagrams_received.value();
-        if let Some(pause) = self.pauses.next(received) {
-            self.stats().pauses.add(1);
-            std::thread::sleep(pause);
-            self.rounds_without_asking = 0;
-            for waiting in &mut self.waiting {
-                waiting.is_likely = true;
-            }
-        } else {
-            self.sleep();
+        let stats = self.stats();
+        let taken =
+            stats.datagrams_received.value() + stats.handed_over_in.value() + stats.answers.value();
+        let Some(pause) = self.pauses.next(taken) else {
+            return self.sleep();
+        };
+        self.stats().pauses.add(1);
+        std::thread::sleep(pause);
+        match self.waiting.as_mut_slice() {
+            [only] => only.is_likely = true,
+            // One question spares looking at all those where nothing waits.
+            _ => self.ask_event_loop(Some(Duration::ZERO)),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Waits in a row that were shorter than a pause, before pauses begin; pauses in a row that brought too little, before they end.
 const IN_A_ROW: u8 = 4;
 
-/// Datagrams that make a pause worth it.
+/// Messages that make a pause worth it.
 const WORTH_A_PAUSE: u64 = 2;
 
 /// Decides between waiting for the next message and pausing.
@@ -20,8 +20,8 @@ pub(super) struct Pauses {
     short_waits: u8,
     /// Pauses in a row that brought too little.
     poor_ones: u8,
-    /// Datagrams received by the last time the worker had nothing to do.
-    received: u64,
+    /// Messages taken, from sockets and from other threads, by the last time the worker had nothing to do.
+    taken: u64,
 }
 
 impl Pauses {
@@ -31,14 +31,14 @@ impl Pauses {
             length,
             short_waits: 0,
             poor_ones: 0,
-            received: 0,
+            taken: 0,
         }
     }
 
-    /// The worker has nothing to do, having received so many datagrams since its start: how long to pause, if at all.
-    pub(super) fn next(&mut self, received: u64) -> Option<Duration> {
-        let since = received.wrapping_sub(self.received);
-        self.received = received;
+    /// The worker has nothing to do, having taken so many messages since its start: how long to pause, if at all.
+    pub(super) fn next(&mut self, taken: u64) -> Option<Duration> {
+        let since = taken.wrapping_sub(self.taken);
+        self.taken = taken;
         if self.short_waits < IN_A_ROW {
             return None;
         }

@@ -39,7 +39,9 @@ pub(super) struct Post<A, Q> {
 impl<A, Q> Post<A, Q> {
     pub(super) fn new(surroundings: Surroundings<A, Q>, with_trains: bool) -> Self {
         Self {
-            batch: SendBatch::new(with_trains),
+            batch: SendBatch::new(
+                with_trains && surroundings.sockets.iter().all(UdpSocket::cuts_trains),
+            ),
             spare_buffers: Vec::with_capacity(SPARE_BUFFERS),
             to_wake: vec![false; surroundings.inboxes.len()],
             surroundings,

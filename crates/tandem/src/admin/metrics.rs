@@ -204,6 +204,12 @@ fn transactions(page: &mut Exposition, totals: Totals<'_>) {
     let ended = totals.sip(|worker| &worker.response_contexts_ended);
     let help = "Forwarded requests that are done with.";
     page.counter("tandem_response_contexts_ended_total", help, ended);
+    let help = "Calls answered while the server drains whose ACK has not come.";
+    page.gauge(
+        "tandem_unacknowledged_calls",
+        help,
+        totals.sip(|worker| &worker.unacknowledged),
+    );
 }
 
 fn questions(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
@@ -338,6 +344,18 @@ fn datagrams(page: &mut Exposition, totals: Totals<'_>) {
         "tandem_kernel_drops_total",
         help,
         totals.io(|worker| &worker.kernel_drops),
+    );
+    let help = "Pauses of workers in which messages gather (workers.gather).";
+    row(
+        "tandem_worker_pauses_total",
+        help,
+        totals.io(|worker| &worker.pauses),
+    );
+    let help = "Times workers went to sleep until the next message.";
+    row(
+        "tandem_worker_waits_total",
+        help,
+        totals.io(|worker| &worker.waits),
     );
     let help = "Messages handed over to the worker that is their call's home.";
     row(

@@ -78,7 +78,7 @@ impl std::fmt::Display for Interval {
 
 impl Setting for Interval {
     fn expected() -> String {
-        "a duration (\"500ms\", \"32s\", \"5m\", \"1h\", \"7d\", or seconds)".to_owned()
+        "a duration (\"50us\", \"500ms\", \"32s\", \"5m\", \"1h\", \"7d\", or seconds)".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {

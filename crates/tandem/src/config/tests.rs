@@ -112,7 +112,7 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[auth]\nnonce_lifetime = \"300\"",
         &[
-            "2:18: `auth.nonce_lifetime = \"300\"`: must be a duration (\"500ms\", \"32s\", \"5m\", \"1h\", \"7d\", or seconds) from 5s to 1d (the unit is missing)",
+            "2:18: `auth.nonce_lifetime = \"300\"`: must be a duration (\"50us\", \"500ms\", \"32s\", \"5m\", \"1h\", \"7d\", or seconds) from 5s to 1d (the unit is missing)",
         ],
     ),
     (

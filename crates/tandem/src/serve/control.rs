@@ -137,7 +137,7 @@ impl std::fmt::Display for Refused {
                 };
                 write!(
                     formatter,
-                    "{noun} {} of {workers} (counted from 0) did not take the order, because {their} inbox stays full; every other one follows it: give the order again",
+                    "{noun} {} of {workers} (counted from 0) did not take the order, because {their} inbox stays full or it has ended; every other one follows it: give the order again",
                     missing.join(", ")
                 )
             }

@@ -80,6 +80,7 @@ pub(super) fn summary(control: &Control) -> Value {
         },
         "forwarding": totals.sip(|worker| &worker.response_contexts),
         "parked": totals.sip(|worker| &worker.parked),
+        "unacknowledged": totals.sip(|worker| &worker.unacknowledged),
         "registrations": locations.live,
         "registered_addresses": locations.addresses,
         "unsaved_addresses": totals.unsaved(&control.figures),
