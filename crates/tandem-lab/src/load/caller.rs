@@ -112,14 +112,19 @@ impl Caller {
         self.units.len() as u64
     }
 
-    /// A datagram that is to come back as it is, of ordinary length.
-    pub(crate) fn floor(&mut self, due: Instant, socket: &mut Socket) -> io::Result<()> {
-        let unit = Unit {
+    /// A unit that belongs to no subscriber.
+    fn nobodys(&self) -> Unit {
+        Unit {
             number: self.next,
             user: 0,
             callee: 0,
             cseq: 1,
-        };
+        }
+    }
+
+    /// A datagram that is to come back as it is, of ordinary length.
+    pub(crate) fn floor(&mut self, due: Instant, socket: &mut Socket) -> io::Result<()> {
+        let unit = self.nobodys();
         let mut message = Vec::with_capacity(1024);
         self.writer.keep_alive(unit, &mut message);
         message.resize(600, b' ');
@@ -127,12 +132,7 @@ impl Caller {
     }
 
     pub(crate) fn keep_alive(&mut self, due: Instant, socket: &mut Socket) -> io::Result<()> {
-        let unit = Unit {
-            number: self.next,
-            user: 0,
-            callee: 0,
-            cseq: 1,
-        };
+        let unit = self.nobodys();
         let mut message = Vec::with_capacity(512);
         self.writer.keep_alive(unit, &mut message);
         self.begin(unit, Stage::KeepAlive, due, message, socket)
