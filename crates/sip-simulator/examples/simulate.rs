@@ -17,7 +17,7 @@ Runs seeds of the simulator against the exchange, and stops at the first one tha
 
 Options:
   --first-seed N   the first seed (default 1)
-  --seeds N        how many seeds (default 1000)
+  --seeds N        how many seeds (default 1000, or with --minutes as many as there is time for)
   --minutes M      stop after so many minutes, whatever is left (default: no limit)
   --keep-going     go on after a violation; list all failing seeds at the end
   --plan           print what the first seed has planned, and stop
@@ -25,7 +25,7 @@ Options:
 
 struct Options {
     first_seed: u64,
-    seeds: u64,
+    seeds: Option<u64>,
     minutes: Option<u64>,
     keep_going: bool,
     plan: bool,
@@ -62,7 +62,10 @@ fn run(options: &Options) -> ExitCode {
         .map(|minutes| Duration::from_secs(minutes * 60));
     let mut total = Statistics::default();
     let (mut seeds, mut virtual_seconds, mut failing) = (0_u64, 0_u64, Vec::new());
-    for seed in options.first_seed..options.first_seed.saturating_add(options.seeds) {
+    let most = options
+        .seeds
+        .unwrap_or(if limit.is_some() { u64::MAX } else { 1000 });
+    for seed in options.first_seed..options.first_seed.saturating_add(most) {
         if limit.is_some_and(|limit| began.elapsed() >= limit) {
             break;
         }
@@ -109,7 +112,7 @@ fn explain(outcome: &Outcome, briefly: bool) {
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options {
         first_seed: 1,
-        seeds: 1000,
+        seeds: None,
         minutes: None,
         keep_going: false,
         plan: false,
@@ -126,7 +129,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
         };
         match name.as_str() {
             "--first-seed" => options.first_seed = number()?,
-            "--seeds" => options.seeds = number()?,
+            "--seeds" => options.seeds = Some(number()?),
             "--minutes" => options.minutes = Some(number()?),
             "--keep-going" => options.keep_going = true,
             "--plan" => options.plan = true,
