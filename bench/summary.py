@@ -37,7 +37,7 @@ def kernel_share(workload, load):
     return f"{median(floor) * sum(MESSAGES[workload]) / 2:.1f}" if floor else "-"
 
 
-for load, title in (("full", "Full load: 64 units in progress at a time"), ("equal", "Equal load")):
+for load, title in (("full", "Full load: 256 units in progress at a time"), ("equal", "Equal load")):
     chosen = [workload for workload in BUDGET if any(of(workload, load, peer) for peer in ("tandem", "plain", "kamailio"))]
     if not chosen:
         continue

@@ -4,8 +4,9 @@ use super::messages::{Nonce, Unit, Writer};
 use super::socket::Socket;
 use super::{Options, Workload};
 use hdrhistogram::Histogram;
+use rustc_hash::FxHashMap;
 use sip_message::{Message, Method};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -71,12 +72,12 @@ pub(crate) struct Caller {
     /// Added to a user's number it names his registration; calls are numbered above.
     registrations: u64,
     next: u64,
-    units: HashMap<u64, InProgress>,
+    units: FxHashMap<u64, InProgress>,
     /// Checks in order of time: all waits are equally long.
     checks: VecDeque<(Instant, u64, u32)>,
-    nonces: HashMap<u32, Nonce>,
+    nonces: FxHashMap<u32, Nonce>,
     /// `CSeq` of each user's last REGISTER.
-    sequence: HashMap<u32, u32>,
+    sequence: FxHashMap<u32, u32>,
     counts: Counts,
 }
 
@@ -92,10 +93,10 @@ impl Caller {
             // Call-IDs of another run must not be ours.
             registrations: u64::from(std::process::id()) << 34,
             next: (u64::from(std::process::id()) << 34) + (1 << 32),
-            units: HashMap::new(),
+            units: FxHashMap::default(),
             checks: VecDeque::new(),
-            nonces: HashMap::new(),
-            sequence: HashMap::new(),
+            nonces: FxHashMap::default(),
+            sequence: FxHashMap::default(),
             counts: Counts::default(),
         }
     }

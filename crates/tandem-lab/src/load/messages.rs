@@ -34,6 +34,14 @@ pub(crate) struct Nonce {
     value: Vec<u8>,
     sha256: bool,
     count: u32,
+    /// H(A1) of the user, from when it was first needed.
+    ha1: Option<Ha1>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ha1 {
+    Md5([u8; 16]),
+    Sha256([u8; 32]),
 }
 
 impl Nonce {
@@ -55,6 +63,7 @@ impl Nonce {
                     value: challenge.nonce.to_vec(),
                     sha256,
                     count: 0,
+                    ha1: None,
                 })
             })
     }
@@ -205,24 +214,25 @@ impl Writer {
         nonce.count += 1;
         let count = format!("{:08x}", nonce.count);
         let username = format!("user{user}");
-        let password = format!("password{user}");
+        let sha256 = nonce.sha256;
+        let ha1 = *nonce.ha1.get_or_insert_with(|| {
+            let password = format!("password{user}");
+            let (name, realm) = (username.as_bytes(), self.domain.as_bytes());
+            if sha256 {
+                Ha1::Sha256(digest::ha1_sha256(name, realm, password.as_bytes()))
+            } else {
+                Ha1::Md5(digest::ha1_md5(name, realm, password.as_bytes()))
+            }
+        });
         let input = DigestInput {
             method,
             uri: uri.as_bytes(),
             nonce: &nonce.value,
             qop_auth: Some((count.as_bytes(), b"0a4f113b")),
         };
-        let parts = (
-            username.as_bytes(),
-            self.domain.as_bytes(),
-            password.as_bytes(),
-        );
-        let (algorithm, response) = if nonce.sha256 {
-            let ha1 = digest::ha1_sha256(parts.0, parts.1, parts.2);
-            ("SHA-256", digest::response_sha256(&ha1, &input).to_vec())
-        } else {
-            let ha1 = digest::ha1_md5(parts.0, parts.1, parts.2);
-            ("MD5", digest::response_md5(&ha1, &input).to_vec())
+        let (algorithm, response) = match ha1 {
+            Ha1::Sha256(ha1) => ("SHA-256", digest::response_sha256(&ha1, &input).to_vec()),
+            Ha1::Md5(ha1) => ("MD5", digest::response_md5(&ha1, &input).to_vec()),
         };
         let mut value = Vec::with_capacity(300);
         put(
