@@ -21,6 +21,7 @@ pub struct Via<'a> {
     pub params: Params<'a>,
     has_branch: bool,
     branch: Option<&'a [u8]>,
+    has_received: bool,
     received: Option<&'a [u8]>,
     has_rport: bool,
     /// Its value, where it has one.
@@ -63,6 +64,7 @@ impl<'a> Via<'a> {
             params: Params::new(rest),
             has_branch: false,
             branch: None,
+            has_received: false,
             received: None,
             has_rport: false,
             rport: None,
@@ -72,14 +74,15 @@ impl<'a> Via<'a> {
         Some(via.with_params())
     }
 
-    /// One walk over the parameters: branch and rport are asked for several times on the way of every message.
+    /// One walk over the parameters: branch and rport are asked for several times on the way of every message. Of parameters with
+    /// one name the first counts.
     fn with_params(mut self) -> Self {
-        let mut written_by_us = 0;
+        let mut rports = 0;
         for param in self.params.raw() {
             self.is_sound &= param.is_well_formed();
             match param.name.len() {
                 5 if param.name.eq_ignore_ascii_case(b"rport") => {
-                    written_by_us += 1;
+                    rports += 1;
                     self.lone_rport = Some(param.bytes);
                     if !self.has_rport {
                         (self.has_rport, self.rport) = (true, param.value);
@@ -88,14 +91,15 @@ impl<'a> Via<'a> {
                 6 if !self.has_branch && param.name.eq_ignore_ascii_case(b"branch") => {
                     (self.has_branch, self.branch) = (true, param.value);
                 }
-                8 if param.name.eq_ignore_ascii_case(b"received") => {
-                    written_by_us += 2;
-                    self.received = self.received.or(param.value);
+                8 if !self.has_received && param.name.eq_ignore_ascii_case(b"received") => {
+                    (self.has_received, self.received) = (true, param.value);
                 }
                 _ => {}
             }
         }
-        self.lone_rport = self.lone_rport.filter(|_| written_by_us == 1);
+        self.lone_rport = self
+            .lone_rport
+            .filter(|_| rports == 1 && !self.has_received);
         self
     }
 
@@ -191,6 +195,20 @@ mod tests {
         assert_eq!(rport("SIP/2.0/UDP h;rport"), Some(None));
         assert_eq!(rport("SIP/2.0/UDP h;rport=9"), Some(Some(9)));
         assert_eq!(rport("SIP/2.0/UDP h;rport=99999"), Some(None));
+    }
+
+    #[test]
+    fn of_parameters_with_one_name_the_first_counts() {
+        let via = Via::parse(
+            b"SIP/2.0/UDP h;branch=a;branch=b;rport=1;rport=2;received=192.0.2.1;received=192.0.2.2",
+        )
+        .unwrap();
+        assert_eq!(via.branch(), Some(&b"a"[..]));
+        assert_eq!(via.rport(), Some(Some(1)));
+        assert_eq!(via.received(), Some("192.0.2.1".parse().unwrap()));
+        let bare =
+            Via::parse(b"SIP/2.0/UDP h;branch;branch=b;received;received=192.0.2.2").unwrap();
+        assert_eq!((bare.branch(), bare.received()), (None, None));
     }
 
     #[test]

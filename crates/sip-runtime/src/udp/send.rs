@@ -132,7 +132,7 @@ impl SendBatch {
                         }
                     }
                     // Where its messages go and the train does not, it is for being a train.
-                    if any_gone {
+                    if any_gone && refuses_trains(error) {
                         self.send_no_trains_to(train.remote.ip(), error);
                     }
                     gone += 1;
@@ -258,6 +258,14 @@ fn send_alone(
     }
 }
 
+/// Whether an error may be about the train and not about a moment: a full buffer says nothing of the path.
+fn refuses_trains(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::NOPROTOOPT
+    )
+}
+
 fn count_refused(error: Errno, stats: &WorkerStats) {
     match error {
         Errno::AGAIN | Errno::NOBUFS => &stats.send_buffer_full,
@@ -362,6 +370,16 @@ mod tests {
         assert_eq!(stats.datagrams_sent.value(), messages.len() as u64);
         assert_eq!(stats.bytes_sent.value(), bytes.len() as u64);
         assert_eq!(stats.send_errors.value() + stats.send_too_long.value(), 0);
+    }
+
+    #[test]
+    fn a_full_buffer_is_no_reason_to_give_trains_up() {
+        for error in [Errno::AGAIN, Errno::NOBUFS, Errno::NETUNREACH, Errno::PERM] {
+            assert!(!refuses_trains(error), "{error}");
+        }
+        for error in [Errno::INVAL, Errno::IO, Errno::MSGSIZE] {
+            assert!(refuses_trains(error), "{error}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::script::{
     ANYWHERE, Client, Script, address_of, await_count, start, udp_listener, workers,
 };
 use sip_runtime::{EventLoopKind, Options, Runtime, WorkerStats};
+use std::time::Duration;
 
 fn total(stats: &[std::sync::Arc<WorkerStats>], figure: impl Fn(&WorkerStats) -> u64) -> u64 {
     stats.iter().map(|stats| figure(stats)).sum()
@@ -190,6 +191,26 @@ fn datagrams_that_the_kernel_drops_are_counted() {
         blocked.release();
         await_count(&running.stats()[0].kernel_drops, 1);
         running.stop();
+    }
+}
+
+#[test]
+fn a_worker_that_hardly_sleeps_pauses_and_answers_all_the_same() {
+    for (gather, does_pause) in [(Duration::from_millis(20), true), (Duration::ZERO, false)] {
+        let options = Options {
+            gather,
+            ..Options::default()
+        };
+        let running = start(ANYWHERE[0], 1, options);
+        let client = Client::of(address_of(&running));
+        for number in 0..50 {
+            let sent = format!("datagram {number}");
+            client.send(&sent);
+            assert_eq!(client.receive(), sent);
+        }
+        let stats = running.stats();
+        running.stop();
+        assert_eq!(stats[0].pauses.value() > 0, does_pause, "{gather:?}");
     }
 }
 

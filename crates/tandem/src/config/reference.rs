@@ -11,7 +11,7 @@ const INTRODUCTION: &str = "\
 allowed; `tandem check --config tandem.toml` finds them all without starting anything and prints what would run.
 
 SIGHUP or `tandem ctl config.reload` reads the file again. Either everything in it is taken over at once, or, when something is wrong
-with it, nothing, and the answer says why. Keys marked *restart* cannot change while the server runs.
+with it, nothing, and the answer says why; a worker that does not take the order is named ([admin](admin.md)). Keys marked *restart* cannot change while the server runs.
 
 This page is made by `tandem check --reference`; [tandem.example.toml](../tandem.example.toml) holds every key with its default.
 
