@@ -19,9 +19,7 @@ pub struct Via<'a> {
     pub port: Option<u16>,
     /// Parameters.
     pub params: Params<'a>,
-    has_branch: bool,
     branch: Option<&'a [u8]>,
-    has_received: bool,
     received: Option<&'a [u8]>,
     has_rport: bool,
     /// Its value, where it has one.
@@ -62,9 +60,7 @@ impl<'a> Via<'a> {
             sent_by: trim_end(sent_by),
             port,
             params: Params::new(rest),
-            has_branch: false,
             branch: None,
-            has_received: false,
             received: None,
             has_rport: false,
             rport: None,
@@ -77,7 +73,7 @@ impl<'a> Via<'a> {
     /// One walk over the parameters: branch and rport are asked for several times on the way of every message. Of parameters with
     /// one name the first counts.
     fn with_params(mut self) -> Self {
-        let mut rports = 0;
+        let (mut has_branch, mut has_received, mut rports) = (false, false, 0);
         for param in self.params.raw() {
             self.is_sound &= param.is_well_formed();
             match param.name.len() {
@@ -88,18 +84,16 @@ impl<'a> Via<'a> {
                         (self.has_rport, self.rport) = (true, param.value);
                     }
                 }
-                6 if !self.has_branch && param.name.eq_ignore_ascii_case(b"branch") => {
-                    (self.has_branch, self.branch) = (true, param.value);
+                6 if !has_branch && param.name.eq_ignore_ascii_case(b"branch") => {
+                    (has_branch, self.branch) = (true, param.value);
                 }
-                8 if !self.has_received && param.name.eq_ignore_ascii_case(b"received") => {
-                    (self.has_received, self.received) = (true, param.value);
+                8 if !has_received && param.name.eq_ignore_ascii_case(b"received") => {
+                    (has_received, self.received) = (true, param.value);
                 }
                 _ => {}
             }
         }
-        self.lone_rport = self
-            .lone_rport
-            .filter(|_| rports == 1 && !self.has_received);
+        self.lone_rport = self.lone_rport.filter(|_| rports == 1 && !has_received);
         self
     }
 
