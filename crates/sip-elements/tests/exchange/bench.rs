@@ -1,0 +1,215 @@
+//! An exchange on a bench: what goes in, what comes out.
+
+use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
+use sip_elements::location::{LocationLimits, Locations};
+use sip_elements::metrics::WorkerMetrics;
+use sip_elements::{Answer, Exchange, ExchangeOptions, Question, Settings, Shared};
+use sip_message::digest::{self, Algorithm, DigestInput};
+use sip_message::{Challenge, HeaderName, KeyHasher, Message};
+use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const ALICE: &str = "192.0.2.10:5060";
+pub(crate) const BOB: &str = "192.0.2.20:5060";
+
+pub(crate) fn settings() -> Settings {
+    let listeners = vec![Listener {
+        protocol: Protocol::Udp,
+        address: "192.0.2.1:5060".parse().expect("address"),
+        prefix_length: 24,
+        advertised: "192.0.2.1:5060".into(),
+    }];
+    let mut settings = Settings::new(&["example.org".into()], listeners);
+    settings.algorithms = vec![Algorithm::Sha256, Algorithm::Md5];
+    settings.limits.parked_requests = 10;
+    settings.limits.retry_after = 7;
+    settings
+}
+
+/// A node, its clock, and the subscribers that its control plane knows.
+pub(crate) struct Bench {
+    pub(crate) exchange: Exchange,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) metrics: Arc<WorkerMetrics>,
+    pub(crate) now: Time,
+    pub(crate) output: Output<Question>,
+}
+
+impl Bench {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let shared = Arc::new(Shared {
+            locations: Locations::new(LocationLimits {
+                max_bindings: 1000,
+                max_pending_changes: 1000,
+            }),
+            credentials: CredentialCache::new(1000, 3600, 60),
+            nonces: Nonces::new((1, 2), 1024),
+            hasher: KeyHasher::new((3, 4)),
+        });
+        let now = Time::from_unix_seconds(1_800_000_000);
+        let metrics = Arc::new(WorkerMetrics::default());
+        let exchange = Exchange::new(ExchangeOptions {
+            worker: 0,
+            workers: 1,
+            shared: Arc::clone(&shared),
+            settings: Arc::new(settings),
+            metrics: Arc::clone(&metrics),
+            seed: [7; 32],
+            now,
+        });
+        Self {
+            exchange,
+            shared,
+            metrics,
+            now,
+            output: Output::default(),
+        }
+    }
+
+    /// Puts alice and bob into the credential cache.
+    pub(crate) fn with_subscribers(self) -> Self {
+        for user in ["alice", "bob"] {
+            self.shared.credentials.insert(
+                user.as_bytes(),
+                b"example.org",
+                Some(stored(user)),
+                self.now,
+            );
+        }
+        self
+    }
+
+    /// Sends a message in; what comes out, with where it goes.
+    pub(crate) fn receive(&mut self, from: &str, message: &str) -> Vec<(SocketAddr, String)> {
+        let flow = Flow::datagram(ListenerId(0), from.parse().expect("address"));
+        let message = message.replace('\n', "\r\n");
+        self.exchange
+            .receive(self.now, flow, message.as_bytes(), &mut self.output);
+        self.sent()
+    }
+
+    pub(crate) fn sent(&mut self) -> Vec<(SocketAddr, String)> {
+        let sent = self.output.outgoing().iter().map(|outgoing| {
+            let bytes = self.output.written(outgoing.range.clone());
+            (
+                outgoing.flow.remote,
+                String::from_utf8_lossy(bytes).into_owned(),
+            )
+        });
+        let sent = sent.collect();
+        let questions: Vec<Question> = self.output.drain_questions().collect();
+        self.output.clear();
+        for question in questions {
+            self.output.ask(question);
+        }
+        sent
+    }
+
+    pub(crate) fn question(&mut self) -> Option<Question> {
+        self.output.drain_questions().next()
+    }
+
+    /// The control plane says what it knows.
+    pub(crate) fn answer(&mut self, question: Question) -> Vec<(SocketAddr, String)> {
+        let Question::Credentials {
+            ticket,
+            username,
+            domain,
+        } = question
+        else {
+            panic!("not about credentials")
+        };
+        let known = [&b"alice"[..], b"bob"].contains(&&*username);
+        let credentials = known.then(|| stored(&String::from_utf8_lossy(&username)));
+        self.shared
+            .credentials
+            .insert(&username, &domain, credentials, self.now);
+        self.exchange.answer(
+            self.now,
+            Answer::Credentials {
+                ticket,
+                result: Ok(credentials),
+            },
+            &mut self.output,
+        );
+        self.sent()
+    }
+
+    pub(crate) fn wait(&mut self, duration: Duration) -> Vec<(SocketAddr, String)> {
+        self.now = self.now + duration;
+        self.exchange.expire(self.now, &mut self.output);
+        self.sent()
+    }
+
+    /// Registers a phone, answering the challenge.
+    pub(crate) fn register(&mut self, user: &str, at: &str) {
+        let challenge = only(self.receive(at, &register(user, at, 1, "")));
+        let credentials = answer_challenge(&challenge, user, "REGISTER", "sip:example.org");
+        let response = only(self.receive(
+            at,
+            &register(user, at, 2, &format!("Authorization: {credentials}\n")),
+        ));
+        assert!(response.starts_with("SIP/2.0 200 "), "{response}");
+    }
+}
+
+pub(crate) fn stored(user: &str) -> StoredCredentials {
+    let password = format!("{user}-secret");
+    StoredCredentials {
+        ha1_md5: digest::ha1_md5(user.as_bytes(), b"example.org", password.as_bytes()),
+        ha1_sha256: digest::ha1_sha256(user.as_bytes(), b"example.org", password.as_bytes()),
+    }
+}
+
+pub(crate) fn only(sent: Vec<(SocketAddr, String)>) -> String {
+    assert_eq!(sent.len(), 1, "{sent:#?}");
+    sent.into_iter()
+        .next()
+        .map(|(_, message)| message)
+        .unwrap_or_default()
+}
+
+pub(crate) fn status(message: &str) -> u16 {
+    Message::parse(message.as_bytes()).map_or(0, |message| message.status())
+}
+
+pub(crate) fn answer_challenge(response: &str, user: &str, method: &str, uri: &str) -> String {
+    let message = Message::parse(response.as_bytes()).expect("response");
+    let name = if message.status() == 401 {
+        HeaderName::WwwAuthenticate
+    } else {
+        HeaderName::ProxyAuthenticate
+    };
+    let challenge = Challenge::parse(message.header(name).expect("challenge")).expect("digest");
+    let nonce = String::from_utf8_lossy(challenge.nonce);
+    let input = DigestInput {
+        method: method.as_bytes(),
+        uri: uri.as_bytes(),
+        nonce: challenge.nonce,
+        qop_auth: Some((b"00000001", b"abc")),
+    };
+    let response = digest::response_sha256(&stored(user).ha1_sha256, &input);
+    format!(
+        "Digest username=\"{user}\", realm=\"example.org\", nonce=\"{nonce}\", uri=\"{uri}\", algorithm=SHA-256, qop=auth, \
+         nc=00000001, cnonce=\"abc\", response=\"{}\"",
+        String::from_utf8_lossy(&response)
+    )
+}
+
+pub(crate) fn register(user: &str, at: &str, cseq: u32, extra: &str) -> String {
+    format!(
+        "REGISTER sip:example.org SIP/2.0\nVia: SIP/2.0/UDP {at};branch=z9hG4bKr{user}{cseq}\nMax-Forwards: 70\n\
+         From: <sip:{user}@example.org>;tag=1\nTo: <sip:{user}@example.org>\nCall-ID: reg-{user}\nCSeq: {cseq} REGISTER\n\
+         Contact: <sip:{user}@{at}>\n{extra}Content-Length: 0\n\n"
+    )
+}
+
+pub(crate) fn request(method: &str, uri: &str, from: &str, branch: &str, extra: &str) -> String {
+    format!(
+        "{method} {uri} SIP/2.0\nVia: SIP/2.0/UDP {ALICE};branch=z9hG4bK{branch}\nMax-Forwards: 70\n\
+         From: <{from}>;tag=a1\nTo: <{uri}>\nCall-ID: call-1\nCSeq: 1 {method}\nContact: <sip:alice@{ALICE}>\n{extra}\
+         Content-Length: 0\n\n"
+    )
+}

@@ -1,0 +1,114 @@
+//! A node that goes down.
+
+use crate::bench::{ALICE, BOB, Bench, only, register, request, settings, status};
+use sip_elements::Answer;
+use sip_transport::Node;
+use std::time::Duration;
+
+#[test]
+fn a_draining_node_refuses_new_calls() {
+    let mut bench = Bench::new(settings()).with_subscribers();
+    bench
+        .exchange
+        .answer(bench.now, Answer::Drain(true), &mut bench.output);
+    let refused = only(bench.receive(
+        ALICE,
+        &request(
+            "INVITE",
+            "sip:bob@example.org",
+            "sip:alice@example.org",
+            "i1",
+            "",
+        ),
+    ));
+    assert_eq!(status(&refused), 503);
+    assert!(refused.contains("Retry-After"), "{refused}");
+    bench
+        .exchange
+        .answer(bench.now, Answer::Drain(false), &mut bench.output);
+    let challenge = only(bench.receive(
+        ALICE,
+        &request(
+            "INVITE",
+            "sip:bob@example.org",
+            "sip:alice@example.org",
+            "i1",
+            "",
+        ),
+    ));
+    assert_eq!(status(&challenge), 407);
+}
+
+/// A node that drains while a call from Alice rings at Bob's, and the INVITE that he got.
+fn draining_while_it_rings() -> (Bench, String) {
+    let mut settings = settings();
+    settings.challenge.clear();
+    let mut bench = Bench::new(settings).with_subscribers();
+    let contact = register("bob", BOB, 1, "");
+    assert_eq!(status(&only(bench.receive(BOB, &contact))), 200);
+    let (callee, caller) = ("sip:bob@example.org", "sip:alice@example.org");
+    let invite = request("INVITE", callee, caller, "i1", "");
+    let forwarded = bench.receive(ALICE, &invite).pop().expect("a copy").1;
+    let drain = Answer::Drain(true);
+    bench.exchange.answer(bench.now, drain, &mut bench.output);
+    (bench, forwarded)
+}
+
+/// Bob's 200 to an INVITE.
+fn accept(invite: &str) -> String {
+    let kept = ["Via", "Record-Route", "From", "Call-ID", "CSeq"];
+    let lines = invite.split("\r\n").filter(|line| {
+        let name = line.split(':').next().unwrap_or_default();
+        kept.contains(&name)
+    });
+    let kept: Vec<&str> = lines.collect();
+    format!(
+        "SIP/2.0 200 OK\n{}\nTo: <sip:bob@example.org>;tag=b1\nContact: <sip:bob@{BOB}>\nContent-Length: 0\n\n",
+        kept.join("\n")
+    )
+}
+
+fn acknowledge(invite: &str) -> String {
+    let route = invite
+        .split("\r\n")
+        .find_map(|line| line.strip_prefix("Record-Route: "))
+        .expect("recorded");
+    let (uri, caller) = (format!("sip:bob@{BOB}"), "sip:alice@example.org");
+    request("ACK", &uri, caller, "a1", &format!("Route: {route}\n"))
+        .replace(&format!("To: <{uri}>"), "To: <sip:bob@example.org>;tag=b1")
+}
+
+#[test]
+fn a_draining_node_is_not_done_before_the_ack_has_passed() {
+    let (mut bench, invite) = draining_while_it_rings();
+    let waiting = |bench: &Bench| {
+        let metrics = &bench.metrics;
+        (
+            metrics.response_contexts.value(),
+            metrics.unacknowledged.value(),
+        )
+    };
+    assert_eq!(waiting(&bench), (1, 0));
+    assert_eq!(status(&only(bench.receive(BOB, &accept(&invite)))), 200);
+    assert_eq!(waiting(&bench), (0, 1));
+    assert_eq!(
+        status(&only(bench.receive(BOB, &accept(&invite)))),
+        200,
+        "repeated"
+    );
+    assert_eq!(waiting(&bench), (0, 1));
+    let passed = only(bench.receive(ALICE, &acknowledge(&invite)));
+    assert!(passed.starts_with("ACK "), "{passed}");
+    assert_eq!(waiting(&bench), (0, 0));
+}
+
+#[test]
+fn a_draining_node_does_not_wait_for_an_ack_for_ever() {
+    let (mut bench, invite) = draining_while_it_rings();
+    bench.receive(BOB, &accept(&invite));
+    bench.wait(Duration::from_millis(31_900));
+    assert_eq!(bench.metrics.unacknowledged.value(), 1);
+    assert!(bench.exchange.next_deadline().is_some());
+    bench.wait(Duration::from_millis(100));
+    assert_eq!(bench.metrics.unacknowledged.value(), 0);
+}

@@ -1,0 +1,8 @@
+//! The whole node, message by message: what a peer sees on the wire.
+
+mod bench;
+mod calls;
+mod draining;
+mod identity;
+mod itself;
+mod parking;
