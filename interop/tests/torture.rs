@@ -106,39 +106,27 @@ struct Peers {
 }
 
 impl Peers {
-    /// Sends a message, and an OPTIONS behind it whose answer says that the message has been dealt with.
+    /// Sends a message and says what came of it.
     fn outcome(&self, server: &Server, name: &str, message: &[u8]) -> (Outcome, Vec<u8>) {
-        let port = self.sender.local_addr().expect("bound").port();
-        let address = server.address();
-        let marker = format!("after-{name}");
-        let options = format!(
-            "OPTIONS sip:{address} SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:{port};branch=z9hG4bK{marker}\r\nMax-Forwards: 70\r\n\
-             From: <sip:test@example.net>;tag=1\r\nTo: <sip:{address}>\r\nCall-ID: {marker}\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
-        );
         self.sender
             .send_to(message, server.address())
-            .expect("sent");
-        self.sender
-            .send_to(options.as_bytes(), server.address())
             .expect("sent");
         // What earlier messages still cause (retransmissions to a next hop that never answers) is not this one's outcome.
         let call_id = Message::parse(message)
             .ok()
             .and_then(|parsed| parsed.call_id().map(<[u8]>::to_vec));
         let mut answered = None;
-        loop {
-            let answer =
-                receive(&self.sender).unwrap_or_else(|| panic!("{name}: the server is silent"));
-            let parsed =
-                Message::parse(&answer).unwrap_or_else(|error| panic!("{name}: {error:?}"));
-            if parsed.call_id() == Some(marker.as_bytes()) {
-                break;
-            }
-            if parsed.status() >= 200 && parsed.call_id() == call_id.as_deref() {
-                answered = Some((Answered(parsed.status()), answer.clone()));
+        // The first is perhaps handled with the message, and what goes to different addresses then leaves in any order. What a
+        // worker (there is one) reads after its answer, it reads when everything has left.
+        for marker in [format!("behind-{name}"), format!("after-{name}")] {
+            for answer in self.answers_until(server, &marker) {
+                let parsed =
+                    Message::parse(&answer).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+                if parsed.status() >= 200 && parsed.call_id() == call_id.as_deref() {
+                    answered = Some((Answered(parsed.status()), answer.clone()));
+                }
             }
         }
-        // With one worker what was sent on left before the answer to OPTIONS.
         let mut forwarded = None;
         while let Some(copy) = receive_now(&self.next_hop) {
             let parsed = Message::parse(&copy)
@@ -153,6 +141,30 @@ impl Peers {
             "{name}: answered and sent on"
         );
         forwarded.or(answered).unwrap_or((Dropped, Vec::new()))
+    }
+
+    /// Sends an OPTIONS, and gives what comes before its answer.
+    fn answers_until(&self, server: &Server, marker: &str) -> Vec<Vec<u8>> {
+        let port = self.sender.local_addr().expect("bound").port();
+        let address = server.address();
+        let options = format!(
+            "OPTIONS sip:{address} SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:{port};branch=z9hG4bK{marker}\r\nMax-Forwards: 70\r\n\
+             From: <sip:test@example.net>;tag=1\r\nTo: <sip:{address}>\r\nCall-ID: {marker}\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
+        );
+        self.sender
+            .send_to(options.as_bytes(), address)
+            .expect("sent");
+        let mut answers = Vec::new();
+        loop {
+            let answer =
+                receive(&self.sender).unwrap_or_else(|| panic!("{marker}: the server is silent"));
+            let is_last = Message::parse(&answer)
+                .is_ok_and(|parsed| parsed.call_id() == Some(marker.as_bytes()));
+            if is_last {
+                return answers;
+            }
+            answers.push(answer);
+        }
     }
 }
 
