@@ -62,7 +62,7 @@ fuzz_target!(|bytes: &[u8]| {
         let length = usize::from(u16::from_le_bytes([*low, *high])).min(after.len());
         let (message, next) = after.split_at(length);
         rest = next;
-        let flow = Flow::datagram(
+        let flow = Flow::to(
             ListenerId(0),
             ([192, 0, 2, 10 + (control & 3)], 5060).into(),
         );

@@ -2,7 +2,7 @@
 
 use divan::{Bencher, black_box};
 use sip_elements::location::{Binding, LocationLimits, Locations};
-use sip_transport::{ListenerId, Time};
+use sip_transport::{ConnectionId, ListenerId, Time};
 use std::sync::OnceLock;
 
 const BINDINGS: u32 = 1_000_000;
@@ -42,6 +42,7 @@ fn a_million() -> &'static Locations {
                 user_agent: b"Softphone v3.15.0 (x86_64/Linux)",
                 source: ([10, a, b, c], 5062).into(),
                 listener: ListenerId(0),
+                connection: ConnectionId::NONE,
             };
             locations.restore(&address(number), &binding);
         }
@@ -104,6 +105,7 @@ fn replace(bencher: Bencher<'_, '_>, among: u32) {
             user_agent: b"Softphone v3.15.0 (x86_64/Linux)",
             source: ([10, 1, 2, 3], 5062).into(),
             listener: ListenerId(0),
+            connection: ConnectionId::NONE,
         };
         // Makes it a lookup, a change of a packed record and a new allocation, as a refresh does.
         locations.restore(black_box(address), &binding);

@@ -260,7 +260,7 @@ impl Worker {
         } else {
             ([127, 0, 0, 1], 7000)
         };
-        let flow = Flow::datagram(ListenerId(0), remote.into());
+        let flow = Flow::to(ListenerId(0), remote.into());
         let message = Message::parse(bytes).expect("a message");
         let mut round = Round {
             now: self.now,
@@ -304,6 +304,7 @@ fn receive_request(proxy: &mut Proxy, round: &mut Round<'_>, request: &Message<'
         route: Box::default(),
         next_hop: None,
         listener: None,
+        flow: None,
     };
     if request.method() == Method::Ack {
         return proxy.forward_ack(round, request, flow, &routing, Some(target));

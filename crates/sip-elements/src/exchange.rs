@@ -174,6 +174,30 @@ impl Node for Exchange {
         });
     }
 
+    fn undeliverable(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Question>,
+    ) {
+        self.with_worker(now, output, |worker| {
+            pipeline::undeliverable(worker, flow, bytes, false);
+        });
+    }
+
+    fn undeliverable_handed_over(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Question>,
+    ) {
+        self.with_worker(now, output, |worker| {
+            pipeline::undeliverable(worker, flow, bytes, true);
+        });
+    }
+
     fn answer(&mut self, now: Time, answer: Answer, output: &mut Output<Question>) {
         if let Answer::Settings(settings) = &answer {
             self.settings = Arc::clone(settings);

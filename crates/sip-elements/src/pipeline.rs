@@ -15,10 +15,11 @@ use crate::parked::ParkedRequest;
 use crate::phase::identity::Identity;
 use crate::phase::{Need, Stop, destination, identity, keep_alive, sanity};
 use crate::proxy::{self, Routing};
-use crate::{Answer, Question, registrar};
-use sip_message::{Message, Method, ParseError, home_hash};
+use crate::{Answer, Question, Round, registrar};
+use sip_message::{Host, Message, Method, ParseError, home_hash};
 use sip_transaction::{Kind, RequestMatch, ServerId};
 use sip_transport::{Flow, response_flow};
+use std::net::SocketAddr;
 
 /// The most questions one request may cost: whose credentials are these, and does the callee exist.
 const MOST_QUESTIONS: u8 = 3;
@@ -136,18 +137,23 @@ fn hand_over_to_home(
     flow: Flow,
     handed_over: bool,
 ) -> Result<(), Stop> {
-    if worker.workers < 2 || handed_over || identity::is_registration(&worker.round, message) {
+    if handed_over || identity::is_registration(&worker.round, message) {
         return Ok(());
+    }
+    let Some(home) = home_elsewhere(worker, message) else {
+        return Ok(());
+    };
+    worker.round.output.hand_over(home, flow, message.bytes());
+    Err(Stop::Done)
+}
+
+/// The home of a message's call, where that is another worker.
+fn home_elsewhere(worker: &Worker<'_, '_>, message: &Message<'_>) -> Option<u16> {
+    if worker.workers < 2 {
+        return None;
     }
     let home = home_hash(message.call_id().unwrap_or_default()) % u64::from(worker.workers);
-    if home == u64::from(worker.index) {
-        return Ok(());
-    }
-    worker
-        .round
-        .output
-        .hand_over(home as u16, flow, message.bytes());
-    Err(Stop::Done)
+    (home != u64::from(worker.index)).then_some(home as u16)
 }
 
 /// Retransmissions and the ACK of a non-2xx end here; so does CANCEL, which acts on the transaction of its INVITE.
@@ -332,6 +338,47 @@ fn park(
         domain,
     });
     Ok(())
+}
+
+/// A message of ours that could not be sent (section 18.4).
+pub(crate) fn undeliverable(
+    worker: &mut Worker<'_, '_>,
+    flow: Flow,
+    bytes: &[u8],
+    handed_over: bool,
+) {
+    let Ok(message) = Message::parse(bytes) else {
+        return;
+    };
+    if !handed_over && let Some(home) = home_elsewhere(worker, &message) {
+        return worker.round.output.give_back(home, flow, bytes);
+    }
+    let round = &mut worker.round;
+    if !message.is_request() {
+        return answer_on_another_flow(round, flow, &message);
+    }
+    if let Some(failed) = round.transactions.fail_client(&message) {
+        worker
+            .proxy
+            .client_unreachable(round, failed.id, failed.owner);
+    }
+}
+
+/// Section 18.2.2: where the connection of a request is gone, the response goes to where its Via says that the sender listens,
+/// unless that is behind a translator.
+fn answer_on_another_flow(round: &mut Round<'_>, flow: Flow, response: &Message<'_>) {
+    let Some(via) = response.top_via() else {
+        return;
+    };
+    let listener = round.settings.listeners.get(usize::from(flow.listener.0));
+    let default_port = listener.map_or(0, |listener| listener.protocol.default_port());
+    let remote = SocketAddr::new(flow.remote.ip(), via.port.unwrap_or(default_port));
+    let is_open = matches!(via.host, Host::Address(ip) if ip == flow.remote.ip().to_canonical());
+    if is_open && remote != flow.remote {
+        round.output.send(Flow::to(flow.listener, remote), |into| {
+            into.extend_from_slice(response.bytes());
+        });
+    }
 }
 
 /// An answer of the control plane: what waited for it goes on.

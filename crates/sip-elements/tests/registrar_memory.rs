@@ -2,7 +2,7 @@
 //! allocator's overhead. The budget is 300 octets.
 
 use sip_elements::location::{Binding, LocationLimits, Locations};
-use sip_transport::{ListenerId, Time};
+use sip_transport::{ConnectionId, ListenerId, Time};
 
 const CONTACTS: u32 = 200_000;
 const BUDGET: u64 = 300;
@@ -37,6 +37,7 @@ fn a_registered_contact_costs_less_than_300_octets() {
             user_agent: b"Softphone v3.15.0 (x86_64/Linux)",
             source: ([10, a, b, c], 5062).into(),
             listener: ListenerId(0),
+            connection: ConnectionId::NONE,
         };
         locations.restore(format!("user{number}@example.org").as_bytes(), &binding);
     }

@@ -33,6 +33,7 @@ mod write;
 pub mod digest;
 pub mod framing;
 
+pub use framing::{Frame, FrameError, Framer};
 pub use header::{CSeq, Challenge, Credentials, HeaderName, NameAddr, Via};
 pub use host::Host;
 pub use key::{KeyHasher, TransactionKey, home_hash};

@@ -4,8 +4,9 @@ use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::running::{QuestionSink, Running};
 use crate::stats::WorkerStats;
+use crate::stream::{Listening, Shared};
 use crate::udp::{Buffers, Sharing, SocketError, UdpSocket};
-use crate::worker::{Surroundings, Worker};
+use crate::worker::{Surroundings, Worker, WorkerSocket};
 use rustix::io::Errno;
 use sip_transport::{Listener, Node, Protocol};
 use std::net::SocketAddr;
@@ -32,11 +33,20 @@ impl Runtime {
         workers: NonZeroU16,
         options: Options,
     ) -> Result<Bound, BindError> {
-        let mut workers: Vec<Vec<UdpSocket>> = (0..workers.get()).map(|_| Vec::new()).collect();
+        let mut workers: Vec<Vec<WorkerSocket>> = (0..workers.get()).map(|_| Vec::new()).collect();
         for listener in &mut listeners {
             let sockets = open_listener(listener, workers.len(), &options)?;
             for (worker, socket) in workers.iter_mut().zip(sockets) {
                 worker.push(socket);
+            }
+        }
+        // Only now that nobody else can be bound there.
+        for (listener, place) in listeners.iter().zip(0..) {
+            let sockets = workers.iter().filter_map(|sockets| sockets.get(place));
+            for socket in sockets {
+                if let WorkerSocket::Streams(listening) = socket {
+                    listening.start().map_err(failed(listener))?;
+                }
             }
         }
         Ok(Bound {
@@ -52,16 +62,12 @@ fn open_listener(
     listener: &mut Listener,
     workers: usize,
     options: &Options,
-) -> Result<Vec<UdpSocket>, BindError> {
-    let asked = listener.address;
-    if listener.protocol != Protocol::Udp {
-        return Err(BindError::Unsupported {
+) -> Result<Vec<WorkerSocket>, BindError> {
+    if listener.address.ip().is_unspecified() {
+        return Err(BindError::Wildcard {
             protocol: listener.protocol,
-            address: asked,
+            address: listener.address,
         });
-    }
-    if asked.ip().is_unspecified() {
-        return Err(BindError::Wildcard { address: asked });
     }
     // The first socket keeps out whoever is there already; the others join it.
     let (first, others) = match (options.share_port, workers) {
@@ -69,24 +75,46 @@ fn open_listener(
         (false, 1) => (Sharing::Nobody, Sharing::Nobody),
         (false, _) => (Sharing::Latecomers, Sharing::Anybody),
     };
-    let buffers = Buffers {
-        receive: options.receive_buffer,
-        send: options.send_buffer,
-    };
-    let failed = |address| move |error| BindError::from_socket(address, error);
-
-    let socket = UdpSocket::open(asked, first, buffers).map_err(failed(asked))?;
-    let address = socket.address().map_err(failed(asked))?;
-    warn_of_small_buffer(address, socket.receive_buffer(), options.receive_buffer);
+    let (socket, address) = open_socket(listener, first, options)?;
+    listener.address = address;
+    if let WorkerSocket::Datagrams(socket) = &socket {
+        warn_of_small_buffer(address, socket.receive_buffer(), options.receive_buffer);
+    }
     let mut sockets = vec![socket];
     for _ in 1..workers {
-        sockets.push(UdpSocket::open(address, others, buffers).map_err(failed(address))?);
+        sockets.push(open_socket(listener, others, options)?.0);
     }
-    listener.address = address;
     if listener.advertised.is_empty() {
         listener.advertised = address.to_string();
     }
     Ok(sockets)
+}
+
+/// One socket, and where it is bound.
+fn open_socket(
+    listener: &Listener,
+    sharing: Sharing,
+    options: &Options,
+) -> Result<(WorkerSocket, SocketAddr), BindError> {
+    let asked = listener.address;
+    if listener.protocol == Protocol::Udp {
+        let buffers = Buffers {
+            receive: options.receive_buffer,
+            send: options.send_buffer,
+        };
+        let socket = UdpSocket::open(asked, sharing, buffers).map_err(failed(listener))?;
+        let address = socket.address().map_err(failed(listener))?;
+        return Ok((WorkerSocket::Datagrams(socket), address));
+    }
+    let socket =
+        Listening::open(asked, sharing, options.streams.keep_alive).map_err(failed(listener))?;
+    let address = socket.address().map_err(failed(listener))?;
+    Ok((WorkerSocket::Streams(socket), address))
+}
+
+fn failed(listener: &Listener) -> impl Fn(SocketError) -> BindError {
+    let (protocol, address) = (listener.protocol, listener.address);
+    move |error| BindError::from_socket(protocol, address, error)
 }
 
 fn warn_of_small_buffer(address: SocketAddr, granted: usize, asked: usize) {
@@ -105,7 +133,7 @@ fn warn_of_small_buffer(address: SocketAddr, granted: usize, asked: usize) {
 pub struct Bound {
     listeners: Vec<Listener>,
     /// For each worker its sockets, in the order of the listeners.
-    workers: Vec<Vec<UdpSocket>>,
+    workers: Vec<Vec<WorkerSocket>>,
     options: Options,
 }
 
@@ -151,6 +179,8 @@ impl Bound {
             .collect::<io::Result<Arc<[Inbox<N::Answer>]>>>()?;
         let stats: Arc<[Arc<WorkerStats>]> = workers.iter().map(|_| Arc::default()).collect();
 
+        let connections = Arc::new(Shared::default());
+        let shared_listeners: Arc<[Listener]> = listeners.clone().into();
         let mut ready = Vec::with_capacity(workers.len());
         for ((index, sockets), stats) in (0_u16..).zip(workers).zip(&*stats) {
             let surroundings = Surroundings {
@@ -159,6 +189,8 @@ impl Bound {
                 inboxes: Arc::clone(&inboxes),
                 stats: Arc::clone(stats),
                 questions: questions.clone(),
+                listeners: Arc::clone(&shared_listeners),
+                connections: Arc::clone(&connections),
             };
             ready.push(Worker::new(node(index), surroundings, &options)?);
         }
@@ -186,16 +218,13 @@ impl fmt::Debug for Bound {
 pub enum BindError {
     /// Another socket is bound there, be it one that would share the port.
     InUse {
+        /// The transport of the listener.
+        protocol: Protocol,
         /// The address of the listener.
         address: SocketAddr,
     },
     /// The address is a wildcard.
     Wildcard {
-        /// The address of the listener.
-        address: SocketAddr,
-    },
-    /// The runtime has no such transport.
-    Unsupported {
         /// The transport of the listener.
         protocol: Protocol,
         /// The address of the listener.
@@ -203,6 +232,8 @@ pub enum BindError {
     },
     /// The kernel refused for another reason.
     Refused {
+        /// The transport of the listener.
+        protocol: Protocol,
         /// The address of the listener.
         address: SocketAddr,
         /// What was tried.
@@ -213,10 +244,15 @@ pub enum BindError {
 }
 
 impl BindError {
-    fn from_socket(address: SocketAddr, SocketError { step, errno }: SocketError) -> Self {
+    fn from_socket(
+        protocol: Protocol,
+        address: SocketAddr,
+        SocketError { step, errno }: SocketError,
+    ) -> Self {
         match errno {
-            Errno::ADDRINUSE => Self::InUse { address },
+            Errno::ADDRINUSE => Self::InUse { protocol, address },
             _ => Self::Refused {
+                protocol,
                 address,
                 step,
                 source: errno.into(),
@@ -228,28 +264,34 @@ impl BindError {
 impl fmt::Display for BindError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InUse { address } => write!(
-                formatter,
-                "UDP {address} is in use: another process, or another listener of this one, is \
-                 bound there (see `ss -lunp`); stop it, or allow sharing the port"
-            ),
-            Self::Wildcard { address } => {
+            Self::InUse { protocol, address } => {
+                let list = if *protocol == Protocol::Udp {
+                    "ss -lunp"
+                } else {
+                    "ss -ltnp"
+                };
                 write!(
                     formatter,
-                    "UDP {address} is a wildcard: it must be expanded before binding"
+                    "{} {address} is in use: another process, or another listener of this one, is \
+                     bound there (see `{list}`); stop it, or allow sharing the port",
+                    protocol.via_token()
                 )
             }
-            Self::Unsupported { protocol, address } => write!(
-                formatter,
-                "{} {address}: this transport is not available; available is UDP",
-                protocol.via_token()
-            ),
+            Self::Wildcard { protocol, address } => {
+                write!(
+                    formatter,
+                    "{} {address} is a wildcard: it must be expanded before binding",
+                    protocol.via_token()
+                )
+            }
             Self::Refused {
+                protocol,
                 address,
                 step,
                 source,
             } => {
-                write!(formatter, "UDP {address}: cannot {step}: {source}")?;
+                let token = protocol.via_token();
+                write!(formatter, "{token} {address}: cannot {step}: {source}")?;
                 match Errno::from_io_error(source) {
                     Some(Errno::ADDRNOTAVAIL) => {
                         formatter.write_str("; no interface of this machine has this address")

@@ -2,13 +2,14 @@
 
 use crossbeam_queue::ArrayQueue;
 use rustix::event::{EventfdFlags, eventfd};
-use sip_transport::Flow;
+use sip_transport::{Errand, Flow};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// A message that one worker read and another is to handle.
+/// A message from another worker, and what for.
 pub(crate) struct HandedOver {
+    pub(crate) errand: Errand,
     pub(crate) flow: Flow,
     pub(crate) bytes: Vec<u8>,
 }
@@ -135,8 +136,9 @@ mod tests {
     use sip_transport::ListenerId;
 
     fn message(length: usize) -> HandedOver {
-        let flow = Flow::datagram(ListenerId(0), ([127, 0, 0, 1], 5060).into());
+        let flow = Flow::to(ListenerId(0), ([127, 0, 0, 1], 5060).into());
         HandedOver {
+            errand: Errand::Received,
             flow,
             bytes: vec![b'x'; length],
         }

@@ -25,6 +25,7 @@ mod interfaces;
 mod options;
 mod running;
 mod stats;
+mod stream;
 mod udp;
 mod worker;
 
@@ -35,3 +36,4 @@ pub use interfaces::expand_wildcard;
 pub use options::Options;
 pub use running::{Handle, QuestionSink, Running, SendError};
 pub use stats::{Counter, WorkerStats};
+pub use stream::{CloseReason, RefuseReason, StreamOptions};

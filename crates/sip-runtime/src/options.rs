@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::event_loop::EventLoopKind;
+use crate::stream::StreamOptions;
 use std::time::Duration;
 
 /// Settings of the runtime; every one has a default.
@@ -17,6 +18,8 @@ pub struct Options {
     /// Whether messages to one address that are ready together go to the kernel as one, which cuts them up (`UDP_SEGMENT`).
     /// Where the kernel cannot, each is sent by itself. Default true.
     pub segmentation: bool,
+    /// Bounds and deadlines of connections.
+    pub streams: StreamOptions,
     /// Whether another process may be bound to the same addresses already and share their
     /// traffic. Default false: it is refused.
     pub share_port: bool,
@@ -43,6 +46,7 @@ impl Default for Options {
             receive_buffer: 4 << 20,
             send_buffer: 1 << 20,
             segmentation: true,
+            streams: StreamOptions::default(),
             share_port: false,
             cpus: Vec::new(),
             gather: Duration::from_micros(100),

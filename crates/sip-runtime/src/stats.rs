@@ -1,5 +1,6 @@
 //! What a worker counts. Written by its worker alone, read by anybody.
 
+use crate::stream::{CloseReason, RefuseReason};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number with one writer: adding costs no locked instruction.
@@ -45,6 +46,30 @@ pub struct WorkerStats {
     pub send_unreachable: Counter,
     /// Datagrams that could not be sent for any other reason.
     pub send_errors: Counter,
+    /// Connections there are.
+    pub connections: Counter,
+    /// Connections that peers opened to us.
+    pub connections_accepted: Counter,
+    /// Connections that we began to open.
+    pub connections_opened: Counter,
+    /// Connections that ended, by [`CloseReason`] in the order of [`CloseReason::ALL`].
+    pub connections_closed: [Counter; CloseReason::ALL.len()],
+    /// Connections that were not taken on, by [`RefuseReason`] in the order of [`RefuseReason::ALL`].
+    pub connections_refused: [Counter; RefuseReason::ALL.len()],
+    /// Octets read from connections.
+    pub stream_octets_received: Counter,
+    /// Octets that the kernel took for connections.
+    pub stream_octets_sent: Counter,
+    /// Messages that came over connections.
+    pub stream_messages_received: Counter,
+    /// Messages written to connections, or queued for them.
+    pub stream_messages_sent: Counter,
+    /// Double-CRLF keep-alives answered (RFC 5626 section 4.4.1).
+    pub pings: Counter,
+    /// Messages that found the queue of their connection full.
+    pub stream_queue_full: Counter,
+    /// Messages that could not be sent over a connection; the node is told of each.
+    pub undeliverable: Counter,
     /// Messages that other workers handed over to this one.
     pub handed_over_in: Counter,
     /// Messages that this worker handed over to others.

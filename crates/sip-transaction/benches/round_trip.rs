@@ -15,7 +15,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const START: Time = Time::from_unix_seconds(1_763_600_000);
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 5060);
-const FLOW: Flow = Flow::datagram(ListenerId(0), PEER);
+const FLOW: Flow = Flow::to(ListenerId(0), PEER);
 const SDP: &[u8] = b"v=0\r\no=alice 53655765 2353687637 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
     m=audio 3456 RTP/AVP 0 8 101\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:101 telephone-event/8000\r\n\
     a=fmtp:101 0-15\r\na=sendrecv\r\n";

@@ -146,6 +146,26 @@ impl Transactions {
         self.follow_client(now, id.index, step);
     }
 
+    /// A request of ours could not be sent (sections 17.1.4 and 18.4): its transaction ends, and its owner is to know. `None`:
+    /// no transaction waits for an answer to it, or the answer is on its way already.
+    pub fn fail_client(&mut self, request: &Message<'_>) -> Option<ClientResponse> {
+        let id = client_named_by(request)?;
+        let client = self.clients.get(id)?;
+        let is_waiting = match client.machine {
+            Machine::Invite(Invite::Calling) => request.method() == Method::Invite,
+            Machine::NonInvite(NonInvite::Trying) => {
+                !client.internal && client.sent(request.method())
+            }
+            _ => false,
+        };
+        let failed = is_waiting.then_some(ClientResponse {
+            id,
+            owner: client.owner,
+        })?;
+        self.end_client(id.index);
+        Some(failed)
+    }
+
     /// The request as sent, while the machine keeps it.
     pub fn client_request(&self, id: ClientId) -> Option<&[u8]> {
         let client = self.clients.get(id)?;

@@ -151,7 +151,7 @@ mod tests {
             key: halves(TransactionKey(key)),
             owner: 0,
             kept: None,
-            flow: Flow::datagram(ListenerId(0), ([192, 0, 2, 1], 5060).into()),
+            flow: Flow::to(ListenerId(0), ([192, 0, 2, 1], 5060).into()),
             generation: 0,
             schedule: Schedule::new(false),
             machine: Machine::Invite(Invite::INITIAL),

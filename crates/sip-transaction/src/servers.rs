@@ -252,7 +252,7 @@ mod tests {
     }
 
     fn create(all: &mut Transactions, key: u128, kind: Kind) -> ServerId {
-        let flow = Flow::datagram(ListenerId(0), ([192, 0, 2, 1], 5060).into());
+        let flow = Flow::to(ListenerId(0), ([192, 0, 2, 1], 5060).into());
         all.create_server(NOW, TransactionKey(key), kind, flow, false, 0)
             .expect("room")
     }

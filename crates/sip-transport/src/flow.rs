@@ -49,13 +49,38 @@ impl Protocol {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(pub u16);
 
-/// Names a stream connection of this worker; `DATAGRAM` where there is none.
+/// Names a stream connection of the process and its one owner, a worker. No two connections of a process have the same
+/// name, unless thousands came and went in between; whoever uses an old one is told by the peer's address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ConnectionId(pub u32);
+pub struct ConnectionId {
+    worker: u16,
+    /// Place and number of use; 0: no connection.
+    slot: u32,
+}
 
 impl ConnectionId {
-    /// The flow runs over datagrams.
-    pub const DATAGRAM: Self = Self(0);
+    /// No connection: datagrams, or a stream to whoever is at the remote address, opened where there is none.
+    pub const NONE: Self = Self { worker: 0, slot: 0 };
+
+    /// The connection that the worker calls `slot`, which is not 0.
+    pub const fn new(worker: u16, slot: u32) -> Self {
+        Self { worker, slot }
+    }
+
+    /// The worker that owns it.
+    pub const fn worker(self) -> u16 {
+        self.worker
+    }
+
+    /// What its owner calls it.
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+
+    /// Whether it names a connection.
+    pub const fn is_some(self) -> bool {
+        self.slot != 0
+    }
 }
 
 /// The path between us and one peer: answers go back through the flow their request came from.
@@ -63,18 +88,19 @@ impl ConnectionId {
 pub struct Flow {
     /// Our end.
     pub listener: ListenerId,
-    /// The connection, for stream transports.
+    /// The connection, for stream transports. A message for a connection that is no more is undeliverable: none is opened in its
+    /// place, the peer may be behind a translator.
     pub connection: ConnectionId,
     /// The peer's address.
     pub remote: SocketAddr,
 }
 
 impl Flow {
-    /// A flow of datagrams between a listener and a peer.
-    pub const fn datagram(listener: ListenerId, remote: SocketAddr) -> Self {
+    /// From a listener to an address: datagrams, or a stream over the connection that leads there, opened where there is none.
+    pub const fn to(listener: ListenerId, remote: SocketAddr) -> Self {
         Self {
             listener,
-            connection: ConnectionId::DATAGRAM,
+            connection: ConnectionId::NONE,
             remote,
         }
     }

@@ -7,6 +7,6 @@ mod time;
 mod via;
 
 pub use flow::{ConnectionId, Flow, Listener, ListenerId, Protocol};
-pub use node::{HandOver, Node, Outgoing, Output};
+pub use node::{Errand, HandOver, Node, Outgoing, Output};
 pub use time::Time;
 pub use via::response_flow;

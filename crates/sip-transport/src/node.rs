@@ -28,6 +28,32 @@ pub trait Node {
         output: &mut Output<Self::Question>,
     );
 
+    /// A message of ours could not be sent on `flow`: there is no connection any more, none could be opened, or the peer takes
+    /// no more (RFC 3261 section 18.4). `bytes` are those of the message.
+    ///
+    /// Messages of calls whose home is another worker leave again through [`Output::give_back`], and come to it in
+    /// [`Node::undeliverable_handed_over`]. A node that expects no answer to what it sends may leave both as they are.
+    fn undeliverable(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Self::Question>,
+    ) {
+        let _ = (now, flow, bytes, output);
+    }
+
+    /// A message of ours that another worker, the owner of its connection, could not send. It is never given back again.
+    fn undeliverable_handed_over(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Self::Question>,
+    ) {
+        let _ = (now, flow, bytes, output);
+    }
+
     /// The control plane replied or gave an order.
     fn answer(&mut self, now: Time, answer: Self::Answer, output: &mut Output<Self::Question>);
 
@@ -47,12 +73,25 @@ pub struct Outgoing {
     pub range: Range<usize>,
 }
 
-/// A received message on its way to the worker that is its call's home.
+/// What a message is on its way to another worker for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// It was received here; there is its call's home.
+    Received,
+    /// It is to be sent; there is the owner of its connection.
+    ToSend,
+    /// It could not be sent here; there is its call's home.
+    Undeliverable,
+}
+
+/// A message on its way to another worker.
 #[derive(Clone, Debug)]
 pub struct HandOver {
-    /// Index of the home worker.
+    /// Index of the other worker.
     pub worker: u16,
-    /// The flow it was received on.
+    /// What for.
+    pub errand: Errand,
+    /// The flow it was received on, or is to be sent through.
     pub flow: Flow,
     /// Its bytes in [`Output::bytes`].
     pub range: Range<usize>,
@@ -100,10 +139,20 @@ impl<Q> Output<Q> {
 
     /// Hands a received message over to the worker that is its call's home.
     pub fn hand_over(&mut self, worker: u16, flow: Flow, message: &[u8]) {
+        self.pass(worker, Errand::Received, flow, message);
+    }
+
+    /// Gives a message that could not be sent back to the worker that is its call's home.
+    pub fn give_back(&mut self, worker: u16, flow: Flow, message: &[u8]) {
+        self.pass(worker, Errand::Undeliverable, flow, message);
+    }
+
+    fn pass(&mut self, worker: u16, errand: Errand, flow: Flow, message: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(message);
         self.hand_overs.push(HandOver {
             worker,
+            errand,
             flow,
             range: start..self.bytes.len(),
         });

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 /// another port in the open: no `rport`, and a sent-by with its very source address. It listens
 /// there (section 18.2.2), and no translator stands between us that would be in the way.
 pub fn response_flow(source: Flow, via: &Via<'_>) -> Flow {
-    if source.connection != crate::ConnectionId::DATAGRAM || via.rport().is_some() {
+    if source.connection.is_some() || via.rport().is_some() {
         return source;
     }
     match via.host {

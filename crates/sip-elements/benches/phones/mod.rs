@@ -107,7 +107,7 @@ impl Phone {
     pub fn next_register(&mut self, algorithm: Algorithm) -> Register {
         self.count += 1;
         let [_, a, b, c] = self.number.to_be_bytes();
-        let flow = Flow::datagram(ListenerId(0), ([10, a, b, c], 5062).into());
+        let flow = Flow::to(ListenerId(0), ([10, a, b, c], 5062).into());
         let (username, host, cseq) = (&self.username, flow.remote, self.count + 1);
         let (nonce_count, cnonce) = (format!("{:08x}", self.count), "8d3c41f6b2a07e59");
         let nonce = String::from_utf8_lossy(&self.nonce);

@@ -22,7 +22,7 @@ use changes::PendingChanges;
 use contacts::is_outdated;
 use papaya::{Compute, Operation};
 use record::{MOST_BINDING, Record};
-use sip_transport::{ListenerId, Time};
+use sip_transport::{ConnectionId, ListenerId, Time};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use user_agents::UserAgents;
@@ -51,6 +51,8 @@ pub struct Binding<'a> {
     pub source: SocketAddr,
     /// Our listener that it came in on.
     pub listener: ListenerId,
+    /// The connection that it came in on; it may be gone.
+    pub connection: ConnectionId,
 }
 
 /// Bounds.

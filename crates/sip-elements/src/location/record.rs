@@ -2,16 +2,17 @@
 //!
 //! ```text
 //! record  = added:2 ended:2 announce:1 count:2 address-length:2 address binding*
-//! binding = q:2 expires:4 saved:4 cseq:4 listener:2 port:2 lengths:2,2,2,2,1 family:1 ip contact call-id path instance user-agent
+//! binding = q:2 expires:4 saved:4 cseq:4 listener:2 port:2 lengths:2,2,2,2,1 family:1 ip [worker:2 slot:4] contact call-id path instance
+//!           user-agent
 //! ```
-//! Numbers are little-endian. The user agent is the name, or where its length is 255 two octets with its number. A record is replaced, never changed, but for the [`Times`] beside it, which hold instead of what
+//! Numbers are little-endian. Worker and slot name the connection, where the family says that there is one. The user agent is the name, or where its length is 255 two octets with its number. A record is replaced, never changed, but for the [`Times`] beside it, which hold instead of what
 //! was packed. Its first fields say what this version changed of the one before it, so that whoever wins the race to put it in
 //! place counts exactly that.
 
 use super::Binding;
 use super::times::{Moved, Times};
 use super::user_agents::{UserAgents, kept};
-use sip_transport::ListenerId;
+use sip_transport::{ConnectionId, ListenerId};
 use smallvec::SmallVec;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -25,6 +26,10 @@ const IPV4: usize = 4;
 const NUMBERED: u8 = 255;
 /// Octets of the number.
 const NUMBER: usize = 2;
+/// Beside the family: there is a connection.
+const CONNECTED: u8 = 0x80;
+/// Octets of its name.
+const CONNECTION: usize = 6;
 /// The address and its scope.
 const IPV6: usize = 16 + 4;
 
@@ -151,9 +156,14 @@ impl Record {
 /// The most octets a binding takes in a record.
 pub(super) fn packed_length(binding: &Binding<'_>) -> usize {
     let address = if binding.source.is_ipv4() { IPV4 } else { IPV6 };
+    let connection = if binding.connection.is_some() {
+        CONNECTION
+    } else {
+        0
+    };
     let strings =
         binding.contact.len() + binding.call_id.len() + binding.path.len() + binding.instance.len();
-    FIXED + address + strings + kept(binding.user_agent).len()
+    FIXED + address + connection + strings + kept(binding.user_agent).len()
 }
 
 /// The number under which a binding's user agent is kept, where that saves anything.
@@ -180,7 +190,7 @@ fn pack_binding(bytes: &mut Vec<u8>, stored: &Stored<'_>, number: Option<u16>) {
             kept(binding.user_agent).len() as u8,
         ),
     };
-    let mut fixed = SmallVec::<[u8; FIXED + IPV6]>::new();
+    let mut fixed = SmallVec::<[u8; FIXED + IPV6 + CONNECTION]>::new();
     fixed.extend_from_slice(&binding.q.to_le_bytes());
     fixed.extend_from_slice(&binding.expires_at.to_le_bytes());
     fixed.extend_from_slice(&saved_until.to_le_bytes());
@@ -196,16 +206,22 @@ fn pack_binding(bytes: &mut Vec<u8>, stored: &Stored<'_>, number: Option<u16>) {
         fixed.extend_from_slice(&(string.len() as u16).to_le_bytes());
     }
     fixed.push(length);
+    let connection = binding.connection;
+    let connected = if connection.is_some() { CONNECTED } else { 0 };
     match binding.source {
         SocketAddr::V4(source) => {
-            fixed.push(4);
+            fixed.push(4 | connected);
             fixed.extend_from_slice(&source.ip().octets());
         }
         SocketAddr::V6(source) => {
-            fixed.push(6);
+            fixed.push(6 | connected);
             fixed.extend_from_slice(&source.ip().octets());
             fixed.extend_from_slice(&source.scope_id().to_le_bytes());
         }
+    }
+    if connection.is_some() {
+        fixed.extend_from_slice(&connection.worker().to_le_bytes());
+        fixed.extend_from_slice(&connection.slot().to_le_bytes());
     }
     bytes.extend_from_slice(&fixed);
     for string in [
@@ -242,7 +258,7 @@ impl<'a> Iterator for Bindings<'a> {
         let port = reader.u16()?;
         let lengths = [reader.u16()?, reader.u16()?, reader.u16()?, reader.u16()?];
         let [user_agent, family] = reader.array()?;
-        let source = if family == 4 {
+        let source = if family & !CONNECTED == 4 {
             SocketAddr::V4(SocketAddrV4::new(
                 Ipv4Addr::from(reader.array::<4>()?),
                 port,
@@ -251,6 +267,11 @@ impl<'a> Iterator for Bindings<'a> {
             let ip = Ipv6Addr::from(reader.array::<16>()?);
             SocketAddr::V6(SocketAddrV6::new(ip, port, 0, reader.u32()?))
         };
+        let connection = if family & CONNECTED == 0 {
+            ConnectionId::NONE
+        } else {
+            ConnectionId::new(reader.u16()?, reader.u32()?)
+        };
         let [contact, call_id, path, instance] = lengths;
         let binding = Binding {
             q,
@@ -258,6 +279,7 @@ impl<'a> Iterator for Bindings<'a> {
             cseq,
             source,
             listener,
+            connection,
             contact: reader.slice(contact)?,
             call_id: reader.slice(call_id)?,
             path: reader.slice(path)?,
@@ -326,6 +348,7 @@ mod tests {
             user_agent: b"Phone/1.0",
             source: source.parse().unwrap(),
             listener: ListenerId(3),
+            connection: ConnectionId::NONE,
         };
         Stored {
             binding,

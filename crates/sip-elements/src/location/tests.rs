@@ -29,6 +29,7 @@ fn binding(contact: &str, expires_at: u32) -> Binding<'_> {
         user_agent: b"Phone/1.0",
         source: "192.0.2.1:5062".parse().unwrap(),
         listener: ListenerId(0),
+        connection: ConnectionId::NONE,
     }
 }
 

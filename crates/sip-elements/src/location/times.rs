@@ -132,6 +132,7 @@ fn rest(binding: &Binding<'_>) -> u64 {
     }
     hasher.write_u16(binding.q);
     hasher.write_u16(binding.listener.0);
+    binding.connection.hash(&mut hasher);
     binding.source.hash(&mut hasher);
     hasher.finish()
 }
@@ -163,6 +164,7 @@ mod tests {
             user_agent: b"",
             source: "192.0.2.1:5062".parse().unwrap(),
             listener: sip_transport::ListenerId(0),
+            connection: sip_transport::ConnectionId::NONE,
         }
     }
 
@@ -221,6 +223,10 @@ mod tests {
             },
             Binding {
                 listener: sip_transport::ListenerId(1),
+                ..refresh
+            },
+            Binding {
+                connection: sip_transport::ConnectionId::new(0, 1),
                 ..refresh
             },
         ];

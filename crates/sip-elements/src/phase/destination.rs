@@ -8,6 +8,7 @@ use crate::location::Binding;
 use crate::proxy::{NextHop, Routing, Target};
 use crate::{Foreign, Round};
 use sip_message::{Host, Message, Method, Uri};
+use sip_transport::{Flow, Protocol};
 
 /// The targets of a request, never empty.
 pub(crate) fn find(
@@ -30,12 +31,14 @@ pub(crate) fn find(
 
 /// In a dialog that we record-routed the remote target is the Request-URI itself, whatever its domain.
 pub(crate) fn in_dialog(request: &Message<'_>, routing: &Routing) -> Target {
-    straight(
-        routing
-            .request_uri
-            .as_deref()
-            .unwrap_or_else(|| request.request_uri()),
-    )
+    let uri = routing
+        .request_uri
+        .as_deref()
+        .unwrap_or_else(|| request.request_uri());
+    Target {
+        flow: routing.flow,
+        ..straight(uri)
+    }
 }
 
 fn straight(uri: &[u8]) -> Target {
@@ -45,6 +48,7 @@ fn straight(uri: &[u8]) -> Target {
         route: Box::default(),
         next_hop: None,
         listener: None,
+        flow: None,
     }
 }
 
@@ -66,7 +70,7 @@ fn local(
         .visit(&address, round.now, |binding| {
             let contact = Uri::parse(binding.contact);
             if targets.len() < most && !leads_back(round, contact.as_ref()) {
-                targets.push(registered(round, binding, contact.as_ref()));
+                targets.extend(registered(round, binding, contact.as_ref()));
             }
         });
     if !targets.is_empty() {
@@ -107,21 +111,51 @@ fn leads_back(round: &Round<'_>, contact: Option<&Uri<'_>>) -> bool {
 }
 
 /// A binding as a target. A phone behind a translator registers a contact that is not where its REGISTER came from: it is
-/// reached through the flow of the REGISTER.
-fn registered(round: &Round<'_>, binding: &Binding<'_>, contact: Option<&Uri<'_>>) -> Target {
+/// reached through the flow of the REGISTER, and where that was a connection that is known no more, not at all (RFC 5626
+/// section 5.3: nobody opens a connection to it).
+fn registered(
+    round: &Round<'_>,
+    binding: &Binding<'_>,
+    contact: Option<&Uri<'_>>,
+) -> Option<Target> {
     let translated = contact.is_some_and(|uri| match uri.host {
         Host::Address(ip) => ip != binding.source.ip().to_canonical(),
         Host::Name(name) => name.to_ascii_lowercase().ends_with(b".invalid"),
     });
-    let next_hop =
-        (translated && binding.path.is_empty()).then_some(NextHop::Address(binding.source));
-    let listener = usize::from(binding.listener.0) < round.settings.listeners.len();
-    Target {
+    let protocol = round
+        .settings
+        .listeners
+        .get(usize::from(binding.listener.0))
+        .map(|listener| listener.protocol);
+    let target = Target {
         uri: binding.contact.into(),
         q: binding.q,
         route: binding.path.into(),
-        next_hop,
-        listener: (listener && binding.path.is_empty()).then_some(binding.listener),
+        next_hop: None,
+        listener: None,
+        flow: None,
+    };
+    if !binding.path.is_empty() {
+        return Some(target);
+    }
+    let flow = Flow {
+        listener: binding.listener,
+        connection: binding.connection,
+        remote: binding.source,
+    };
+    match protocol {
+        None => Some(target),
+        Some(Protocol::Udp) => Some(Target {
+            next_hop: translated.then_some(NextHop::Address(binding.source)),
+            listener: Some(binding.listener),
+            ..target
+        }),
+        Some(_) if binding.connection.is_some() => Some(Target {
+            flow: Some(flow),
+            ..target
+        }),
+        Some(Protocol::Ws | Protocol::Wss) => None,
+        Some(_) => (!translated).then_some(target),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The copy of a request that leaves (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched on their way out.
 
 use super::breadth;
+use super::flow_token::is_reached_by_flow_only;
 use super::listener::{Wanted, flow_to};
 use super::response::Failure;
 use super::route::{RouteSet, is_record_routed, write_record_route};
@@ -101,7 +102,10 @@ impl<'c, 'm> Copy<'c, 'm> {
             incoming: source.listener,
             protocol: hop.protocol,
         };
-        let flow = flow_to(listeners, wanted, remote).ok_or(Failure::Unreachable)?;
+        let flow = match hop.flow {
+            Some(flow) => flow,
+            None => flow_to(listeners, wanted, remote).ok_or(Failure::Unreachable)?,
+        };
         let outgoing = listeners
             .get(usize::from(flow.listener.0))
             .ok_or(Failure::Unreachable)?;
@@ -146,22 +150,28 @@ impl<'c, 'm> Copy<'c, 'm> {
     }
 
     /// Step 4. Where the request leaves by another listener than it came in, both sides are recorded, so that each party finds
-    /// an address that it can reach (RFC 5658).
+    /// an address that it can reach (RFC 5658); so they are where a party is reached over one flow only, which its side names.
     fn push_record_routes(
         &self,
         patch: &mut Patch<'_, '_>,
         listeners: &[Listener],
         hasher: &KeyHasher,
     ) {
-        if self.source.listener != self.flow.listener
-            && let Some(incoming) = listeners.get(usize::from(self.source.listener.0))
-        {
+        let incoming = listeners.get(usize::from(self.source.listener.0));
+        let upstream = incoming
+            .filter(|incoming| is_reached_by_flow_only(self.request, self.source, incoming))
+            .map(|_| self.source);
+        let downstream = self.target.flow;
+        let needs_both = self.source.listener != self.flow.listener
+            || upstream.is_some()
+            || downstream.is_some();
+        if needs_both && let Some(incoming) = incoming {
             patch.prepend_with(HeaderName::RecordRoute, |into| {
-                write_record_route(into, incoming, self.request, hasher);
+                write_record_route(into, incoming, upstream, self.request, hasher);
             });
         }
         patch.prepend_with(HeaderName::RecordRoute, |into| {
-            write_record_route(into, self.outgoing, self.request, hasher);
+            write_record_route(into, self.outgoing, downstream, self.request, hasher);
         });
     }
 

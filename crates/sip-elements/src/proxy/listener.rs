@@ -34,7 +34,7 @@ pub(super) fn flow_to(listeners: &[Listener], wanted: Wanted, remote: SocketAddr
     if let Some(id) = wanted.target
         && listener_of(id).is_some_and(|listener| same_family(listener) && speaks(listener))
     {
-        return Some(Flow::datagram(id, remote));
+        return Some(Flow::to(id, remote));
     }
     let protocol = wanted.protocol.unwrap_or(Protocol::Udp);
     let fits = |listener: &Listener| listener.protocol == protocol && same_family(listener);
@@ -54,7 +54,7 @@ pub(super) fn flow_to(listeners: &[Listener], wanted: Wanted, remote: SocketAddr
         .enumerate()
         .filter(|(_, listener)| fits(listener))
         .min_by_key(rank)?;
-    Some(Flow::datagram(ListenerId(place as u16), remote))
+    Some(Flow::to(ListenerId(place as u16), remote))
 }
 
 /// Whether anything may be sent there: not to port 0, nor to an address that stands for nobody or for many.

@@ -6,6 +6,7 @@
 mod breadth;
 mod context;
 mod deadlines;
+mod flow_token;
 mod forward;
 mod listener;
 mod loop_detection;
@@ -137,6 +138,7 @@ impl Proxy {
             route: Box::default(),
             next_hop: None,
             listener: None,
+            flow: routing.flow,
         });
         self.unacknowledged.acknowledged(ack);
         let routes = RouteSet::new(routing, ack, &round.settings.listeners);
@@ -206,6 +208,15 @@ impl Proxy {
 
     /// A client transaction ended without final response (Timer B, F, or unanswered CANCEL).
     pub fn client_timeout(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
+        self.client_failed(round, id, owner, Failure::Timeout);
+    }
+
+    /// A request could not be sent: a transport error (section 16.9).
+    pub fn client_unreachable(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
+        self.client_failed(round, id, owner, Failure::Unreachable);
+    }
+
+    fn client_failed(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64, failure: Failure) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
         };
@@ -213,7 +224,7 @@ impl Proxy {
         if branch
             .is_some_and(|branch| branch.client == Some(id) && branch.state != BranchState::Ended)
         {
-            context.fail_branch(&mut self.turn(round, key), place, Failure::Timeout);
+            context.fail_branch(&mut self.turn(round, key), place, failure);
         }
         self.settle(round, key, context);
     }

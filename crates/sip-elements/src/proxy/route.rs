@@ -1,13 +1,15 @@
 //! Route preprocessing (RFC 3261 section 16.4), Record-Route (section 16.6 step 4, RFC 5658), and the cookie in it.
 //!
-//! What we put into Record-Route is `<sip:ADVERTISED;lr;ck=HASH>`. The cookie is a keyed hash of the Call-ID: a request that
-//! brings it back in its Route belongs to a dialog that we record-routed.
+//! What we put into Record-Route is `<sip:ADVERTISED;lr;ck=HASH>`, with `;fl=TOKEN` where the party on that side is reached over
+//! one flow only. The cookie is a keyed hash of the Call-ID and the token: a request that brings it back in its Route belongs to a
+//! dialog that we record-routed.
 
+use super::flow_token;
 use super::target::protocol_of;
 use crate::Round;
 use crate::answer::hex;
 use sip_message::{HeaderName, Host, KeyHasher, Message, Method, NameAddr, Scheme, Uri};
-use sip_transport::{Listener, ListenerId, Protocol};
+use sip_transport::{Flow, Listener, ListenerId, Protocol};
 
 /// Name of the URI parameter that carries the cookie.
 const COOKIE: &[u8] = b"ck";
@@ -25,6 +27,8 @@ pub struct Routing {
     pub next_route: Option<Box<[u8]>>,
     /// A Route value of ours carried a valid cookie: this dialog was record-routed by us.
     pub in_our_dialog: bool,
+    /// The flow that the last of our Route values names: the only way to the other party.
+    pub flow: Option<Flow>,
 }
 
 /// What a response context keeps of the [`Routing`] for its later targets.
@@ -99,8 +103,11 @@ fn pop_own_routes(routing: &mut Routing, request: &Message<'_>, round: &Round<'_
             return;
         }
         routing.own_routes += 1;
-        routing.in_our_dialog |=
-            uri.is_some_and(|uri| has_cookie(&uri, request, &round.shared.hasher));
+        let recorded = uri.filter(|uri| has_cookie(uri, request, &round.shared.hasher));
+        routing.in_our_dialog |= recorded.is_some();
+        routing.flow = recorded
+            .and_then(|uri| uri.params.value(flow_token::PARAMETER))
+            .and_then(flow_token::read);
     }
 }
 
@@ -148,14 +155,19 @@ fn strip_own_maddr(written: &[u8], round: &Round<'_>) -> Option<Box<[u8]>> {
 /// Whether a request belongs to a dialog, and the URI carries its cookie. Without a tag in To it would begin another dialog, to
 /// which the cookie gives no right.
 fn has_cookie(uri: &Uri<'_>, request: &Message<'_>, hasher: &KeyHasher) -> bool {
+    let token = uri.params.value(flow_token::PARAMETER).unwrap_or_default();
     uri.params
         .value(COOKIE)
-        .is_some_and(|cookie| cookie == hex(cookie_of(request, hasher)).as_slice())
+        .is_some_and(|cookie| cookie == hex(cookie_of(request, token, hasher)).as_slice())
         && request.to().and_then(|to| to.tag()).is_some()
 }
 
-fn cookie_of(request: &Message<'_>, hasher: &KeyHasher) -> u64 {
-    hasher.hash(&[b"record-route", request.call_id().unwrap_or_default()])
+fn cookie_of(request: &Message<'_>, token: &[u8], hasher: &KeyHasher) -> u64 {
+    let call_id = request.call_id().unwrap_or_default();
+    match token {
+        [] => hasher.hash(&[b"record-route", call_id]),
+        token => hasher.hash(&[b"record-route", call_id, token]),
+    }
 }
 
 /// Whether a request gets our Record-Route: INVITE, SUBSCRIBE, NOTIFY and REFER create dialogs or renew their route sets (RFC
@@ -169,10 +181,11 @@ pub(super) fn is_record_routed(request: &Message<'_>) -> bool {
     }
 }
 
-/// Appends our Record-Route value for the side of one listener.
+/// Appends our Record-Route value for the side of one listener, and of one flow where that is the only way.
 pub(super) fn write_record_route(
     into: &mut Vec<u8>,
     listener: &Listener,
+    flow: Option<Flow>,
     request: &Message<'_>,
     hasher: &KeyHasher,
 ) {
@@ -189,9 +202,17 @@ pub(super) fn write_record_route(
         );
     }
     into.extend_from_slice(b";lr;");
+    let mut token = Vec::new();
+    if let Some(flow) = flow {
+        flow_token::write(&mut token, flow);
+        into.extend_from_slice(flow_token::PARAMETER);
+        into.push(b'=');
+        into.extend_from_slice(&token);
+        into.push(b';');
+    }
     into.extend_from_slice(COOKIE);
     into.push(b'=');
-    into.extend_from_slice(&hex(cookie_of(request, hasher)));
+    into.extend_from_slice(&hex(cookie_of(request, &token, hasher)));
     into.push(b'>');
 }
 

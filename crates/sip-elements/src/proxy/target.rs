@@ -3,7 +3,7 @@
 use super::response::Failure;
 use super::route::RouteSet;
 use sip_message::{HeaderName, Host, Message, NameAddr, Scheme, Uri};
-use sip_transport::{ListenerId, Protocol};
+use sip_transport::{Flow, ListenerId, Protocol};
 use std::net::SocketAddr;
 
 /// Where a request can be sent.
@@ -28,6 +28,8 @@ pub struct Target {
     pub next_hop: Option<NextHop>,
     /// The listener to send from; `None`: chosen by destination.
     pub listener: Option<ListenerId>,
+    /// The one way there is to it, unless a Route stands before it: the flow that it registered or called on.
+    pub flow: Option<Flow>,
 }
 
 /// How a target is reached: worked out from the target and the route set, before any name is resolved.
@@ -38,6 +40,8 @@ pub(super) struct Hop<'t> {
     pub(super) protocol: Option<Protocol>,
     /// The next hop is a strict router: its URI becomes the Request-URI (section 16.6 step 6).
     pub(super) strict: Option<Strict<'t>>,
+    /// The way there, where there is but one.
+    pub(super) flow: Option<Flow>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +97,20 @@ impl Target {
             [] => routes.next.as_deref(),
             first => Some(NameAddr::parse(first).ok_or(Failure::BadRoute)?.uri_bytes),
         };
+        if let (None, Some(flow)) = (topmost, self.flow) {
+            return Ok(Hop {
+                destination: Destination::Address(flow.remote),
+                protocol: None,
+                strict: None,
+                flow: Some(flow),
+            });
+        }
         if let (None, Some(next_hop)) = (topmost, &self.next_hop) {
             return Ok(Hop {
                 destination: next_hop.into(),
                 protocol: None,
                 strict: None,
+                flow: None,
             });
         }
         let uri = match topmost {
@@ -115,6 +128,7 @@ impl Target {
                 destination: next_hop.into(),
                 protocol: None,
                 strict,
+                flow: None,
             });
         }
         let (destination, protocol) = destination(&uri)?;
@@ -122,6 +136,7 @@ impl Target {
             destination,
             protocol: Some(protocol),
             strict,
+            flow: None,
         })
     }
 }
@@ -180,6 +195,7 @@ mod tests {
             route: route.as_bytes().into(),
             next_hop: None,
             listener: None,
+            flow: None,
         }
     }
 

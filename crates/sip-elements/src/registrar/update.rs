@@ -123,6 +123,7 @@ impl Update<'_, '_> {
             user_agent: self.wishes.user_agent,
             source: self.wishes.source,
             listener: self.wishes.listener,
+            connection: self.wishes.connection,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::refusal::Refusal;
 use crate::RegistrarSettings;
 use crate::Settings;
 use sip_message::{HeaderName, Message, NameAddr};
-use sip_transport::{Flow, ListenerId};
+use sip_transport::{ConnectionId, Flow, ListenerId};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -28,6 +28,7 @@ pub(super) struct Wishes<'r> {
     pub(super) user_agent: &'r [u8],
     pub(super) source: SocketAddr,
     pub(super) listener: ListenerId,
+    pub(super) connection: ConnectionId,
     pub(super) wish: Wish<'r>,
     /// Contacts that an address of record may have.
     pub(super) max_contacts: usize,
@@ -80,6 +81,7 @@ impl<'r> Wishes<'r> {
             user_agent: request.header(HeaderName::UserAgent).unwrap_or_default(),
             source: flow.remote,
             listener: flow.listener,
+            connection: flow.connection,
             wish,
             max_contacts: bounds.max_contacts,
         })

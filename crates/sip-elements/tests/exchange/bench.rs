@@ -83,7 +83,7 @@ impl Bench {
 
     /// Sends a message in; what comes out, with where it goes.
     pub(crate) fn receive(&mut self, from: &str, message: &str) -> Vec<(SocketAddr, String)> {
-        let flow = Flow::datagram(ListenerId(0), from.parse().expect("address"));
+        let flow = Flow::to(ListenerId(0), from.parse().expect("address"));
         let message = message.replace('\n', "\r\n");
         self.exchange
             .receive(self.now, flow, message.as_bytes(), &mut self.output);

@@ -142,6 +142,7 @@ pub fn target_uri(uri: &str, q: u16) -> Target {
         route: Box::default(),
         next_hop: None,
         listener: None,
+        flow: None,
     }
 }
 
@@ -259,7 +260,7 @@ impl Wire {
     }
 
     pub fn receive_at(&mut self, listener: u16, from: &str, text: &str) {
-        let flow = Flow::datagram(ListenerId(listener), from.parse().expect("an address"));
+        let flow = Flow::to(ListenerId(listener), from.parse().expect("an address"));
         let message = Message::parse(text.as_bytes()).expect("a message");
         message.validate().expect("a valid message");
         let targets = self.targets.clone();

@@ -88,7 +88,7 @@ impl Server {
     /// The response to these bytes.
     pub fn receive(&self, now: Time, bytes: &[u8], source: &str) -> Response {
         let request = Message::parse(bytes).unwrap();
-        let flow = Flow::datagram(ListenerId(2), source.parse().unwrap());
+        let flow = Flow::to(ListenerId(2), source.parse().unwrap());
         let mut into = b"before".to_vec();
         let status = match request.validate() {
             Ok(()) => {

@@ -1,4 +1,4 @@
-//! How a worker waits until one of its descriptors is readable.
+//! How a worker waits until one of its descriptors is ready.
 
 mod epoll;
 mod poll;
@@ -21,6 +21,28 @@ pub enum EventLoopKind {
     Poll,
 }
 
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interest {
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+}
+
+impl Interest {
+    pub(crate) const READABLE: Self = Self {
+        readable: true,
+        writable: false,
+    };
+}
+
+/// A descriptor that is ready. Errors and hang-ups count as both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    pub(crate) token: usize,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+}
+
 /// An event loop: level-triggered, so that nothing is lost when a descriptor is not drained.
 pub(crate) enum EventLoop {
     Epoll(Epoll),
@@ -35,27 +57,59 @@ impl EventLoop {
         }
     }
 
-    /// Watches `descriptor` for as long as it is open; `token` names it in [`EventLoop::wait`].
-    pub(crate) fn watch(&mut self, descriptor: BorrowedFd<'_>, token: usize) -> io::Result<()> {
+    /// Watches `descriptor` until it is forgotten; `token` names it in [`EventLoop::wait`].
+    pub(crate) fn watch(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
         match self {
-            Self::Epoll(epoll) => epoll.watch(descriptor, token),
+            Self::Epoll(epoll) => epoll.watch(descriptor, token, interest),
             Self::Poll(poll) => {
-                poll.watch(descriptor, token);
+                poll.watch(descriptor, token, interest);
                 Ok(())
             }
         }
     }
 
-    /// Waits until a descriptor is readable or `timeout` (rounded up to whole milliseconds) has
-    /// passed, and names the readable ones. May return early with none, when a signal came.
+    /// Waits for something else from now on.
+    pub(crate) fn change(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
+        match self {
+            Self::Epoll(epoll) => epoll.change(descriptor, token, interest),
+            Self::Poll(poll) => {
+                poll.change(token, interest);
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets a descriptor, before it is closed: nothing of it appears under its token any more.
+    pub(crate) fn forget(&mut self, descriptor: BorrowedFd<'_>, token: usize) -> io::Result<()> {
+        match self {
+            Self::Epoll(epoll) => epoll.forget(descriptor),
+            Self::Poll(poll) => {
+                poll.forget(token);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until a descriptor is ready or `timeout` (rounded up to whole milliseconds) has
+    /// passed, and names the ready ones. May return early with none, when a signal came.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
-        readable: impl FnMut(usize),
+        ready: impl FnMut(Ready),
     ) -> io::Result<()> {
         match self {
-            Self::Epoll(epoll) => epoll.wait(timeout, readable),
-            Self::Poll(poll) => poll.wait(timeout, readable),
+            Self::Epoll(epoll) => epoll.wait(timeout, ready),
+            Self::Poll(poll) => poll.wait(timeout, ready),
         }
     }
 }
@@ -88,24 +142,98 @@ mod tests {
         }
     }
 
+    fn readable(token: usize) -> Ready {
+        Ready {
+            token,
+            readable: true,
+            writable: false,
+        }
+    }
+
+    #[test]
+    fn interest_can_be_changed_and_given_up() {
+        check_all_kinds(|mut event_loop| {
+            let idle = Duration::from_millis(1);
+            let (one, other) = std::os::unix::net::UnixStream::pair().expect("pair");
+            let named = |event_loop: &mut EventLoop| {
+                let mut named = Vec::new();
+                event_loop
+                    .wait(Some(idle), |ready| named.push(ready))
+                    .expect("wait");
+                named
+            };
+            event_loop
+                .watch(one.as_fd(), 5, Interest::READABLE)
+                .expect("watch");
+            assert_eq!(named(&mut event_loop), []);
+            let both = Interest {
+                readable: true,
+                writable: true,
+            };
+            event_loop.change(one.as_fd(), 5, both).expect("change");
+            let writable = Ready {
+                token: 5,
+                readable: false,
+                writable: true,
+            };
+            assert_eq!(named(&mut event_loop), [writable]);
+            rustix::io::write(&other, b"x").expect("write");
+            let ready = Ready {
+                readable: true,
+                ..writable
+            };
+            assert_eq!(named(&mut event_loop), [ready]);
+            let neither = Interest {
+                readable: false,
+                writable: false,
+            };
+            event_loop.change(one.as_fd(), 5, neither).expect("change");
+            assert_eq!(named(&mut event_loop), []);
+            event_loop.change(one.as_fd(), 5, both).expect("change");
+            event_loop.forget(one.as_fd(), 5).expect("forget");
+            assert_eq!(named(&mut event_loop), []);
+        });
+    }
+
+    #[test]
+    fn a_token_can_be_used_again() {
+        check_all_kinds(|mut event_loop| {
+            for _ in 0..3 {
+                let event = eventfd(1, EventfdFlags::NONBLOCK).expect("eventfd");
+                event_loop
+                    .watch(event.as_fd(), 9, Interest::READABLE)
+                    .expect("watch");
+                let mut named = Vec::new();
+                event_loop
+                    .wait(None, |ready| named.push(ready))
+                    .expect("wait");
+                assert_eq!(named, [readable(9)]);
+                event_loop.forget(event.as_fd(), 9).expect("forget");
+            }
+        });
+    }
+
     #[test]
     fn names_only_the_readable_descriptors_and_again_until_they_are_drained() {
         check_all_kinds(|mut event_loop| {
             let quiet = eventfd(0, EventfdFlags::NONBLOCK).expect("eventfd");
             let ready = eventfd(1, EventfdFlags::NONBLOCK).expect("eventfd");
-            event_loop.watch(quiet.as_fd(), 3).expect("watch");
-            event_loop.watch(ready.as_fd(), 7).expect("watch");
+            for (descriptor, token) in [(&quiet, 3), (&ready, 7)] {
+                event_loop
+                    .watch(descriptor.as_fd(), token, Interest::READABLE)
+                    .expect("watch");
+            }
             for _ in 0..2 {
                 let mut named = Vec::new();
                 event_loop
-                    .wait(None, |token| named.push(token))
+                    .wait(None, |ready| named.push(ready))
                     .expect("wait");
-                assert_eq!(named, [7]);
+                assert_eq!(named, [readable(7)]);
             }
             rustix::io::read(&ready, &mut [0; 8]).expect("drain");
             event_loop
-                .wait(Some(Duration::ZERO), |token| {
-                    panic!("{token} is not readable")
+                .wait(Some(Duration::ZERO), |ready| {
+                    panic!("{ready:?} is not readable")
                 })
                 .expect("wait");
         });
@@ -117,8 +245,8 @@ mod tests {
             let timeout = Duration::from_micros(2_300);
             let start = Instant::now();
             event_loop
-                .wait(Some(timeout), |token| {
-                    panic!("nothing is watched, not even {token}")
+                .wait(Some(timeout), |ready| {
+                    panic!("nothing is watched, not even {ready:?}")
                 })
                 .expect("wait");
             assert!(start.elapsed() >= timeout);

@@ -1,5 +1,7 @@
 //! Waiting with poll(2).
 
+use super::{Interest, Ready};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -8,22 +10,44 @@ use std::time::Duration;
 pub(crate) struct Poll {
     descriptors: Vec<libc::pollfd>,
     tokens: Vec<usize>,
+    /// Where in the lists each token stands.
+    places: HashMap<usize, usize>,
 }
 
 impl Poll {
-    pub(super) fn watch(&mut self, descriptor: BorrowedFd<'_>, token: usize) {
+    pub(super) fn watch(&mut self, descriptor: BorrowedFd<'_>, token: usize, interest: Interest) {
+        self.places.insert(token, self.tokens.len());
         self.descriptors.push(libc::pollfd {
             fd: descriptor.as_raw_fd(),
-            events: libc::POLLIN,
+            events: events(interest),
             revents: 0,
         });
         self.tokens.push(token);
     }
 
+    pub(super) fn change(&mut self, token: usize, interest: Interest) {
+        if let Some(place) = self.places.get(&token)
+            && let Some(descriptor) = self.descriptors.get_mut(*place)
+        {
+            descriptor.events = events(interest);
+        }
+    }
+
+    pub(super) fn forget(&mut self, token: usize) {
+        let Some(place) = self.places.remove(&token) else {
+            return;
+        };
+        self.descriptors.swap_remove(place);
+        self.tokens.swap_remove(place);
+        if let Some(moved) = self.tokens.get(place) {
+            self.places.insert(*moved, place);
+        }
+    }
+
     pub(super) fn wait(
         &mut self,
         timeout: Option<Duration>,
-        mut readable: impl FnMut(usize),
+        mut ready: impl FnMut(Ready),
     ) -> io::Result<()> {
         let count = self.descriptors.len() as libc::nfds_t;
         let timeout = super::milliseconds(timeout);
@@ -41,11 +65,28 @@ impl Poll {
                 Err(error)
             };
         }
+        let mut left = result;
         for (descriptor, token) in self.descriptors.iter().zip(&self.tokens) {
+            if left == 0 {
+                break;
+            }
             if descriptor.revents != 0 {
-                readable(*token);
+                left -= 1;
+                // A hang-up is told even where nothing is waited for.
+                let broken = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+                ready(Ready {
+                    token: *token,
+                    readable: descriptor.revents & (libc::POLLIN | broken) != 0,
+                    writable: descriptor.revents & (libc::POLLOUT | broken) != 0,
+                });
             }
         }
         Ok(())
     }
+}
+
+const fn events(interest: Interest) -> libc::c_short {
+    let readable = if interest.readable { libc::POLLIN } else { 0 };
+    let writable = if interest.writable { libc::POLLOUT } else { 0 };
+    readable | writable
 }

@@ -290,7 +290,7 @@ mod tests {
         let start = bytes.len();
         bytes.extend_from_slice(payload);
         Outgoing {
-            flow: Flow::datagram(ListenerId(0), remote),
+            flow: Flow::to(ListenerId(0), remote),
             range: start..bytes.len(),
         }
     }

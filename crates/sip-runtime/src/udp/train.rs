@@ -119,7 +119,7 @@ mod tests {
         let messages: Vec<Outgoing> = messages
             .iter()
             .map(|(port, length)| Outgoing {
-                flow: Flow::datagram(ListenerId(0), ([127, 0, 0, 1], *port).into()),
+                flow: Flow::to(ListenerId(0), ([127, 0, 0, 1], *port).into()),
                 range: 0..*length,
             })
             .collect();

@@ -3,22 +3,25 @@
 
 mod pauses;
 mod post;
+mod socket;
 mod waiting;
 
 pub(crate) use post::Surroundings;
+pub(crate) use socket::WorkerSocket;
 
 use crate::clock::Clock;
-use crate::event_loop::EventLoop;
+use crate::event_loop::{EventLoop, Interest, Ready};
 use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
-use crate::udp::{ReceiveBatch, UdpSocket};
+use crate::stream::Connections;
+use crate::udp::ReceiveBatch;
 use pauses::Pauses;
 use post::Post;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use sip_transport::{Flow, ListenerId, Node, Output, Time};
+use sip_transport::{Errand, Flow, ListenerId, Node, Output, Time};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
@@ -38,6 +41,12 @@ const ROUNDS_WITHOUT_ASKING: u8 = 4;
 /// Nanoseconds by which the end of a pause may be late.
 const TIMER_SLACK: u64 = 1_000;
 
+/// Octets of output after which it goes out while connections are still being read.
+const ENOUGH_OUTPUT: usize = 256 << 10;
+
+/// How often in a round the node is told what could not be sent, where its reaction cannot be sent either.
+const TOLD_IN_A_ROUND: usize = 16;
+
 /// How often the kernel is asked for its drops while datagrams come in.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -49,6 +58,8 @@ pub(crate) struct Worker<N: Node, Q> {
     event_loop: EventLoop,
     /// For each socket what may wait in it.
     waiting: Vec<Waiting>,
+    /// Connections that are ready.
+    ready: Vec<Ready>,
     /// Rounds since the event loop was last asked which sockets are readable.
     rounds_without_asking: u8,
     clock: Clock,
@@ -66,16 +77,16 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     ) -> io::Result<Self> {
         let mut event_loop = EventLoop::open(options.event_loop)?;
         for (token, socket) in surroundings.sockets.iter().enumerate() {
-            event_loop.watch(socket.as_fd(), token)?;
+            event_loop.watch(socket.as_fd(), token, Interest::READABLE)?;
         }
         let index = usize::from(surroundings.index);
         if let Some(inbox) = surroundings.inboxes.get(index) {
-            event_loop.watch(inbox.waker(), WAKER)?;
+            event_loop.watch(inbox.waker(), WAKER, Interest::READABLE)?;
         }
         let smallest = surroundings
             .sockets
             .iter()
-            .map(UdpSocket::receive_buffer)
+            .filter_map(WorkerSocket::receive_buffer)
             .min();
         surroundings
             .stats
@@ -87,12 +98,13 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             received: ReceiveBatch::new()?,
             event_loop,
             waiting: vec![Waiting::UNKNOWN; surroundings.sockets.len()],
+            ready: Vec::new(),
             rounds_without_asking: 0,
             clock: options.clock,
             drops_due: None,
             pauses: Pauses::new(options.gather),
             cpu: options.cpus.get(index % options.cpus.len().max(1)).copied(),
-            post: Post::new(surroundings, options.segmentation),
+            post: Post::new(surroundings, options),
         })
     }
 
@@ -107,14 +119,18 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
         while !self.inbox().is_some_and(Inbox::is_stopping) {
             self.round();
-            let is_busy = self.waiting.iter().any(|waiting| waiting.is_likely)
-                || self.inbox().is_some_and(|inbox| !inbox.is_empty());
-            if !is_busy {
+            if !self.is_busy() {
                 self.rest();
             } else if self.rounds_without_asking >= ROUNDS_WITHOUT_ASKING {
                 self.ask_event_loop(Some(Duration::ZERO));
             }
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.is_likely)
+            || self.inbox().is_some_and(|inbox| !inbox.is_empty())
+            || self.post.connections.has_undeliverable()
     }
 
     fn pin(&self) {
@@ -147,6 +163,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 _ => {}
             }
         }
+        self.serve_connections(now);
         self.rounds_without_asking = self.rounds_without_asking.saturating_add(1);
         if self
             .node
@@ -154,8 +171,10 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             .is_some_and(|deadline| deadline <= now)
         {
             self.node.expire(now, &mut self.output);
-            self.post.deliver(&mut self.output);
+            self.deliver(now);
         }
+        self.post.connections.expire(now, &mut self.event_loop);
+        self.tell_undeliverable(now);
         if self.drops_due.is_some_and(|due| due <= now) {
             self.drops_due = None;
             self.post.count_kernel_drops();
@@ -177,7 +196,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
         if taken > 0 {
             self.stats().answers.add(taken as u64);
-            self.post.deliver(&mut self.output);
+            self.deliver(now);
         }
     }
 
@@ -187,21 +206,83 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             let Some(message) = self.post.inbox().and_then(Inbox::take_hand_over) else {
                 break;
             };
-            self.node
-                .receive_handed_over(now, message.flow, &message.bytes, &mut self.output);
+            let (flow, bytes, output) = (message.flow, &message.bytes, &mut self.output);
+            match message.errand {
+                Errand::Received => self.node.receive_handed_over(now, flow, bytes, output),
+                Errand::Undeliverable => {
+                    self.node
+                        .undeliverable_handed_over(now, flow, bytes, output);
+                }
+                Errand::ToSend => {
+                    let event_loop = &mut self.event_loop;
+                    self.post.send_for_other(now, event_loop, flow, bytes);
+                }
+            }
             self.post.keep_buffer(message.bytes);
             taken += 1;
         }
         if taken > 0 {
             self.stats().handed_over_in.add(taken as u64);
-            self.post.deliver(&mut self.output);
+            self.deliver(now);
+        }
+    }
+
+    fn deliver(&mut self, now: Time) {
+        self.post
+            .deliver(now, &mut self.event_loop, &mut self.output);
+    }
+
+    /// Reads and writes connections that are ready.
+    fn serve_connections(&mut self, now: Time) {
+        if self.ready.is_empty() {
+            return;
+        }
+        let mut all = std::mem::take(&mut self.ready);
+        for ready in all.drain(..) {
+            let (node, output) = (&mut self.node, &mut self.output);
+            self.post
+                .connections
+                .ready(now, &mut self.event_loop, ready, |flow, bytes| {
+                    node.receive(now, flow, bytes, output);
+                });
+            if self.output.bytes().len() > ENOUGH_OUTPUT {
+                self.deliver(now);
+            }
+        }
+        self.ready = all;
+        self.deliver(now);
+        self.post.connections.say_goodbye();
+    }
+
+    /// Tells the node what could not be sent.
+    fn tell_undeliverable(&mut self, now: Time) {
+        for _ in 0..TOLD_IN_A_ROUND {
+            if !self.post.connections.has_undeliverable() {
+                return;
+            }
+            for (flow, message) in self.post.connections.take_undeliverable() {
+                self.node
+                    .undeliverable(now, flow, &message, &mut self.output);
+            }
+            self.deliver(now);
         }
     }
 
     /// One batch of one socket.
     fn read_socket(&mut self, now: Time, listener: usize, waiting: Waiting) {
-        let Some(socket) = self.post.surroundings.sockets.get(listener) else {
-            return;
+        let id = ListenerId(listener as u16);
+        let socket = match self.post.surroundings.sockets.get(listener) {
+            Some(WorkerSocket::Datagrams(socket)) => socket,
+            Some(WorkerSocket::Streams(listening)) => {
+                self.post
+                    .connections
+                    .accept(now, &mut self.event_loop, id, listening);
+                if let Some(waiting) = self.waiting.get_mut(listener) {
+                    waiting.is_likely = false;
+                }
+                return;
+            }
+            None => return,
         };
         let stats = &*self.post.surroundings.stats;
         let expected = waiting.expected();
@@ -219,14 +300,13 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         if count == 0 {
             return;
         }
-        let listener = ListenerId(listener as u16);
         let mut bytes = 0;
         for datagram in self.received.datagrams() {
             bytes += datagram.bytes.len();
             if datagram.is_truncated {
                 stats.truncated.add(1);
             } else {
-                let flow = Flow::datagram(listener, datagram.from);
+                let flow = Flow::to(id, datagram.from);
                 self.node
                     .receive(now, flow, datagram.bytes, &mut self.output);
             }
@@ -234,21 +314,24 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         stats.datagrams_received.add(count as u64);
         stats.bytes_received.add(bytes as u64);
         self.drops_due.get_or_insert(now + DROPS_INTERVAL);
-        self.post.deliver(&mut self.output);
+        self.deliver(now);
     }
 
     /// Nothing to do: lets messages gather for a moment where many come, else waits for the next one.
     fn rest(&mut self) {
         let stats = self.stats();
-        let taken =
-            stats.datagrams_received.value() + stats.handed_over_in.value() + stats.answers.value();
+        let taken = stats.datagrams_received.value()
+            + stats.stream_messages_received.value()
+            + stats.handed_over_in.value()
+            + stats.answers.value();
         let Some(pause) = self.pauses.next(taken) else {
             return self.sleep();
         };
         self.stats().pauses.add(1);
         std::thread::sleep(pause);
-        match self.waiting.as_mut_slice() {
-            [only] => only.is_likely = true,
+        let sockets = self.post.surroundings.sockets.as_slice();
+        match (self.waiting.as_mut_slice(), sockets) {
+            ([only], [WorkerSocket::Datagrams(_)]) => only.is_likely = true,
             // One question spares looking at all those where nothing waits.
             _ => self.ask_event_loop(Some(Duration::ZERO)),
         }
@@ -256,10 +339,12 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
 
     /// Waits until a socket is readable, the inbox has something or a deadline has come.
     fn sleep(&mut self) {
-        let deadline = match (self.node.next_deadline(), self.drops_due) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        let deadlines = [
+            self.node.next_deadline(),
+            self.drops_due,
+            self.post.connections.next_deadline(),
+        ];
+        let deadline = deadlines.into_iter().flatten().min();
         let begun = self.clock.now();
         let timeout = deadline.map(|deadline| deadline.saturating_since(begun));
         if self.inbox().is_some_and(Inbox::fall_asleep) {
@@ -272,11 +357,13 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     fn ask_event_loop(&mut self, timeout: Option<Duration>) {
         self.rounds_without_asking = 0;
         let mut is_woken = false;
-        let waiting = &mut self.waiting;
-        let result = self.event_loop.wait(timeout, |token| {
-            if token == WAKER {
+        let (waiting, connections) = (&mut self.waiting, &mut self.ready);
+        let result = self.event_loop.wait(timeout, |ready| {
+            if ready.token == WAKER {
                 is_woken = true;
-            } else if let Some(waiting) = waiting.get_mut(token) {
+            } else if Connections::owns(ready.token) {
+                connections.push(ready);
+            } else if let Some(waiting) = waiting.get_mut(ready.token) {
                 waiting.is_likely = true;
             }
         });

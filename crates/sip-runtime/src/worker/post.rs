@@ -1,10 +1,14 @@
 //! Where a node's output goes: to sockets, to other workers, to the control plane.
 
+use super::socket::WorkerSocket;
+use crate::event_loop::EventLoop;
 use crate::inbox::{HandedOver, Inbox};
+use crate::options::Options;
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
-use crate::udp::{SendBatch, UdpSocket};
-use sip_transport::{HandOver, Outgoing, Output};
+use crate::stream::{Connections, Shared};
+use crate::udp::SendBatch;
+use sip_transport::{Errand, Flow, HandOver, Listener, Outgoing, Output, Time};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -20,7 +24,10 @@ const LARGEST_KEPT_OUTPUT: usize = 4 << 20;
 pub(crate) struct Surroundings<A, Q> {
     pub(crate) index: u16,
     /// One for each listener, in their order.
-    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) sockets: Vec<WorkerSocket>,
+    pub(crate) listeners: Arc<[Listener]>,
+    /// What the connections of all workers share.
+    pub(crate) connections: Arc<Shared>,
     /// Those of all workers; its own is at its index.
     pub(crate) inboxes: Arc<[Inbox<A>]>,
     pub(crate) stats: Arc<WorkerStats>,
@@ -31,17 +38,28 @@ pub(crate) struct Surroundings<A, Q> {
 pub(super) struct Post<A, Q> {
     pub(super) surroundings: Surroundings<A, Q>,
     batch: SendBatch,
+    pub(super) connections: Connections,
+    /// Messages over connections of other workers: whose, over which, and where their octets lie.
+    for_others: Vec<HandOver>,
     spare_buffers: Vec<Vec<u8>>,
     /// The workers to wake, for having been handed something.
     to_wake: Vec<bool>,
 }
 
 impl<A, Q> Post<A, Q> {
-    pub(super) fn new(surroundings: Surroundings<A, Q>, with_trains: bool) -> Self {
+    pub(super) fn new(surroundings: Surroundings<A, Q>, options: &Options) -> Self {
+        let cuts_trains = surroundings.sockets.iter().all(WorkerSocket::cuts_trains);
         Self {
-            batch: SendBatch::new(
-                with_trains && surroundings.sockets.iter().all(UdpSocket::cuts_trains),
+            batch: SendBatch::new(options.segmentation && cuts_trains),
+            connections: Connections::new(
+                surroundings.index,
+                options.streams,
+                Arc::clone(&surroundings.listeners),
+                Arc::clone(&surroundings.connections),
+                Arc::clone(&surroundings.stats),
+                options.clock.now(),
             ),
+            for_others: Vec::new(),
             spare_buffers: Vec::with_capacity(SPARE_BUFFERS),
             to_wake: vec![false; surroundings.inboxes.len()],
             surroundings,
@@ -55,14 +73,18 @@ impl<A, Q> Post<A, Q> {
     }
 
     /// Sends, hands over and asks everything in `output`, and empties it.
-    pub(super) fn deliver<T>(&mut self, output: &mut Output<T>)
-    where
+    pub(super) fn deliver<T>(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        output: &mut Output<T>,
+    ) where
         Q: QuestionSink<T>,
     {
         if output.is_empty() {
             return;
         }
-        self.send(output.outgoing(), output.bytes());
+        self.send(now, event_loop, output.outgoing(), output.bytes());
         self.hand_over(output.hand_overs(), output.bytes());
         self.ask(output);
         if output.bytes().len() > LARGEST_KEPT_OUTPUT {
@@ -73,17 +95,53 @@ impl<A, Q> Post<A, Q> {
     }
 
     /// Sends in the order of the output, as many at once as leave through the same socket.
-    fn send(&mut self, messages: &[Outgoing], bytes: &[u8]) {
+    fn send(&mut self, now: Time, event_loop: &mut EventLoop, messages: &[Outgoing], bytes: &[u8]) {
         let stats = &*self.surroundings.stats;
+        let for_others = &mut self.for_others;
         for run in messages.chunk_by(|a, b| a.flow.listener == b.flow.listener) {
             let listener = run
                 .first()
                 .map_or(0, |message| usize::from(message.flow.listener.0));
             match self.surroundings.sockets.get(listener) {
-                Some(socket) => self.batch.send(socket.as_fd(), run, bytes, stats),
+                Some(WorkerSocket::Datagrams(socket)) => {
+                    self.batch.send(socket.as_fd(), run, bytes, stats);
+                }
+                Some(WorkerSocket::Streams(_)) => {
+                    let for_other = |worker, flow, range| {
+                        for_others.push(HandOver {
+                            worker,
+                            errand: Errand::ToSend,
+                            flow,
+                            range,
+                        });
+                    };
+                    self.connections
+                        .send(now, event_loop, run, bytes, for_other);
+                }
                 None => stats.send_errors.add(run.len() as u64),
             }
         }
+        let mut for_others = std::mem::take(&mut self.for_others);
+        self.hand_over(&for_others, bytes);
+        for_others.clear();
+        self.for_others = for_others;
+    }
+
+    /// Sends a message that another worker has for a connection of ours.
+    pub(super) fn send_for_other(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        flow: Flow,
+        message: &[u8],
+    ) {
+        let outgoing = Outgoing {
+            flow,
+            range: 0..message.len(),
+        };
+        // It names its connection, so it leads to no other worker.
+        self.connections
+            .send(now, event_loop, &[outgoing], message, |_, _, _| {});
     }
 
     fn hand_over(&mut self, messages: &[HandOver], bytes: &[u8]) {
@@ -97,6 +155,7 @@ impl<A, Q> Post<A, Q> {
             buffer.extend_from_slice(bytes);
             let to = usize::from(message.worker);
             let message = HandedOver {
+                errand: message.errand,
                 flow: message.flow,
                 bytes: buffer,
             };
@@ -110,7 +169,13 @@ impl<A, Q> Post<A, Q> {
                         *to_wake = true;
                     }
                 }
-                Err(message) => self.keep_buffer(message.bytes),
+                Err(message) => {
+                    if message.errand == Errand::ToSend {
+                        self.connections
+                            .give_up(message.flow, message.bytes.as_slice().into());
+                    }
+                    self.keep_buffer(message.bytes);
+                }
             }
         }
         for (inbox, to_wake) in self.surroundings.inboxes.iter().zip(&mut self.to_wake) {
@@ -158,7 +223,9 @@ impl<A, Q> Post<A, Q> {
 
     pub(super) fn count_kernel_drops(&mut self) {
         for socket in &mut self.surroundings.sockets {
-            if let Ok(drops) = socket.new_kernel_drops() {
+            if let WorkerSocket::Datagrams(socket) = socket
+                && let Ok(drops) = socket.new_kernel_drops()
+            {
                 self.surroundings.stats.kernel_drops.add(u64::from(drops));
             }
         }

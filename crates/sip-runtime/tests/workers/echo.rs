@@ -1,6 +1,6 @@
 //! Datagrams in, datagrams out.
 
-use crate::script::{
+use crate::workers::script::{
     ANYWHERE, Client, Script, address_of, await_count, start, udp_listener, workers,
 };
 use sip_runtime::{EventLoopKind, Options, Runtime, WorkerStats};

@@ -1,6 +1,6 @@
 //! Messages that one worker reads and another handles.
 
-use crate::script::{
+use crate::workers::script::{
     ANYWHERE, Client, Script, address_of, await_count, start, udp_listener, workers,
 };
 use sip_runtime::{Options, Runtime};

@@ -1,6 +1,6 @@
 //! Questions out, answers in, and the end.
 
-use crate::script::{
+use crate::workers::script::{
     ANYWHERE, Answer, Client, PATIENCE, Question, Script, address_of, await_count, start,
     start_asking, udp_listener, workers,
 };
@@ -21,7 +21,7 @@ fn check_wake_up(event_loop: EventLoopKind) {
         },
     );
     let client = Client::of(address_of(&running));
-    let flow = Flow::datagram(ListenerId(0), client.address());
+    let flow = Flow::to(ListenerId(0), client.address());
     let stats = running.stats();
     for round in 0..200_u16 {
         let worker = round % 2;
@@ -51,7 +51,7 @@ fn answers_from_many_threads_all_arrive() {
     const EACH: u64 = 20_000;
     let running = start(ANYWHERE[0], 1, Options::default());
     let client = Client::of(address_of(&running));
-    let unknown = Flow::datagram(ListenerId(9), client.address());
+    let unknown = Flow::to(ListenerId(9), client.address());
     std::thread::scope(|scope| {
         for _ in 0..3 {
             let handle = running.handle();

@@ -1,6 +1,6 @@
 //! Deadlines.
 
-use crate::script::{ANYWHERE, Client, PATIENCE, Question, address_of, start_asking};
+use crate::workers::script::{ANYWHERE, Client, PATIENCE, Question, address_of, start_asking};
 use sip_runtime::{EventLoopKind, Options};
 use std::sync::mpsc::channel;
 use std::time::Duration;

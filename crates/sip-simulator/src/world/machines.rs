@@ -39,7 +39,7 @@ impl<M: Machine> World<M> {
                 .and_then(|place| u16::try_from(place).ok())
                 .unwrap_or(0),
         );
-        let flow = Flow::datagram(listener, source);
+        let flow = Flow::to(listener, source);
         let worker = self.hosts[host].worker_for(source, destination);
         self.run(host, worker, Cause::Message, |node, now, output| {
             node.receive(now, flow, bytes, output);

@@ -13,7 +13,7 @@ use sip_simulator::{
     Account, BoundContact, Bounds, Census, Dice, HostFacts, HostPlan, Machine, Profile,
 };
 use sip_transaction::TimerSettings;
-use sip_transport::{Listener, ListenerId, Protocol, Time};
+use sip_transport::{ConnectionId, Listener, ListenerId, Protocol, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,6 +65,7 @@ impl Saved {
             user_agent: &self.user_agent,
             source: self.source,
             listener: self.listener,
+            connection: ConnectionId::NONE,
         }
     }
 }

@@ -29,8 +29,8 @@ pub const CLIENT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 5060);
 pub const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 5060);
-pub const TO_SERVER: Flow = Flow::datagram(ListenerId(0), SERVER);
-pub const TO_CLIENT: Flow = Flow::datagram(ListenerId(0), CLIENT);
+pub const TO_SERVER: Flow = Flow::to(ListenerId(0), SERVER);
+pub const TO_CLIENT: Flow = Flow::to(ListenerId(0), CLIENT);
 pub const ROOMY: Limits = Limits {
     servers: 1000,
     clients: 1000,

@@ -16,6 +16,7 @@ pub fn exposition(control: &Control) -> String {
     questions(&mut page, control, totals);
     registrations(&mut page, control, totals);
     datagrams(&mut page, totals);
+    super::connection_metrics::write(&mut page, totals);
     page.into_text()
 }
 

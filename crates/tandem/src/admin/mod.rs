@@ -1,6 +1,7 @@
 //! The HTTP interface: health for whoever sends traffic, metrics for Prometheus, JSON-RPC for operators. It lives from the very start, and
 //! nothing it does is on the way of a call.
 
+mod connection_metrics;
 mod exposition;
 mod methods;
 mod metrics;

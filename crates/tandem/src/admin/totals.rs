@@ -36,6 +36,18 @@ impl<'c> Totals<'c> {
             .sum()
     }
 
+    /// The sum of a counter of sockets that has a place in a row.
+    pub(super) fn io_at(
+        self,
+        counters: impl Fn(&WorkerStats) -> &[sip_runtime::Counter],
+        place: usize,
+    ) -> u64 {
+        let at = |worker: &Arc<WorkerStats>| {
+            counters(worker).get(place).map(sip_runtime::Counter::value)
+        };
+        self.stats().iter().filter_map(at).sum()
+    }
+
     /// A counter of the transaction layer by its name in [`TRANSACTION_COUNTS`].
     pub(super) fn transactions(self, name: &str) -> u64 {
         let place = TRANSACTION_COUNTS.iter().position(|known| *known == name);

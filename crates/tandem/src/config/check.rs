@@ -17,12 +17,15 @@ pub fn together(configuration: &Configuration, document: &Document<'_>) {
 
 fn listeners(configuration: &Configuration, document: &Document<'_>) {
     for (index, listen) in configuration.listen.iter().enumerate() {
-        if listen.transport != Transport::Udp {
+        if matches!(
+            listen.transport,
+            Transport::Tls | Transport::Ws | Transport::Wss
+        ) {
             let word = listen.transport.word();
             document.report_at(
                 &format!("listen[{index}].transport"),
                 format!(
-                    "`listen[{index}].transport = \"{word}\"`: this version speaks \"udp\" only"
+                    "`listen[{index}].transport = \"{word}\"`: this version speaks \"udp\" and \"tcp\" only"
                 ),
             );
         }

@@ -124,7 +124,7 @@ fn read<'d, 'i>(
     }
     let mut configuration = for_each_section!(read_all);
     if configuration.listen.is_empty() {
-        configuration.listen.push(Listen::default());
+        configuration.listen = Listen::defaults();
     }
     check::together(&configuration, document);
     configuration

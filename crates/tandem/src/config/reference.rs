@@ -1,6 +1,6 @@
 //! Writes `docs/configuration.md` and `tandem.example.toml` from the catalogue.
-use super::catalogue::{Changes, Chapter, Key};
-use super::sections::Configuration;
+use super::catalogue::{Changes, Chapter, Key, Section};
+use super::sections::{Configuration, Listen};
 use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "\
@@ -107,6 +107,14 @@ pub fn example() -> String {
                 let _ = writeln!(file, "## {line}");
             }
             let _ = writeln!(file, "# {} = {}", key.name, key.example);
+        }
+        if chapter.name == Listen::NAME {
+            for listen in Listen::defaults().iter().skip(1) {
+                let _ = writeln!(file, "\n# {}", chapter.header());
+                for (key, value) in listen.values() {
+                    let _ = writeln!(file, "# {key} = {value}");
+                }
+            }
         }
     }
     file

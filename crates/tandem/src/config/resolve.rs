@@ -5,7 +5,7 @@ use super::sections::{Configuration, Listen};
 use sip_elements::location::LocationLimits;
 use sip_elements::{Domains, ProxySettings, RegistrarSettings, Settings, TableLimits};
 use sip_message::digest::Algorithm;
-use sip_runtime::{Clock, EventLoopKind, Options, expand_wildcard};
+use sip_runtime::{Clock, EventLoopKind, Options, StreamOptions, expand_wildcard};
 use sip_transaction::TimerSettings;
 use sip_transport::{Listener, Protocol};
 
@@ -152,6 +152,7 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
     let Configuration {
         workers,
         udp,
+        connections,
         limits,
         ..
     } = configuration;
@@ -164,6 +165,20 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
         gather: workers.gather.duration(),
         receive_buffer: udp.receive_buffer,
         segmentation: udp.segmentation,
+        streams: StreamOptions {
+            max_connections: connections.max,
+            max_per_peer: connections.max_per_peer,
+            max_header: connections.max_header,
+            max_body: connections.max_body,
+            max_queue: connections.max_queue,
+            max_queued: connections.max_queued,
+            open_timeout: connections.open_timeout.duration(),
+            silent_timeout: connections.silent_timeout.duration(),
+            message_timeout: connections.message_timeout.duration(),
+            write_timeout: connections.write_timeout.duration(),
+            idle_timeout: connections.idle_timeout.duration(),
+            keep_alive: connections.keep_alive.duration(),
+        },
         share_port: udp.share_port,
         cpus: workers.pin.iter().map(|cpu| usize::from(*cpu)).collect(),
         // Every parked request may be answered in one go.

@@ -19,9 +19,9 @@ section! {
 }
 
 section! {
-    /// Where the server listens. Without any such section it listens on UDP port 5060 of every IPv4 address.
+    /// Where the server listens. Without any such section it listens on UDP and TCP port 5060 of every IPv4 address.
     Listen = "listen", repeated = true {
-        /// The transport. This version speaks `udp`; the other words are reserved for those to come.
+        /// The transport.
         restart transport: Transport = Transport::Udp, any();
 
         /// Address and port to bind. A wildcard (`0.0.0.0`, `[::]`) becomes one listener for each address that the machine has of that
@@ -227,10 +227,64 @@ section! {
 }
 
 section! {
+    /// Connections: TCP and what runs over it. Whoever is slow, silent or talks nonsense is closed by deadline, and counted by reason.
+    Connections = "connections" {
+        /// Connections that each worker may have. The process may also be short of file descriptors: it raises its limit as far as
+        /// it is allowed to, and says so where that is less.
+        restart max: usize = 200_000, between(10, 1_000_000);
+
+        /// Connections that may come from one IPv4 address, or one IPv6 network of 64 bits, over all workers.
+        restart max_per_peer: u32 = 10_000, between(1, 1_000_000);
+
+        /// Most octets of a message's start line and header fields.
+        restart max_header: usize = 32_768, between(1_024, 1_048_576);
+
+        /// Most octets of a message's body.
+        restart max_body: usize = 65_536, between(1_024, 16_777_216);
+
+        /// Octets that may wait for one peer to read. A message that finds no room is not sent, as if its peer could not be reached.
+        restart max_queue: usize = 262_144, between(65_536, 67_108_864);
+
+        /// Octets that may wait for all peers of a worker.
+        restart max_queued: usize = 268_435_456, between(1_048_576, 17_179_869_184);
+
+        /// How long a connection may take to be opened, with its handshake and the first write.
+        restart open_timeout: Interval = seconds(5), between(seconds(1), seconds(60));
+
+        /// How long an accepted connection may take to its first message.
+        restart silent_timeout: Interval = seconds(30), between(seconds(1), hours(1));
+
+        /// How long a message may take from its first octet to its last.
+        restart message_timeout: Interval = seconds(10), between(seconds(1), hours(1));
+
+        /// How long a peer may read nothing of what waits for it.
+        restart write_timeout: Interval = seconds(10), between(seconds(1), hours(1));
+
+        /// How long a connection may be idle. Keep-alives count as traffic.
+        restart idle_timeout: Interval = hours(3), between(seconds(10), days(7));
+
+        /// After how much silence the kernel asks whether the peer is still there (`SO_KEEPALIVE`).
+        restart keep_alive: Interval = seconds(120), between(seconds(10), hours(2));
+    }
+}
+
+section! {
     /// How the server ends.
     Shutdown = "shutdown" {
         /// How long calls that are being set up may take to finish after SIGTERM. A second signal ends at once.
         reload drain_timeout: Interval = seconds(30), between(seconds(0), hours(1));
+    }
+}
+
+impl Listen {
+    /// Where the server listens when the file does not say.
+    pub fn defaults() -> Vec<Self> {
+        [Transport::Udp, Transport::Tcp]
+            .map(|transport| Self {
+                transport,
+                ..Self::default()
+            })
+            .into()
     }
 }
 
@@ -252,6 +306,7 @@ pub struct Configuration {
     pub admin: Admin,
     pub log: Log,
     pub udp: Udp,
+    pub connections: Connections,
     pub shutdown: Shutdown,
 }
 
@@ -260,7 +315,7 @@ macro_rules! for_each_section {
     ($do:ident) => {
         $do! {
             workers Workers, database Database, auth Auth, proxy Proxy, registrar Registrar, location Location, timers Timers,
-            limits Limits, admin Admin, log Log, udp Udp, shutdown Shutdown
+            limits Limits, admin Admin, log Log, udp Udp, connections Connections, shutdown Shutdown
         }
     };
 }

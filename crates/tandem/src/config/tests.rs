@@ -74,8 +74,8 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[[listen]]\ntransport = \"tcp\"",
-        &["2:13: `listen[0].transport = \"tcp\"`: this version speaks \"udp\" only"],
+        "[[listen]]\ntransport = \"tls\"",
+        &["2:13: `listen[0].transport = \"tls\"`: this version speaks \"udp\" and \"tcp\" only"],
     ),
     (
         "[[listen]]\naddress = \"::1\"",
@@ -198,9 +198,13 @@ fn a_key_given_twice_is_refused() {
 }
 
 #[test]
-fn an_empty_file_means_the_defaults_and_one_listener() {
+fn an_empty_file_means_the_defaults_and_two_listeners() {
     let configuration = parse("", "t.toml").expect("the defaults are right");
-    assert_eq!(configuration.listen, [Listen::default()]);
+    let tcp = Listen {
+        transport: Transport::Tcp,
+        ..Listen::default()
+    };
+    assert_eq!(configuration.listen, [Listen::default(), tcp]);
     assert_eq!(
         configuration.general.domains,
         [DomainName("tandem.localhost".to_owned())]
@@ -371,6 +375,8 @@ fn the_example_file_means_the_defaults_as_it_is_and_uncommented() {
             .sum::<usize>()
             - 1
             - optional.len()
+            // The second listener: its header, transport and address.
+            + 3
     );
 }
 

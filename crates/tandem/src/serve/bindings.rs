@@ -1,6 +1,6 @@
 //! Bindings between memory and database: restored at start, and what a save of an address of record says.
 use sip_elements::location::{Binding, Locations};
-use sip_transport::{Listener, ListenerId, Time};
+use sip_transport::{ConnectionId, Listener, ListenerId, Time};
 use std::borrow::Cow;
 use tandem_store::{AddressBindings, BindingRow, Loaded, Store, StoreError};
 
@@ -87,6 +87,8 @@ pub async fn restore(
                 user_agent: &row.user_agent,
                 source: row.source,
                 listener: names.find(row),
+                // Those of the process before are gone.
+                connection: ConnectionId::NONE,
             },
         );
     });

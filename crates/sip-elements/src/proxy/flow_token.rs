@@ -1,0 +1,137 @@
+//! Flow tokens (RFC 5626 section 5.2): the flow to a party that has no other way to it, carried in our Record-Route, so that no
+//! table is needed and a dialog outlives the worker's memory of it.
+
+use sip_message::{HeaderName, Host, Message};
+use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Protocol};
+use smallvec::SmallVec;
+use std::net::{IpAddr, SocketAddr};
+
+/// Name of the URI parameter that carries the token.
+pub(super) const PARAMETER: &[u8] = b"fl";
+
+/// Octets before the address: listener, worker, slot, port.
+const FIXED: usize = 10;
+
+/// Whether requests to who sent this one must take the flow that it came on: a connection that a phone opened, or a phone
+/// behind a translator. A proxy before us has said with its own Record-Route how it is reached.
+pub(super) fn is_reached_by_flow_only(
+    request: &Message<'_>,
+    source: Flow,
+    listener: &Listener,
+) -> bool {
+    if request.header(HeaderName::RecordRoute).is_some() {
+        return false;
+    }
+    if listener.protocol != Protocol::Udp {
+        return true;
+    }
+    let contact = request.header(HeaderName::Contact);
+    let uri = contact
+        .and_then(sip_message::NameAddr::parse)
+        .and_then(|contact| contact.uri());
+    match uri.map(|uri| uri.host) {
+        Some(Host::Address(ip)) => ip != source.remote.ip().to_canonical(),
+        Some(Host::Name(name)) => name.to_ascii_lowercase().ends_with(b".invalid"),
+        None => false,
+    }
+}
+
+/// A flow as hexadecimal digits.
+pub(super) fn write(into: &mut Vec<u8>, flow: Flow) {
+    let connection = flow.connection;
+    let mut digits = |octets: &[u8]| {
+        for octet in octets {
+            into.extend_from_slice(&[digit(octet >> 4), digit(octet & 15)]);
+        }
+    };
+    digits(&flow.listener.0.to_be_bytes());
+    digits(&connection.worker().to_be_bytes());
+    digits(&connection.slot().to_be_bytes());
+    digits(&flow.remote.port().to_be_bytes());
+    match flow.remote.ip() {
+        IpAddr::V4(ip) => digits(&ip.octets()),
+        IpAddr::V6(ip) => digits(&ip.octets()),
+    }
+}
+
+const fn digit(nibble: u8) -> u8 {
+    match nibble {
+        0..=9 => b'0' + nibble,
+        _ => b'a' + nibble - 10,
+    }
+}
+
+/// The flow that a token names; whether it is one of ours only the cookie beside it tells.
+pub(super) fn read(token: &[u8]) -> Option<Flow> {
+    let mut octets = SmallVec::<[u8; FIXED + 16]>::new();
+    if token.len() > 2 * (FIXED + 16) {
+        return None;
+    }
+    for digits in token.chunks(2) {
+        let digits = std::str::from_utf8(digits)
+            .ok()
+            .filter(|digits| digits.len() == 2)?;
+        octets.push(u8::from_str_radix(digits, 16).ok()?);
+    }
+    let mut rest = octets.as_slice();
+    let listener = ListenerId(u16::from_be_bytes(take(&mut rest)?));
+    let worker = u16::from_be_bytes(take(&mut rest)?);
+    let slot = u32::from_be_bytes(take(&mut rest)?);
+    let port = u16::from_be_bytes(take(&mut rest)?);
+    let ip = match rest.len() {
+        4 => IpAddr::from(take::<4>(&mut rest)?),
+        16 => IpAddr::from(take::<16>(&mut rest)?),
+        _ => return None,
+    };
+    Some(Flow {
+        listener,
+        connection: ConnectionId::new(worker, slot),
+        remote: SocketAddr::new(ip, port),
+    })
+}
+
+fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (octets, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(*octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(remote: &str, connection: ConnectionId) -> Flow {
+        Flow {
+            listener: ListenerId(7),
+            connection,
+            remote: remote.parse().expect("an address"),
+        }
+    }
+
+    #[test]
+    fn a_token_names_its_flow() {
+        for flow in [
+            flow("192.0.2.1:5060", ConnectionId::NONE),
+            flow("203.0.113.9:65535", ConnectionId::new(3, 0xabcd_ef01)),
+            flow("[2001:db8::1]:1", ConnectionId::new(u16::MAX, u32::MAX)),
+        ] {
+            let mut token = Vec::new();
+            write(&mut token, flow);
+            assert_eq!(read(&token), Some(flow));
+            assert!(token.iter().all(u8::is_ascii_alphanumeric));
+        }
+    }
+
+    #[test]
+    fn what_is_no_token_names_nothing() {
+        let mut token = Vec::new();
+        write(&mut token, flow("192.0.2.1:5060", ConnectionId::new(1, 1)));
+        for length in 0..token.len() {
+            assert_eq!(read(&token[..length]), None, "{length}");
+        }
+        token.extend_from_slice(b"00");
+        assert_eq!(read(&token), None);
+        assert_eq!(read(&[b'z'; 28]), None);
+        assert_eq!(read(&[b'0'; 2_000]), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! Why connections end and why some never begin.
+
+use sip_message::FrameError;
+
+/// Why a connection was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The peer closed it.
+    ByPeer,
+    /// The peer reset it, or the network failed.
+    Failed,
+    /// It could not be opened: refused, or no route.
+    NotOpened,
+    /// It was not open in time, handshake included.
+    OpenTimeout,
+    /// No message came after it was accepted.
+    Silent,
+    /// A message began and did not end in time.
+    HalfMessage,
+    /// The peer read nothing of what waited for it.
+    NotReading,
+    /// Nothing happened for long.
+    Idle,
+    /// What came is not SIP.
+    NotSip,
+    /// A message was longer than allowed.
+    TooLong,
+    /// A message without a usable Content-Length: nobody knows where the next one begins.
+    BadLength,
+}
+
+impl CloseReason {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Self; 11] = [
+        Self::ByPeer,
+        Self::Failed,
+        Self::NotOpened,
+        Self::OpenTimeout,
+        Self::Silent,
+        Self::HalfMessage,
+        Self::NotReading,
+        Self::Idle,
+        Self::NotSip,
+        Self::TooLong,
+        Self::BadLength,
+    ];
+
+    /// The word in metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::ByPeer => "by_peer",
+            Self::Failed => "failed",
+            Self::NotOpened => "not_opened",
+            Self::OpenTimeout => "open_timeout",
+            Self::Silent => "silent",
+            Self::HalfMessage => "half_message",
+            Self::NotReading => "not_reading",
+            Self::Idle => "idle",
+            Self::NotSip => "not_sip",
+            Self::TooLong => "too_long",
+            Self::BadLength => "bad_length",
+        }
+    }
+}
+
+impl From<FrameError> for CloseReason {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::HeaderTooLong | FrameError::BodyTooLong => Self::TooLong,
+            FrameError::BadContentLength | FrameError::MissingContentLength => Self::BadLength,
+            FrameError::NotSip => Self::NotSip,
+        }
+    }
+}
+
+/// Why a connection was closed as soon as it was accepted, or not opened at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefuseReason {
+    /// Its peer has as many as it may.
+    PeerLimit,
+    /// The worker has as many as it may.
+    TableFull,
+    /// The process has no descriptor left.
+    NoDescriptor,
+}
+
+impl RefuseReason {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Self; 3] = [Self::PeerLimit, Self::TableFull, Self::NoDescriptor];
+
+    /// The word in metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::PeerLimit => "peer_limit",
+            Self::TableFull => "table_full",
+            Self::NoDescriptor => "no_descriptor",
+        }
+    }
+}

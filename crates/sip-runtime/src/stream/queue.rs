@@ -1,0 +1,78 @@
+//! What waits for a connection's peer to read, or for the connection to open.
+
+use std::collections::VecDeque;
+
+/// Messages that wait, and octets of one that is on its way. Bounded by who fills it.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// Octets for the socket, from `written` on: what it did not take of the messages before those that wait.
+    octets: Vec<u8>,
+    written: usize,
+    messages: VecDeque<Box<[u8]>>,
+    /// Octets of the messages.
+    length: usize,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.octets().is_empty()
+    }
+
+    /// How many octets wait.
+    pub(super) fn length(&self) -> usize {
+        self.length + self.octets().len()
+    }
+
+    /// What goes to the socket next.
+    pub(super) fn octets(&self) -> &[u8] {
+        self.octets.get(self.written..).unwrap_or_default()
+    }
+
+    /// The socket took so many octets.
+    pub(super) fn advance(&mut self, count: usize) {
+        self.written += count;
+        if self.octets().is_empty() {
+            self.octets = Vec::new();
+            self.written = 0;
+        }
+    }
+
+    /// Puts octets for the socket behind those that wait.
+    pub(super) fn push_octets(&mut self, octets: &[u8]) {
+        self.octets.extend_from_slice(octets);
+    }
+
+    pub(super) fn push(&mut self, message: Box<[u8]>) {
+        self.length += message.len();
+        self.messages.push_back(message);
+    }
+
+    /// The next message, to be made octets of.
+    pub(super) fn pop(&mut self) -> Option<Box<[u8]>> {
+        let message = self.messages.pop_front()?;
+        self.length -= message.len();
+        Some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_go_before_messages_and_everything_is_counted() {
+        let mut queue = Queue::default();
+        assert!(queue.is_empty());
+        queue.push_octets(b"rest");
+        queue.push(b"one"[..].into());
+        queue.push(b"three"[..].into());
+        assert_eq!((queue.length(), queue.octets()), (12, &b"rest"[..]));
+        queue.advance(3);
+        assert_eq!((queue.length(), queue.octets()), (9, &b"t"[..]));
+        queue.advance(1);
+        assert_eq!(queue.pop().as_deref(), Some(&b"one"[..]));
+        assert_eq!(queue.length(), 5);
+        assert_eq!(queue.pop().as_deref(), Some(&b"three"[..]));
+        assert!(queue.is_empty() && queue.pop().is_none());
+    }
+}

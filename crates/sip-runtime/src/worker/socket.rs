@@ -1,0 +1,37 @@
+//! What a worker has open for each listener.
+
+use crate::stream::Listening;
+use crate::udp::UdpSocket;
+use std::os::fd::{AsFd, BorrowedFd};
+
+pub(crate) enum WorkerSocket {
+    Datagrams(UdpSocket),
+    Streams(Listening),
+}
+
+impl WorkerSocket {
+    /// The receive buffer that the kernel granted, in octets, where datagrams wait in one.
+    pub(super) fn receive_buffer(&self) -> Option<usize> {
+        match self {
+            Self::Datagrams(socket) => Some(socket.receive_buffer()),
+            Self::Streams(_) => None,
+        }
+    }
+
+    /// Whether the kernel cuts up trains of datagrams, where it has to.
+    pub(super) fn cuts_trains(&self) -> bool {
+        match self {
+            Self::Datagrams(socket) => socket.cuts_trains(),
+            Self::Streams(_) => true,
+        }
+    }
+}
+
+impl AsFd for WorkerSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Datagrams(socket) => socket.as_fd(),
+            Self::Streams(listening) => listening.as_fd(),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Peers that cost others nothing, whatever they do.
+
+use super::peer::Peer;
+use super::switch::{Switches, framed, impatient};
+use crate::workers::script::{ANYWHERE, await_count};
+use sip_runtime::{CloseReason, RefuseReason, StreamOptions};
+use std::io::Write;
+
+/// What a peer sends is the end of its connection, for that reason; another peer's goes on.
+fn check_is_closed(octets: &[u8], options: StreamOptions, reason: CloseReason) {
+    let switches = Switches::start(ANYWHERE[0], 1, options);
+    let mut other = Peer::of(switches.address());
+    assert_eq!(other.asks("before"), "before");
+    let mut peer = Peer::of(switches.address());
+    // The end may come while it still writes.
+    let _ = peer.stream.write_all(octets);
+    peer.until_closed();
+    let stats = switches.running.stats();
+    drop(peer);
+    await_count(&stats[0].connections_closed[reason as usize], 1);
+    if reason != CloseReason::Idle {
+        assert_eq!(Peer::of(switches.address()).asks("after"), "after");
+    }
+}
+
+#[test]
+fn what_is_not_sip_ends_its_connection() {
+    let http = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let tls = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+    for octets in [&http[..], tls, b"\0\0\0\0", b"\xff\xff\xff\xff\n"] {
+        check_is_closed(octets, StreamOptions::default(), CloseReason::NotSip);
+    }
+}
+
+#[test]
+fn a_header_without_end_is_not_kept() {
+    let mut octets = b"MESSAGE sip:switch SIP/2.0\r\nSubject: ".to_vec();
+    octets.resize(1 << 20, b'x');
+    check_is_closed(&octets, StreamOptions::default(), CloseReason::TooLong);
+}
+
+#[test]
+fn a_body_that_is_announced_too_long_is_not_waited_for() {
+    let octets = b"MESSAGE sip:switch SIP/2.0\r\nContent-Length: 65537\r\n\r\n";
+    check_is_closed(octets, StreamOptions::default(), CloseReason::TooLong);
+}
+
+#[test]
+fn a_content_length_that_makes_no_sense_ends_the_connection() {
+    for length in [
+        "Content-Length: 5x",
+        "Content-Length: 4\r\nl: 5",
+        "Subject: none",
+    ] {
+        let octets = format!("MESSAGE sip:switch SIP/2.0\r\n{length}\r\n\r\nbody");
+        check_is_closed(
+            octets.as_bytes(),
+            StreamOptions::default(),
+            CloseReason::BadLength,
+        );
+    }
+}
+
+#[test]
+fn a_silent_peer_is_closed_by_deadline() {
+    check_is_closed(b"", impatient(), CloseReason::Silent);
+}
+
+#[test]
+fn half_a_message_is_closed_by_deadline() {
+    let half = &framed("half")[..40];
+    check_is_closed(half, impatient(), CloseReason::HalfMessage);
+    let after_a_whole_one = [&framed("whole")[..], half].concat();
+    check_is_closed(&after_a_whole_one, impatient(), CloseReason::HalfMessage);
+}
+
+#[test]
+fn an_idle_connection_is_closed_by_deadline() {
+    check_is_closed(&framed("once"), impatient(), CloseReason::Idle);
+}
+
+#[test]
+fn a_peer_that_never_reads_is_bounded_and_closed_by_deadline() {
+    let options = StreamOptions {
+        max_queue: 1 << 20,
+        ..impatient()
+    };
+    let switches = Switches::start(ANYWHERE[0], 1, options);
+    let mut greedy = Peer::of(switches.address());
+    greedy
+        .stream
+        .set_write_timeout(Some(std::time::Duration::from_millis(500)))
+        .expect("timeout");
+    // Until the switch, which is not read from, does not read either.
+    let ask = framed("large 60000");
+    while greedy.stream.write_all(&ask).is_ok() {}
+    let mut other = Peer::of(switches.address());
+    assert_eq!(other.asks("others go on"), "others go on");
+    let stats = switches.running.stats();
+    await_count(
+        &stats[0].connections_closed[CloseReason::NotReading as usize],
+        1,
+    );
+    // What it asked for: what one read brought, and no more, after the switch has stopped to read.
+    assert!(stats[0].stream_messages_received.value() < 10_000);
+}
+
+#[test]
+fn a_message_for_a_peer_whose_queue_is_full_is_undeliverable() {
+    let options = StreamOptions {
+        max_queue: 64 << 10,
+        ..StreamOptions::default()
+    };
+    let switches = Switches::start(ANYWHERE[0], 1, options);
+    let deaf = Peer::of(switches.address());
+    let to = deaf.stream.local_addr().expect("address");
+    let mut caller = Peer::of(switches.address());
+    let text = "y".repeat(30_000);
+    for _ in 0..400 {
+        caller.send(&framed(&format!("dial {to} {text}")));
+    }
+    assert_eq!(switches.question(), format!("undeliverable: {text}"));
+    assert_eq!(caller.asks("others go on"), "others go on");
+    assert!(switches.running.stats()[0].stream_queue_full.value() > 0);
+}
+
+#[test]
+fn one_address_has_no_more_connections_than_it_may() {
+    let options = StreamOptions {
+        max_per_peer: 3,
+        ..StreamOptions::default()
+    };
+    let switches = Switches::start(ANYWHERE[0], 2, options);
+    let mut peers: Vec<Peer> = (0..3).map(|_| Peer::of(switches.address())).collect();
+    for peer in &mut peers {
+        assert_eq!(peer.asks("mine"), "mine");
+    }
+    for _ in 0..100 {
+        Peer::of(switches.address()).until_closed();
+    }
+    let stats = switches.running.stats();
+    let refused: u64 = stats
+        .iter()
+        .map(|stats| stats.connections_refused[RefuseReason::PeerLimit as usize].value())
+        .sum();
+    assert_eq!(refused, 100);
+    for peer in &mut peers {
+        assert_eq!(peer.asks("still mine"), "still mine");
+    }
+    drop(peers);
+    let begun = std::time::Instant::now();
+    while stats.iter().any(|stats| stats.connections.value() > 0) {
+        assert!(begun.elapsed() < crate::workers::script::PATIENCE);
+        std::thread::yield_now();
+    }
+    assert_eq!(Peer::of(switches.address()).asks("again"), "again");
+}
+
+#[test]
+fn a_worker_takes_no_more_connections_than_it_may() {
+    let options = StreamOptions {
+        max_connections: 2,
+        ..StreamOptions::default()
+    };
+    let switches = Switches::start(ANYWHERE[0], 1, options);
+    let mut peers: Vec<Peer> = (0..2).map(|_| Peer::of(switches.address())).collect();
+    for peer in &mut peers {
+        assert_eq!(peer.asks("mine"), "mine");
+    }
+    Peer::of(switches.address()).until_closed();
+    let stats = switches.running.stats();
+    await_count(
+        &stats[0].connections_refused[RefuseReason::TableFull as usize],
+        1,
+    );
+}

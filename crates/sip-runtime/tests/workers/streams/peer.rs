@@ -1,0 +1,68 @@
+//! A peer of a switch, and what it sees.
+
+use super::switch::framed;
+use crate::workers::script::PATIENCE;
+use sip_message::{Frame, Framer, Message};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+pub struct Peer {
+    pub stream: TcpStream,
+    framer: Framer,
+    buffer: Vec<u8>,
+}
+
+impl Peer {
+    pub fn of(server: SocketAddr) -> Self {
+        Self::over(TcpStream::connect(server).expect("connect"))
+    }
+
+    pub fn over(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
+        stream.set_write_timeout(Some(PATIENCE)).expect("timeout");
+        Self {
+            stream,
+            framer: Framer::new(65_536, 16 << 20),
+            buffer: Vec::new(),
+        }
+    }
+
+    pub fn send(&mut self, octets: &[u8]) {
+        self.stream.write_all(octets).expect("sent");
+    }
+
+    /// The body of the next message.
+    pub fn receive(&mut self) -> String {
+        loop {
+            match self.framer.next(&self.buffer).expect("framed") {
+                Frame::Message(length) => {
+                    let octets: Vec<u8> = self.buffer.drain(..length).collect();
+                    let message = Message::parse(&octets).expect("a message");
+                    return String::from_utf8(message.body().to_vec()).expect("text");
+                }
+                Frame::Incomplete => {}
+                other => panic!("{other:?}"),
+            }
+            let mut octets = [0; 16_000];
+            let count = self.stream.read(&mut octets).expect("more");
+            assert!(count > 0, "closed");
+            self.buffer.extend_from_slice(&octets[..count]);
+        }
+    }
+
+    pub fn asks(&mut self, body: &str) -> String {
+        self.send(&framed(body));
+        self.receive()
+    }
+
+    /// Waits until the other side closes, and gives what came before.
+    pub fn until_closed(&mut self) -> Vec<u8> {
+        let mut octets = Vec::new();
+        match self.stream.read_to_end(&mut octets) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+            Err(error) => panic!("{error}"),
+        }
+        octets
+    }
+}

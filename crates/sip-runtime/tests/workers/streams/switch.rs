@@ -1,0 +1,141 @@
+//! The node of these tests, whose messages say in their bodies what it is to do.
+
+use crate::workers::script::{PATIENCE, workers};
+use sip_message::Message;
+use sip_runtime::{Options, Running, Runtime, StreamOptions};
+use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// A message with that body, as it goes through a stream.
+pub fn framed(body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("MESSAGE sip:switch SIP/2.0\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+/// A node that does what each message says:
+///
+/// - `who`: answers `worker N`;
+/// - `to N …`: hands the message over to worker N, which answers `worker N: …`;
+/// - `dial ADDRESS …`: sends `…` to that address;
+/// - `large N`: answers with N octets;
+/// - anything else: answers the same.
+///
+/// What cannot be delivered it puts as a question, behind `undeliverable: `.
+#[derive(Debug)]
+pub struct Switch(pub u16);
+
+impl Switch {
+    fn obey(&self, flow: Flow, bytes: &[u8], output: &mut Output<String>) {
+        let message = Message::parse(bytes).expect("framed");
+        let text = std::str::from_utf8(message.body()).expect("text");
+        let words: Vec<&str> = text.splitn(3, ' ').collect();
+        let mut say = |flow, text: &str| {
+            output.send(flow, |into| into.extend(framed(text)));
+        };
+        match words.as_slice() {
+            ["who"] => say(flow, &format!("worker {}", self.0)),
+            ["to", worker, _] => {
+                output.hand_over(worker.parse().expect("a worker"), flow, bytes);
+            }
+            ["dial", address, text] => {
+                let remote = address.parse().expect("an address");
+                say(Flow::to(flow.listener, remote), text);
+            }
+            ["large", length] => say(flow, &"x".repeat(length.parse().expect("a length"))),
+            _ => say(flow, text),
+        }
+    }
+}
+
+impl Node for Switch {
+    type Question = String;
+    type Answer = ();
+
+    fn receive(&mut self, _: Time, flow: Flow, bytes: &[u8], output: &mut Output<String>) {
+        if Message::parse(bytes).is_ok() {
+            self.obey(flow, bytes, output);
+        }
+    }
+
+    fn receive_handed_over(
+        &mut self,
+        _: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<String>,
+    ) {
+        let message = Message::parse(bytes).expect("framed");
+        let text = std::str::from_utf8(message.body()).expect("text");
+        let rest = text.splitn(3, ' ').nth(2).unwrap_or_default();
+        let answer = format!("worker {}: {rest}", self.0);
+        output.send(flow, |into| into.extend(framed(&answer)));
+    }
+
+    fn undeliverable(&mut self, _: Time, _: Flow, bytes: &[u8], output: &mut Output<String>) {
+        let message = Message::parse(bytes).expect("framed");
+        let text = String::from_utf8_lossy(message.body());
+        output.ask(format!("undeliverable: {text}"));
+    }
+
+    fn answer(&mut self, _: Time, (): (), _: &mut Output<String>) {}
+
+    fn expire(&mut self, _: Time, _: &mut Output<String>) {}
+
+    fn next_deadline(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// Running switches with one TCP listener, and what they ask.
+pub struct Switches {
+    pub running: Running<()>,
+    questions: Receiver<String>,
+}
+
+impl Switches {
+    pub fn start(address: &str, count: u16, streams: StreamOptions) -> Self {
+        let listener = Listener {
+            protocol: Protocol::Tcp,
+            address: address.parse().expect("an address"),
+            prefix_length: 8,
+            advertised: String::new(),
+        };
+        let options = Options {
+            event_loop: crate::EVENT_LOOP,
+            streams,
+            ..Options::default()
+        };
+        let (sender, questions) = channel();
+        let running = Runtime::bind(vec![listener], workers(count), options)
+            .expect("bind")
+            .start(Switch, &move |_, question| {
+                sender.send(question).map_err(|error| error.0)
+            })
+            .expect("start");
+        Self { running, questions }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.running.listeners()[0].address
+    }
+
+    /// The next question of any of them.
+    pub fn question(&self) -> String {
+        self.questions.recv_timeout(PATIENCE).expect("a question")
+    }
+}
+
+/// Deadlines of a second, which tests can wait for.
+pub fn impatient() -> StreamOptions {
+    let second = Duration::from_secs(1);
+    StreamOptions {
+        open_timeout: second,
+        silent_timeout: second,
+        message_timeout: second,
+        write_timeout: second,
+        idle_timeout: second,
+        ..StreamOptions::default()
+    }
+}
