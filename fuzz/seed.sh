@@ -5,7 +5,8 @@ set -eu
 cd "$(dirname "$0")"
 torture=../crates/sip-message/tests/torture
 
-for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge node; do
+for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge node \
+    websocket_handshake websocket_frames stun proxy_protocol; do
     mkdir -p "corpus/$target"
 done
 
@@ -60,3 +61,22 @@ for name in Via v Call-ID WWW-Authenticate Proxy-Authorization Session-Expires x
 done
 printf 'Digest realm="r", nonce="n", qop="auth,auth-int", stale=true, algorithm=SHA-256' > corpus/header_challenge/1
 printf 'Digest username="u", realm="r", nonce="n", uri="sip:r", response="0", qop=auth, nc=00000001, cnonce="c"' > corpus/header_credentials/1
+
+key='dGhlIHNhbXBsZSBub25jZQ=='
+{
+    printf '\000\000GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: %s\r\n' "$key"
+    printf 'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sip\r\nOrigin: https://h\r\n\r\n'
+} > corpus/websocket_handshake/request
+{
+    printf '\001\000HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
+    printf 'Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: sip\r\n\r\n'
+} > corpus/websocket_handshake/response
+# Hello, in one frame and in two with a ping between; then a close. Masked by a client, bare from a server.
+printf '\000\000\201\205\067\372\041\075\177\237\115\121\130\210\202\067\372\041\075\064\022' > corpus/websocket_frames/masked
+printf '\001\001\003\000\001\003Hel\211\004ping\200\002lo\202\176\000\200%128s\210\002\003\350' '' > corpus/websocket_frames/bare
+printf '\000\001\000\000\041\022\244\102transaction.' > corpus/stun/bare
+printf '\000\001\000\020\041\022\244\102transaction.\000\003\000\004\000\000\000\000\200\042\000\004soft' > corpus/stun/attributes
+signature='\015\012\015\012\000\015\012\121\125\111\124\012'
+printf "$signature"'\041\021\000\020\300\000\002\012\306\063\144\001\023\304\023\305\004\000\001x' > corpus/proxy_protocol/v4
+printf "$signature"'\041\041\000\044%16s%16s\023\304\023\305' 'source' 'destination' > corpus/proxy_protocol/v6
+printf 'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n' > corpus/proxy_protocol/version-1

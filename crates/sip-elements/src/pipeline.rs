@@ -30,6 +30,10 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
         worker.round.metrics.dropped(Drop::KeepAlive);
         return;
     }
+    if keep_alive::is_stun(flow, bytes) {
+        worker.round.metrics.dropped(Drop::KeepAlive);
+        return keep_alive::answer_stun(&mut worker.round, flow, bytes);
+    }
     let parsed = Message::parse(bytes);
     let message = match &parsed {
         Ok(message) => message,

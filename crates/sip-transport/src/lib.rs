@@ -1,5 +1,10 @@
 //! SIP transport (RFC 3261 section 18), sans-IO: time, flows, listeners, and [`Node`], the one
-//! interface between the protocol and the runtime.
+//! interface between the protocol and the runtime. What surrounds SIP on the wire has modules of its
+//! own: WebSocket, STUN, the PROXY protocol.
+
+pub mod proxy_protocol;
+pub mod stun;
+pub mod websocket;
 
 mod flow;
 mod node;

@@ -4,10 +4,26 @@ use super::Stop;
 use crate::Round;
 use crate::answer::Refusal;
 use sip_message::{HeaderName, Message, Method};
+use sip_transport::stun::{self, BindingRequest};
+use sip_transport::{ConnectionId, Flow};
 
 /// Whether a datagram holds nothing but the line ends (RFC 5626 section 4.4.1) or zero bytes that phones send.
 pub(crate) fn is_empty(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | 0))
+}
+
+/// Whether a datagram is STUN (RFC 5626 section 4.4.2). Streams carry none: they are kept open by line ends.
+pub(crate) fn is_stun(flow: Flow, bytes: &[u8]) -> bool {
+    flow.connection == ConnectionId::DATAGRAM && stun::is_stun(bytes)
+}
+
+/// Tells a phone the address that its Binding request came from; other STUN messages want no answer.
+pub(crate) fn answer_stun(round: &mut Round<'_>, flow: Flow, bytes: &[u8]) {
+    if let Some(request) = BindingRequest::parse(bytes) {
+        round
+            .output
+            .send(flow, |into| request.write_response(into, flow.remote));
+    }
 }
 
 /// OPTIONS to the server itself (section 11.2) and NOTIFY with `Event: keep-alive` get 200 at once.

@@ -2,6 +2,7 @@
 
 use crate::bench::{ALICE, Bench, only, register, request, settings, status};
 use sip_elements::metrics::Drop;
+use sip_transport::{ConnectionId, Flow, ListenerId, Node};
 
 #[test]
 fn what_is_said_to_the_server_itself_is_answered_by_it() {
@@ -91,6 +92,38 @@ fn what_is_said_to_the_server_itself_is_answered_by_it() {
     for noise in ["\n\n", "\0\0\0\0", "garbage", "\u{1}\u{1}\0\0"] {
         assert_eq!(bench.receive(ALICE, noise), vec![]);
     }
+}
+
+#[test]
+fn a_phone_that_keeps_its_path_open_by_stun_is_told_its_address() {
+    let mut bench = Bench::new(settings());
+    let mut receive = |connection, message: &[u8]| {
+        let flow = Flow {
+            connection,
+            ..Flow::datagram(ListenerId(0), ALICE.parse().expect("address"))
+        };
+        bench
+            .exchange
+            .receive(bench.now, flow, message, &mut bench.output);
+        let sent: Vec<Vec<u8>> = bench
+            .output
+            .outgoing()
+            .iter()
+            .map(|outgoing| bench.output.written(outgoing.range.clone()).to_vec())
+            .collect();
+        bench.output.clear();
+        (sent, bench.metrics.drops[Drop::KeepAlive as usize].value())
+    };
+    let request = b"\x00\x01\x00\x00\x21\x12\xa4\x42transaction.";
+    // 192.0.2.10:5060, covered by the magic cookie.
+    let response = b"\x01\x01\x00\x0c\x21\x12\xa4\x42transaction.\x00\x20\x00\x08\x00\x01\x32\xd6\xe1\x12\xa6\x48";
+    assert_eq!(
+        receive(ConnectionId::DATAGRAM, request),
+        (vec![response.to_vec()], 1)
+    );
+    let indication = b"\x00\x11\x00\x00\x21\x12\xa4\x42transaction.";
+    assert_eq!(receive(ConnectionId::DATAGRAM, indication), (vec![], 2));
+    assert_eq!(receive(ConnectionId(1), request), (vec![], 2));
 }
 
 #[test]

@@ -1,0 +1,265 @@
+//! The server's side of the opening handshake (RFC 6455 section 4.2, RFC 7118 section 4).
+use super::head::{Fields, HeadScanner, MAX_FIELDS, Scan};
+use super::{SUB_PROTOCOL, key};
+use std::fmt;
+
+/// What has become of an opening handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upgrade {
+    /// Not enough bytes yet; call again with these and more.
+    Incomplete,
+    /// Agreed: the request takes that many bytes, frames follow. The response has been written.
+    Accepted {
+        /// Length of the request.
+        consumed: usize,
+    },
+    /// Refused: the response has been written; the connection is to be closed behind it.
+    Refused(Refusal),
+}
+
+/// Why an opening handshake is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "named by what is wrong; each is explained to the client"
+)]
+pub enum Refusal {
+    NotHttp,
+    TooLong,
+    TooManyFields,
+    HttpVersion,
+    Method,
+    Host,
+    Body,
+    NoUpgrade,
+    NoConnectionUpgrade,
+    WebSocketVersion,
+    Key,
+    SubProtocol,
+    Origin,
+}
+
+impl Refusal {
+    /// The HTTP status code of the response.
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::NotHttp
+            | Self::Host
+            | Self::Body
+            | Self::NoConnectionUpgrade
+            | Self::Key
+            | Self::SubProtocol => 400,
+            Self::Origin => 403,
+            Self::Method => 405,
+            Self::NoUpgrade | Self::WebSocketVersion => 426,
+            Self::TooLong | Self::TooManyFields => 431,
+            Self::HttpVersion => 505,
+        }
+    }
+
+    const fn reason(self) -> &'static str {
+        match self.status() {
+            403 => "Forbidden",
+            405 => "Method Not Allowed",
+            426 => "Upgrade Required",
+            431 => "Request Header Fields Too Large",
+            505 => "HTTP Version Not Supported",
+            _ => "Bad Request",
+        }
+    }
+
+    /// Header fields that belong to the status code, each line ended.
+    const fn fields(self) -> &'static str {
+        match self {
+            Self::Method => "Allow: GET\r\nConnection: close\r\n",
+            Self::NoUpgrade => "Upgrade: websocket\r\nConnection: Upgrade, close\r\n",
+            Self::WebSocketVersion => {
+                "Upgrade: websocket\r\nConnection: Upgrade, close\r\nSec-WebSocket-Version: 13\r\n"
+            }
+            _ => "Connection: close\r\n",
+        }
+    }
+
+    /// What is wrong and what to do, for the person at the other end.
+    const fn explanation(self) -> &'static str {
+        match self {
+            Self::NotHttp => "This is no HTTP request; a WebSocket begins with one.",
+            Self::TooLong => "The header of the request is too long.",
+            Self::TooManyFields => "The request has too many header fields.",
+            Self::HttpVersion => "WebSockets are opened by HTTP/1.1.",
+            Self::Method => "WebSockets are opened by GET.",
+            Self::Host => "The request must have one Host.",
+            Self::Body => "A request that opens a WebSocket has no body.",
+            Self::NoUpgrade => "This is SIP over WebSocket: ask for Upgrade: websocket.",
+            Self::NoConnectionUpgrade => "Connection: Upgrade is missing.",
+            Self::WebSocketVersion => "Sec-WebSocket-Version must be 13.",
+            Self::Key => "The request must have one Sec-WebSocket-Key: 16 octets in base64.",
+            Self::SubProtocol => "Sec-WebSocket-Protocol must offer sip.",
+            Self::Origin => "Pages of this origin may not connect.",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.explanation())
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// One opening handshake, fed as its bytes arrive.
+#[derive(Clone, Debug)]
+pub struct Handshake {
+    head: HeadScanner,
+}
+
+impl Handshake {
+    /// With a bound on the request, in bytes.
+    pub const fn new(max_header: usize) -> Self {
+        Self {
+            head: HeadScanner::new(max_header),
+        }
+    }
+
+    /// Looks at all bytes buffered so far and writes the response as soon as there is one. Work is linear over the life of the
+    /// connection.
+    ///
+    /// `origins` are those whose pages may connect, such as `https://phone.example.org`; none: all may. A client without an
+    /// `Origin` is no browser, which could name any, and is not asked for one (RFC 6455 section 10.2).
+    pub fn next(&mut self, buffered: &[u8], origins: &[String], response: &mut Vec<u8>) -> Upgrade {
+        match self.judge(buffered, origins) {
+            Ok(None) => Upgrade::Incomplete,
+            Ok(Some((consumed, accept))) => {
+                write_acceptance(response, &accept);
+                Upgrade::Accepted { consumed }
+            }
+            Err(refusal) => {
+                write_refusal(response, refusal);
+                Upgrade::Refused(refusal)
+            }
+        }
+    }
+
+    fn judge(
+        &mut self,
+        buffered: &[u8],
+        origins: &[String],
+    ) -> Result<Option<(usize, [u8; 28])>, Refusal> {
+        // A TLS record, or noise, may never come to an end of a line.
+        if buffered
+            .first()
+            .is_some_and(|octet| !octet.is_ascii_uppercase())
+        {
+            return Err(Refusal::NotHttp);
+        }
+        loop {
+            match self.head.next(buffered).map_err(|_| Refusal::TooLong)? {
+                Scan::Incomplete => return Ok(None),
+                Scan::StartLine(end) => {
+                    let line = buffered.get(..end).unwrap_or_default();
+                    parse(line, |_| Ok(()))?;
+                }
+                Scan::End(end) => {
+                    let head = buffered.get(..end).unwrap_or_default();
+                    let accept = parse(head, |request| judge_request(request, origins))?;
+                    let accept = accept.ok_or(Refusal::NotHttp)?;
+                    return Ok(Some((end, accept)));
+                }
+            }
+        }
+    }
+}
+
+/// Parses a request, if it is whole: what `judge` makes of it.
+fn parse<T>(
+    head: &[u8],
+    judge: impl FnOnce(&httparse::Request<'_, '_>) -> Result<T, Refusal>,
+) -> Result<Option<T>, Refusal> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    match request.parse(head) {
+        Ok(httparse::Status::Complete(_)) => judge(&request).map(Some),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(httparse::Error::TooManyHeaders) => Err(Refusal::TooManyFields),
+        Err(httparse::Error::Version) if names_http(head) => Err(Refusal::HttpVersion),
+        Err(_) => Err(Refusal::NotHttp),
+    }
+}
+
+/// Whether the version at the end of a request line is one of HTTP.
+fn names_http(head: &[u8]) -> bool {
+    let line = head.split(|octet| *octet == b'\n').next();
+    let words = line.unwrap_or_default().rsplit(|octet| *octet == b' ');
+    words.take(1).any(|version| version.starts_with(b"HTTP/"))
+}
+
+/// Checks what RFC 6455 section 4.2.1 lists and RFC 7118 adds, and computes `Sec-WebSocket-Accept`.
+fn judge_request(
+    request: &httparse::Request<'_, '_>,
+    origins: &[String],
+) -> Result<[u8; 28], Refusal> {
+    let demand = |is_so: bool, otherwise: Refusal| is_so.then_some(()).ok_or(otherwise);
+    let fields = Fields(request.headers);
+    demand(request.version == Some(1), Refusal::HttpVersion)?;
+    demand(request.method == Some("GET"), Refusal::Method)?;
+    demand(fields.only("Host").is_some(), Refusal::Host)?;
+    // A body would be taken for frames.
+    demand(has_no_body(fields), Refusal::Body)?;
+    demand(fields.lists("Upgrade", "websocket"), Refusal::NoUpgrade)?;
+    demand(
+        fields.lists("Connection", "Upgrade"),
+        Refusal::NoConnectionUpgrade,
+    )?;
+    demand(
+        fields.only("Sec-WebSocket-Version") == Some(b"13"),
+        Refusal::WebSocketVersion,
+    )?;
+    let key = fields.only("Sec-WebSocket-Key").ok_or(Refusal::Key)?;
+    demand(key::is_key(key), Refusal::Key)?;
+    demand(
+        fields
+            .elements("Sec-WebSocket-Protocol")
+            .any(|offered| offered == SUB_PROTOCOL.as_bytes()),
+        Refusal::SubProtocol,
+    )?;
+    demand(may_connect(fields, origins), Refusal::Origin)?;
+    Ok(key::accept(key))
+}
+
+fn has_no_body(fields: Fields<'_, '_>) -> bool {
+    !fields.has("Transfer-Encoding") && fields.values("Content-Length").all(|length| length == b"0")
+}
+
+fn may_connect(fields: Fields<'_, '_>, origins: &[String]) -> bool {
+    origins.is_empty()
+        || fields.values("Origin").all(|origin| {
+            origins
+                .iter()
+                .any(|allowed| origin.eq_ignore_ascii_case(allowed.as_bytes()))
+        })
+}
+
+fn write_acceptance(response: &mut Vec<u8>, accept: &[u8]) {
+    response.extend_from_slice(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ",
+    );
+    response.extend_from_slice(accept);
+    response.extend_from_slice(b"\r\nSec-WebSocket-Protocol: ");
+    response.extend_from_slice(SUB_PROTOCOL.as_bytes());
+    response.extend_from_slice(b"\r\n\r\n");
+}
+
+fn write_refusal(response: &mut Vec<u8>, refusal: Refusal) {
+    use std::io::Write as _;
+    let explanation = refusal.explanation();
+    // Writing to a vector does not fail.
+    let _ = write!(
+        response,
+        "HTTP/1.1 {} {}\r\n{}Content-Type: text/plain\r\nContent-Length: {}\r\n\r\n{explanation}\n",
+        refusal.status(),
+        refusal.reason(),
+        refusal.fields(),
+        explanation.len() + 1,
+    );
+}

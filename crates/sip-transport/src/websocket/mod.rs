@@ -1,0 +1,23 @@
+//! SIP over WebSocket (RFC 6455, RFC 7118), sans-IO: the opening handshake of either side, then frames.
+//!
+//! A server feeds a [`Handshake`] until it accepts, a client sends [`ClientHandshake::write_request`] and feeds the answer to
+//! [`ClientHandshake::next`]. From then on a [`Decoder`] finds whole SIP messages in what arrives, and [`write_message`] frames
+//! what goes out. Randomness (the client's key and masks) is an argument.
+
+mod client;
+mod close;
+mod decoder;
+mod frame;
+mod handshake;
+mod head;
+mod key;
+mod mask;
+
+pub use client::{BadTarget, ClientHandshake, Opening, OpeningError};
+pub use close::CloseCode;
+pub use decoder::{Decoded, Decoder, Event, FrameError};
+pub use frame::{FrameHeader, Opcode, Role, write_close, write_frame, write_message};
+pub use handshake::{Handshake, Refusal, Upgrade};
+
+/// The sub-protocol that both sides must agree on (RFC 7118 section 4).
+const SUB_PROTOCOL: &str = "sip";
