@@ -25,6 +25,7 @@ mod interfaces;
 mod options;
 mod running;
 mod stats;
+pub mod tls;
 mod udp;
 mod worker;
 
