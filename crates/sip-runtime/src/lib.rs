@@ -26,6 +26,7 @@ mod options;
 mod running;
 mod stats;
 mod stream;
+pub mod tls;
 mod udp;
 mod worker;
 

@@ -1,0 +1,150 @@
+//! Certificates, keys and authorities out of PEM files; what is wrong is said with the file's name.
+
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{PemObject, SectionKind};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Largest PEM file that is read, in bytes.
+const LARGEST: u64 = 4 << 20;
+
+/// One file that cannot be used, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    /// As the operator named it; empty where it is about no file.
+    pub file: PathBuf,
+    /// What is wrong, and what is wanted.
+    pub problem: String,
+}
+
+impl LoadError {
+    pub(super) fn new(file: &Path, problem: impl Into<String>) -> Self {
+        Self {
+            file: file.to_owned(),
+            problem: problem.into(),
+        }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.file.as_os_str().is_empty() {
+            write!(formatter, "{}: ", self.file.display())?;
+        }
+        formatter.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Everything that kept a context from being made: at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadErrors(pub Vec<LoadError>);
+
+impl fmt::Display for LoadErrors {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, error) in self.0.iter().enumerate() {
+            let lead = if place == 0 { "" } else { "\n" };
+            write!(formatter, "{lead}{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LoadErrors {}
+
+/// A chain with its key. They belong together.
+pub(super) fn certified_key(
+    chain: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, LoadError> {
+    let certificates = certificates(chain)?;
+    let private = private_key(key)?;
+    let signer = provider
+        .key_provider
+        .load_private_key(private)
+        .map_err(|error| {
+            LoadError::new(
+                key,
+                format!("holds no usable private key ({error}): ECDSA, Ed25519 and RSA keys are"),
+            )
+        })?;
+    let pair = CertifiedKey::new(certificates, signer);
+    match pair.keys_match() {
+        Ok(()) => Ok(pair),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(LoadError::new(
+            key,
+            format!(
+                "is not the key of the first certificate in {}",
+                chain.display()
+            ),
+        )),
+        Err(error) => Err(LoadError::new(
+            chain,
+            format!("the first certificate cannot be read: {error}"),
+        )),
+    }
+}
+
+/// All certificates of a file, at least one.
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    let text = read(file)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|error| LoadError::new(file, format!("is broken PEM: {error}")))?;
+    if found.is_empty() {
+        let problem = "holds no certificate: \"-----BEGIN CERTIFICATE-----\" is missing";
+        return Err(LoadError::new(file, problem));
+    }
+    Ok(found)
+}
+
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, LoadError> {
+    let text = read(file)?;
+    if let Ok(key) = PrivateKeyDer::from_pem_slice(&text) {
+        return Ok(key);
+    }
+    let is_encrypted = contains(&text, b"ENCRYPTED");
+    let has_certificate = <(SectionKind, Vec<u8>)>::pem_slice_iter(&text)
+        .any(|section| matches!(section, Ok((SectionKind::Certificate, _))));
+    Err(LoadError::new(
+        file,
+        if is_encrypted {
+            "holds a private key that is encrypted: write it without a passphrase, readable by the server only"
+        } else if has_certificate {
+            "holds a certificate and no private key: are chain and key exchanged?"
+        } else {
+            "holds no private key: \"-----BEGIN PRIVATE KEY-----\" is missing"
+        },
+    ))
+}
+
+/// The certificates of authorities, and their number.
+pub(super) fn authorities(file: &Path) -> Result<RootCertStore, LoadError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| {
+            LoadError::new(file, format!("a certificate in it cannot be used: {error}"))
+        })?;
+    }
+    Ok(roots)
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
+    let cannot = |error: std::io::Error| LoadError::new(file, format!("cannot be read: {error}"));
+    let length = std::fs::metadata(file).map_err(cannot)?.len();
+    if length > LARGEST {
+        return Err(LoadError::new(
+            file,
+            format!("is {length} bytes long: no PEM file of certificates is"),
+        ));
+    }
+    std::fs::read(file).map_err(cannot)
+}

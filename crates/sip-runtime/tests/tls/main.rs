@@ -1,0 +1,12 @@
+//! TLS sessions against real peers in memory, and against OpenSSL through a socket of this machine.
+
+mod authority;
+mod certificates;
+mod cuts;
+mod faults;
+mod mutual;
+mod openssl;
+mod outgoing;
+mod peer;
+mod resumption;
+mod updates;
