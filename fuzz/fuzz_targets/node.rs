@@ -26,6 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
         address: ([192, 0, 2, 1], 5060).into(),
         prefix_length: 24,
         advertised: "192.0.2.1:5060".into(),
+        behind_balancer: false,
     }];
     let mut settings = Settings::new(&["example.com".into()], listeners);
     if options & 1 == 0 {

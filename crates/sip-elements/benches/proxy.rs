@@ -327,6 +327,7 @@ fn settings() -> Settings {
         address: ([127, 0, 0, 1], 5060).into(),
         prefix_length: 8,
         advertised: "127.0.0.1:5060".to_owned(),
+        behind_balancer: false,
     }];
     let mut settings = Settings::new(&["example.org".to_owned()], listeners);
     settings.proxy.foreign = Foreign::Relay;

@@ -72,6 +72,7 @@ fn request(
     origin: &mut Origin,
     handed_over: bool,
 ) -> Result<(), Stop> {
+    note_alias(worker, request, origin.flow);
     sanity::check(&worker.round, request)?;
     keep_alive::answer(&worker.round, request)?;
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
@@ -85,6 +86,20 @@ fn request(
     }
     refuse_while_draining(worker, request)?;
     authenticate_and_route(worker, request, origin, &routing)
+}
+
+/// A peer that opened a connection may want to be called back over it (RFC 5923 section 8.1).
+fn note_alias(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) {
+    let is_ours = flow.connection.is_some() && flow.connection.worker() == worker.index;
+    if let Some(via) = request.top_via().filter(|_| is_ours)
+        && via.params.contains(b"alias")
+    {
+        let settings = worker.round.settings;
+        let listener = settings.listeners.get(usize::from(flow.listener.0));
+        let default = listener.map_or(0, |listener| listener.protocol.default_port());
+        let port = via.port.unwrap_or(default);
+        worker.round.output.alias(flow.connection, port);
+    }
 }
 
 /// The part that may need the control plane, and begins again when the answer is there.

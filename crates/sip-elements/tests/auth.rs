@@ -23,6 +23,7 @@ fn listener() -> Listener {
         address: "192.0.2.50:5070".parse().unwrap(),
         prefix_length: 24,
         advertised: "192.0.2.50:5070".to_owned(),
+        behind_balancer: false,
     }
 }
 

@@ -84,6 +84,7 @@ fn measure_runtime(datagrams: usize, bytes: usize, window: usize) -> io::Result<
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         prefix_length: 8,
         advertised: String::new(),
+        behind_balancer: false,
     };
     let options = Options {
         cpus: vec![0],

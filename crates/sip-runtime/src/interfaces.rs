@@ -77,6 +77,7 @@ mod tests {
             address: address.parse().expect("socket address"),
             prefix_length,
             advertised: "sip.example.org".to_owned(),
+            behind_balancer: false,
         }
     }
 

@@ -19,6 +19,7 @@
 
 mod bind;
 mod clock;
+mod descriptors;
 mod event_loop;
 mod inbox;
 mod interfaces;
@@ -32,9 +33,10 @@ mod worker;
 
 pub use bind::{BindError, Bound, Runtime};
 pub use clock::Clock;
+pub use descriptors::raise_descriptor_limit;
 pub use event_loop::EventLoopKind;
 pub use interfaces::expand_wildcard;
 pub use options::Options;
 pub use running::{Handle, QuestionSink, Running, SendError};
 pub use stats::{Counter, WorkerStats};
-pub use stream::{CloseReason, RefuseReason, StreamOptions};
+pub use stream::{Aliases, CloseReason, RefuseReason, StreamOptions};

@@ -118,6 +118,8 @@ pub struct Listener {
     pub prefix_length: u8,
     /// What goes into Via and Record-Route: `host` or `host:port`, IPv6 in brackets.
     pub advertised: String,
+    /// A balancer stands before it, which says with each connection who is connected (PROXY protocol, version 2).
+    pub behind_balancer: bool,
 }
 
 impl Listener {

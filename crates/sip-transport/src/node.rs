@@ -1,8 +1,9 @@
 //! `Node`: the one interface between the protocol and whatever drives it (the Linux runtime, the
 //! simulator, somebody else's event loop).
 
-use crate::flow::Flow;
+use crate::flow::{ConnectionId, Flow};
 use crate::time::Time;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// A sans-IO SIP element. It never blocks, opens no socket and reads no clock: bytes, answers and
@@ -105,6 +106,8 @@ pub struct Output<Q> {
     outgoing: Vec<Outgoing>,
     hand_overs: Vec<HandOver>,
     questions: Vec<Q>,
+    names: Vec<(SocketAddr, Range<usize>)>,
+    aliases: Vec<(ConnectionId, u16)>,
 }
 
 impl<Q> Default for Output<Q> {
@@ -114,6 +117,8 @@ impl<Q> Default for Output<Q> {
             outgoing: Vec::new(),
             hand_overs: Vec::new(),
             questions: Vec::new(),
+            names: Vec::new(),
+            aliases: Vec::new(),
         }
     }
 }
@@ -158,6 +163,33 @@ impl<Q> Output<Q> {
         });
     }
 
+    /// Says for whom an address stands, where a connection to it may be opened for a message of this round: the domain of the
+    /// URI that led to it. Over TLS the peer must prove to be that (RFC 5922 section 7.3).
+    pub fn name(&mut self, remote: SocketAddr, domain: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(domain);
+        self.names.push((remote, start..self.bytes.len()));
+    }
+
+    /// Says that a peer wants requests to its address and `port` to take the connection that it opened (RFC 5923).
+    pub fn alias(&mut self, connection: ConnectionId, port: u16) {
+        self.aliases.push((connection, port));
+    }
+
+    /// For whom addresses stand.
+    pub fn names(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+        let name = |(remote, range): &(SocketAddr, Range<usize>)| {
+            let bytes = self.bytes.get(range.clone()).unwrap_or_default();
+            (*remote, bytes)
+        };
+        self.names.iter().map(name)
+    }
+
+    /// Connections, and the ports under which they want to be found.
+    pub fn aliases(&self) -> &[(ConnectionId, u16)] {
+        &self.aliases
+    }
+
     /// Asks the control plane.
     pub fn ask(&mut self, question: Q) {
         self.questions.push(question);
@@ -190,7 +222,10 @@ impl<Q> Output<Q> {
 
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.outgoing.is_empty() && self.hand_overs.is_empty() && self.questions.is_empty()
+        self.outgoing.is_empty()
+            && self.hand_overs.is_empty()
+            && self.questions.is_empty()
+            && self.aliases.is_empty()
     }
 
     /// Forgets everything but keeps the buffers.
@@ -199,5 +234,7 @@ impl<Q> Output<Q> {
         self.outgoing.clear();
         self.hand_overs.clear();
         self.questions.clear();
+        self.names.clear();
+        self.aliases.clear();
     }
 }

@@ -4,8 +4,8 @@ use super::Stop;
 use crate::Round;
 use crate::answer::Refusal;
 use sip_message::{HeaderName, Message, Method};
+use sip_transport::Flow;
 use sip_transport::stun::{self, BindingRequest};
-use sip_transport::{ConnectionId, Flow};
 
 /// Whether a datagram holds nothing but the line ends (RFC 5626 section 4.4.1) or zero bytes that phones send.
 pub(crate) fn is_empty(bytes: &[u8]) -> bool {
@@ -14,7 +14,7 @@ pub(crate) fn is_empty(bytes: &[u8]) -> bool {
 
 /// Whether a datagram is STUN (RFC 5626 section 4.4.2). Streams carry none: they are kept open by line ends.
 pub(crate) fn is_stun(flow: Flow, bytes: &[u8]) -> bool {
-    flow.connection == ConnectionId::DATAGRAM && stun::is_stun(bytes)
+    !flow.connection.is_some() && stun::is_stun(bytes)
 }
 
 /// Tells a phone the address that its Binding request came from; other STUN messages want no answer.

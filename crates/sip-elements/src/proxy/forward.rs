@@ -5,7 +5,7 @@ use super::flow_token::is_reached_by_flow_only;
 use super::listener::{Wanted, flow_to};
 use super::response::Failure;
 use super::route::{RouteSet, is_record_routed, write_record_route};
-use super::target::{Hop, Strict, Target};
+use super::target::{Destination, Hop, Strict, Target};
 use crate::Round;
 use crate::answer::hex;
 use crate::phase::identity;
@@ -36,6 +36,8 @@ pub(super) struct Copy<'c, 'm> {
     breadth: Option<u8>,
     /// The realm whose credentials were meant for us and go no further.
     consumed: Option<&'c str>,
+    /// The domain whose next hop this is; `None`: it was named by its address.
+    domain: Option<&'c [u8]>,
 }
 
 /// Sends a copy through the client transaction that was reserved for it. `scratch` holds the text of the patch.
@@ -54,6 +56,7 @@ pub(super) fn send(
         copy.push_record_routes(&mut patch, &settings.listeners, &round.shared.hasher);
     }
     copy.push_common(&mut patch);
+    copy.say_who_is_expected(round);
     let reliable = copy.outgoing.protocol.is_reliable();
     round.transactions.start_client(
         round.now,
@@ -80,6 +83,7 @@ pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Copy
         into.extend_from_slice(&hex(branch));
     });
     copy.push_common(&mut patch);
+    copy.say_who_is_expected(round);
     round.output.send(copy.flow, |into| patch.write(into));
     *scratch = patch.into_scratch();
 }
@@ -122,7 +126,21 @@ impl<'c, 'm> Copy<'c, 'm> {
             outgoing,
             breadth: None,
             consumed,
+            domain: match hop.destination {
+                Destination::Name(domain, _) => Some(domain),
+                Destination::Address(_) => None,
+            },
         })
+    }
+
+    /// Over TLS the next hop must prove that it is the one that the URI names.
+    fn say_who_is_expected(&self, round: &mut Round<'_>) {
+        if self.outgoing.protocol == Protocol::Tls
+            && !self.flow.connection.is_some()
+            && let Some(domain) = self.domain
+        {
+            round.output.name(self.flow.remote, domain);
+        }
     }
 
     /// The same with this share of the request's Max-Breadth.

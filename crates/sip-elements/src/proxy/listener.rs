@@ -99,6 +99,7 @@ mod tests {
             address,
             prefix_length,
             advertised: address.to_string(),
+            behind_balancer: false,
         }
     }
 

@@ -20,6 +20,7 @@ pub(crate) fn settings() -> Settings {
         address: "192.0.2.1:5060".parse().expect("address"),
         prefix_length: 24,
         advertised: "192.0.2.1:5060".into(),
+        behind_balancer: false,
     }];
     let mut settings = Settings::new(&["example.org".into()], listeners);
     settings.algorithms = vec![Algorithm::Sha256, Algorithm::Md5];

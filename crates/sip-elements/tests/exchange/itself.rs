@@ -100,7 +100,7 @@ fn a_phone_that_keeps_its_path_open_by_stun_is_told_its_address() {
     let mut receive = |connection, message: &[u8]| {
         let flow = Flow {
             connection,
-            ..Flow::datagram(ListenerId(0), ALICE.parse().expect("address"))
+            ..Flow::to(ListenerId(0), ALICE.parse().expect("address"))
         };
         bench
             .exchange
@@ -118,12 +118,12 @@ fn a_phone_that_keeps_its_path_open_by_stun_is_told_its_address() {
     // 192.0.2.10:5060, covered by the magic cookie.
     let response = b"\x01\x01\x00\x0c\x21\x12\xa4\x42transaction.\x00\x20\x00\x08\x00\x01\x32\xd6\xe1\x12\xa6\x48";
     assert_eq!(
-        receive(ConnectionId::DATAGRAM, request),
+        receive(ConnectionId::NONE, request),
         (vec![response.to_vec()], 1)
     );
     let indication = b"\x00\x11\x00\x00\x21\x12\xa4\x42transaction.";
-    assert_eq!(receive(ConnectionId::DATAGRAM, indication), (vec![], 2));
-    assert_eq!(receive(ConnectionId(1), request), (vec![], 2));
+    assert_eq!(receive(ConnectionId::NONE, indication), (vec![], 2));
+    assert_eq!(receive(ConnectionId::new(0, 1), request), (vec![], 2));
 }
 
 #[test]

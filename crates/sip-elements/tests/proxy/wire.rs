@@ -164,6 +164,7 @@ pub fn udp(address: &str, prefix_length: u8) -> Listener {
         address,
         prefix_length,
         advertised: address.to_string(),
+        behind_balancer: false,
     }
 }
 

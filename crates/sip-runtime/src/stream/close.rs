@@ -1,6 +1,7 @@
 //! Why connections end and why some never begin.
 
 use sip_message::FrameError;
+use sip_transport::websocket;
 
 /// Why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +28,21 @@ pub enum CloseReason {
     TooLong,
     /// A message without a usable Content-Length: nobody knows where the next one begins.
     BadLength,
+    /// Plain text, or noise, where TLS is spoken.
+    NotTls,
+    /// The TLS handshake failed, or a record was bad.
+    TlsFailed,
+    /// The request for a WebSocket was refused.
+    BadUpgrade,
+    /// A WebSocket frame that breaks the rules.
+    BadFrame,
+    /// No PROXY protocol header where one is expected.
+    BadProxyHeader,
 }
 
 impl CloseReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::ByPeer,
         Self::Failed,
         Self::NotOpened,
@@ -43,6 +54,11 @@ impl CloseReason {
         Self::NotSip,
         Self::TooLong,
         Self::BadLength,
+        Self::NotTls,
+        Self::TlsFailed,
+        Self::BadUpgrade,
+        Self::BadFrame,
+        Self::BadProxyHeader,
     ];
 
     /// The word in metrics.
@@ -59,6 +75,11 @@ impl CloseReason {
             Self::NotSip => "not_sip",
             Self::TooLong => "too_long",
             Self::BadLength => "bad_length",
+            Self::NotTls => "not_tls",
+            Self::TlsFailed => "tls_failed",
+            Self::BadUpgrade => "bad_upgrade",
+            Self::BadFrame => "bad_frame",
+            Self::BadProxyHeader => "bad_proxy_header",
         }
     }
 }
@@ -69,6 +90,15 @@ impl From<FrameError> for CloseReason {
             FrameError::HeaderTooLong | FrameError::BodyTooLong => Self::TooLong,
             FrameError::BadContentLength | FrameError::MissingContentLength => Self::BadLength,
             FrameError::NotSip => Self::NotSip,
+        }
+    }
+}
+
+impl From<websocket::FrameError> for CloseReason {
+    fn from(error: websocket::FrameError) -> Self {
+        match error {
+            websocket::FrameError::TooBig => Self::TooLong,
+            _ => Self::BadFrame,
         }
     }
 }

@@ -1,28 +1,37 @@
-//! One connection: its socket, what has come in of a message, and what waits to go out.
+//! One connection: its socket, what lies between its octets and messages, and what waits to go out.
+//!
+//! ```text
+//! socket ─▶ PROXY header? ─▶ TLS? ─▶ framing ─▶ messages
+//! ```
 
 use super::close::CloseReason;
+use super::framing::{Brought, Framing};
+use super::options::StreamOptions;
 use super::queue::Queue;
 use crate::event_loop::Interest;
+use crate::tls::{TlsError, TlsSession};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
-use sip_message::framing::{Frame, Framer};
 use sip_transport::Flow;
+use sip_transport::proxy_protocol::{self, ProxyHeader};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+/// Octets read at a time.
+const AT_ONCE: usize = 64 << 10;
+
 /// Octets that a message's rest is read in at a time.
 const READ_REST: usize = 8 << 10;
-
-/// What the answer to a double CRLF is (RFC 5626 section 4.4.1).
-pub(super) const PONG: &[u8] = b"\r\n";
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// We are opening it.
+    Connecting,
+    /// It is there; whatever must be agreed on before the first message is being agreed on.
     Opening,
-    /// It was accepted, and no message has come.
+    /// No message has come.
     Fresh,
     /// Messages come and go.
     Used,
@@ -30,22 +39,27 @@ pub(super) enum Stage {
     Leaving(CloseReason),
 }
 
-/// What one read brought.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Brought {
-    pub(super) octets: usize,
-    pub(super) messages: usize,
-    /// Keep-alives that are to be answered.
-    pub(super) pings: usize,
-    /// Why the connection cannot go on.
-    pub(super) end: Option<CloseReason>,
+/// What the connections of a worker read into and write from, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    /// As it came from the socket.
+    raw: Vec<u8>,
+    /// Decrypted.
+    plain: Vec<u8>,
+    /// What is to be answered by the layers themselves, not encrypted.
+    reply: Vec<u8>,
+    /// What goes to the socket.
+    pub(super) output: Vec<u8>,
 }
 
 pub(super) struct Connection {
     socket: OwnedFd,
     pub(super) flow: Flow,
     pub(super) stage: Stage,
-    framer: Framer,
+    /// A balancer will say who is connected (PROXY protocol).
+    awaits_source: bool,
+    tls: Option<Box<TlsSession>>,
+    framing: Framing,
     /// The beginning of a message.
     partial: Vec<u8>,
     pub(super) queue: Option<Box<Queue>>,
@@ -57,22 +71,39 @@ pub(super) struct Connection {
     pub(super) scheduled: u64,
     /// It was accepted: it counts for its peer.
     pub(super) is_accepted: bool,
+    /// The port under which it is found beside that of its peer (RFC 5923).
+    pub(super) alias: Option<u16>,
 }
 
 impl Connection {
-    pub(super) fn new(socket: OwnedFd, flow: Flow, stage: Stage, framer: Framer) -> Self {
+    pub(super) fn new(
+        socket: OwnedFd,
+        flow: Flow,
+        stage: Stage,
+        framing: Framing,
+        tls: Option<TlsSession>,
+    ) -> Self {
         Self {
             socket,
             flow,
             stage,
-            framer,
+            awaits_source: false,
+            tls: tls.map(Box::new),
+            framing,
             partial: Vec::new(),
             queue: None,
             interest: Interest::READABLE,
             deadline: 0,
             scheduled: 0,
-            is_accepted: stage == Stage::Fresh,
+            is_accepted: stage != Stage::Connecting,
+            alias: None,
         }
+    }
+
+    /// The first octets will say who is connected.
+    pub(super) fn await_source(&mut self) {
+        self.awaits_source = true;
+        self.stage = Stage::Opening;
     }
 
     /// Whether a message has begun and not ended.
@@ -80,50 +111,184 @@ impl Connection {
         !self.partial.is_empty()
     }
 
-    /// Reads once and hands out every message that is whole. `buffer` is for what came, where no message has begun.
+    /// Whether the peer has proved who it is by a certificate.
+    pub(super) fn is_certified(&self) -> bool {
+        self.tls
+            .as_ref()
+            .is_some_and(|tls| tls.peer_identities().is_some())
+    }
+
+    /// Reads once and hands out every message that is whole. What is to be written in answer is in `buffers.output` then.
     pub(super) fn read(
         &mut self,
-        buffer: &mut Vec<u8>,
+        buffers: &mut Buffers,
+        options: &StreamOptions,
         mut deliver: impl FnMut(Flow, &[u8]),
-    ) -> Brought {
-        buffer.clear();
-        let is_rest = self.is_in_message();
-        let octets = if is_rest {
+    ) -> (usize, Brought) {
+        let mut brought = Brought::default();
+        buffers.output.clear();
+        buffers.reply.clear();
+        let is_direct = self.tls.is_none() && !self.awaits_source;
+        let octets = if is_direct && self.is_in_message() {
             self.partial.reserve(READ_REST);
             &mut self.partial
         } else {
-            buffer
+            buffers.raw.clear();
+            buffers.raw.reserve(AT_ONCE);
+            &mut buffers.raw
         };
-        let mut brought = Brought::default();
-        match recv(&self.socket, spare_capacity(octets), RecvFlags::empty()) {
-            Ok((0, _)) => brought.end = Some(CloseReason::ByPeer),
-            Ok((count, _)) => brought.octets = count,
-            Err(Errno::AGAIN | Errno::INTR) => return brought,
-            Err(_) => brought.end = Some(CloseReason::Failed),
+        let count = match recv(&self.socket, spare_capacity(octets), RecvFlags::empty()) {
+            Ok((0, _)) => {
+                brought.end = Some(CloseReason::ByPeer);
+                return (0, brought);
+            }
+            Ok((count, _)) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return (0, brought),
+            Err(_) => {
+                brought.end = Some(CloseReason::Failed);
+                return (0, brought);
+            }
+        };
+        if !matches!(self.stage, Stage::Leaving(_)) {
+            let flow = self.take(buffers, options, &mut brought, |flow, bytes| {
+                deliver(flow, bytes);
+            });
+            if let Err(reason) = flow {
+                brought.end = Some(reason);
+            }
         }
-        if brought.end.is_some() || matches!(self.stage, Stage::Leaving(_)) {
-            return brought;
+        (count, brought)
+    }
+
+    /// What has been read goes through the layers.
+    fn take(
+        &mut self,
+        buffers: &mut Buffers,
+        options: &StreamOptions,
+        brought: &mut Brought,
+        mut deliver: impl FnMut(Flow, &[u8]),
+    ) -> Result<(), CloseReason> {
+        if self.awaits_source && !self.take_source(&mut buffers.raw)? {
+            return Ok(());
         }
-        let taken = take_messages(
-            &mut self.framer,
-            octets,
-            self.flow,
-            &mut brought,
-            &mut deliver,
-        );
-        let rest = octets.get(taken..).unwrap_or_default();
+        if self.tls.is_some() {
+            self.decrypt(buffers)?;
+        } else if self.partial.is_empty() {
+            std::mem::swap(&mut buffers.raw, &mut buffers.plain);
+        }
+        let flow = self.flow;
+        let is_rest = self.is_in_message();
+        let octets = if is_rest {
+            &mut self.partial
+        } else {
+            &mut buffers.plain
+        };
+        let reply = &mut buffers.reply;
+        let taken = self
+            .framing
+            .take(octets, options, reply, brought, &mut |bytes: &[u8]| {
+                deliver(flow, bytes);
+            });
         if brought.end.is_some() {
-            // The node answers what it can make of it.
-            deliver(self.flow, rest);
             self.partial = Vec::new();
-        } else if rest.is_empty() {
+        } else if taken >= octets.len() {
             self.partial = Vec::new();
         } else if is_rest {
             self.partial.drain(..taken);
         } else {
-            self.partial = rest.to_vec();
+            self.partial = octets.get(taken..).unwrap_or_default().to_vec();
         }
-        brought
+        if self.stage == Stage::Opening && self.is_agreed() {
+            self.stage = Stage::Fresh;
+        }
+        if !buffers.reply.is_empty() {
+            self.protect(&buffers.reply, &mut buffers.output)?;
+        }
+        Ok(())
+    }
+
+    /// Who is connected, as a balancer says. What comes behind it stays in `raw`. False: it has not said so yet.
+    fn take_source(&mut self, raw: &mut Vec<u8>) -> Result<bool, CloseReason> {
+        if !self.partial.is_empty() {
+            let mut all = std::mem::take(&mut self.partial);
+            all.append(raw);
+            *raw = all;
+        }
+        match proxy_protocol::read(raw) {
+            Ok(ProxyHeader::Incomplete) => {
+                self.partial = std::mem::take(raw);
+                Ok(false)
+            }
+            Ok(ProxyHeader::Header {
+                consumed,
+                addresses,
+            }) => {
+                raw.drain(..consumed);
+                self.awaits_source = false;
+                if let Some(addresses) = addresses {
+                    self.flow.remote = addresses.source;
+                }
+                Ok(true)
+            }
+            Err(_) => Err(CloseReason::BadProxyHeader),
+        }
+    }
+
+    /// Decrypts what has been read, behind what a message has begun with.
+    fn decrypt(&mut self, buffers: &mut Buffers) -> Result<(), CloseReason> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(());
+        };
+        let plain = if self.partial.is_empty() {
+            buffers.plain.clear();
+            &mut buffers.plain
+        } else {
+            &mut self.partial
+        };
+        let received = tls.receive(&mut buffers.raw, plain);
+        // Where it failed, this is the alert that says so.
+        tls.take_output(&mut buffers.output);
+        match received {
+            Ok(received) if received.closed => Err(CloseReason::ByPeer),
+            Ok(_) => Ok(()),
+            Err(TlsError::NotTls(_)) => Err(CloseReason::NotTls),
+            Err(_) => Err(CloseReason::TlsFailed),
+        }
+    }
+
+    /// Whether everything is agreed on that comes before the first message.
+    fn is_agreed(&self) -> bool {
+        let is_secure = self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking());
+        !self.awaits_source && is_secure && self.framing.is_open()
+    }
+
+    /// Appends octets as they go to the socket: encrypted where there is TLS.
+    fn protect(&mut self, octets: &[u8], into: &mut Vec<u8>) -> Result<(), CloseReason> {
+        match &mut self.tls {
+            None => into.extend_from_slice(octets),
+            Some(tls) => tls.send(octets, into).map_err(|_| CloseReason::TlsFailed)?,
+        }
+        Ok(())
+    }
+
+    /// Makes octets for the socket of messages, in `buffers.output`.
+    pub(super) fn encode(
+        &mut self,
+        messages: &[&[u8]],
+        buffers: &mut Buffers,
+    ) -> Result<(), CloseReason> {
+        let framed = &mut buffers.plain;
+        framed.clear();
+        for message in messages {
+            self.framing.write(message, framed);
+        }
+        buffers.output.clear();
+        self.protect(&buffers.plain, &mut buffers.output)
+    }
+
+    /// Whether messages go to the socket as they are.
+    pub(super) fn is_plain(&self) -> bool {
+        self.tls.is_none() && self.framing.is_plain()
     }
 
     /// Writes as much of the parts as the socket takes.
@@ -144,15 +309,25 @@ impl Connection {
         }
     }
 
-    /// Whether what is to be sent goes straight to the socket.
-    pub(super) fn is_writable(&self) -> bool {
-        self.queue.is_none() && self.stage != Stage::Opening
+    /// Whether messages can be made octets of.
+    pub(super) const fn is_open(&self) -> bool {
+        !matches!(self.stage, Stage::Connecting | Stage::Opening)
     }
 
-    /// The socket became writable while it was being opened: is it open?
-    pub(super) fn finish_opening(&mut self) -> Result<(), Errno> {
+    /// Whether what is to be sent goes straight to the socket.
+    pub(super) const fn is_writable(&self) -> bool {
+        self.queue.is_none() && self.is_open()
+    }
+
+    /// The socket became writable while it was being opened: is it open? What TLS begins with is in `output` then.
+    pub(super) fn finish_connecting(&mut self, output: &mut Vec<u8>) -> Result<(), Errno> {
         sockopt::socket_error(&self.socket)??;
+        output.clear();
         self.stage = Stage::Used;
+        if let Some(tls) = &mut self.tls {
+            self.stage = Stage::Opening;
+            tls.take_output(output);
+        }
         Ok(())
     }
 
@@ -161,41 +336,25 @@ impl Connection {
         self.queue.as_ref().map_or(0, |queue| queue.length())
     }
 
-    /// Says to the peer that nothing more comes from us.
+    /// Whether the socket is to say when it takes more.
+    pub(super) fn wants_to_write(&self) -> bool {
+        let queue = self.queue.as_ref();
+        self.stage == Stage::Connecting
+            || queue.is_some_and(|queue| self.is_open() || !queue.octets().is_empty())
+    }
+
+    /// What a peer is told that we leave, in `output`.
+    pub(super) fn say_goodbye(&mut self, output: &mut Vec<u8>) {
+        output.clear();
+        if let Some(tls) = &mut self.tls {
+            tls.close(output);
+        }
+    }
+
+    /// Nothing more comes from us.
     pub(super) fn shut_down(&self) {
         // It may be gone already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
-    }
-}
-
-/// Hands out the whole messages at the beginning of `octets`. Returns how many octets they are.
-fn take_messages(
-    framer: &mut Framer,
-    octets: &[u8],
-    flow: Flow,
-    brought: &mut Brought,
-    deliver: &mut impl FnMut(Flow, &[u8]),
-) -> usize {
-    let mut taken = 0;
-    loop {
-        let rest = octets.get(taken..).unwrap_or_default();
-        match framer.next(rest) {
-            Ok(Frame::Message(length)) => {
-                deliver(flow, rest.get(..length).unwrap_or_default());
-                brought.messages += 1;
-                taken += length;
-            }
-            Ok(Frame::Ping(length)) => {
-                brought.pings += 1;
-                taken += length;
-            }
-            Ok(Frame::Crlf(length)) => taken += length,
-            Ok(Frame::Incomplete) => return taken,
-            Err(error) => {
-                brought.end = Some(error.into());
-                return taken;
-            }
-        }
     }
 }
 

@@ -10,19 +10,23 @@
 //! Each connection has one owner, the worker that accepted or opened it. What others have for it comes through the owner's
 //! inbox; where an address is connected already, the shared [`Directory`] says. An idle connection has no buffer at all.
 
+mod accepting;
 mod close;
 mod connection;
 mod connections;
 mod deadlines;
 mod directory;
+mod framing;
 mod listening;
 mod options;
 mod peers;
 mod queue;
+mod reading;
+mod sending;
 mod slab;
 mod socket;
 
 pub use close::{CloseReason, RefuseReason};
 pub(crate) use connections::{Connections, Shared};
 pub(crate) use listening::Listening;
-pub use options::StreamOptions;
+pub use options::{Aliases, StreamOptions};

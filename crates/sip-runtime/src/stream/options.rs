@@ -1,9 +1,22 @@
 //! Bounds and deadlines of connections.
 
+use crate::tls::SharedTls;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Bounds and deadlines of stream connections; every one has a default.
+/// Who may say with `alias` in its Via that requests to its address and that port take the connection it opened (RFC 5923).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aliases {
+    /// Nobody.
+    Nobody,
+    /// Peers that have shown a certificate that we trust.
+    Certified,
+    /// Everybody. A peer may take over what is meant for others that share its address.
+    Everybody,
+}
+
+/// Bounds and deadlines of stream connections; every one has a default.
+#[derive(Clone, Debug)]
 pub struct StreamOptions {
     /// Connections that a worker may have. Default 200,000.
     pub max_connections: usize,
@@ -18,6 +31,12 @@ pub struct StreamOptions {
     pub max_queue: usize,
     /// Octets that may wait for all peers of a worker. Default 256 MiB.
     pub max_queued: usize,
+    /// Origins whose pages may open a WebSocket, such as `https://phone.example.org`. None (the default): all may.
+    pub origins: Vec<String>,
+    /// Whose claim to be reached over its connection under the port of its Via is believed (RFC 5923). Default: certified peers.
+    pub aliases: Aliases,
+    /// What TLS is spoken with. `None` (the default): there can be no TLS listeners.
+    pub tls: Option<Arc<SharedTls>>,
     /// How long a connection may take to be opened, shake hands and write what waited for it. Default 5 s.
     pub open_timeout: Duration,
     /// How long an accepted connection may take to its first message. Default 30 s.
@@ -41,6 +60,9 @@ impl Default for StreamOptions {
             max_body: 64 << 10,
             max_queue: 256 << 10,
             max_queued: 256 << 20,
+            origins: Vec::new(),
+            aliases: Aliases::Certified,
+            tls: None,
             open_timeout: Duration::from_secs(5),
             silent_timeout: Duration::from_secs(30),
             message_timeout: Duration::from_secs(10),

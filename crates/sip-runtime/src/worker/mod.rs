@@ -251,7 +251,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
         self.ready = all;
         self.deliver(now);
-        self.post.connections.say_goodbye();
+        self.post.connections.take_leave();
     }
 
     /// Tells the node what could not be sent.

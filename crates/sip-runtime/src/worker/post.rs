@@ -53,7 +53,7 @@ impl<A, Q> Post<A, Q> {
             batch: SendBatch::new(options.segmentation && cuts_trains),
             connections: Connections::new(
                 surroundings.index,
-                options.streams,
+                options.streams.clone(),
                 Arc::clone(&surroundings.listeners),
                 Arc::clone(&surroundings.connections),
                 Arc::clone(&surroundings.stats),
@@ -84,6 +84,14 @@ impl<A, Q> Post<A, Q> {
         if output.is_empty() {
             return;
         }
+        for (connection, port) in output.aliases() {
+            self.connections.add_alias(*connection, *port);
+        }
+        self.connections.expect(
+            output
+                .names()
+                .map(|(address, name)| (address, String::from_utf8_lossy(name).into_owned())),
+        );
         self.send(now, event_loop, output.outgoing(), output.bytes());
         self.hand_over(output.hand_overs(), output.bytes());
         self.ask(output);

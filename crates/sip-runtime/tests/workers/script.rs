@@ -196,6 +196,7 @@ pub fn udp_listener(address: &str) -> Listener {
         address: address.parse().expect("socket address"),
         prefix_length: 8,
         advertised: String::new(),
+        behind_balancer: false,
     }
 }
 

@@ -323,6 +323,7 @@ fn settings(plan: &HostPlan) -> Settings {
         address: *address,
         prefix_length: 8,
         advertised: address.to_string(),
+        behind_balancer: false,
     };
     let listeners: Vec<_> = plan.listeners.iter().map(listener).collect();
     let (min_expires, max_expires) = plan.expires;

@@ -54,6 +54,18 @@ keywords! {
 }
 
 keywords! {
+    /// Whose `alias` is believed.
+    Aliases {
+        /// Nobody's.
+        Nobody = "nobody",
+        /// That of peers with a certificate that we trust.
+        Certified = "certified",
+        /// Everybody's.
+        Everybody = "everybody",
+    }
+}
+
+keywords! {
     /// How a worker waits for its sockets.
     EventLoop {
         /// The best that the kernel has.

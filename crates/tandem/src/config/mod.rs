@@ -9,6 +9,7 @@ mod host_value;
 mod interval;
 mod keyword;
 mod mistake;
+mod origin;
 mod read;
 mod reference;
 mod resolve;
@@ -18,8 +19,11 @@ mod value;
 pub use catalogue::{Changes, Chapter, Key};
 pub use host_value::{Advertised, Count, DatabaseUrl, DomainName, LocationStore, NextHop};
 pub use interval::Interval;
-pub use keyword::{Challenged, Digest, EventLoop, Foreign, LogFormat, LogLevel, Transport};
+pub use keyword::{
+    Aliases, Challenged, Digest, EventLoop, Foreign, LogFormat, LogLevel, Transport,
+};
 pub use mistake::{Mistake, Mistakes, nearest};
+pub use origin::Origin;
 pub use reference::{example, reference};
 pub use resolve::{listeners, location_limits, runtime_options, settings};
 pub use sections::{

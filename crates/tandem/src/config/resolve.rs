@@ -1,6 +1,6 @@
 //! From the file's words to what data plane and control plane run on.
 use super::interval::Interval;
-use super::keyword::{Digest, EventLoop, Foreign, Transport};
+use super::keyword::{Aliases, Digest, EventLoop, Foreign, Transport};
 use super::sections::{Configuration, Listen};
 use sip_elements::location::LocationLimits;
 use sip_elements::{Domains, ProxySettings, RegistrarSettings, Settings, TableLimits};
@@ -65,6 +65,7 @@ fn listener(listen: &Listen) -> Listener {
             .as_ref()
             .map(|advertised| advertised.0.clone())
             .unwrap_or_default(),
+        behind_balancer: listen.proxy_protocol,
     }
 }
 
@@ -178,6 +179,17 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
             write_timeout: connections.write_timeout.duration(),
             idle_timeout: connections.idle_timeout.duration(),
             keep_alive: connections.keep_alive.duration(),
+            origins: connections
+                .origins
+                .iter()
+                .map(|origin| origin.0.clone())
+                .collect(),
+            aliases: match connections.aliases {
+                Aliases::Nobody => sip_runtime::Aliases::Nobody,
+                Aliases::Certified => sip_runtime::Aliases::Certified,
+                Aliases::Everybody => sip_runtime::Aliases::Everybody,
+            },
+            tls: None,
         },
         share_port: udp.share_port,
         cpus: workers.pin.iter().map(|cpu| usize::from(*cpu)).collect(),

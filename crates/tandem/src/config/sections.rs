@@ -2,7 +2,10 @@
 use super::catalogue::{Changes, Chapter, Section, any, between, not_empty, optional, section};
 use super::host_value::{Advertised, Count, DatabaseUrl, DomainName, LocationStore, NextHop};
 use super::interval::{Interval, days, hours, micros, millis, seconds};
-use super::keyword::{Challenged, Digest, EventLoop, Foreign, LogFormat, LogLevel, Transport};
+use super::keyword::{
+    Aliases, Challenged, Digest, EventLoop, Foreign, LogFormat, LogLevel, Transport,
+};
+use super::origin::Origin;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -32,6 +35,10 @@ section! {
         /// bound to: behind NAT, in a container. Left out: the bound address. With a wildcard address all the listeners it becomes
         /// say the same, so it fits where one of them is reached from outside.
         restart advertise: Option<Advertised> = None, optional(Some(Advertised("203.0.113.5:5060".to_owned())));
+
+        /// Whether a load balancer stands before it that says with each connection who is connected (PROXY protocol, version 2).
+        /// Whoever can reach such a listener past the balancer may claim to be anybody.
+        restart proxy_protocol: bool = false, any();
     }
 }
 
@@ -247,6 +254,13 @@ section! {
 
         /// Octets that may wait for all peers of a worker.
         restart max_queued: usize = 268_435_456, between(1_048_576, 17_179_869_184);
+
+        /// Origins whose pages may open a WebSocket, such as `"https://phone.example.org"`. An empty list lets all of them.
+        restart origins: Vec<Origin> = Vec::new(), any();
+
+        /// Whose claim is believed that requests to its address and the port in its Via are to take the connection that it opened
+        /// (`alias`, RFC 5923): `"certified"` peers are those with a client certificate that we trust.
+        restart aliases: Aliases = Aliases::Certified, any();
 
         /// How long a connection may take to be opened, with its handshake and the first write.
         restart open_timeout: Interval = seconds(5), between(seconds(1), seconds(60));

@@ -375,8 +375,8 @@ fn the_example_file_means_the_defaults_as_it_is_and_uncommented() {
             .sum::<usize>()
             - 1
             - optional.len()
-            // The second listener: its header, transport and address.
-            + 3
+            // The second listener: its header, transport, address and whether a balancer stands before it.
+            + 4
     );
 }
 

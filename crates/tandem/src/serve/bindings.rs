@@ -135,6 +135,7 @@ mod tests {
             address,
             prefix_length,
             advertised: String::new(),
+            behind_balancer: false,
         }
     }
 

@@ -357,6 +357,7 @@ mod tests {
                 address: ([127, 0, 0, 1], 0).into(),
                 prefix_length: 8,
                 advertised: String::new(),
+                behind_balancer: false,
             };
             let options = Options {
                 waiting_answers: 1,

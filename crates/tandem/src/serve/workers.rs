@@ -11,6 +11,7 @@ use sip_runtime::{Running, Runtime};
 use sip_transport::Listener;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use tracing::info;
 
 /// Tables that all workers share, empty. The secret they sign with outlives a restart, and so do nonces and Record-Route cookies.
 pub(super) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared {
@@ -40,6 +41,16 @@ fn pair(bytes: &[u8]) -> (u64, u64) {
     (word(bytes), word(bytes.get(8..).unwrap_or_default()))
 }
 
+/// Connections need descriptors: the limit is raised as far as it goes, and the log says how far.
+fn tell_descriptor_limit() {
+    if let Some(limit) = sip_runtime::raise_descriptor_limit() {
+        info!(
+            limit,
+            "open files and sockets are limited (RLIMIT_NOFILE), and so are connections"
+        );
+    }
+}
+
 /// Opens the sockets, starts the threads and tells the control plane of them.
 ///
 /// # Errors
@@ -54,6 +65,7 @@ pub(super) fn start(
     let configuration = control.configuration.load();
     let count = NonZeroU16::new(configuration.workers.count.resolve()).unwrap_or(NonZeroU16::MIN);
     let options = config::runtime_options(&configuration, control.clock);
+    tell_descriptor_limit();
     let bound = Runtime::bind(listeners, count, options).map_err(|error| error.to_string())?;
     let settings = Arc::new(config::settings(&configuration, bound.listeners()));
     let seeds = seeds(count)?;

@@ -101,6 +101,7 @@ impl Switches {
             address: address.parse().expect("an address"),
             prefix_length: 8,
             advertised: String::new(),
+            behind_balancer: false,
         };
         let options = Options {
             event_loop: crate::EVENT_LOOP,

@@ -1,0 +1,108 @@
+//! Connections that peers open to us.
+
+use super::close::RefuseReason;
+use super::connection::Stage;
+use super::connections::{Connections, open_reserve};
+use super::listening::Listening;
+use crate::event_loop::EventLoop;
+use crate::tls::TlsSession;
+use rustix::io::Errno;
+use sip_transport::{Flow, ListenerId, Protocol, Time};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+/// Connections accepted of one listener before others have their turn.
+const AT_ONCE: usize = 128;
+
+impl Connections {
+    /// Accepts those that wait at a listener.
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        id: ListenerId,
+        listening: &Listening,
+    ) {
+        for _ in 0..AT_ONCE {
+            match listening.accept() {
+                Ok((socket, peer)) => {
+                    let flow = Flow::to(id, peer);
+                    if let Err(reason) = self.admit(now, event_loop, socket, flow) {
+                        self.refused(reason);
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    self.refused(RefuseReason::NoDescriptor);
+                    if self.reserve.take().is_some() {
+                        drop(listening.accept());
+                        self.reserve = open_reserve();
+                    }
+                    return;
+                }
+                // A peer that went away while it waited, and other moments of one connection.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn admit(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        socket: OwnedFd,
+        flow: Flow,
+    ) -> Result<(), RefuseReason> {
+        let peer = flow.remote.ip();
+        if !self.shared.peers.enter(peer, self.options.max_per_peer) {
+            return Err(RefuseReason::PeerLimit);
+        }
+        let (stage, tls) = match self.protocol(flow.listener) {
+            Protocol::Udp | Protocol::Tcp => (Stage::Fresh, None),
+            Protocol::Ws => (Stage::Opening, None),
+            Protocol::Tls | Protocol::Wss => (Stage::Opening, self.accept_tls()),
+        };
+        let Some(name) = self.insert(event_loop, socket, flow, stage, tls) else {
+            self.shared.peers.leave(peer);
+            return Err(RefuseReason::TableFull);
+        };
+        self.stats.connections_accepted.add(1);
+        let listener = self.listener(flow.listener);
+        let is_behind_balancer = listener.is_some_and(|listener| listener.behind_balancer);
+        if is_behind_balancer && let Some(connection) = self.slab.get(name) {
+            connection.await_source();
+        }
+        let patience = if stage == Stage::Fresh && !is_behind_balancer {
+            self.options.silent_timeout
+        } else {
+            self.options.open_timeout
+        };
+        self.set_deadline(now, name, patience);
+        Ok(())
+    }
+
+    /// The server's side of TLS. There is none only where no certificate is left, which the configuration rules out.
+    fn accept_tls(&self) -> Option<TlsSession> {
+        let context = self.options.tls.as_ref()?.context();
+        TlsSession::accept(context.acceptor()?).ok()
+    }
+
+    /// A balancer has said who is connected: that is the peer whose connections are counted, and under whose address this one is
+    /// found.
+    pub(super) fn move_to_source(&mut self, flow: Flow, before: SocketAddr) {
+        let (protocol, id) = (self.protocol(flow.listener), flow.connection);
+        self.shared.directory.leave(protocol, before, id);
+        self.shared.directory.enter(protocol, flow.remote, id);
+        self.shared.peers.leave(before.ip());
+        let most = self.options.max_per_peer;
+        if self.shared.peers.enter(flow.remote.ip(), most) {
+            return;
+        }
+        self.refused(RefuseReason::PeerLimit);
+        if let Some(connection) = self.slab.get(id.slot()) {
+            // It counts for nobody, and goes.
+            connection.is_accepted = false;
+            connection.shut_down();
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! What goes over connections: which one, opened where there is none, written at once or queued.
+
+use super::close::{CloseReason, RefuseReason};
+use super::connection::{Buffers, Connection, Stage};
+use super::connections::Connections;
+use super::queue::Queue;
+use super::socket;
+use crate::event_loop::EventLoop;
+use crate::tls::TlsSession;
+use rustix::io::Errno;
+use sip_transport::{Flow, Outgoing, Protocol, Time};
+use smallvec::SmallVec;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+/// Messages written with one system call.
+const PARTS: usize = 64;
+
+/// Octets made ready to be written at a time.
+const AT_ONCE: usize = 64 << 10;
+
+/// Where a message goes.
+enum Way {
+    /// Over this connection of ours.
+    Own(u32),
+    /// Over a connection of another worker.
+    Other(Flow),
+    /// There is none.
+    None,
+}
+
+impl Connections {
+    /// For connections opened in this round: who is expected at an address.
+    pub(crate) fn expect(&mut self, names: impl Iterator<Item = (SocketAddr, String)>) {
+        self.names.clear();
+        self.names.extend(names);
+    }
+
+    /// Sends messages of `bytes` over connections, those of one connection in their order and together. `pass` gets what goes
+    /// over a connection of another worker.
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        messages: &[Outgoing],
+        bytes: &[u8],
+        mut pass: impl FnMut(u16, Flow, Range<usize>),
+    ) {
+        for message in messages {
+            let range = message.range.clone();
+            match self.way(now, event_loop, message.flow) {
+                Way::Own(name) => self.gathered.push((name, range)),
+                Way::Other(flow) => pass(flow.connection.worker(), flow, range),
+                Way::None => {
+                    let octets = bytes.get(range).unwrap_or_default();
+                    self.give_up(message.flow, octets.into());
+                }
+            }
+        }
+        let mut gathered = std::mem::take(&mut self.gathered);
+        gathered.sort_by_key(|(name, _)| *name);
+        for of_one in gathered.chunk_by(|a, b| a.0 == b.0) {
+            if let Some((name, _)) = of_one.first() {
+                self.write(now, event_loop, *name, of_one, bytes);
+            }
+        }
+        gathered.clear();
+        self.gathered = gathered;
+    }
+
+    /// Section 18.1.1: the connection that the message names, or the one that leads to its address, opened where there is none.
+    fn way(&mut self, now: Time, event_loop: &mut EventLoop, flow: Flow) -> Way {
+        let connection = if flow.connection.is_some() {
+            Some(flow.connection)
+        } else {
+            let protocol = self.protocol(flow.listener);
+            self.shared.directory.find(protocol, flow.remote)
+        };
+        match connection {
+            Some(connection) if connection.worker() != self.worker => {
+                Way::Other(Flow { connection, ..flow })
+            }
+            Some(connection) => match self.slab.get(connection.slot()) {
+                // The same name may be another's by now. Where an alias led to it, the port is another.
+                Some(found) if found.flow.remote.ip() == flow.remote.ip() => {
+                    Way::Own(connection.slot())
+                }
+                _ => Way::None,
+            },
+            None => match self.open(now, event_loop, flow) {
+                Some(name) => Way::Own(name),
+                None => Way::None,
+            },
+        }
+    }
+
+    /// Begins to open a connection. Nobody is called over WebSocket: who speaks it cannot be (RFC 7118 section 5).
+    fn open(&mut self, now: Time, event_loop: &mut EventLoop, flow: Flow) -> Option<u32> {
+        let listener = self.listener(flow.listener)?;
+        let local = listener.address;
+        let tls = match listener.protocol {
+            Protocol::Ws | Protocol::Wss => return None,
+            Protocol::Tls => Some(self.connect_tls(flow)?),
+            Protocol::Udp | Protocol::Tcp => None,
+        };
+        let opened = match socket::begin_connecting(local, flow.remote, self.options.keep_alive) {
+            Ok(socket) => self
+                .insert(event_loop, socket, flow, Stage::Connecting, tls)
+                .ok_or(RefuseReason::TableFull),
+            Err(Errno::MFILE | Errno::NFILE) => Err(RefuseReason::NoDescriptor),
+            Err(_) => {
+                self.count_closed(CloseReason::NotOpened);
+                return None;
+            }
+        };
+        match opened {
+            Ok(name) => {
+                self.stats.connections_opened.add(1);
+                self.set_deadline(now, name, self.options.open_timeout);
+                Some(name)
+            }
+            Err(reason) => {
+                self.refused(reason);
+                None
+            }
+        }
+    }
+
+    /// The client's side of TLS, towards whom the name stands for that led to the address.
+    fn connect_tls(&self, flow: Flow) -> Option<TlsSession> {
+        let context = self.options.tls.as_ref()?.context();
+        let mut names = self.names.iter();
+        let named = names.find(|(address, _)| *address == flow.remote);
+        let address = flow.remote.ip().to_string();
+        let name = named.map_or(address.as_str(), |(_, name)| name);
+        TlsSession::connect(context.connector(), name).ok()
+    }
+
+    /// Writes messages of one connection, and queues what its socket does not take.
+    fn write(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        name: u32,
+        messages: &[(u32, Range<usize>)],
+        bytes: &[u8],
+    ) {
+        let octets =
+            |(_, range): &(u32, Range<usize>)| bytes.get(range.clone()).unwrap_or_default();
+        let Some(flow) = self.slab.get(name).map(|connection| connection.flow) else {
+            return;
+        };
+        self.stats.stream_messages_sent.add(messages.len() as u64);
+        for part in messages.chunks(PARTS) {
+            let slices: SmallVec<[&[u8]; PARTS]> = part.iter().map(octets).collect();
+            let connection = self.slab.get(name).filter(|found| found.is_writable());
+            let written = match connection {
+                Some(connection) if !connection.is_plain() => {
+                    self.write_encoded(now, event_loop, name, &slices);
+                    continue;
+                }
+                Some(connection) => {
+                    let slices: SmallVec<[IoSlice<'_>; PARTS]> =
+                        slices.iter().map(|slice| IoSlice::new(slice)).collect();
+                    connection.write(&slices)
+                }
+                None => Ok(0),
+            };
+            if written.is_err() {
+                self.close(event_loop, name, CloseReason::Failed);
+            }
+            let mut written = written.unwrap_or(0);
+            self.stats.stream_octets_sent.add(written as u64);
+            for slice in slices {
+                let gone = written.min(slice.len());
+                written -= gone;
+                if gone < slice.len() {
+                    self.enqueue(now, event_loop, flow, slice, gone);
+                }
+            }
+        }
+    }
+
+    /// Writes messages that are not sent as they are. What the socket does not take of them waits as octets.
+    fn write_encoded(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        name: u32,
+        messages: &[&[u8]],
+    ) {
+        let Some(connection) = self.slab.get(name) else {
+            return;
+        };
+        let result = connection.encode(messages, &mut self.buffers);
+        let result = result.and_then(|()| self.write_output(now, event_loop, name));
+        if let Err(reason) = result {
+            self.close(event_loop, name, reason);
+        }
+    }
+
+    /// Queues a message of which the socket has taken so many octets.
+    fn enqueue(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        flow: Flow,
+        octets: &[u8],
+        gone: usize,
+    ) {
+        let name = flow.connection.slot();
+        let Some(connection) = self.slab.get(name) else {
+            return self.give_up(flow, octets.into());
+        };
+        let left = octets.len() - gone;
+        let is_full = connection.queued() + left > self.options.max_queue
+            || self.queued + left > self.options.max_queued;
+        // What has begun must be ended.
+        if is_full && gone == 0 {
+            self.stats.stream_queue_full.add(1);
+            return self.give_up(flow, octets.into());
+        }
+        let is_first = connection.queue.is_none();
+        let is_open = connection.is_open();
+        let queue = connection.queue.get_or_insert_with(Box::default);
+        match octets.get(gone..) {
+            Some(rest) if gone > 0 => queue.push_octets(rest),
+            _ => queue.push(octets.into()),
+        }
+        self.queued += left;
+        if is_first && is_open {
+            self.set_deadline(now, name, self.options.write_timeout);
+        }
+        self.update_interest(event_loop, name);
+    }
+
+    /// Writes what waits, as far as it can.
+    pub(super) fn flush(&mut self, now: Time, event_loop: &mut EventLoop, name: u32) {
+        if let Err(reason) = self.finish_connecting(now, event_loop, name) {
+            return self.close(event_loop, name, reason);
+        }
+        let Some(connection) = self.slab.get(name) else {
+            return;
+        };
+        let Some(mut queue) = connection.queue.take() else {
+            return self.update_interest(event_loop, name);
+        };
+        let before = queue.length();
+        let result = write_queue(connection, &mut queue, &mut self.buffers);
+        let is_open = connection.is_open();
+        let is_empty = queue.is_empty();
+        // Encoding makes it longer.
+        self.queued = (self.queued + queue.length()).saturating_sub(before);
+        if !is_empty {
+            connection.queue = Some(queue);
+        }
+        let written = match result {
+            Ok(written) => written,
+            Err(reason) => return self.close(event_loop, name, reason),
+        };
+        self.stats.stream_octets_sent.add(written as u64);
+        if is_open && is_empty {
+            self.set_deadline(now, name, self.options.idle_timeout);
+        } else if is_open && written > 0 {
+            self.set_deadline(now, name, self.options.write_timeout);
+        }
+        self.update_interest(event_loop, name);
+    }
+
+    /// A connection that was being opened has become writable, which may also say that it could not be opened.
+    fn finish_connecting(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        name: u32,
+    ) -> Result<(), CloseReason> {
+        let Some(connection) = self.slab.get(name) else {
+            return Ok(());
+        };
+        if connection.stage != Stage::Connecting {
+            return Ok(());
+        }
+        let finished = connection.finish_connecting(&mut self.buffers.output);
+        finished.map_err(|_| CloseReason::NotOpened)?;
+        if connection.is_open() {
+            self.set_deadline(now, name, self.options.idle_timeout);
+        }
+        self.write_output(now, event_loop, name)
+    }
+}
+
+/// Writes until the socket takes no more. Returns how many octets it took.
+fn write_queue(
+    connection: &mut Connection,
+    queue: &mut Queue,
+    buffers: &mut Buffers,
+) -> Result<usize, CloseReason> {
+    let mut written = 0;
+    loop {
+        while connection.is_open() && queue.octets().len() < AT_ONCE {
+            let Some(message) = queue.pop() else { break };
+            connection.encode(&[&message], buffers)?;
+            queue.push_octets(&buffers.output);
+        }
+        let octets = queue.octets();
+        if octets.is_empty() {
+            return Ok(written);
+        }
+        let count = connection.write(&[IoSlice::new(octets)]);
+        let count = count.map_err(|_| CloseReason::Failed)?;
+        let is_all = count == octets.len();
+        written += count;
+        queue.advance(count);
+        if !is_all {
+            return Ok(written);
+        }
+    }
+}

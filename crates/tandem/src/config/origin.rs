@@ -1,0 +1,47 @@
+//! Origins of web pages (RFC 6454).
+use super::value::{Listed, Setting, Wrong, quoted, text};
+use sip_message::Uri;
+use toml::de::DeValue;
+
+/// Where a page comes from, as browsers write it: scheme, host, and the port where it is not the default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin(pub String);
+
+impl Setting for Origin {
+    fn expected() -> String {
+        "an origin as browsers write it, such as \"https://phone.example.org\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        let lower = text.to_ascii_lowercase();
+        let host = ["https://", "http://"]
+            .iter()
+            .find_map(|scheme| lower.strip_prefix(scheme))
+            .ok_or_else(|| Wrong::hint("begin with https:// or http://"))?;
+        if host.contains('/') {
+            return Err(Wrong::hint("without a path"));
+        }
+        let uri = format!("sip:{host}");
+        match Uri::parse(uri.as_bytes()) {
+            Some(uri)
+                if uri.user.is_none()
+                    && uri.params.as_bytes().is_empty()
+                    && uri.headers.is_none() =>
+            {
+                Ok(Self(lower))
+            }
+            _ => Err(Wrong::default()),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.0))
+    }
+}
+
+impl Listed for Origin {
+    fn plural() -> String {
+        "origins".to_owned()
+    }
+}
