@@ -121,8 +121,8 @@ impl Bound {
     /// and before the first datagram is read. `questions` is cloned for each worker.
     ///
     /// # Errors
-    /// When the machine has no descriptors, memory or threads left. The workers that run already
-    /// are stopped again.
+    /// When the kernel does not have the event loop that was asked for, or the machine has no
+    /// descriptors, memory or threads left. The workers that run already are stopped again.
     pub fn start<N, Q>(
         self,
         mut node: impl FnMut(u16) -> N,
@@ -137,8 +137,9 @@ impl Bound {
         let Self {
             listeners,
             workers,
-            options,
+            mut options,
         } = self;
+        options.event_loop = options.event_loop.settle()?;
         let inboxes = workers
             .iter()
             .map(|_| {

@@ -1,5 +1,6 @@
 //! Waiting with epoll(7).
 
+use super::{Interest, Ready};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -8,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Readable descriptors taken out of the kernel at once; what does not fit comes with the next wait.
+/// Ready descriptors taken out of the kernel at once; what does not fit comes with the next wait.
 const EVENTS: usize = 64;
 
 pub(crate) struct Epoll {
@@ -22,20 +23,44 @@ impl Epoll {
         })
     }
 
-    pub(super) fn watch(&self, descriptor: BorrowedFd<'_>, token: usize) -> io::Result<()> {
+    pub(super) fn watch(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
         let data = EventData::new_u64(token as u64);
         Ok(epoll::add(
             &self.descriptor,
             descriptor,
             data,
-            EventFlags::IN,
+            flags(interest),
         )?)
+    }
+
+    pub(super) fn change(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let data = EventData::new_u64(token as u64);
+        Ok(epoll::modify(
+            &self.descriptor,
+            descriptor,
+            data,
+            flags(interest),
+        )?)
+    }
+
+    pub(super) fn forget(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::delete(&self.descriptor, descriptor)?)
     }
 
     pub(super) fn wait(
         &self,
         timeout: Option<Duration>,
-        mut readable: impl FnMut(usize),
+        mut ready: impl FnMut(Ready),
     ) -> io::Result<()> {
         let timeout = timeout.map(|_| {
             let milliseconds = i64::from(super::milliseconds(timeout));
@@ -48,7 +73,13 @@ impl Epoll {
         match epoll::wait(&self.descriptor, &mut events, timeout.as_ref()) {
             Ok((events, _)) => {
                 for event in events {
-                    readable(event.data.u64() as usize);
+                    let found = event.flags;
+                    let is_broken = found.intersects(EventFlags::ERR | EventFlags::HUP);
+                    ready(Ready {
+                        token: event.data.u64() as usize,
+                        readable: is_broken || found.contains(EventFlags::IN),
+                        writable: is_broken || found.contains(EventFlags::OUT),
+                    });
                 }
                 Ok(())
             }
@@ -56,4 +87,11 @@ impl Epoll {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn flags(interest: Interest) -> EventFlags {
+    let mut flags = EventFlags::empty();
+    flags.set(EventFlags::IN, interest.readable);
+    flags.set(EventFlags::OUT, interest.writable);
+    flags
 }

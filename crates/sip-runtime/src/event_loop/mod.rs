@@ -1,13 +1,18 @@
-//! How a worker waits until one of its descriptors is readable.
+//! How a worker waits until one of its descriptors is ready.
 
 mod epoll;
 mod poll;
+#[cfg(test)]
+mod tests;
+mod uring;
 
 use epoll::Epoll;
 use poll::Poll;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
+use tracing::info;
+pub(crate) use uring::{Operation, Uring};
 
 /// Which system call a worker waits in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,12 +24,61 @@ pub enum EventLoopKind {
     Epoll,
     /// poll(2): where epoll is not to be had.
     Poll,
+    /// `io_uring`(7), Linux 6.1 or later: datagrams are received and sent by the call that waits.
+    IoUring,
+}
+
+impl EventLoopKind {
+    /// What this kind is on this machine, never [`EventLoopKind::Auto`].
+    ///
+    /// # Errors
+    /// When the kernel does not have what was asked for, with the reason and what to do.
+    pub(crate) fn settle(self) -> io::Result<Self> {
+        match self {
+            Self::Auto => {
+                let alternative = match uring::probe() {
+                    Ok(()) => "the kernel would allow io_uring".to_owned(),
+                    Err(refused) => refused.to_string(),
+                };
+                info!(
+                    "event loop: epoll, which costs least for most loads; {alternative} \
+                     (workers.event_loop)"
+                );
+                Ok(Self::Epoll)
+            }
+            Self::IoUring => uring::probe().map(|()| self).map_err(io::Error::other),
+            Self::Epoll | Self::Poll => Ok(self),
+        }
+    }
+}
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interest {
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+}
+
+impl Interest {
+    pub(crate) const READABLE: Self = Self {
+        readable: true,
+        writable: false,
+    };
+}
+
+/// What a descriptor is ready for. Errors and hang-ups count as both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    pub(crate) token: usize,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
 }
 
 /// An event loop: level-triggered, so that nothing is lost when a descriptor is not drained.
 pub(crate) enum EventLoop {
     Epoll(Epoll),
     Poll(Poll),
+    Uring(Box<Uring>),
 }
 
 impl EventLoop {
@@ -32,30 +86,76 @@ impl EventLoop {
         match kind {
             EventLoopKind::Auto | EventLoopKind::Epoll => Epoll::open().map(Self::Epoll),
             EventLoopKind::Poll => Ok(Self::Poll(Poll::default())),
+            EventLoopKind::IoUring => Ok(Self::Uring(Box::new(Uring::open()?))),
         }
     }
 
-    /// Watches `descriptor` for as long as it is open; `token` names it in [`EventLoop::wait`].
-    pub(crate) fn watch(&mut self, descriptor: BorrowedFd<'_>, token: usize) -> io::Result<()> {
+    /// The ring, where the loop is one: it carries datagrams, too.
+    pub(crate) fn ring(&mut self) -> Option<&mut Uring> {
         match self {
-            Self::Epoll(epoll) => epoll.watch(descriptor, token),
-            Self::Poll(poll) => {
-                poll.watch(descriptor, token);
-                Ok(())
-            }
+            Self::Uring(ring) => Some(ring),
+            Self::Epoll(_) | Self::Poll(_) => None,
         }
     }
 
-    /// Waits until a descriptor is readable or `timeout` (rounded up to whole milliseconds) has
-    /// passed, and names the readable ones. May return early with none, when a signal came.
+    /// Watches `descriptor` until it is forgotten; `token` names it in [`EventLoop::wait`].
+    pub(crate) fn watch(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
+        match self {
+            Self::Epoll(epoll) => epoll.watch(descriptor, token, interest),
+            Self::Poll(poll) => poll.watch(descriptor, token, interest),
+            Self::Uring(ring) => ring.watch(descriptor, token, interest),
+        }
+    }
+
+    /// Waits for something else of a descriptor that is watched.
+    pub(crate) fn change(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
+        match self {
+            Self::Epoll(epoll) => epoll.change(descriptor, token, interest),
+            Self::Poll(poll) => poll.change(descriptor, token, interest),
+            Self::Uring(ring) => ring.change(descriptor, token, interest),
+        }
+    }
+
+    /// Watches a descriptor no longer; to be called before it is closed. No event of it appears
+    /// from now on, whoever gets its number or its token.
+    pub(crate) fn forget(&mut self, descriptor: BorrowedFd<'_>, _token: usize) -> io::Result<()> {
+        match self {
+            Self::Epoll(epoll) => epoll.forget(descriptor),
+            Self::Poll(poll) => poll.forget(descriptor),
+            Self::Uring(ring) => ring.forget(descriptor),
+        }
+    }
+
+    /// Waits until a descriptor is ready or `timeout` has passed (rounded up to whole milliseconds
+    /// where the system call counts in them), and names the ready ones. May return early with
+    /// none, when a signal came.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
-        readable: impl FnMut(usize),
+        ready: impl FnMut(Ready),
     ) -> io::Result<()> {
         match self {
-            Self::Epoll(epoll) => epoll.wait(timeout, readable),
-            Self::Poll(poll) => poll.wait(timeout, readable),
+            Self::Epoll(epoll) => epoll.wait(timeout, ready),
+            Self::Poll(poll) => poll.wait(timeout, ready),
+            Self::Uring(ring) => ring.wait(timeout, ready),
+        }
+    }
+
+    /// Lets `length` pass, whatever comes meanwhile.
+    pub(crate) fn pause(&mut self, length: Duration) {
+        match self {
+            Self::Epoll(_) | Self::Poll(_) => std::thread::sleep(length),
+            Self::Uring(ring) => ring.pause(length),
         }
     }
 }
@@ -69,68 +169,4 @@ fn milliseconds(timeout: Option<Duration>) -> i32 {
             .saturating_add(u64::from(timeout.subsec_nanos().div_ceil(1_000_000)));
         i32::try_from(milliseconds).unwrap_or(i32::MAX)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::event::{EventfdFlags, eventfd};
-    use std::os::fd::AsFd;
-    use std::time::Instant;
-
-    fn check_all_kinds(check: impl Fn(EventLoop)) {
-        for kind in [
-            EventLoopKind::Auto,
-            EventLoopKind::Epoll,
-            EventLoopKind::Poll,
-        ] {
-            check(EventLoop::open(kind).expect("event loop"));
-        }
-    }
-
-    #[test]
-    fn names_only_the_readable_descriptors_and_again_until_they_are_drained() {
-        check_all_kinds(|mut event_loop| {
-            let quiet = eventfd(0, EventfdFlags::NONBLOCK).expect("eventfd");
-            let ready = eventfd(1, EventfdFlags::NONBLOCK).expect("eventfd");
-            event_loop.watch(quiet.as_fd(), 3).expect("watch");
-            event_loop.watch(ready.as_fd(), 7).expect("watch");
-            for _ in 0..2 {
-                let mut named = Vec::new();
-                event_loop
-                    .wait(None, |token| named.push(token))
-                    .expect("wait");
-                assert_eq!(named, [7]);
-            }
-            rustix::io::read(&ready, &mut [0; 8]).expect("drain");
-            event_loop
-                .wait(Some(Duration::ZERO), |token| {
-                    panic!("{token} is not readable")
-                })
-                .expect("wait");
-        });
-    }
-
-    #[test]
-    fn a_timeout_is_never_early() {
-        check_all_kinds(|mut event_loop| {
-            let timeout = Duration::from_micros(2_300);
-            let start = Instant::now();
-            event_loop
-                .wait(Some(timeout), |token| {
-                    panic!("nothing is watched, not even {token}")
-                })
-                .expect("wait");
-            assert!(start.elapsed() >= timeout);
-        });
-    }
-
-    #[test]
-    fn timeouts_round_up_and_saturate() {
-        assert_eq!(milliseconds(None), -1);
-        assert_eq!(milliseconds(Some(Duration::ZERO)), 0);
-        assert_eq!(milliseconds(Some(Duration::from_nanos(1))), 1);
-        assert_eq!(milliseconds(Some(Duration::from_millis(5))), 5);
-        assert_eq!(milliseconds(Some(Duration::MAX)), i32::MAX);
-    }
 }

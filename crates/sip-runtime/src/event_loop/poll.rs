@@ -1,5 +1,7 @@
 //! Waiting with poll(2).
 
+use super::{Interest, Ready};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -11,19 +13,58 @@ pub(crate) struct Poll {
 }
 
 impl Poll {
-    pub(super) fn watch(&mut self, descriptor: BorrowedFd<'_>, token: usize) {
+    pub(super) fn watch(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
+        if self.place(descriptor).is_some() {
+            return Err(Errno::EXIST.into());
+        }
         self.descriptors.push(libc::pollfd {
             fd: descriptor.as_raw_fd(),
-            events: libc::POLLIN,
+            events: events(interest),
             revents: 0,
         });
         self.tokens.push(token);
+        Ok(())
+    }
+
+    pub(super) fn change(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let place = self.place(descriptor).ok_or(Errno::NOENT)?;
+        if let Some(watched) = self.descriptors.get_mut(place) {
+            watched.events = events(interest);
+        }
+        if let Some(named) = self.tokens.get_mut(place) {
+            *named = token;
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let place = self.place(descriptor).ok_or(Errno::NOENT)?;
+        self.descriptors.swap_remove(place);
+        self.tokens.swap_remove(place);
+        Ok(())
+    }
+
+    fn place(&self, descriptor: BorrowedFd<'_>) -> Option<usize> {
+        let descriptor = descriptor.as_raw_fd();
+        self.descriptors
+            .iter()
+            .position(|watched| watched.fd == descriptor)
     }
 
     pub(super) fn wait(
         &mut self,
         timeout: Option<Duration>,
-        mut readable: impl FnMut(usize),
+        mut ready: impl FnMut(Ready),
     ) -> io::Result<()> {
         let count = self.descriptors.len() as libc::nfds_t;
         let timeout = super::milliseconds(timeout);
@@ -42,10 +83,27 @@ impl Poll {
             };
         }
         for (descriptor, token) in self.descriptors.iter().zip(&self.tokens) {
-            if descriptor.revents != 0 {
-                readable(*token);
+            let found = descriptor.revents;
+            if found != 0 {
+                let is_broken = found & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
+                ready(Ready {
+                    token: *token,
+                    readable: is_broken || found & libc::POLLIN != 0,
+                    writable: is_broken || found & libc::POLLOUT != 0,
+                });
             }
         }
         Ok(())
     }
+}
+
+fn events(interest: Interest) -> libc::c_short {
+    let mut events = 0;
+    if interest.readable {
+        events |= libc::POLLIN;
+    }
+    if interest.writable {
+        events |= libc::POLLOUT;
+    }
+    events
 }

@@ -8,12 +8,12 @@ mod waiting;
 pub(crate) use post::Surroundings;
 
 use crate::clock::Clock;
-use crate::event_loop::EventLoop;
+use crate::event_loop::{EventLoop, Interest};
 use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
-use crate::udp::{ReceiveBatch, UdpSocket};
+use crate::udp::{Datagram, ReceiveBatch, UdpSocket};
 use pauses::Pauses;
 use post::Post;
 use rustix::io::Errno;
@@ -22,6 +22,7 @@ use sip_transport::{Flow, ListenerId, Node, Output, Time};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, warn};
 use waiting::Waiting;
@@ -65,12 +66,18 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         options: &Options,
     ) -> io::Result<Self> {
         let mut event_loop = EventLoop::open(options.event_loop)?;
-        for (token, socket) in surroundings.sockets.iter().enumerate() {
-            event_loop.watch(socket.as_fd(), token)?;
+        let sockets = &surroundings.sockets;
+        let with_trains = options.segmentation && sockets.iter().all(UdpSocket::cuts_trains);
+        if let Some(ring) = event_loop.ring() {
+            ring.carry_datagrams(sockets, with_trains, Arc::clone(&surroundings.stats))?;
+        } else {
+            for (token, socket) in sockets.iter().enumerate() {
+                event_loop.watch(socket.as_fd(), token, Interest::READABLE)?;
+            }
         }
         let index = usize::from(surroundings.index);
         if let Some(inbox) = surroundings.inboxes.get(index) {
-            event_loop.watch(inbox.waker(), WAKER)?;
+            event_loop.watch(inbox.waker(), WAKER, Interest::READABLE)?;
         }
         let smallest = surroundings
             .sockets
@@ -92,7 +99,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             drops_due: None,
             pauses: Pauses::new(options.gather),
             cpu: options.cpus.get(index % options.cpus.len().max(1)).copied(),
-            post: Post::new(surroundings, options.segmentation),
+            post: Post::new(surroundings, with_trains),
         })
     }
 
@@ -114,6 +121,9 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             } else if self.rounds_without_asking >= ROUNDS_WITHOUT_ASKING {
                 self.ask_event_loop(Some(Duration::ZERO));
             }
+        }
+        if let Some(ring) = self.event_loop.ring() {
+            ring.flush();
         }
     }
 
@@ -154,7 +164,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             .is_some_and(|deadline| deadline <= now)
         {
             self.node.expire(now, &mut self.output);
-            self.post.deliver(&mut self.output);
+            self.post.deliver(&mut self.output, &mut self.event_loop);
         }
         if self.drops_due.is_some_and(|due| due <= now) {
             self.drops_due = None;
@@ -177,7 +187,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
         if taken > 0 {
             self.stats().answers.add(taken as u64);
-            self.post.deliver(&mut self.output);
+            self.post.deliver(&mut self.output, &mut self.event_loop);
         }
     }
 
@@ -194,7 +204,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
         if taken > 0 {
             self.stats().handed_over_in.add(taken as u64);
-            self.post.deliver(&mut self.output);
+            self.post.deliver(&mut self.output, &mut self.event_loop);
         }
     }
 
@@ -205,7 +215,25 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         };
         let stats = &*self.post.surroundings.stats;
         let expected = waiting.expected();
-        let count = match self.received.receive(socket.as_fd(), expected) {
+        let mut bytes = 0;
+        let mut take = |datagram: Datagram<'_>| {
+            bytes += datagram.bytes.len();
+            if datagram.is_truncated {
+                stats.truncated.add(1);
+            } else {
+                let flow = Flow::datagram(ListenerId(listener as u16), datagram.from);
+                self.node
+                    .receive(now, flow, datagram.bytes, &mut self.output);
+            }
+        };
+        let result = match self.event_loop.ring() {
+            Some(ring) => ring.receive(listener as u16, take),
+            None => self
+                .received
+                .receive(socket.as_fd(), expected)
+                .inspect(|_| self.received.datagrams().for_each(&mut take)),
+        };
+        let count = match result {
             Ok(count) => count,
             Err(Errno::INTR) => return,
             Err(_) => {
@@ -219,22 +247,10 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         if count == 0 {
             return;
         }
-        let listener = ListenerId(listener as u16);
-        let mut bytes = 0;
-        for datagram in self.received.datagrams() {
-            bytes += datagram.bytes.len();
-            if datagram.is_truncated {
-                stats.truncated.add(1);
-            } else {
-                let flow = Flow::datagram(listener, datagram.from);
-                self.node
-                    .receive(now, flow, datagram.bytes, &mut self.output);
-            }
-        }
         stats.datagrams_received.add(count as u64);
         stats.bytes_received.add(bytes as u64);
         self.drops_due.get_or_insert(now + DROPS_INTERVAL);
-        self.post.deliver(&mut self.output);
+        self.post.deliver(&mut self.output, &mut self.event_loop);
     }
 
     /// Nothing to do: lets messages gather for a moment where many come, else waits for the next one.
@@ -246,7 +262,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             return self.sleep();
         };
         self.stats().pauses.add(1);
-        std::thread::sleep(pause);
+        self.event_loop.pause(pause);
         match self.waiting.as_mut_slice() {
             [only] => only.is_likely = true,
             // One question spares looking at all those where nothing waits.
@@ -273,10 +289,10 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.rounds_without_asking = 0;
         let mut is_woken = false;
         let waiting = &mut self.waiting;
-        let result = self.event_loop.wait(timeout, |token| {
-            if token == WAKER {
+        let result = self.event_loop.wait(timeout, |ready| {
+            if ready.token == WAKER {
                 is_woken = true;
-            } else if let Some(waiting) = waiting.get_mut(token) {
+            } else if let Some(waiting) = waiting.get_mut(ready.token) {
                 waiting.is_likely = true;
             }
         });

@@ -1,5 +1,6 @@
 //! Where a node's output goes: to sockets, to other workers, to the control plane.
 
+use crate::event_loop::EventLoop;
 use crate::inbox::{HandedOver, Inbox};
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
@@ -39,9 +40,7 @@ pub(super) struct Post<A, Q> {
 impl<A, Q> Post<A, Q> {
     pub(super) fn new(surroundings: Surroundings<A, Q>, with_trains: bool) -> Self {
         Self {
-            batch: SendBatch::new(
-                with_trains && surroundings.sockets.iter().all(UdpSocket::cuts_trains),
-            ),
+            batch: SendBatch::new(with_trains),
             spare_buffers: Vec::with_capacity(SPARE_BUFFERS),
             to_wake: vec![false; surroundings.inboxes.len()],
             surroundings,
@@ -55,14 +54,14 @@ impl<A, Q> Post<A, Q> {
     }
 
     /// Sends, hands over and asks everything in `output`, and empties it.
-    pub(super) fn deliver<T>(&mut self, output: &mut Output<T>)
+    pub(super) fn deliver<T>(&mut self, output: &mut Output<T>, event_loop: &mut EventLoop)
     where
         Q: QuestionSink<T>,
     {
         if output.is_empty() {
             return;
         }
-        self.send(output.outgoing(), output.bytes());
+        self.send(output.outgoing(), output.bytes(), event_loop);
         self.hand_over(output.hand_overs(), output.bytes());
         self.ask(output);
         if output.bytes().len() > LARGEST_KEPT_OUTPUT {
@@ -73,15 +72,16 @@ impl<A, Q> Post<A, Q> {
     }
 
     /// Sends in the order of the output, as many at once as leave through the same socket.
-    fn send(&mut self, messages: &[Outgoing], bytes: &[u8]) {
+    fn send(&mut self, messages: &[Outgoing], bytes: &[u8], event_loop: &mut EventLoop) {
         let stats = &*self.surroundings.stats;
         for run in messages.chunk_by(|a, b| a.flow.listener == b.flow.listener) {
             let listener = run
                 .first()
                 .map_or(0, |message| usize::from(message.flow.listener.0));
-            match self.surroundings.sockets.get(listener) {
-                Some(socket) => self.batch.send(socket.as_fd(), run, bytes, stats),
-                None => stats.send_errors.add(run.len() as u64),
+            match (self.surroundings.sockets.get(listener), event_loop.ring()) {
+                (Some(_), Some(ring)) => ring.send(listener as u16, run, bytes),
+                (Some(socket), None) => self.batch.send(socket.as_fd(), run, bytes, stats),
+                (None, _) => stats.send_errors.add(run.len() as u64),
             }
         }
     }

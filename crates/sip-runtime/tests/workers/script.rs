@@ -187,6 +187,14 @@ fn allowed_cpus() -> String {
     line.expect("the list").trim().to_owned()
 }
 
+/// The defaults, on the event loop that the suite is run on.
+pub fn options() -> Options {
+    Options {
+        event_loop: crate::EVENT_LOOP,
+        ..Options::default()
+    }
+}
+
 /// Loopback, a port for the kernel to choose, of each family.
 pub const ANYWHERE: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 

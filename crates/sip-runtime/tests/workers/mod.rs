@@ -1,0 +1,8 @@
+//! The suite that runs on every event loop: workers with real sockets and threads.
+
+mod binding;
+mod echo;
+mod hand_over;
+mod inbox;
+mod script;
+mod timers;
