@@ -263,7 +263,7 @@ pub(super) fn count_refused(error: Errno, stats: &WorkerStats) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::udp::refusals;
     use sip_transport::{Flow, ListenerId};
@@ -271,7 +271,11 @@ mod tests {
     use std::os::fd::AsFd;
     use std::time::Duration;
 
-    fn outgoing(remote: SocketAddr, bytes: &mut Vec<u8>, payload: &[u8]) -> Outgoing {
+    pub(in crate::udp) fn outgoing(
+        remote: SocketAddr,
+        bytes: &mut Vec<u8>,
+        payload: &[u8],
+    ) -> Outgoing {
         let start = bytes.len();
         bytes.extend_from_slice(payload);
         Outgoing {
@@ -280,7 +284,7 @@ mod tests {
         }
     }
 
-    fn bound(address: &str) -> (UdpSocket, SocketAddr) {
+    pub(in crate::udp) fn bound(address: &str) -> (UdpSocket, SocketAddr) {
         let socket = UdpSocket::bind(address).expect("bind");
         socket
             .set_read_timeout(Some(Duration::from_secs(5)))
@@ -365,15 +369,13 @@ mod tests {
         assert!(batch.refusals.with_trains && batch.refusals.without_trains.is_empty());
     }
 
-    #[test]
-    fn where_the_kernel_takes_no_trains_nothing_is_lost() {
-        let (sender, _) = bound("127.0.0.1:0");
+    pub(in crate::udp) fn let_the_kernel_refuse_trains(socket: BorrowedFd<'_>) {
         let no_checksum: libc::c_int = 1;
         #[expect(unsafe_code, reason = "no safe wrapper sets SO_NO_CHECK")]
         // SAFETY: pointer and length describe `no_checksum`, which outlives the call.
         let result = unsafe {
             libc::setsockopt(
-                sender.as_raw_fd(),
+                socket.as_raw_fd(),
                 libc::SOL_SOCKET,
                 libc::SO_NO_CHECK,
                 (&raw const no_checksum).cast(),
@@ -381,6 +383,12 @@ mod tests {
             )
         };
         assert_eq!(result, 0);
+    }
+
+    #[test]
+    fn where_the_kernel_takes_no_trains_nothing_is_lost() {
+        let (sender, _) = bound("127.0.0.1:0");
+        let_the_kernel_refuse_trains(sender.as_fd());
         let mut batch = SendBatch::new(true);
         for number in 1..=refusals::MOST {
             for _ in 0..2 {

@@ -40,8 +40,13 @@ pub(crate) struct Uring {
 
 impl Uring {
     pub(super) fn open() -> io::Result<Self> {
+        Self::with_room_for(support::SUBMISSIONS, support::COMPLETIONS)
+    }
+
+    /// A ring of that many entries to submit at once and of completions.
+    pub(super) fn with_room_for(submissions: u32, completions: u32) -> io::Result<Self> {
         Ok(Self {
-            ring: support::set_up().map_err(io::Error::other)?,
+            ring: support::set_up(submissions, completions).map_err(io::Error::other)?,
             is_started: false,
             watches: Watches::default(),
             datagrams: None,

@@ -5,30 +5,30 @@ use rustix::io::Errno;
 use std::{fmt, fs, io, thread};
 
 /// Entries of the submission queue: what is submitted at once. More is submitted in several calls.
-const SUBMISSIONS: u32 = 256;
+pub(super) const SUBMISSIONS: u32 = 256;
 
 /// Entries of the completion queue. What does not fit is kept by the kernel until there is room.
-const COMPLETIONS: u32 = 4_096;
+pub(super) const COMPLETIONS: u32 = 4_096;
 
 /// Where an administrator says who may have rings.
 const SWITCH: &str = "/proc/sys/kernel/io_uring_disabled";
 
 /// Sets a ring up. It is started later, by the thread that it is to serve.
-pub(super) fn set_up() -> Result<IoUring, Refused> {
+pub(super) fn set_up(submissions: u32, completions: u32) -> Result<IoUring, Refused> {
     // The end of a ring interrupts the system calls of the thread that set it up, wherever that is by then.
-    let result = thread::spawn(set_up_here).join();
+    let result = thread::spawn(move || set_up_here(submissions, completions)).join();
     result.unwrap_or_else(|_| Err(Refused::because(&Errno::IO.into())))
 }
 
-fn set_up_here() -> Result<IoUring, Refused> {
+fn set_up_here(submissions: u32, completions: u32) -> Result<IoUring, Refused> {
     let ring = IoUring::builder()
         .setup_r_disabled()
         .setup_single_issuer()
         .setup_defer_taskrun()
         .setup_taskrun_flag()
         .setup_submit_all()
-        .setup_cqsize(COMPLETIONS)
-        .build(SUBMISSIONS)
+        .setup_cqsize(completions)
+        .build(submissions)
         .map_err(|error| Refused::because(&error))?;
     let mut probe = Probe::new();
     ring.submitter()
@@ -49,7 +49,7 @@ fn set_up_here() -> Result<IoUring, Refused> {
 
 /// Whether a ring can be had.
 pub(in crate::event_loop) fn probe() -> Result<(), Refused> {
-    set_up().map(drop)
+    set_up(SUBMISSIONS, COMPLETIONS).map(drop)
 }
 
 /// Why there is no ring, and what to do about it.

@@ -195,7 +195,7 @@ impl RingDatagrams {
         push: &mut impl FnMut(&squeue::Entry) -> bool,
     ) -> &'a [Outgoing] {
         self.outbound
-            .queue(listener, messages, bytes, requests, push)
+            .queue(listener, messages, bytes, requests, &self.stats, push)
     }
 
     /// How many trains the kernel has not taken yet.

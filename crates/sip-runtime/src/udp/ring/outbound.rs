@@ -18,7 +18,7 @@ use std::ptr;
 /// Trains that wait for the next system call. With more of them it comes at once.
 const SLOTS: usize = 128;
 
-/// Bytes that wait for it. Longer than the longest train.
+/// Bytes that wait for it. Longer than the longest train, and than any datagram can be.
 const BYTES: usize = 256 << 10;
 
 /// Where a train lies and what the kernel is told of it.
@@ -95,23 +95,33 @@ impl Outbound {
         messages: &'a [Outgoing],
         bytes: &[u8],
         requests: usize,
+        stats: &WorkerStats,
         push: &mut impl FnMut(&squeue::Entry) -> bool,
     ) -> &'a [Outgoing] {
         if self.in_flight == 0 {
             (self.taken, self.filled) = (0, 0);
         }
-        let most = self.slots.len().saturating_sub(self.taken).min(requests);
-        let fitting = self.fitting(messages, most);
-        let (now, later) = messages.split_at(fitting);
-        for batch in now.chunks(BATCH) {
-            let refusals = &self.refusals;
-            self.plan
-                .make(batch, |remote| refusals.may_ride(remote.ip()));
-            for place in 0..self.plan.trains().len() {
-                self.queue_train(place, listener, batch, bytes, push);
+        let most = self.slots.len().min(self.taken + requests);
+        let mut rest = messages;
+        loop {
+            let fitting = self.fitting(rest, most.saturating_sub(self.taken));
+            let (now, later) = rest.split_at(fitting);
+            for batch in now.chunks(BATCH) {
+                let refusals = &self.refusals;
+                self.plan
+                    .make(batch, |remote| refusals.may_ride(remote.ip()));
+                for place in 0..self.plan.trains().len() {
+                    self.queue_train(place, listener, batch, bytes, push);
+                }
             }
+            rest = match later {
+                [message, later @ ..] if message.range.len() > self.bytes.len() => {
+                    count_refused(Errno::MSGSIZE, stats);
+                    later
+                }
+                _ => return later,
+            };
         }
-        later
     }
 
     /// How many of the messages there is room for, if no two of them ride together.
