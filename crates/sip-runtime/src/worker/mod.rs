@@ -122,9 +122,6 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 self.ask_event_loop(Some(Duration::ZERO));
             }
         }
-        if let Some(ring) = self.event_loop.ring() {
-            ring.flush();
-        }
     }
 
     fn pin(&self) {

@@ -86,6 +86,27 @@ fn what_arrives_before_the_start_is_answered_after_it() {
 }
 
 #[test]
+fn what_is_answered_in_the_last_round_leaves() {
+    let (node, blocked) = Script::blockable(0);
+    let mut node = Some(node);
+    let listeners = [ANYWHERE[0], ANYWHERE[0]].map(udp_listener);
+    let bound = Runtime::bind(listeners.into(), workers(1), options()).expect("bind");
+    let [client, blocking] = [0, 1].map(|index| Client::of(bound.listeners()[index].address));
+    // Both wait when the worker starts, so it takes both in its first round.
+    client.send("last words");
+    blocking.send("block");
+    let running = bound
+        .start(|_| node.take().expect("one worker"), &|_, _| Ok(()))
+        .expect("start");
+    blocked.wait();
+    let stopping = std::thread::spawn(move || running.stop());
+    std::thread::sleep(Duration::from_millis(100));
+    blocked.release();
+    stopping.join().expect("stopped");
+    assert_eq!(client.receive(), "last words");
+}
+
+#[test]
 fn answers_leave_through_the_listener_that_was_asked() {
     let listeners = ANYWHERE
         .iter()

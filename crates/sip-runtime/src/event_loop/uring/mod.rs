@@ -315,11 +315,12 @@ enum Entered {
 }
 
 impl Uring {
-    /// Ends all requests. False when the kernel does not let go of some.
+    /// Sends what is to be sent still, and ends all other requests. False when the kernel does not let go of some.
     fn end_requests(&mut self) -> bool {
         if !self.is_started {
             return true;
         }
+        self.flush();
         let everything = CancelBuilder::any().all();
         let result = self
             .ring
