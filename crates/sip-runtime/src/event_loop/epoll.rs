@@ -6,7 +6,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Ready descriptors taken out of the kernel at once; what does not fit comes with the next wait.
@@ -21,6 +21,10 @@ impl Epoll {
         Ok(Self {
             descriptor: epoll::create(CreateFlags::CLOEXEC)?,
         })
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 
     pub(super) fn watch(

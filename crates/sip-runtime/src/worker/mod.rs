@@ -1,6 +1,7 @@
 //! The worker: one thread that owns its sockets and its node and carries what comes out of the
 //! one into the other.
 
+mod driven;
 mod pauses;
 mod post;
 mod waiting;
@@ -114,14 +115,18 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
         while !self.inbox().is_some_and(Inbox::is_stopping) {
             self.round();
-            let is_busy = self.waiting.iter().any(|waiting| waiting.is_likely)
-                || self.inbox().is_some_and(|inbox| !inbox.is_empty());
-            if !is_busy {
+            if !self.is_busy() {
                 self.rest();
             } else if self.rounds_without_asking >= ROUNDS_WITHOUT_ASKING {
                 self.ask_event_loop(Some(Duration::ZERO));
             }
         }
+    }
+
+    /// Whether another round is worth it without asking the event loop.
+    fn is_busy(&self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.is_likely)
+            || self.inbox().is_some_and(|inbox| !inbox.is_empty())
     }
 
     fn pin(&self) {
@@ -269,16 +274,21 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
 
     /// Waits until a socket is readable, the inbox has something or a deadline has come.
     fn sleep(&mut self) {
-        let deadline = match (self.node.next_deadline(), self.drops_due) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
         let begun = self.clock.now();
-        let timeout = deadline.map(|deadline| deadline.saturating_since(begun));
+        let timeout = self
+            .next_deadline()
+            .map(|deadline| deadline.saturating_since(begun));
         if self.inbox().is_some_and(Inbox::fall_asleep) {
             self.stats().waits.add(1);
             self.ask_event_loop(timeout);
             self.pauses.waited(self.clock.now().saturating_since(begun));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        match (self.node.next_deadline(), self.drops_due) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
         }
     }
 

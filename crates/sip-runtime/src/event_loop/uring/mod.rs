@@ -5,6 +5,8 @@
 //! The kernel works for the ring only while its thread is in that call (`IORING_SETUP_DEFER_TASKRUN`),
 //! so that nothing interrupts the worker. What it has to do is seen without a call.
 
+mod carrying;
+mod ending;
 mod operation;
 mod support;
 mod watches;
@@ -13,21 +15,15 @@ pub(crate) use operation::Operation;
 pub(super) use support::probe;
 
 use super::{Interest, Ready};
-use crate::stats::WorkerStats;
-use crate::udp::{Datagram, RingDatagrams, UdpSocket};
-use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
+use crate::udp::RingDatagrams;
+use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, squeue};
 use rustix::io::Errno;
-use sip_transport::Outgoing;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::error;
 use watches::Watches;
-
-/// How long the kernel may take to let go of our memory when the ring ends.
-const END: Duration = Duration::from_secs(5);
 
 /// A ring, what is watched with it, and the datagrams it carries.
 pub(crate) struct Uring {
@@ -74,20 +70,6 @@ impl Uring {
     /// The kernel itself lets go of the descriptor with the next wait.
     pub(super) fn forget(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.watches.forget(descriptor)
-    }
-
-    /// From now on the datagrams of these sockets, one for each listener, come and go through the
-    /// ring: a socket in which some wait is named by the number of its listener. Once.
-    pub(crate) fn carry_datagrams(
-        &mut self,
-        sockets: &[UdpSocket],
-        with_trains: bool,
-        stats: Arc<WorkerStats>,
-    ) -> io::Result<()> {
-        let mut datagrams = RingDatagrams::open(sockets, with_trains, stats)?;
-        datagrams.register(&self.ring.submitter())?;
-        self.datagrams = Some(Box::new(datagrams));
-        Ok(())
     }
 
     /// Names what is ready, and waits for it when nothing is.
@@ -179,7 +161,7 @@ impl Uring {
     fn try_push(&mut self, request: &squeue::Entry) -> bool {
         #[expect(unsafe_code, reason = "the kernel reads what the request points to")]
         // SAFETY: requests to poll point to nothing. Those for datagrams point into `datagrams`, to memory that stays where it
-        // is and is not touched before they have completed; it is freed after the ring has let go of it (see `drop`).
+        // is and is not touched before they have completed; it is freed after the ring has let go of it (see `ending`).
         let result = unsafe { self.ring.submission().push(request) };
         result.is_ok()
     }
@@ -248,106 +230,10 @@ impl Uring {
             }
         }
     }
-
-    /// Takes datagrams of a listener's socket, a batch at most. Returns how many.
-    pub(crate) fn receive(
-        &mut self,
-        listener: u16,
-        take: impl FnMut(Datagram<'_>),
-    ) -> Result<usize, Errno> {
-        let is_empty = |it: &RingDatagrams| !it.has_arrived_at(listener);
-        if self.datagrams.as_deref().is_some_and(is_empty) {
-            let result = self.prepare().and_then(|()| self.look());
-            result.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        }
-        Ok(self
-            .datagrams
-            .as_mut()
-            .map_or(0, |datagrams| datagrams.receive(listener, take)))
-    }
-
-    /// Sends with the next wait, in the order of the calls; see
-    /// [`SendBatch::send`](crate::udp::SendBatch::send).
-    pub(crate) fn send(&mut self, listener: u16, messages: &[Outgoing], bytes: &[u8]) {
-        let mut rest = messages;
-        loop {
-            let Some(mut datagrams) = self.datagrams.take() else {
-                return;
-            };
-            let queue = self.ring.submission();
-            let room = queue.capacity() - queue.len();
-            drop(queue);
-            let mut push = |request: &squeue::Entry| self.try_push(request);
-            let left = datagrams.queue(listener, rest, bytes, room, &mut push);
-            self.datagrams = Some(datagrams);
-            if left.is_empty() {
-                return;
-            }
-            let is_stuck = left.len() == rest.len();
-            rest = left;
-            self.flush();
-            if is_stuck && self.datagrams.as_ref().is_some_and(|it| it.in_flight() > 0) {
-                self.drop_unsent(rest.len());
-                return;
-            }
-        }
-    }
-
-    fn drop_unsent(&self, count: usize) {
-        if let Some(datagrams) = &self.datagrams {
-            datagrams.count_unsent(count);
-        }
-    }
-
-    /// Sends what is to be sent, now.
-    pub(crate) fn flush(&mut self) {
-        let result = self.prepare().and_then(|()| self.look());
-        if let Err(error) = result {
-            error!(%error, "the ring failed");
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entered {
     Done,
     Interrupted,
-}
-
-impl Uring {
-    /// Sends what is to be sent still, and ends all other requests. False when the kernel does not let go of some.
-    fn end_requests(&mut self) -> bool {
-        if !self.is_started {
-            return true;
-        }
-        self.flush();
-        let everything = CancelBuilder::any().all();
-        let result = self
-            .ring
-            .submitter()
-            .register_sync_cancel(Some(END.into()), everything);
-        if let Err(error) = result
-            && Errno::from_io_error(&error) != Some(Errno::NOENT)
-        {
-            return false;
-        }
-        // Each ends with a completion, which the kernel writes when it is asked for it.
-        self.look().is_ok() && self.datagrams.as_ref().is_none_or(|it| it.is_idle())
-    }
-}
-
-impl Drop for Uring {
-    fn drop(&mut self) {
-        let is_free = self.end_requests();
-        let Some(datagrams) = self.datagrams.take() else {
-            return;
-        };
-        if let Err(error) = datagrams.unregister(&self.ring.submitter()) {
-            error!(%error, "the ring does not let go of its sockets");
-        }
-        if !is_free {
-            error!("the ring does not end: its buffers are not given back");
-            std::mem::forget(datagrams);
-        }
-    }
 }

@@ -69,7 +69,7 @@ impl ProvidedBuffers {
             reason = "the kernel reads the list as long as the ring lives"
         )]
         // SAFETY: the list has room for BUFFERS entries, begins at a page, and is freed only after the ring has let go of it
-        // (see `Uring::drop`).
+        // (see the ring's `ending`).
         unsafe { submitter.register_buf_ring_with_flags(list, BUFFERS, self.group, 0) }?;
         for buffer in 0..BUFFERS {
             self.give(buffer);
@@ -95,7 +95,7 @@ impl ProvidedBuffers {
         }
     }
 
-    #[expect(clippy::cast_ptr_alignment, reason = "a mapping begins at a page")]
+    /// A mapping begins at a page, so the entries are aligned.
     fn list(&self) -> *mut BufRingEntry {
         self.memory.as_ptr().cast()
     }

@@ -107,7 +107,9 @@ impl RingDatagrams {
 
     /// The next listener for which the kernel is to receive.
     pub(crate) fn next_request(&mut self) -> Option<squeue::Entry> {
-        let idle = |(_, inbound): &(u16, &mut Inbound)| !inbound.is_receiving;
+        let idle = |(_, inbound): &(u16, &mut Inbound)| {
+            !inbound.is_receiving && inbound.arrived.len() < buffers::BUFFERS.into()
+        };
         let (listener, inbound) = (0_u16..).zip(&mut self.inbound).find(idle)?;
         inbound.is_receiving = true;
         let request = &raw const *self.request;

@@ -113,7 +113,7 @@ fn the_longest_datagrams_are_not_cut_short() {
         sockopt::set_socket_send_buffer_size(&peer, 1 << 20).expect("send buffer");
         peer.connect(carrier.address(0)).expect("connect");
         let sent: Vec<u8> = (0..longest).map(|index: u32| (index % 251) as u8).collect();
-        for _ in 0..usize::from(BUFFERS) + 1 {
+        for _ in 0..=usize::from(BUFFERS) {
             peer.send(&sent).expect("send");
             assert!(carrier.receive(0) == [(sent.clone(), from)]);
         }
