@@ -54,6 +54,21 @@ for load, title in (("full", "Full load: 256 units in progress at a time"), ("eq
         print(f"| {workload} | {cost(tandem)} | {cost(plain)} | {cost(kamailio)} | {ratio} | {BUDGET[workload]} | {kernel_share(workload, load)} | {' | '.join(pairs)} |")
     print()
 
+rings = [(load, workload) for load in ("full", "equal") for workload in BUDGET if of(workload, load, "ring")]
+if rings:
+    print("## Event loops\n")
+    print("CPU-microseconds per unit: median (range).\n")
+    print("| load | workload | epoll | io_uring | ratio | without segmentation: epoll | io_uring | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for load, workload in rings:
+        cells = []
+        for ours, ring in (("tandem", "ring"), ("plain", "plain-ring")):
+            pair = of(workload, load, ours), of(workload, load, ring)
+            ratio = f"{median(pair[1]) / median(pair[0]):.2f}" if all(pair) else "-"
+            cells += [cost(pair[0]), cost(pair[1]), ratio]
+        print(f"| {load} | {workload} | {' | '.join(cells)} |")
+    print()
+
 after = [run for run in runs if run["load"] == "after"]
 if after:
     print("## After the load\n")

@@ -1,16 +1,16 @@
 //! What the runtime costs beside the kernel: CPU time of the server's thread per datagram that it
-//! receives and sends back, for a worker of ours and for a bare loop of `recvfrom` and `sendto`.
+//! receives and sends back, for a worker of ours on each event loop and for a bare loop of `recvfrom` and `sendto`.
 //!
 //! ```text
 //! cargo run --release -p sip-runtime --example udp_echo_cost -- [DATAGRAMS] [BYTES] [WINDOW…]
 //! ```
 //! The server runs on CPU 0, the client on CPU 1. The client keeps WINDOW datagrams on their way:
-//! with 1 the server sleeps after each, with 64 it hardly ever does. A hundred short rounds each, in
+//! with 1 the server sleeps after each, with 64 it hardly ever does. Twenty short rounds each, in
 //! turns; the lowest figures are printed, for whatever else runs on the machine only adds.
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
-use sip_runtime::{Options, Runtime};
+use sip_runtime::{EventLoopKind, Options, Runtime};
 use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -21,7 +21,12 @@ use std::time::Duration;
 const CPU_TIME: u8 = b'?';
 /// A datagram of this first byte ends the bare loop.
 const END: u8 = b'!';
-const ROUNDS: usize = 100;
+const ROUNDS: usize = 20;
+const LOOPS: [EventLoopKind; 3] = [
+    EventLoopKind::Epoll,
+    EventLoopKind::Poll,
+    EventLoopKind::IoUring,
+];
 
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args()
@@ -39,18 +44,21 @@ fn main() -> io::Result<()> {
     }
     println!("{datagrams} datagrams of {bytes} bytes; CPU µs of the server's thread per echo");
     println!(
-        "{:>8} {:>10} {:>10} {:>10}",
-        "window", "bare loop", "runtime", "overhead"
+        "{:>8} {:>10} {:>10} {:>10} {:>10} {:>16}",
+        "window", "bare loop", "epoll", "poll", "io_uring", "io_uring / epoll"
     );
     for window in windows {
-        let (mut bare, mut ours) = (f64::MAX, f64::MAX);
+        let (mut bare, mut ours) = (f64::MAX, [f64::MAX; LOOPS.len()]);
         for _ in 0..ROUNDS {
             bare = bare.min(measure_bare_loop(datagrams, bytes, window)?);
-            ours = ours.min(measure_runtime(datagrams, bytes, window)?);
+            for (kind, ours) in LOOPS.into_iter().zip(&mut ours) {
+                *ours = ours.min(measure_runtime(kind, datagrams, bytes, window)?);
+            }
         }
+        let [epoll, poll, ring] = ours;
         println!(
-            "{window:>8} {bare:>10.3} {ours:>10.3} {:>+10.3}",
-            ours - bare
+            "{window:>8} {bare:>10.3} {epoll:>10.3} {poll:>10.3} {ring:>10.3} {:>16.2}",
+            ring / epoll
         );
     }
     Ok(())
@@ -78,7 +86,12 @@ fn measure_bare_loop(datagrams: usize, bytes: usize, window: usize) -> io::Resul
     })
 }
 
-fn measure_runtime(datagrams: usize, bytes: usize, window: usize) -> io::Result<f64> {
+fn measure_runtime(
+    event_loop: EventLoopKind,
+    datagrams: usize,
+    bytes: usize,
+    window: usize,
+) -> io::Result<f64> {
     let listener = Listener {
         protocol: Protocol::Udp,
         address: (Ipv4Addr::LOCALHOST, 0).into(),
@@ -87,6 +100,7 @@ fn measure_runtime(datagrams: usize, bytes: usize, window: usize) -> io::Result<
         behind_balancer: false,
     };
     let options = Options {
+        event_loop,
         cpus: vec![0],
         ..Options::default()
     };

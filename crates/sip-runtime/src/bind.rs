@@ -1,8 +1,9 @@
 //! Opening the sockets of all workers, before any of them reads.
 
+use crate::driver::Driver;
 use crate::inbox::Inbox;
 use crate::options::Options;
-use crate::running::{QuestionSink, Running};
+use crate::running::{Handle, QuestionSink, Running};
 use crate::stats::WorkerStats;
 use crate::stream::{Listening, Shared};
 use crate::udp::{Buffers, Sharing, SocketError, UdpSocket};
@@ -149,8 +150,8 @@ impl Bound {
     /// and before the first datagram is read. `questions` is cloned for each worker.
     ///
     /// # Errors
-    /// When the machine has no descriptors, memory or threads left. The workers that run already
-    /// are stopped again.
+    /// When the kernel does not have the event loop that was asked for, or the machine has no
+    /// descriptors, memory or threads left. The workers that run already are stopped again.
     pub fn start<N, Q>(
         self,
         mut node: impl FnMut(u16) -> N,
@@ -165,18 +166,10 @@ impl Bound {
         let Self {
             listeners,
             workers,
-            options,
+            mut options,
         } = self;
-        let inboxes = workers
-            .iter()
-            .map(|_| {
-                Inbox::open(
-                    options.waiting_answers,
-                    options.waiting_hand_overs,
-                    options.waiting_hand_over_bytes,
-                )
-            })
-            .collect::<io::Result<Arc<[Inbox<N::Answer>]>>>()?;
+        options.event_loop = options.event_loop.settle()?;
+        let inboxes = open_inboxes(workers.len(), &options)?;
         let stats: Arc<[Arc<WorkerStats>]> = workers.iter().map(|_| Arc::default()).collect();
 
         let connections = Arc::new(Shared::default());
@@ -200,6 +193,52 @@ impl Bound {
         }
         Ok(running)
     }
+
+    /// Makes a worker without a thread, for a program that drives it from a loop of its own.
+    ///
+    /// # Errors
+    /// When more than one worker was asked for, the event loop is another than epoll, which alone has a descriptor that other
+    /// loops can wait for, or the machine has no descriptors or memory left.
+    pub fn drive<N, Q>(self, node: N, questions: Q) -> io::Result<Driver<N, Q>>
+    where
+        N: Node,
+        Q: QuestionSink<N::Question>,
+    {
+        let Self {
+            listeners,
+            workers,
+            mut options,
+        } = self;
+        let Ok([sockets]) = <[Vec<WorkerSocket>; 1]>::try_from(workers) else {
+            let reason = "a loop drives one worker: bind the sockets for one";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        };
+        options.event_loop = options.event_loop.settle()?;
+        let inboxes = open_inboxes(1, &options)?;
+        let stats = Arc::<WorkerStats>::default();
+        let surroundings = Surroundings {
+            index: 0,
+            sockets,
+            inboxes: Arc::clone(&inboxes),
+            stats: Arc::clone(&stats),
+            questions,
+            listeners: listeners.clone().into(),
+            connections: Arc::default(),
+        };
+        let worker = Worker::new(node, surroundings, &options)?;
+        Driver::new(worker, Handle::new(inboxes), stats, listeners)
+    }
+}
+
+fn open_inboxes<A>(count: usize, options: &Options) -> io::Result<Arc<[Inbox<A>]>> {
+    let open = |_| {
+        Inbox::open(
+            options.waiting_answers,
+            options.waiting_hand_overs,
+            options.waiting_hand_over_bytes,
+        )
+    };
+    (0..count).map(open).collect()
 }
 
 impl fmt::Debug for Bound {

@@ -95,6 +95,11 @@ impl<A> Inbox<A> {
         quiet
     }
 
+    /// The worker's side: whether it will be woken when something comes in.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed)
+    }
+
     /// The worker's side: it runs again, nobody needs to wake it.
     pub(crate) fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);

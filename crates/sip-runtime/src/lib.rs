@@ -14,12 +14,16 @@
 //! accepted: [`Runtime::bind`] opens every socket of every worker (from then on the kernel queues
 //! datagrams), [`Bound::start`] builds one node per worker and lets the threads read.
 //!
+//! A program with a loop of its own takes [`Bound::drive`] instead: one worker without a thread, that does what there is to do
+//! when it is told to.
+//!
 //! What this crate never does: look into a message, block a worker on anything but its own event
 //! loop, or allocate per message.
 
 mod bind;
 mod clock;
 mod descriptors;
+mod driver;
 mod event_loop;
 mod inbox;
 mod interfaces;
@@ -34,6 +38,7 @@ mod worker;
 pub use bind::{BindError, Bound, Runtime};
 pub use clock::Clock;
 pub use descriptors::raise_descriptor_limit;
+pub use driver::Driver;
 pub use event_loop::EventLoopKind;
 pub use interfaces::expand_wildcard;
 pub use options::Options;

@@ -75,6 +75,17 @@ impl<A> fmt::Display for SendError<A> {
 impl<A: fmt::Debug> std::error::Error for SendError<A> {}
 
 impl<A> Handle<A> {
+    pub(crate) fn new(inboxes: Arc<[Inbox<A>]>) -> Self {
+        Self { inboxes }
+    }
+
+    /// Takes nothing any more, and asks the workers to end.
+    pub(crate) fn close(&self) {
+        for inbox in &*self.inboxes {
+            inbox.stop();
+        }
+    }
+
     /// How many workers there are.
     pub fn workers(&self) -> u16 {
         self.inboxes.len() as u16
@@ -125,7 +136,7 @@ impl<A> Running<A> {
         listeners: Vec<Listener>,
     ) -> Self {
         Self {
-            handle: Handle { inboxes },
+            handle: Handle::new(inboxes),
             stats,
             listeners,
             threads: Vec::new(),
@@ -189,9 +200,7 @@ impl<A> Running<A> {
     }
 
     fn stop_and_join(&mut self) {
-        for inbox in &*self.handle.inboxes {
-            inbox.stop();
-        }
+        self.handle.close();
         for (worker, thread) in self.threads.drain(..).enumerate() {
             if thread.join().is_err() {
                 error!(worker, "the worker's thread had panicked");

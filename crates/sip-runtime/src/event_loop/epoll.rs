@@ -6,11 +6,11 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Ready descriptors taken out of the kernel at once; what does not fit comes with the next wait.
-const EVENTS: usize = 256;
+const EVENTS: usize = 64;
 
 pub(crate) struct Epoll {
     descriptor: OwnedFd,
@@ -21,6 +21,10 @@ impl Epoll {
         Ok(Self {
             descriptor: epoll::create(CreateFlags::CLOEXEC)?,
         })
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 
     pub(super) fn watch(
@@ -73,11 +77,12 @@ impl Epoll {
         match epoll::wait(&self.descriptor, &mut events, timeout.as_ref()) {
             Ok((events, _)) => {
                 for event in events {
-                    let (flags, broken) = (event.flags, EventFlags::ERR | EventFlags::HUP);
+                    let found = event.flags;
+                    let is_broken = found.intersects(EventFlags::ERR | EventFlags::HUP);
                     ready(Ready {
                         token: event.data.u64() as usize,
-                        readable: flags.intersects(EventFlags::IN | broken),
-                        writable: flags.intersects(EventFlags::OUT | broken),
+                        readable: is_broken || found.contains(EventFlags::IN),
+                        writable: is_broken || found.contains(EventFlags::OUT),
                     });
                 }
                 Ok(())

@@ -2,12 +2,17 @@
 
 mod epoll;
 mod poll;
+#[cfg(test)]
+mod tests;
+mod uring;
 
 use epoll::Epoll;
 use poll::Poll;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
+use tracing::info;
+pub(crate) use uring::{Operation, Uring};
 
 /// Which system call a worker waits in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +24,32 @@ pub enum EventLoopKind {
     Epoll,
     /// poll(2): where epoll is not to be had.
     Poll,
+    /// `io_uring`(7), Linux 6.1 or later: datagrams are received and sent by the call that waits.
+    IoUring,
+}
+
+impl EventLoopKind {
+    /// What this kind is on this machine, never [`EventLoopKind::Auto`].
+    ///
+    /// # Errors
+    /// When the kernel does not have what was asked for, with the reason and what to do.
+    pub(crate) fn settle(self) -> io::Result<Self> {
+        match self {
+            Self::Auto => {
+                let alternative = match uring::probe() {
+                    Ok(()) => "the kernel would allow io_uring".to_owned(),
+                    Err(refused) => refused.to_string(),
+                };
+                info!(
+                    "event loop: epoll, which costs least for most loads; {alternative} \
+                     (workers.event_loop)"
+                );
+                Ok(Self::Epoll)
+            }
+            Self::IoUring => uring::probe().map(|()| self).map_err(io::Error::other),
+            Self::Epoll | Self::Poll => Ok(self),
+        }
+    }
 }
 
 /// What to wait for.
@@ -35,7 +66,7 @@ impl Interest {
     };
 }
 
-/// A descriptor that is ready. Errors and hang-ups count as both.
+/// What a descriptor is ready for. Errors and hang-ups count as both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
     pub(crate) token: usize,
@@ -47,6 +78,7 @@ pub(crate) struct Ready {
 pub(crate) enum EventLoop {
     Epoll(Epoll),
     Poll(Poll),
+    Uring(Box<Uring>),
 }
 
 impl EventLoop {
@@ -54,6 +86,24 @@ impl EventLoop {
         match kind {
             EventLoopKind::Auto | EventLoopKind::Epoll => Epoll::open().map(Self::Epoll),
             EventLoopKind::Poll => Ok(Self::Poll(Poll::default())),
+            EventLoopKind::IoUring => Ok(Self::Uring(Box::new(Uring::open()?))),
+        }
+    }
+
+    /// The ring, where the loop is one: it carries datagrams, too.
+    pub(crate) fn ring(&mut self) -> Option<&mut Uring> {
+        match self {
+            Self::Uring(ring) => Some(ring),
+            Self::Epoll(_) | Self::Poll(_) => None,
+        }
+    }
+
+    /// Readable when a wait would name something, for loops of others. `None` where there is no such descriptor: poll has
+    /// none, and the kernel works for a ring only while the ring's thread waits in it.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Epoll(epoll) => Some(epoll.descriptor()),
+            Self::Poll(_) | Self::Uring(_) => None,
         }
     }
 
@@ -66,14 +116,12 @@ impl EventLoop {
     ) -> io::Result<()> {
         match self {
             Self::Epoll(epoll) => epoll.watch(descriptor, token, interest),
-            Self::Poll(poll) => {
-                poll.watch(descriptor, token, interest);
-                Ok(())
-            }
+            Self::Poll(poll) => poll.watch(descriptor, token, interest),
+            Self::Uring(ring) => ring.watch(descriptor, token, interest),
         }
     }
 
-    /// Waits for something else from now on.
+    /// Waits for something else of a descriptor that is watched.
     pub(crate) fn change(
         &mut self,
         descriptor: BorrowedFd<'_>,
@@ -82,26 +130,24 @@ impl EventLoop {
     ) -> io::Result<()> {
         match self {
             Self::Epoll(epoll) => epoll.change(descriptor, token, interest),
-            Self::Poll(poll) => {
-                poll.change(token, interest);
-                Ok(())
-            }
+            Self::Poll(poll) => poll.change(descriptor, token, interest),
+            Self::Uring(ring) => ring.change(descriptor, token, interest),
         }
     }
 
-    /// Forgets a descriptor, before it is closed: nothing of it appears under its token any more.
-    pub(crate) fn forget(&mut self, descriptor: BorrowedFd<'_>, token: usize) -> io::Result<()> {
+    /// Watches a descriptor no longer; to be called before it is closed. No event of it appears
+    /// from now on, whoever gets its number or its token.
+    pub(crate) fn forget(&mut self, descriptor: BorrowedFd<'_>, _token: usize) -> io::Result<()> {
         match self {
             Self::Epoll(epoll) => epoll.forget(descriptor),
-            Self::Poll(poll) => {
-                poll.forget(token);
-                Ok(())
-            }
+            Self::Poll(poll) => poll.forget(descriptor),
+            Self::Uring(ring) => ring.forget(descriptor),
         }
     }
 
-    /// Waits until a descriptor is ready or `timeout` (rounded up to whole milliseconds) has
-    /// passed, and names the ready ones. May return early with none, when a signal came.
+    /// Waits until a descriptor is ready or `timeout` has passed (rounded up to whole milliseconds
+    /// where the system call counts in them), and names the ready ones. May return early with
+    /// none, when a signal came.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -110,6 +156,15 @@ impl EventLoop {
         match self {
             Self::Epoll(epoll) => epoll.wait(timeout, ready),
             Self::Poll(poll) => poll.wait(timeout, ready),
+            Self::Uring(ring) => ring.wait(timeout, ready),
+        }
+    }
+
+    /// Lets `length` pass, whatever comes meanwhile.
+    pub(crate) fn pause(&mut self, length: Duration) {
+        match self {
+            Self::Epoll(_) | Self::Poll(_) => std::thread::sleep(length),
+            Self::Uring(ring) => ring.pause(length),
         }
     }
 }
@@ -123,142 +178,4 @@ fn milliseconds(timeout: Option<Duration>) -> i32 {
             .saturating_add(u64::from(timeout.subsec_nanos().div_ceil(1_000_000)));
         i32::try_from(milliseconds).unwrap_or(i32::MAX)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::event::{EventfdFlags, eventfd};
-    use std::os::fd::AsFd;
-    use std::time::Instant;
-
-    fn check_all_kinds(check: impl Fn(EventLoop)) {
-        for kind in [
-            EventLoopKind::Auto,
-            EventLoopKind::Epoll,
-            EventLoopKind::Poll,
-        ] {
-            check(EventLoop::open(kind).expect("event loop"));
-        }
-    }
-
-    fn readable(token: usize) -> Ready {
-        Ready {
-            token,
-            readable: true,
-            writable: false,
-        }
-    }
-
-    #[test]
-    fn interest_can_be_changed_and_given_up() {
-        check_all_kinds(|mut event_loop| {
-            let idle = Duration::from_millis(1);
-            let (one, other) = std::os::unix::net::UnixStream::pair().expect("pair");
-            let named = |event_loop: &mut EventLoop| {
-                let mut named = Vec::new();
-                event_loop
-                    .wait(Some(idle), |ready| named.push(ready))
-                    .expect("wait");
-                named
-            };
-            event_loop
-                .watch(one.as_fd(), 5, Interest::READABLE)
-                .expect("watch");
-            assert_eq!(named(&mut event_loop), []);
-            let both = Interest {
-                readable: true,
-                writable: true,
-            };
-            event_loop.change(one.as_fd(), 5, both).expect("change");
-            let writable = Ready {
-                token: 5,
-                readable: false,
-                writable: true,
-            };
-            assert_eq!(named(&mut event_loop), [writable]);
-            rustix::io::write(&other, b"x").expect("write");
-            let ready = Ready {
-                readable: true,
-                ..writable
-            };
-            assert_eq!(named(&mut event_loop), [ready]);
-            let neither = Interest {
-                readable: false,
-                writable: false,
-            };
-            event_loop.change(one.as_fd(), 5, neither).expect("change");
-            assert_eq!(named(&mut event_loop), []);
-            event_loop.change(one.as_fd(), 5, both).expect("change");
-            event_loop.forget(one.as_fd(), 5).expect("forget");
-            assert_eq!(named(&mut event_loop), []);
-        });
-    }
-
-    #[test]
-    fn a_token_can_be_used_again() {
-        check_all_kinds(|mut event_loop| {
-            for _ in 0..3 {
-                let event = eventfd(1, EventfdFlags::NONBLOCK).expect("eventfd");
-                event_loop
-                    .watch(event.as_fd(), 9, Interest::READABLE)
-                    .expect("watch");
-                let mut named = Vec::new();
-                event_loop
-                    .wait(None, |ready| named.push(ready))
-                    .expect("wait");
-                assert_eq!(named, [readable(9)]);
-                event_loop.forget(event.as_fd(), 9).expect("forget");
-            }
-        });
-    }
-
-    #[test]
-    fn names_only_the_readable_descriptors_and_again_until_they_are_drained() {
-        check_all_kinds(|mut event_loop| {
-            let quiet = eventfd(0, EventfdFlags::NONBLOCK).expect("eventfd");
-            let ready = eventfd(1, EventfdFlags::NONBLOCK).expect("eventfd");
-            for (descriptor, token) in [(&quiet, 3), (&ready, 7)] {
-                event_loop
-                    .watch(descriptor.as_fd(), token, Interest::READABLE)
-                    .expect("watch");
-            }
-            for _ in 0..2 {
-                let mut named = Vec::new();
-                event_loop
-                    .wait(None, |ready| named.push(ready))
-                    .expect("wait");
-                assert_eq!(named, [readable(7)]);
-            }
-            rustix::io::read(&ready, &mut [0; 8]).expect("drain");
-            event_loop
-                .wait(Some(Duration::ZERO), |ready| {
-                    panic!("{ready:?} is not readable")
-                })
-                .expect("wait");
-        });
-    }
-
-    #[test]
-    fn a_timeout_is_never_early() {
-        check_all_kinds(|mut event_loop| {
-            let timeout = Duration::from_micros(2_300);
-            let start = Instant::now();
-            event_loop
-                .wait(Some(timeout), |ready| {
-                    panic!("nothing is watched, not even {ready:?}")
-                })
-                .expect("wait");
-            assert!(start.elapsed() >= timeout);
-        });
-    }
-
-    #[test]
-    fn timeouts_round_up_and_saturate() {
-        assert_eq!(milliseconds(None), -1);
-        assert_eq!(milliseconds(Some(Duration::ZERO)), 0);
-        assert_eq!(milliseconds(Some(Duration::from_nanos(1))), 1);
-        assert_eq!(milliseconds(Some(Duration::from_millis(5))), 5);
-        assert_eq!(milliseconds(Some(Duration::MAX)), i32::MAX);
-    }
 }

@@ -1,7 +1,7 @@
 //! Waiting with poll(2).
 
 use super::{Interest, Ready};
-use std::collections::HashMap;
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -10,38 +10,55 @@ use std::time::Duration;
 pub(crate) struct Poll {
     descriptors: Vec<libc::pollfd>,
     tokens: Vec<usize>,
-    /// Where in the lists each token stands.
-    places: HashMap<usize, usize>,
 }
 
 impl Poll {
-    pub(super) fn watch(&mut self, descriptor: BorrowedFd<'_>, token: usize, interest: Interest) {
-        self.places.insert(token, self.tokens.len());
+    pub(super) fn watch(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
+        if self.place(descriptor).is_some() {
+            return Err(Errno::EXIST.into());
+        }
         self.descriptors.push(libc::pollfd {
             fd: descriptor.as_raw_fd(),
             events: events(interest),
             revents: 0,
         });
         self.tokens.push(token);
+        Ok(())
     }
 
-    pub(super) fn change(&mut self, token: usize, interest: Interest) {
-        if let Some(place) = self.places.get(&token)
-            && let Some(descriptor) = self.descriptors.get_mut(*place)
-        {
-            descriptor.events = events(interest);
+    pub(super) fn change(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        token: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let place = self.place(descriptor).ok_or(Errno::NOENT)?;
+        if let Some(watched) = self.descriptors.get_mut(place) {
+            watched.events = events(interest);
         }
+        if let Some(named) = self.tokens.get_mut(place) {
+            *named = token;
+        }
+        Ok(())
     }
 
-    pub(super) fn forget(&mut self, token: usize) {
-        let Some(place) = self.places.remove(&token) else {
-            return;
-        };
+    pub(super) fn forget(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let place = self.place(descriptor).ok_or(Errno::NOENT)?;
         self.descriptors.swap_remove(place);
         self.tokens.swap_remove(place);
-        if let Some(moved) = self.tokens.get(place) {
-            self.places.insert(*moved, place);
-        }
+        Ok(())
+    }
+
+    fn place(&self, descriptor: BorrowedFd<'_>) -> Option<usize> {
+        let descriptor = descriptor.as_raw_fd();
+        self.descriptors
+            .iter()
+            .position(|watched| watched.fd == descriptor)
     }
 
     pub(super) fn wait(
@@ -65,19 +82,14 @@ impl Poll {
                 Err(error)
             };
         }
-        let mut left = result;
         for (descriptor, token) in self.descriptors.iter().zip(&self.tokens) {
-            if left == 0 {
-                break;
-            }
-            if descriptor.revents != 0 {
-                left -= 1;
-                // A hang-up is told even where nothing is waited for.
-                let broken = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+            let found = descriptor.revents;
+            if found != 0 {
+                let is_broken = found & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
                 ready(Ready {
                     token: *token,
-                    readable: descriptor.revents & (libc::POLLIN | broken) != 0,
-                    writable: descriptor.revents & (libc::POLLOUT | broken) != 0,
+                    readable: is_broken || found & libc::POLLIN != 0,
+                    writable: is_broken || found & libc::POLLOUT != 0,
                 });
             }
         }
@@ -85,8 +97,13 @@ impl Poll {
     }
 }
 
-const fn events(interest: Interest) -> libc::c_short {
-    let readable = if interest.readable { libc::POLLIN } else { 0 };
-    let writable = if interest.writable { libc::POLLOUT } else { 0 };
-    readable | writable
+fn events(interest: Interest) -> libc::c_short {
+    let mut events = 0;
+    if interest.readable {
+        events |= libc::POLLIN;
+    }
+    if interest.writable {
+        events |= libc::POLLOUT;
+    }
+    events
 }

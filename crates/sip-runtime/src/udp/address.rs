@@ -40,6 +40,13 @@ impl RawAddress {
         }
     }
 
+    /// Takes what the kernel wrote elsewhere.
+    pub(super) fn copy_from(&mut self, bytes: &[u8]) {
+        for (to, from) in self.0.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+    }
+
     /// The address that the kernel wrote; `None` for a family that no socket of ours has.
     pub(super) fn read(&self) -> Option<SocketAddr> {
         let [f0, f1, high, low, rest @ ..] = self.0;

@@ -10,10 +10,10 @@ use std::ptr::{self, NonNull};
 
 /// Datagrams per system call. More gained nothing measurable, and the first datagram's answer
 /// waits until the last one is handled.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 
 /// No UDP payload is longer: 65,535 less the headers. So nothing is ever cut short.
-const LONGEST: usize = 65_536;
+pub(super) const LONGEST: usize = 65_536;
 
 /// The datagrams of one system call. All-zero bytes are a valid value.
 ///

@@ -1,40 +1,61 @@
 //! Sending many datagrams with one system call.
 
 use super::address::RawAddress;
+use super::refusals::{Refusals, refuses_trains};
 use super::train::Plan;
 use crate::stats::WorkerStats;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use sip_transport::Outgoing;
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
-use tracing::warn;
 
 /// Datagrams per system call; the kernel takes at most 1,024, and cuts a train into at most 64.
 pub(super) const BATCH: usize = 32;
 
-/// Addresses that are remembered for taking no trains; with more of them trains are given up altogether.
-const MOST_WITHOUT_TRAINS: usize = 8;
-
 /// What tells the kernel where to cut a train.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Cut {
+pub(super) struct Cut {
     header: libc::cmsghdr,
-    length: u16,
+    pub(super) length: u16,
     /// Control messages are padded to whole words.
     padding: [u8; size_of::<usize>() - size_of::<u16>()],
+}
+
+impl Cut {
+    /// Into parts of no length yet.
+    pub(super) const fn empty() -> Self {
+        Self {
+            header: libc::cmsghdr {
+                cmsg_len: size_of::<libc::cmsghdr>() + size_of::<u16>(),
+                cmsg_level: libc::SOL_UDP,
+                cmsg_type: libc::UDP_SEGMENT,
+            },
+            length: 0,
+            padding: [0; _],
+        }
+    }
+}
+
+/// A message to nobody.
+pub(super) const fn empty_header() -> libc::msghdr {
+    libc::msghdr {
+        msg_name: ptr::null_mut(),
+        msg_namelen: 0,
+        msg_iov: ptr::null_mut(),
+        msg_iovlen: 0,
+        msg_control: ptr::null_mut(),
+        msg_controllen: 0,
+        msg_flags: 0,
+    }
 }
 
 /// The descriptions of a batch of datagrams, kept from one system call to the next.
 pub(crate) struct SendBatch {
     plan: Plan,
-    /// Whether the kernel cuts up trains.
-    with_trains: bool,
-    /// Where it does not: the path is too narrow, or encrypts.
-    without_trains: Vec<IpAddr>,
+    refusals: Refusals,
     headers: Box<[libc::mmsghdr; BATCH]>,
     parts: Box<[libc::iovec; BATCH]>,
     receivers: Box<[RawAddress; BATCH]>,
@@ -51,38 +72,20 @@ unsafe impl Send for SendBatch {}
 impl SendBatch {
     pub(crate) fn new(with_trains: bool) -> Self {
         let header = libc::mmsghdr {
-            msg_hdr: libc::msghdr {
-                msg_name: ptr::null_mut(),
-                msg_namelen: 0,
-                msg_iov: ptr::null_mut(),
-                msg_iovlen: 0,
-                msg_control: ptr::null_mut(),
-                msg_controllen: 0,
-                msg_flags: 0,
-            },
+            msg_hdr: empty_header(),
             msg_len: 0,
         };
         let part = libc::iovec {
             iov_base: ptr::null_mut(),
             iov_len: 0,
         };
-        let cut = Cut {
-            header: libc::cmsghdr {
-                cmsg_len: size_of::<libc::cmsghdr>() + size_of::<u16>(),
-                cmsg_level: libc::SOL_UDP,
-                cmsg_type: libc::UDP_SEGMENT,
-            },
-            length: 0,
-            padding: [0; _],
-        };
         Self {
             plan: Plan::new(),
-            with_trains,
-            without_trains: Vec::new(),
+            refusals: Refusals::new(with_trains),
             headers: Box::new([header; BATCH]),
             parts: Box::new([part; BATCH]),
             receivers: Box::new([RawAddress::empty(); BATCH]),
-            cuts: Box::new([cut; BATCH]),
+            cuts: Box::new([Cut::empty(); BATCH]),
         }
     }
 
@@ -110,10 +113,9 @@ impl SendBatch {
         bytes: &[u8],
         stats: &WorkerStats,
     ) {
-        let (with_trains, without) = (self.with_trains, &self.without_trains);
-        self.plan.make(messages, |remote| {
-            with_trains && !without.contains(&remote.ip())
-        });
+        let refusals = &self.refusals;
+        self.plan
+            .make(messages, |remote| refusals.may_ride(remote.ip()));
         self.describe(messages, bytes);
         let mut gone = 0;
         while let Some(train) = self.plan.trains().get(gone).copied() {
@@ -133,21 +135,11 @@ impl SendBatch {
                     }
                     // Where its messages go and the train does not, it is for being a train.
                     if any_gone && refuses_trains(error) {
-                        self.send_no_trains_to(train.remote.ip(), error);
+                        self.refusals.remember(train.remote.ip(), error);
                     }
                     gone += 1;
                 }
             }
-        }
-    }
-
-    fn send_no_trains_to(&mut self, address: IpAddr, error: Errno) {
-        let is_new = self.with_trains && !self.without_trains.contains(&address);
-        if is_new && self.without_trains.len() < MOST_WITHOUT_TRAINS {
-            self.without_trains.push(address);
-        } else if is_new {
-            warn!(%error, "the kernel refuses to cut up datagrams for many addresses: from now on each is sent by itself");
-            self.with_trains = false;
         }
     }
 
@@ -234,7 +226,7 @@ impl SendBatch {
 }
 
 /// Costs less than a batch of one. Returns whether the kernel took it.
-fn send_alone(
+pub(super) fn send_alone(
     socket: BorrowedFd<'_>,
     message: &Outgoing,
     bytes: &[u8],
@@ -258,15 +250,7 @@ fn send_alone(
     }
 }
 
-/// Whether an error may be about the train and not about a moment: a full buffer says nothing of the path.
-fn refuses_trains(error: Errno) -> bool {
-    matches!(
-        error,
-        Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::NOPROTOOPT
-    )
-}
-
-fn count_refused(error: Errno, stats: &WorkerStats) {
+pub(super) fn count_refused(error: Errno, stats: &WorkerStats) {
     match error {
         Errno::AGAIN | Errno::NOBUFS => &stats.send_buffer_full,
         Errno::MSGSIZE => &stats.send_too_long,
@@ -279,14 +263,19 @@ fn count_refused(error: Errno, stats: &WorkerStats) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::udp::refusals;
     use sip_transport::{Flow, ListenerId};
     use std::net::{SocketAddr, UdpSocket};
     use std::os::fd::AsFd;
     use std::time::Duration;
 
-    fn outgoing(remote: SocketAddr, bytes: &mut Vec<u8>, payload: &[u8]) -> Outgoing {
+    pub(in crate::udp) fn outgoing(
+        remote: SocketAddr,
+        bytes: &mut Vec<u8>,
+        payload: &[u8],
+    ) -> Outgoing {
         let start = bytes.len();
         bytes.extend_from_slice(payload);
         Outgoing {
@@ -295,7 +284,7 @@ mod tests {
         }
     }
 
-    fn bound(address: &str) -> (UdpSocket, SocketAddr) {
+    pub(in crate::udp) fn bound(address: &str) -> (UdpSocket, SocketAddr) {
         let socket = UdpSocket::bind(address).expect("bind");
         socket
             .set_read_timeout(Some(Duration::from_secs(5)))
@@ -373,32 +362,20 @@ mod tests {
     }
 
     #[test]
-    fn a_full_buffer_is_no_reason_to_give_trains_up() {
-        for error in [Errno::AGAIN, Errno::NOBUFS, Errno::NETUNREACH, Errno::PERM] {
-            assert!(!refuses_trains(error), "{error}");
-        }
-        for error in [Errno::INVAL, Errno::IO, Errno::MSGSIZE] {
-            assert!(refuses_trains(error), "{error}");
-        }
-    }
-
-    #[test]
     fn the_messages_of_a_train_arrive_one_by_one_and_in_order() {
         let (sender, _) = bound("127.0.0.1:0");
         let mut batch = SendBatch::new(true);
         check_trains(&sender, &mut batch, "127.0.0.1:0");
-        assert!(batch.with_trains && batch.without_trains.is_empty());
+        assert!(batch.refusals.with_trains && batch.refusals.without_trains.is_empty());
     }
 
-    #[test]
-    fn where_the_kernel_takes_no_trains_nothing_is_lost() {
-        let (sender, _) = bound("127.0.0.1:0");
+    pub(in crate::udp) fn let_the_kernel_refuse_trains(socket: BorrowedFd<'_>) {
         let no_checksum: libc::c_int = 1;
         #[expect(unsafe_code, reason = "no safe wrapper sets SO_NO_CHECK")]
         // SAFETY: pointer and length describe `no_checksum`, which outlives the call.
         let result = unsafe {
             libc::setsockopt(
-                sender.as_raw_fd(),
+                socket.as_raw_fd(),
                 libc::SOL_SOCKET,
                 libc::SO_NO_CHECK,
                 (&raw const no_checksum).cast(),
@@ -406,16 +383,26 @@ mod tests {
             )
         };
         assert_eq!(result, 0);
+    }
+
+    #[test]
+    fn where_the_kernel_takes_no_trains_nothing_is_lost() {
+        let (sender, _) = bound("127.0.0.1:0");
+        let_the_kernel_refuse_trains(sender.as_fd());
         let mut batch = SendBatch::new(true);
-        for number in 1..=MOST_WITHOUT_TRAINS {
+        for number in 1..=refusals::MOST {
             for _ in 0..2 {
                 check_trains(&sender, &mut batch, &format!("127.0.0.{number}:0"));
-                assert_eq!(batch.without_trains.len(), number, "remembered once");
-                assert!(batch.with_trains);
+                assert_eq!(
+                    batch.refusals.without_trains.len(),
+                    number,
+                    "remembered once"
+                );
+                assert!(batch.refusals.with_trains);
             }
         }
         check_trains(&sender, &mut batch, "127.0.0.9:0");
-        assert!(!batch.with_trains);
+        assert!(!batch.refusals.with_trains);
         check_trains(&sender, &mut batch, "127.0.0.10:0");
     }
 

@@ -1,6 +1,7 @@
 //! The worker: one thread that owns its sockets and its node and carries what comes out of the
 //! one into the other.
 
+mod driven;
 mod pauses;
 mod post;
 mod socket;
@@ -16,7 +17,7 @@ use crate::options::Options;
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
 use crate::stream::Connections;
-use crate::udp::ReceiveBatch;
+use crate::udp::{Datagram, ReceiveBatch};
 use pauses::Pauses;
 use post::Post;
 use rustix::io::Errno;
@@ -25,6 +26,7 @@ use sip_transport::{Errand, Flow, ListenerId, Node, Output, Time};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, warn};
 use waiting::Waiting;
@@ -76,8 +78,17 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         options: &Options,
     ) -> io::Result<Self> {
         let mut event_loop = EventLoop::open(options.event_loop)?;
-        for (token, socket) in surroundings.sockets.iter().enumerate() {
-            event_loop.watch(socket.as_fd(), token, Interest::READABLE)?;
+        let sockets = surroundings.sockets.as_slice();
+        let with_trains = options.segmentation && sockets.iter().all(WorkerSocket::cuts_trains);
+        if let Some(ring) = event_loop.ring() {
+            let datagrams = sockets.iter().map(WorkerSocket::datagrams);
+            ring.carry_datagrams(datagrams, with_trains, Arc::clone(&surroundings.stats))?;
+        }
+        let carried = event_loop.ring().is_some();
+        for (token, socket) in sockets.iter().enumerate() {
+            if !carried || socket.datagrams().is_none() {
+                event_loop.watch(socket.as_fd(), token, Interest::READABLE)?;
+            }
         }
         let index = usize::from(surroundings.index);
         if let Some(inbox) = surroundings.inboxes.get(index) {
@@ -104,7 +115,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             drops_due: None,
             pauses: Pauses::new(options.gather),
             cpu: options.cpus.get(index % options.cpus.len().max(1)).copied(),
-            post: Post::new(surroundings, options),
+            post: Post::new(surroundings, options, with_trains),
         })
     }
 
@@ -127,6 +138,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
+    /// Whether another round is worth it without asking the event loop.
     fn is_busy(&self) -> bool {
         self.waiting.iter().any(|waiting| waiting.is_likely)
             || self.inbox().is_some_and(|inbox| !inbox.is_empty())
@@ -286,7 +298,25 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         };
         let stats = &*self.post.surroundings.stats;
         let expected = waiting.expected();
-        let count = match self.received.receive(socket.as_fd(), expected) {
+        let mut bytes = 0;
+        let mut take = |datagram: Datagram<'_>| {
+            bytes += datagram.bytes.len();
+            if datagram.is_truncated {
+                stats.truncated.add(1);
+            } else {
+                let flow = Flow::to(id, datagram.from);
+                self.node
+                    .receive(now, flow, datagram.bytes, &mut self.output);
+            }
+        };
+        let result = match self.event_loop.ring() {
+            Some(ring) => ring.receive(listener as u16, take),
+            None => self
+                .received
+                .receive(socket.as_fd(), expected)
+                .inspect(|_| self.received.datagrams().for_each(&mut take)),
+        };
+        let count = match result {
             Ok(count) => count,
             Err(Errno::INTR) => return,
             Err(_) => {
@@ -299,17 +329,6 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
         if count == 0 {
             return;
-        }
-        let mut bytes = 0;
-        for datagram in self.received.datagrams() {
-            bytes += datagram.bytes.len();
-            if datagram.is_truncated {
-                stats.truncated.add(1);
-            } else {
-                let flow = Flow::to(id, datagram.from);
-                self.node
-                    .receive(now, flow, datagram.bytes, &mut self.output);
-            }
         }
         stats.datagrams_received.add(count as u64);
         stats.bytes_received.add(bytes as u64);
@@ -328,7 +347,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             return self.sleep();
         };
         self.stats().pauses.add(1);
-        std::thread::sleep(pause);
+        self.event_loop.pause(pause);
         let sockets = self.post.surroundings.sockets.as_slice();
         match (self.waiting.as_mut_slice(), sockets) {
             ([only], [WorkerSocket::Datagrams(_)]) => only.is_likely = true,
@@ -339,19 +358,24 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
 
     /// Waits until a socket is readable, the inbox has something or a deadline has come.
     fn sleep(&mut self) {
-        let deadlines = [
-            self.node.next_deadline(),
-            self.drops_due,
-            self.post.connections.next_deadline(),
-        ];
-        let deadline = deadlines.into_iter().flatten().min();
         let begun = self.clock.now();
-        let timeout = deadline.map(|deadline| deadline.saturating_since(begun));
+        let timeout = self
+            .next_deadline()
+            .map(|deadline| deadline.saturating_since(begun));
         if self.inbox().is_some_and(Inbox::fall_asleep) {
             self.stats().waits.add(1);
             self.ask_event_loop(timeout);
             self.pauses.waited(self.clock.now().saturating_since(begun));
         }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let deadlines = [
+            self.node.next_deadline(),
+            self.drops_due,
+            self.post.connections.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     fn ask_event_loop(&mut self, timeout: Option<Duration>) {

@@ -47,10 +47,13 @@ pub(super) struct Post<A, Q> {
 }
 
 impl<A, Q> Post<A, Q> {
-    pub(super) fn new(surroundings: Surroundings<A, Q>, options: &Options) -> Self {
-        let cuts_trains = surroundings.sockets.iter().all(WorkerSocket::cuts_trains);
+    pub(super) fn new(
+        surroundings: Surroundings<A, Q>,
+        options: &Options,
+        with_trains: bool,
+    ) -> Self {
         Self {
-            batch: SendBatch::new(options.segmentation && cuts_trains),
+            batch: SendBatch::new(with_trains),
             connections: Connections::new(
                 surroundings.index,
                 options.streams.clone(),
@@ -111,9 +114,10 @@ impl<A, Q> Post<A, Q> {
                 .first()
                 .map_or(0, |message| usize::from(message.flow.listener.0));
             match self.surroundings.sockets.get(listener) {
-                Some(WorkerSocket::Datagrams(socket)) => {
-                    self.batch.send(socket.as_fd(), run, bytes, stats);
-                }
+                Some(WorkerSocket::Datagrams(socket)) => match event_loop.ring() {
+                    Some(ring) => ring.send(listener as u16, run, bytes),
+                    None => self.batch.send(socket.as_fd(), run, bytes, stats),
+                },
                 Some(WorkerSocket::Streams(_)) => {
                     let for_other = |worker, flow, range| {
                         for_others.push(HandOver {

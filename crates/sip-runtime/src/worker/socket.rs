@@ -10,6 +10,13 @@ pub(crate) enum WorkerSocket {
 }
 
 impl WorkerSocket {
+    pub(super) fn datagrams(&self) -> Option<&UdpSocket> {
+        match self {
+            Self::Datagrams(socket) => Some(socket),
+            Self::Streams(_) => None,
+        }
+    }
+
     /// The receive buffer that the kernel granted, in octets, where datagrams wait in one.
     pub(super) fn receive_buffer(&self) -> Option<usize> {
         match self {

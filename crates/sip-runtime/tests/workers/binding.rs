@@ -1,13 +1,13 @@
 //! Which addresses are taken, shared and refused.
 
-use crate::workers::script::{ANYWHERE, udp_listener, workers};
+use super::script::{ANYWHERE, options, udp_listener, workers};
 use sip_runtime::{BindError, Bound, Options, Runtime};
 use std::net::UdpSocket;
 
 fn bind(address: &str, count: u16, share_port: bool) -> Result<Bound, BindError> {
     let options = Options {
         share_port,
-        ..Options::default()
+        ..options()
     };
     Runtime::bind(vec![udp_listener(address)], workers(count), options)
 }
@@ -61,7 +61,7 @@ fn a_refusal_leaves_nothing_bound() {
         udp_listener(free),
         udp_listener(&taken.local_addr().expect("address").to_string()),
     ];
-    Runtime::bind(listeners, workers(3), Options::default()).expect_err("the second is taken");
+    Runtime::bind(listeners, workers(3), options()).expect_err("the second is taken");
     UdpSocket::bind(free).expect("closed again");
 }
 
@@ -83,7 +83,7 @@ fn port_zero_becomes_one_port_for_all_workers() {
 fn a_configured_advertisement_stays() {
     let mut listener = udp_listener(ANYWHERE[0]);
     listener.advertised = "203.0.113.5:5060".to_owned();
-    let bound = Runtime::bind(vec![listener], workers(1), Options::default()).expect("bind");
+    let bound = Runtime::bind(vec![listener], workers(1), options()).expect("bind");
     assert_eq!(bound.listeners()[0].advertised, "203.0.113.5:5060");
 }
 
@@ -92,11 +92,11 @@ fn the_granted_receive_buffer_is_reported() {
     for address in ANYWHERE {
         let options = Options {
             receive_buffer: 100_000,
-            ..Options::default()
+            ..options()
         };
         let running = Runtime::bind(vec![udp_listener(address)], workers(2), options)
             .expect("bind")
-            .start(crate::workers::script::Script::new, &|_, _| Ok(()))
+            .start(super::script::Script::new, &|_, _| Ok(()))
             .expect("start");
         for stats in &*running.stats() {
             assert_eq!(stats.receive_buffer.value(), 100_000);

@@ -1,7 +1,7 @@
 //! Messages that one worker reads and another handles.
 
-use crate::workers::script::{
-    ANYWHERE, Client, Script, address_of, await_count, start, udp_listener, workers,
+use super::script::{
+    ANYWHERE, Client, Script, address_of, await_count, options, start, udp_listener, workers,
 };
 use sip_runtime::{Options, Runtime};
 
@@ -9,7 +9,7 @@ use sip_runtime::{Options, Runtime};
 fn a_message_handed_over_is_handled_by_its_home_in_order() {
     const MESSAGES: usize = 200;
     for address in ANYWHERE {
-        let running = start(address, 4, Options::default());
+        let running = start(address, 4, options());
         // Every reader hands over to every home, itself among them.
         let clients: Vec<(u16, Client)> = (0..4)
             .flat_map(|reader| (0..4).map(move |home| (reader, home)))
@@ -40,7 +40,7 @@ fn a_message_handed_over_is_handled_by_its_home_in_order() {
 
 #[test]
 fn a_hand_over_wakes_a_sleeping_worker() {
-    let running = start(ANYWHERE[0], 2, Options::default());
+    let running = start(ANYWHERE[0], 2, options());
     let client = Client::read_by(address_of(&running), 0);
     let home = &running.stats()[1];
     // It wakes once by itself, a second after its last datagram. After that nothing else can.
@@ -59,7 +59,7 @@ fn a_hand_over_wakes_a_sleeping_worker() {
 fn what_a_full_inbox_cannot_take_is_dropped_and_counted() {
     let options = Options {
         waiting_hand_overs: 3,
-        ..Options::default()
+        ..options()
     };
     let (node, blocked) = Script::blockable(1);
     let mut blockable = Some(node);
@@ -105,7 +105,7 @@ fn what_a_full_inbox_cannot_take_is_dropped_and_counted() {
 
 #[test]
 fn a_hand_over_to_a_worker_that_does_not_exist_is_dropped_and_counted() {
-    let running = start(ANYWHERE[0], 1, Options::default());
+    let running = start(ANYWHERE[0], 1, options());
     let client = Client::of(address_of(&running));
     client.send("to 7 nobody");
     assert_eq!(client.asks("still there?"), "still there?");

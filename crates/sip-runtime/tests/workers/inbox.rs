@@ -1,25 +1,19 @@
 //! Questions out, answers in, and the end.
 
-use crate::workers::script::{
-    ANYWHERE, Answer, Client, PATIENCE, Question, Script, address_of, await_count, start,
+use super::script::{
+    ANYWHERE, Answer, Client, PATIENCE, Question, Script, address_of, await_count, options, start,
     start_asking, udp_listener, workers,
 };
-use sip_runtime::{EventLoopKind, Options, Runtime, SendError};
+use sip_runtime::{Options, Runtime, SendError};
 use sip_transport::{Flow, ListenerId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{TrySendError, channel, sync_channel};
 use std::time::Duration;
 
-fn check_wake_up(event_loop: EventLoopKind) {
-    let running = start(
-        ANYWHERE[0],
-        2,
-        Options {
-            event_loop,
-            ..Options::default()
-        },
-    );
+#[test]
+fn an_answer_wakes_a_sleeping_worker() {
+    let running = start(ANYWHERE[0], 2, options());
     let client = Client::of(address_of(&running));
     let flow = Flow::to(ListenerId(0), client.address());
     let stats = running.stats();
@@ -41,15 +35,9 @@ fn check_wake_up(event_loop: EventLoopKind) {
 }
 
 #[test]
-fn an_answer_wakes_a_sleeping_worker() {
-    check_wake_up(EventLoopKind::Epoll);
-    check_wake_up(EventLoopKind::Poll);
-}
-
-#[test]
 fn answers_from_many_threads_all_arrive() {
     const EACH: u64 = 20_000;
-    let running = start(ANYWHERE[0], 1, Options::default());
+    let running = start(ANYWHERE[0], 1, options());
     let client = Client::of(address_of(&running));
     let unknown = Flow::to(ListenerId(9), client.address());
     std::thread::scope(|scope| {
@@ -80,12 +68,9 @@ fn answers_from_many_threads_all_arrive() {
 #[test]
 fn a_broadcast_reaches_every_worker() {
     let (sender, questions) = channel();
-    let running = start_asking(
-        ANYWHERE[0],
-        3,
-        Options::default(),
-        &move |worker, question| sender.send((worker, question)).map_err(|error| error.0.1),
-    );
+    let running = start_asking(ANYWHERE[0], 3, options(), &move |worker, question| {
+        sender.send((worker, question)).map_err(|error| error.0.1)
+    });
     running.broadcast(&Answer::Ask("hello")).expect("room");
     let mut heard: Vec<(u16, Question)> = (0..3)
         .map(|_| questions.recv_timeout(PATIENCE).expect("a question"))
@@ -103,7 +88,7 @@ fn a_full_inbox_gives_the_answer_back() {
     let mut node = Some(node);
     let options = Options {
         waiting_answers: 2,
-        ..Options::default()
+        ..options()
     };
     let running = Runtime::bind(vec![udp_listener(ANYWHERE[0])], workers(1), options)
         .expect("bind")
@@ -130,17 +115,12 @@ fn a_full_inbox_gives_the_answer_back() {
 #[test]
 fn a_question_nobody_takes_is_counted() {
     let (sender, questions) = sync_channel(1);
-    let running = start_asking(
-        ANYWHERE[0],
-        1,
-        Options::default(),
-        &move |worker, question| {
-            sender.try_send((worker, question)).map_err(|error| {
-                let (TrySendError::Full(message) | TrySendError::Disconnected(message)) = error;
-                message.1
-            })
-        },
-    );
+    let running = start_asking(ANYWHERE[0], 1, options(), &move |worker, question| {
+        sender.try_send((worker, question)).map_err(|error| {
+            let (TrySendError::Full(message) | TrySendError::Disconnected(message)) = error;
+            message.1
+        })
+    });
     let client = Client::of(address_of(&running));
     for question in ["ask a", "ask b", "ask c"] {
         client.send(question);
@@ -181,21 +161,17 @@ fn stop_returns_when_every_worker_has_ended() {
         );
         Script::blocking(worker, move || _ = &slow)
     };
-    let running = Runtime::bind(
-        vec![udp_listener(ANYWHERE[0])],
-        workers(4),
-        Options::default(),
-    )
-    .expect("bind")
-    .start(node, &|_, _| Ok(()))
-    .expect("start");
+    let running = Runtime::bind(vec![udp_listener(ANYWHERE[0])], workers(4), options())
+        .expect("bind")
+        .start(node, &|_, _| Ok(()))
+        .expect("start");
     running.stop();
     assert_eq!(ended.load(Ordering::SeqCst), 4);
 }
 
 #[test]
 fn stop_closes_the_inboxes_and_the_sockets() {
-    let running = start("127.99.0.1:0", 4, Options::default());
+    let running = start("127.99.0.1:0", 4, options());
     let server = address_of(&running);
     let handle = running.handle();
     running.stop();
@@ -206,7 +182,7 @@ fn stop_closes_the_inboxes_and_the_sockets() {
 
 #[test]
 fn dropping_stops_as_well() {
-    let running = start("127.99.0.2:0", 2, Options::default());
+    let running = start("127.99.0.2:0", 2, options());
     let server = address_of(&running);
     drop(running);
     std::net::UdpSocket::bind(server).expect("nobody is bound there any more");

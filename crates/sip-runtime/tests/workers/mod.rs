@@ -1,6 +1,7 @@
 //! The suite that runs on every event loop: workers with real sockets and threads.
 
 mod binding;
+mod driven;
 mod echo;
 mod hand_over;
 mod inbox;

@@ -187,6 +187,14 @@ fn allowed_cpus() -> String {
     line.expect("the list").trim().to_owned()
 }
 
+/// The defaults, on the event loop that the suite is run on.
+pub fn options() -> Options {
+    Options {
+        event_loop: crate::EVENT_LOOP,
+        ..Options::default()
+    }
+}
+
 /// Loopback, a port for the kernel to choose, of each family.
 pub const ANYWHERE: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
@@ -277,6 +285,15 @@ pub fn await_count(counter: &Counter, value: u64) {
     let start = Instant::now();
     while counter.value() < value {
         assert!(start.elapsed() < PATIENCE, "{} of {value}", counter.value());
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until something is so.
+pub fn eventually(is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "it never is so");
         std::thread::yield_now();
     }
 }

@@ -1,7 +1,6 @@
 //! Deadlines.
 
-use crate::workers::script::{ANYWHERE, Client, PATIENCE, Question, address_of, start_asking};
-use sip_runtime::{EventLoopKind, Options};
+use super::script::{ANYWHERE, Client, PATIENCE, Question, address_of, options, start_asking};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -9,12 +8,9 @@ use std::time::Duration;
 const TOLERANCE: Duration = Duration::from_millis(20);
 
 /// How late each of many alarms fired.
-fn delays_of_alarms(event_loop: EventLoopKind) -> Vec<Duration> {
+fn delays_of_alarms() -> Vec<Duration> {
     const ALARMS: usize = 40;
-    let options = Options {
-        event_loop,
-        ..Options::default()
-    };
+    let options = options();
     let clock = options.clock;
     let (sender, questions) = channel();
     let running = start_asking(ANYWHERE[0], 1, options, &move |_, question| {
@@ -42,26 +38,21 @@ fn delays_of_alarms(event_loop: EventLoopKind) -> Vec<Duration> {
     delays
 }
 
-fn check_alarms(event_loop: EventLoopKind) {
+#[test]
+fn timers_fire_on_time_and_never_early() {
     // Other programs may keep the CPU from us for a while, so not every alarm and not every
     // attempt counts; a loop of too coarse a resolution never gets half of them right.
     let is_on_time = (0..5).any(|_| {
-        let delays = delays_of_alarms(event_loop);
+        let delays = delays_of_alarms();
         let on_time = delays.iter().filter(|delay| **delay <= TOLERANCE).count();
         on_time * 2 >= delays.len()
     });
-    assert!(is_on_time, "{event_loop:?}");
-}
-
-#[test]
-fn timers_fire_on_time_and_never_early() {
-    check_alarms(EventLoopKind::Epoll);
-    check_alarms(EventLoopKind::Poll);
+    assert!(is_on_time);
 }
 
 #[test]
 fn timers_fire_on_time_while_datagrams_keep_the_worker_busy() {
-    let options = Options::default();
+    let options = options();
     let clock = options.clock;
     let (sender, questions) = channel();
     let running = start_asking(ANYWHERE[0], 1, options, &move |_, question| {
@@ -87,17 +78,11 @@ fn timers_fire_on_time_while_datagrams_keep_the_worker_busy() {
 
 #[test]
 fn timers_that_are_always_due_do_not_starve_the_sockets() {
-    for event_loop in [EventLoopKind::Epoll, EventLoopKind::Poll] {
-        let options = Options {
-            event_loop,
-            ..Options::default()
-        };
-        let running = start_asking(ANYWHERE[0], 1, options, &|_, _| Ok(()));
-        let client = Client::of(address_of(&running));
-        client.send("restless");
-        for _ in 0..100 {
-            assert_eq!(client.asks("still there?"), "still there?");
-        }
-        running.stop();
+    let running = start_asking(ANYWHERE[0], 1, options(), &|_, _| Ok(()));
+    let client = Client::of(address_of(&running));
+    client.send("restless");
+    for _ in 0..100 {
+        assert_eq!(client.asks("still there?"), "still there?");
     }
+    running.stop();
 }

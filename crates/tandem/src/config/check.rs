@@ -1,5 +1,5 @@
 //! Keys that are fine one by one but not together, and values that this version does not serve yet.
-use super::keyword::{EventLoop, Transport};
+use super::keyword::Transport;
 use super::read::Document;
 use super::sections::Configuration;
 use super::value::Setting;
@@ -9,10 +9,6 @@ pub fn together(configuration: &Configuration, document: &Document<'_>) {
     listeners(configuration, document);
     lifetimes(configuration, document);
     repetitions(configuration, document);
-    if configuration.workers.event_loop == EventLoop::IoUring {
-        let message = "`workers.event_loop = \"io_uring\"`: this version has \"epoll\" and \"poll\"; \"auto\" takes the better one";
-        document.report_at("workers.event_loop", message.to_owned());
-    }
 }
 
 fn listeners(configuration: &Configuration, document: &Document<'_>) {

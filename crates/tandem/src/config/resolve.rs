@@ -159,9 +159,10 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
     } = configuration;
     Options {
         event_loop: match workers.event_loop {
-            EventLoop::Auto | EventLoop::IoUring => EventLoopKind::Auto,
+            EventLoop::Auto => EventLoopKind::Auto,
             EventLoop::Epoll => EventLoopKind::Epoll,
             EventLoop::Poll => EventLoopKind::Poll,
+            EventLoop::IoUring => EventLoopKind::IoUring,
         },
         gather: workers.gather.duration(),
         receive_buffer: udp.receive_buffer,

@@ -1,5 +1,6 @@
 //! What operators get to read when the file is wrong, and that the documentation is true.
 use super::*;
+use sip_runtime::{Clock, EventLoopKind};
 
 /// All messages for a file, without its name.
 fn mistakes(text: &str) -> Vec<String> {
@@ -144,9 +145,9 @@ const WRONG: &[(&str, &[&str])] = &[
         &["2:16: `proxy.record_route = \"true\"`: must be true or false (without quotes)"],
     ),
     (
-        "[workers]\nevent_loop = \"io_uring\"",
+        "[workers]\nevent_loop = \"kqueue\"",
         &[
-            "2:14: `workers.event_loop = \"io_uring\"`: this version has \"epoll\" and \"poll\"; \"auto\" takes the better one",
+            "2:14: `workers.event_loop = \"kqueue\"`: must be one of \"auto\", \"epoll\", \"poll\" or \"io_uring\"",
         ],
     ),
     (
@@ -279,6 +280,21 @@ fn values_of_every_type_are_read() {
     let settings = settings(&parse(text, "t.toml").expect("it is right"), &[]);
     assert_eq!(settings.domains.default_name(), "example.org");
     assert_eq!(settings.proxy.foreign, sip_elements::Foreign::Relay);
+}
+
+#[test]
+fn each_event_loop_is_what_it_is_called() {
+    for (word, expected) in [
+        ("auto", EventLoopKind::Auto),
+        ("epoll", EventLoopKind::Epoll),
+        ("poll", EventLoopKind::Poll),
+        ("io_uring", EventLoopKind::IoUring),
+    ] {
+        let text = format!("[workers]\nevent_loop = \"{word}\"");
+        let read = parse(&text, "t.toml").expect("it is right");
+        let options = runtime_options(&read, Clock::start());
+        assert_eq!(options.event_loop, expected, "{word}");
+    }
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! Where the kernel takes no trains: the path is too narrow, or encrypts.
+
+use rustix::io::Errno;
+use std::net::IpAddr;
+use tracing::warn;
+
+/// Addresses that are remembered; with more of them trains are given up altogether.
+pub(super) const MOST: usize = 8;
+
+/// Who is sent trains and who is not.
+#[derive(Debug)]
+pub(super) struct Refusals {
+    /// Whether the kernel cuts up trains.
+    pub(super) with_trains: bool,
+    /// Where it does not.
+    pub(super) without_trains: Vec<IpAddr>,
+}
+
+impl Refusals {
+    pub(super) const fn new(with_trains: bool) -> Self {
+        Self {
+            with_trains,
+            without_trains: Vec::new(),
+        }
+    }
+
+    pub(super) fn may_ride(&self, address: IpAddr) -> bool {
+        self.with_trains && !self.without_trains.contains(&address)
+    }
+
+    /// A train was refused whose messages, one by one, are not.
+    pub(super) fn remember(&mut self, address: IpAddr, error: Errno) {
+        let is_new = self.may_ride(address);
+        if is_new && self.without_trains.len() < MOST {
+            self.without_trains.push(address);
+        } else if is_new {
+            warn!(%error, "the kernel refuses to cut up datagrams for many addresses: from now on each is sent by itself");
+            self.with_trains = false;
+        }
+    }
+}
+
+/// Whether an error may be about the train and not about a moment: a full buffer says nothing of the path.
+pub(super) fn refuses_trains(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::NOPROTOOPT
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_buffer_is_no_reason_to_give_trains_up() {
+        for error in [Errno::AGAIN, Errno::NOBUFS, Errno::NETUNREACH, Errno::PERM] {
+            assert!(!refuses_trains(error), "{error}");
+        }
+        for error in [Errno::INVAL, Errno::IO, Errno::MSGSIZE] {
+            assert!(refuses_trains(error), "{error}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Datagrams through a ring: the kernel puts what arrives into buffers that it was given
+//! beforehand, and sends what was written down, in the call that waits.
+
+mod buffers;
+mod outbound;
+#[cfg(test)]
+mod tests;
+
+use super::address::RawAddress;
+use super::receive::{BATCH, Datagram};
+use super::send::empty_header;
+use super::socket::UdpSocket;
+use crate::event_loop::Operation;
+use crate::stats::WorkerStats;
+use buffers::ProvidedBuffers;
+use io_uring::types::{Fixed, RecvMsgOut};
+use io_uring::{Submitter, opcode, squeue};
+use outbound::Outbound;
+use rustix::io::Errno;
+use sip_transport::Outgoing;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// What a worker's ring carries: one inbound side for each listener, none where it is one of streams, and one outbound side for all.
+pub(crate) struct RingDatagrams {
+    inbound: Vec<Option<Inbound>>,
+    outbound: Outbound,
+    /// What is asked of the kernel with each datagram: room for the sender's address.
+    request: Box<libc::msghdr>,
+    stats: Arc<WorkerStats>,
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the request is a header with raw pointers, all of them null"
+)]
+// SAFETY: nothing is reached through it.
+unsafe impl Send for RingDatagrams {}
+
+/// Stands for a listener without a socket of datagrams among those that the kernel knows.
+const NO_FILE: RawFd = -1;
+
+struct Inbound {
+    /// For what the ring leaves to a system call.
+    socket: OwnedFd,
+    buffers: ProvidedBuffers,
+    arrived: VecDeque<Arrived>,
+    /// Whether the kernel receives; it stops when the buffers are used up.
+    is_receiving: bool,
+}
+
+struct Arrived {
+    buffer: u16,
+    length: usize,
+}
+
+impl RingDatagrams {
+    pub(crate) fn open<'s>(
+        sockets: impl Iterator<Item = Option<&'s UdpSocket>>,
+        with_trains: bool,
+        stats: Arc<WorkerStats>,
+    ) -> io::Result<Self> {
+        let inbound = (0_u16..).zip(sockets).map(|(listener, socket)| {
+            let Some(socket) = socket else {
+                return Ok(None);
+            };
+            Ok(Some(Inbound {
+                socket: socket.as_fd().try_clone_to_owned()?,
+                buffers: ProvidedBuffers::open(listener)?,
+                arrived: VecDeque::with_capacity(buffers::BUFFERS.into()),
+                is_receiving: false,
+            }))
+        });
+        let mut request = empty_header();
+        request.msg_namelen = RawAddress::CAPACITY;
+        Ok(Self {
+            inbound: inbound.collect::<io::Result<_>>()?,
+            outbound: Outbound::new(with_trains),
+            request: Box::new(request),
+            stats,
+        })
+    }
+
+    /// Makes sockets and buffers known to the kernel, so that no request needs to look them up.
+    pub(crate) fn register(&mut self, submitter: &Submitter<'_>) -> io::Result<()> {
+        let sockets: Vec<RawFd> = self
+            .inbound
+            .iter()
+            .map(|inbound| inbound.as_ref().map_or(NO_FILE, |it| it.socket.as_raw_fd()))
+            .collect();
+        submitter.register_files(&sockets)?;
+        for inbound in self.inbound.iter_mut().flatten() {
+            inbound.buffers.register(submitter)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the sockets and buffers back from the kernel, which must have ended all requests.
+    pub(crate) fn unregister(&self, submitter: &Submitter<'_>) -> io::Result<()> {
+        for inbound in self.inbound.iter().flatten() {
+            submitter.unregister_buf_ring(inbound.buffers.group())?;
+        }
+        submitter.unregister_files()
+    }
+
+    /// Whether the kernel neither receives nor sends.
+    pub(crate) fn is_idle(&self) -> bool {
+        let mut inbound = self.inbound.iter().flatten();
+        self.in_flight() == 0 && inbound.all(|inbound| !inbound.is_receiving)
+    }
+
+    /// The next listener for which the kernel is to receive.
+    pub(crate) fn next_request(&mut self) -> Option<squeue::Entry> {
+        let idle = |(_, inbound): &(u16, &mut Inbound)| {
+            !inbound.is_receiving && inbound.arrived.len() < buffers::BUFFERS.into()
+        };
+        let (listener, inbound) = (0_u16..)
+            .zip(&mut self.inbound)
+            .filter_map(|(listener, inbound)| Some((listener, inbound.as_mut()?)))
+            .find(idle)?;
+        inbound.is_receiving = true;
+        let request = &raw const *self.request;
+        let socket = Fixed(listener.into());
+        let entry = opcode::RecvMsgMulti::new(socket, request, inbound.buffers.group()).build();
+        Some(entry.user_data(Operation::Receive { listener }.into()))
+    }
+
+    /// A datagram has arrived, or receiving ended for the reason that a negative number gives.
+    pub(crate) fn complete_receive(
+        &mut self,
+        listener: u16,
+        result: i32,
+        buffer: Option<u16>,
+        goes_on: bool,
+    ) {
+        let Some(Some(inbound)) = self.inbound.get_mut(usize::from(listener)) else {
+            return;
+        };
+        inbound.is_receiving = goes_on;
+        match (usize::try_from(result), buffer) {
+            (Ok(length), Some(buffer)) => inbound.arrived.push_back(Arrived { buffer, length }),
+            (Ok(_), None) => {}
+            (Err(_), buffer) => {
+                // Without free buffers what arrives waits in the socket.
+                let error = Errno::from_raw_os_error(-result);
+                if !matches!(error, Errno::NOBUFS | Errno::CANCELED) {
+                    self.stats.receive_errors.add(1);
+                }
+                if let Some(buffer) = buffer {
+                    inbound.buffers.give(buffer);
+                    inbound.buffers.publish();
+                }
+            }
+        }
+    }
+
+    /// Listeners for which datagrams have arrived.
+    pub(crate) fn arrived(&self) -> impl Iterator<Item = u16> {
+        (0_u16..)
+            .zip(&self.inbound)
+            .filter(|(_, inbound)| inbound.as_ref().is_some_and(|it| !it.arrived.is_empty()))
+            .map(|(listener, _)| listener)
+    }
+
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.arrived().next().is_some()
+    }
+
+    pub(crate) fn has_arrived_at(&self, listener: u16) -> bool {
+        let inbound = self
+            .inbound
+            .get(usize::from(listener))
+            .and_then(Option::as_ref);
+        inbound.is_some_and(|inbound| !inbound.arrived.is_empty())
+    }
+
+    /// Takes a batch of what has arrived for a listener. Returns how many.
+    pub(crate) fn receive(&mut self, listener: u16, mut take: impl FnMut(Datagram<'_>)) -> usize {
+        let Some(Some(inbound)) = self.inbound.get_mut(usize::from(listener)) else {
+            return 0;
+        };
+        let mut count = 0;
+        while count < BATCH {
+            let Some(Arrived { buffer, length }) = inbound.arrived.pop_front() else {
+                break;
+            };
+            count += 1;
+            read(
+                inbound.buffers.filled(buffer, length),
+                &self.request,
+                &mut take,
+            );
+            inbound.buffers.give(buffer);
+        }
+        inbound.buffers.publish();
+        count
+    }
+
+    /// See [`Outbound::queue`].
+    pub(crate) fn queue<'a>(
+        &mut self,
+        listener: u16,
+        messages: &'a [Outgoing],
+        bytes: &[u8],
+        requests: usize,
+        push: &mut impl FnMut(&squeue::Entry) -> bool,
+    ) -> &'a [Outgoing] {
+        self.outbound
+            .queue(listener, messages, bytes, requests, &self.stats, push)
+    }
+
+    /// How many trains the kernel has not taken yet.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.outbound.in_flight()
+    }
+
+    /// A train was sent, or refused for the reason that a negative number gives.
+    pub(crate) fn complete_send(&mut self, slot: u16, result: i32) {
+        let inbound = &self.inbound;
+        let socket = |listener: u16| {
+            let inbound = inbound.get(usize::from(listener))?.as_ref()?;
+            Some(inbound.socket.as_fd())
+        };
+        self.outbound.complete(slot, result, socket, &self.stats);
+    }
+
+    /// Messages that the kernel did not take in time.
+    pub(crate) fn count_unsent(&self, count: usize) {
+        self.stats.send_buffer_full.add(count as u64);
+    }
+}
+
+/// Reads what the kernel wrote: what it says of the datagram, the sender's address, the payload.
+fn read(filled: &[u8], request: &libc::msghdr, take: impl FnOnce(Datagram<'_>)) {
+    if let Ok(parsed) = RecvMsgOut::parse(filled, request)
+        && let Some(from) = sender(parsed.name_data())
+    {
+        take(Datagram {
+            from,
+            bytes: parsed.payload_data(),
+            is_truncated: parsed.is_payload_truncated(),
+        });
+    }
+}
+
+fn sender(name: &[u8]) -> Option<SocketAddr> {
+    let mut raw = RawAddress::empty();
+    raw.copy_from(name);
+    raw.read()
+}

@@ -1,0 +1,253 @@
+//! Trains of datagrams on their way through a ring. Their bytes are copied, for they leave with the
+//! next system call, when the node has forgotten them.
+
+use crate::event_loop::Operation;
+use crate::stats::WorkerStats;
+use crate::udp::address::RawAddress;
+use crate::udp::refusals::{Refusals, refuses_trains};
+use crate::udp::send::{BATCH, Cut, count_refused, empty_header, send_alone};
+use crate::udp::train::{Plan, Train};
+use io_uring::types::Fixed;
+use io_uring::{opcode, squeue};
+use rustix::io::Errno;
+use sip_transport::{Flow, ListenerId, Outgoing};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::ptr;
+
+/// Trains that wait for the next system call. With more of them it comes at once.
+const SLOTS: usize = 128;
+
+/// Bytes that wait for it. Longer than the longest train, and than any datagram can be.
+const BYTES: usize = 256 << 10;
+
+/// Where a train lies and what the kernel is told of it.
+struct Slot {
+    header: libc::msghdr,
+    part: libc::iovec,
+    receiver: RawAddress,
+    cut: Cut,
+    listener: u16,
+    remote: SocketAddr,
+    /// How long each message is, the last perhaps excepted.
+    length: usize,
+    count: usize,
+    /// Where in the bytes it begins, and how many are its.
+    start: usize,
+    total: usize,
+}
+
+pub(super) struct Outbound {
+    plan: Plan,
+    refusals: Refusals,
+    slots: Box<[Slot]>,
+    /// Slots taken since nothing was on its way.
+    taken: usize,
+    bytes: Box<[u8]>,
+    filled: usize,
+    in_flight: usize,
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the raw pointers inside point into memory that the value owns"
+)]
+// SAFETY: they point into the boxes beside them, and are written anew for each train.
+unsafe impl Send for Outbound {}
+
+impl Outbound {
+    pub(super) fn new(with_trains: bool) -> Self {
+        let slot = || Slot {
+            header: empty_header(),
+            part: libc::iovec {
+                iov_base: ptr::null_mut(),
+                iov_len: 0,
+            },
+            receiver: RawAddress::empty(),
+            cut: Cut::empty(),
+            listener: 0,
+            remote: SocketAddr::from(([0; 4], 0)),
+            length: 0,
+            count: 0,
+            start: 0,
+            total: 0,
+        };
+        Self {
+            plan: Plan::new(),
+            refusals: Refusals::new(with_trains),
+            slots: (0..SLOTS).map(|_| slot()).collect(),
+            taken: 0,
+            bytes: vec![0; BYTES].into_boxed_slice(),
+            filled: 0,
+            in_flight: 0,
+        }
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Writes down messages, in the order of their trains, as far as there is room here and for so many requests. Returns the
+    /// messages that are left.
+    pub(super) fn queue<'a>(
+        &mut self,
+        listener: u16,
+        messages: &'a [Outgoing],
+        bytes: &[u8],
+        requests: usize,
+        stats: &WorkerStats,
+        push: &mut impl FnMut(&squeue::Entry) -> bool,
+    ) -> &'a [Outgoing] {
+        if self.in_flight == 0 {
+            (self.taken, self.filled) = (0, 0);
+        }
+        let most = self.slots.len().min(self.taken + requests);
+        let mut rest = messages;
+        loop {
+            let fitting = self.fitting(rest, most.saturating_sub(self.taken));
+            let (now, later) = rest.split_at(fitting);
+            for batch in now.chunks(BATCH) {
+                let refusals = &self.refusals;
+                self.plan
+                    .make(batch, |remote| refusals.may_ride(remote.ip()));
+                for place in 0..self.plan.trains().len() {
+                    self.queue_train(place, listener, batch, bytes, push);
+                }
+            }
+            rest = match later {
+                [message, later @ ..] if message.range.len() > self.bytes.len() => {
+                    count_refused(Errno::MSGSIZE, stats);
+                    later
+                }
+                _ => return later,
+            };
+        }
+    }
+
+    /// How many of the messages there is room for, if no two of them ride together.
+    fn fitting(&self, messages: &[Outgoing], most: usize) -> usize {
+        let mut room = self.bytes.len() - self.filled;
+        let fits = |message: &&Outgoing| match room.checked_sub(message.range.len()) {
+            Some(left) => {
+                room = left;
+                true
+            }
+            None => false,
+        };
+        messages.iter().take(most).take_while(fits).count()
+    }
+
+    fn queue_train(
+        &mut self,
+        place: usize,
+        listener: u16,
+        messages: &[Outgoing],
+        bytes: &[u8],
+        push: &mut impl FnMut(&squeue::Entry) -> bool,
+    ) {
+        let Some(train) = self.plan.trains().get(place).copied() else {
+            return;
+        };
+        let start = self.filled;
+        for place in self.plan.places(&train) {
+            let range = messages
+                .get(usize::from(*place))
+                .map(|message| message.range.clone());
+            let payload = range.and_then(|range| bytes.get(range)).unwrap_or_default();
+            let end = self.filled + payload.len();
+            if let Some(room) = self.bytes.get_mut(self.filled..end) {
+                room.copy_from_slice(payload);
+                self.filled = end;
+            }
+        }
+        let slot_number = self.taken;
+        let (Some(slot), Some(payload)) = (
+            self.slots.get_mut(slot_number),
+            self.bytes.get_mut(start..self.filled),
+        ) else {
+            return;
+        };
+        slot.describe(listener, &train, start, payload);
+        let request = opcode::SendMsg::new(Fixed(u32::from(listener)), &raw const slot.header)
+            .flags((libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as u32)
+            .build()
+            .user_data(
+                Operation::Send {
+                    slot: slot_number as u16,
+                }
+                .into(),
+            );
+        if push(&request) {
+            self.taken += 1;
+            self.in_flight += 1;
+        }
+    }
+
+    /// The kernel has taken a train, or refused it: then its messages are tried one by one. They may come behind what was
+    /// queued after them.
+    pub(super) fn complete<'a>(
+        &mut self,
+        slot: u16,
+        result: i32,
+        socket: impl Fn(u16) -> Option<BorrowedFd<'a>>,
+        stats: &WorkerStats,
+    ) {
+        let Some(slot) = self.slots.get(usize::from(slot)) else {
+            return;
+        };
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let error = match u64::try_from(result) {
+            Ok(sent) => {
+                stats.datagrams_sent.add(slot.count as u64);
+                stats.bytes_sent.add(sent);
+                return;
+            }
+            Err(_) => Errno::from_raw_os_error(-result),
+        };
+        let Some(socket) = socket(slot.listener).filter(|_| slot.count > 1) else {
+            count_refused(error, stats);
+            return;
+        };
+        let mut any_gone = false;
+        for message in slot.messages() {
+            any_gone |= send_alone(socket, &message, &self.bytes, stats);
+        }
+        if any_gone && refuses_trains(error) {
+            self.refusals.remember(slot.remote.ip(), error);
+        }
+    }
+}
+
+impl Slot {
+    fn describe(&mut self, listener: u16, train: &Train, start: usize, payload: &mut [u8]) {
+        self.listener = listener;
+        self.remote = train.remote;
+        self.length = usize::from(train.length);
+        self.count = usize::from(train.count);
+        (self.start, self.total) = (start, payload.len());
+        self.part.iov_base = payload.as_mut_ptr().cast();
+        self.part.iov_len = payload.len();
+        self.header.msg_namelen = self.receiver.write(train.remote);
+        self.header.msg_name = (&raw mut self.receiver).cast();
+        self.header.msg_iov = &raw mut self.part;
+        self.header.msg_iovlen = 1;
+        (self.header.msg_control, self.header.msg_controllen) = if self.count > 1 {
+            self.cut.length = train.length;
+            ((&raw mut self.cut).cast(), size_of::<Cut>() as _)
+        } else {
+            (ptr::null_mut(), 0)
+        };
+    }
+
+    /// The messages of the train, as ranges of the bytes it lies in.
+    fn messages(&self) -> impl Iterator<Item = Outgoing> {
+        let end = self.start + self.total;
+        (0..self.count).map(move |number| {
+            let start = (self.start + number * self.length).min(end);
+            Outgoing {
+                flow: Flow::to(ListenerId(self.listener), self.remote),
+                range: start..(start + self.length).min(end),
+            }
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! A worker inside a loop that is not its own.
+
+use super::script::{
+    ANYWHERE, Answer, Client, PATIENCE, Question, Script, options, udp_listener, workers,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sip_runtime::{Driver, EventLoopKind, QuestionSink, Runtime, SendError};
+use sip_transport::{Flow, ListenerId};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// Drives a scripted worker, where the event loop can be.
+fn drive<Q: QuestionSink<Question>>(
+    addresses: &[&str],
+    questions: Q,
+    test: impl FnOnce(Driver<Script, Q>),
+) {
+    let listeners = addresses.iter().copied().map(udp_listener).collect();
+    let bound = Runtime::bind(listeners, workers(1), options()).expect("bind");
+    let driver = bound.drive(Script::new(0), questions);
+    if crate::EVENT_LOOP == EventLoopKind::Epoll {
+        test(driver.expect("a driver"));
+    } else {
+        let error = driver.expect_err("no descriptor").to_string();
+        assert!(error.contains("take epoll"), "{error}");
+    }
+}
+
+/// The foreign loop: until `is_done`, waits for nothing but the driver. Returns how often it was woken.
+fn run<Q: QuestionSink<Question>>(
+    driver: &mut Driver<Script, Q>,
+    mut is_done: impl FnMut() -> bool,
+) -> usize {
+    let start = Instant::now();
+    let mut turns = 0;
+    loop {
+        driver.turn();
+        if is_done() {
+            return turns;
+        }
+        turns += 1;
+        assert!(start.elapsed() < PATIENCE, "{turns} turns");
+        let timeout = driver.deadline().unwrap_or(PATIENCE).min(PATIENCE);
+        let timeout = Timespec::try_from(timeout).expect("short");
+        let descriptor = driver.descriptor();
+        poll(
+            &mut [PollFd::new(&descriptor, PollFlags::IN)],
+            Some(&timeout),
+        )
+        .expect("poll");
+    }
+}
+
+#[test]
+fn datagrams_are_answered_in_turns_and_nothing_happens_in_between() {
+    drive(
+        &ANYWHERE,
+        |_, _| Ok(()),
+        |mut driver| {
+            let clients: Vec<Client> = driver
+                .listeners()
+                .iter()
+                .map(|listener| Client::of(listener.address))
+                .collect();
+            let stats = driver.stats();
+            for round in 1..=100 {
+                for client in &clients {
+                    client.send("hello");
+                }
+                let wanted = 2 * round;
+                run(&mut driver, || stats.datagrams_sent.value() == wanted);
+                assert!(clients.iter().all(|client| client.receive() == "hello"));
+            }
+            // Nothing is left to be told of: an idle stack does not keep the loop busy.
+            driver.turn();
+            let quiet = Instant::now();
+            let turns = run(&mut driver, || quiet.elapsed() > Duration::from_millis(300));
+            assert!(turns < 5, "{turns} turns with nothing to do");
+        },
+    );
+}
+
+#[test]
+fn a_deadline_that_was_told_is_kept() {
+    let (sender, questions) = channel();
+    let sink = move |_, question| sender.send(question).map_err(|error| error.0);
+    drive(&ANYWHERE[..1], sink, |mut driver| {
+        let client = Client::of(driver.listeners()[0].address);
+        client.send("alarm 70");
+        let mut alarm = None;
+        let turns = run(&mut driver, || {
+            alarm = questions.try_recv().ok();
+            alarm.is_some()
+        });
+        let Some(Question::Alarm { due, told }) = alarm else {
+            panic!("{alarm:?}")
+        };
+        assert!(told >= due && told.saturating_since(due) < Duration::from_secs(1));
+        assert!(turns < 10, "{turns} turns for a datagram and an alarm");
+    });
+}
+
+#[test]
+fn a_post_from_another_thread_wakes_the_loop() {
+    drive(
+        &ANYWHERE[..1],
+        |_, _| Ok(()),
+        |mut driver| {
+            let client = Client::of(driver.listeners()[0].address);
+            let flow = Flow::to(ListenerId(0), client.address());
+            let (handle, stats) = (driver.handle(), driver.stats());
+            let poster = std::thread::spawn(move || {
+                for number in 0..50_u8 {
+                    let text = format!("answer {number}");
+                    let posted = handle.send(0, Answer::Send(flow, text.clone().into_bytes()));
+                    posted.expect("room");
+                    assert_eq!(client.receive(), text);
+                }
+                handle
+            });
+            run(&mut driver, || stats.answers.value() == 50);
+            run(&mut driver, || stats.datagrams_sent.value() == 50);
+            let handle = poster.join().expect("all came");
+            drop(driver);
+            let late = Answer::Ask("late");
+            assert_eq!(handle.send(0, late.clone()), Err(SendError::Gone(late)));
+        },
+    );
+}
+
+#[test]
+fn a_flood_leaves_the_loop_its_turn() {
+    drive(
+        &ANYWHERE[..1],
+        |_, _| Ok(()),
+        |mut driver| {
+            let address = driver.listeners()[0].address;
+            let storm = Client::of(address);
+            // From here on the node keeps its own socket filled.
+            for _ in 0..10 {
+                storm.send(&format!("storm {}", address.port()));
+            }
+            let stats = driver.stats();
+            run(&mut driver, || stats.datagrams_received.value() > 1_000);
+            assert_eq!(
+                driver.deadline(),
+                Some(Duration::ZERO),
+                "there is more to do"
+            );
+        },
+    );
+}
+
+#[test]
+fn a_loop_drives_one_worker() {
+    let listeners = vec![udp_listener(ANYWHERE[0])];
+    let bound = Runtime::bind(listeners, workers(2), options()).expect("bind");
+    let error = bound.drive(Script::new(0), |_, _| Ok(()));
+    let text = error.expect_err("one is enough").to_string();
+    assert!(text.contains("one worker"), "{text}");
+}
