@@ -1,8 +1,13 @@
 //! Every key there is: the one list from which types, defaults, checks, the reference and the example file are made.
 use super::catalogue::{Changes, Chapter, Section, any, between, not_empty, optional, section};
-use super::host_value::{Advertised, Count, DatabaseUrl, DomainName, LocationStore, NextHop};
+use super::host_value::{
+    Advertised, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
+};
 use super::interval::{Interval, days, hours, micros, millis, seconds};
-use super::keyword::{Challenged, Digest, EventLoop, Foreign, LogFormat, LogLevel, Transport};
+use super::keyword::{
+    Challenged, ClientCertificates, Digest, EventLoop, Foreign, LogFormat, LogLevel, TlsVersion,
+    Transport,
+};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -32,6 +37,44 @@ section! {
         /// bound to: behind NAT, in a container. Left out: the bound address. With a wildcard address all the listeners it becomes
         /// say the same, so it fits where one of them is reached from outside.
         restart advertise: Option<Advertised> = None, optional(Some(Advertised("203.0.113.5:5060".to_owned())));
+    }
+}
+
+section! {
+    /// A certificate for TLS. With several of them a client gets the one for the name it asks for (SNI): one that holds exactly that name, then
+    /// one with a wildcard for its first label; the first section is for clients that name nothing or something unknown, and what we
+    /// show servers that ask who we are. The files are read again at each reload, also when the configuration is the same; sessions
+    /// that are established go on with what they have.
+    Certificate = "certificate", repeated = true {
+        /// PEM file with the server's certificate, followed by those of the authorities between it and the root. Its names should be the
+        /// domains, as DNS names or as `sip:` URIs (RFC 5922). Must be given.
+        reload chain: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/chain.pem".into())));
+
+        /// PEM file with the private key of the first certificate in `chain`, not encrypted: ECDSA, Ed25519 or RSA. ECDSA on P-256 costs
+        /// the least. Must be given.
+        reload key: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/key.pem".into())));
+    }
+}
+
+section! {
+    /// TLS, in both directions.
+    Tls = "tls" {
+        /// The oldest version that is spoken.
+        reload min_version: TlsVersion = TlsVersion::V12, any();
+
+        /// Whether clients are asked for a certificate: `"optional"` refuses only bad ones, `"required"` also clients without. What
+        /// a client shows is judged by `client_ca`.
+        reload client_certificates: ClientCertificates = ClientCertificates::None, any();
+
+        /// PEM file with the authorities whose certificates clients may show. Needed where clients are asked for one.
+        reload client_ca: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/client-ca.pem".into())));
+
+        /// PEM file with the authorities that servers we connect to must be certified by. Left out: those that the operating system trusts.
+        reload server_ca: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/server-ca.pem".into())));
+
+        /// Whether servers that we connect to must prove that they are who we mean: the domain of the URI, compared as a whole, without
+        /// wildcards (RFC 5922). `false` is for laboratories: anybody in between can then read and change everything.
+        reload verify_servers: bool = true, any();
     }
 }
 
@@ -241,6 +284,9 @@ pub struct Configuration {
     pub general: General,
     /// In the order of the file; never empty once read.
     pub listen: Vec<Listen>,
+    /// In the order of the file.
+    pub certificate: Vec<Certificate>,
+    pub tls: Tls,
     pub workers: Workers,
     pub database: Database,
     pub auth: Auth,
@@ -259,7 +305,7 @@ pub struct Configuration {
 macro_rules! for_each_section {
     ($do:ident) => {
         $do! {
-            workers Workers, database Database, auth Auth, proxy Proxy, registrar Registrar, location Location, timers Timers,
+            tls Tls, workers Workers, database Database, auth Auth, proxy Proxy, registrar Registrar, location Location, timers Timers,
             limits Limits, admin Admin, log Log, udp Udp, shutdown Shutdown
         }
     };
@@ -270,7 +316,7 @@ impl Configuration {
     /// All chapters of the reference, in order.
     pub fn chapters() -> Vec<Chapter> {
         macro_rules! chapters {
-            ($($field:ident $type:ident),+) => { vec![General::chapter(), Listen::chapter(), $($type::chapter()),+] };
+            ($($field:ident $type:ident),+) => { vec![General::chapter(), Listen::chapter(), Certificate::chapter(), $($type::chapter()),+] };
         }
         for_each_section!(chapters)
     }
@@ -282,6 +328,10 @@ impl Configuration {
         for listen in &self.listen {
             let _ = write!(file, "\n[[{}]]\n", Listen::NAME);
             write_values(&mut file, listen);
+        }
+        for certificate in &self.certificate {
+            let _ = write!(file, "\n[[{}]]\n", Certificate::NAME);
+            write_values(&mut file, certificate);
         }
         macro_rules! write_all {
             ($($field:ident $type:ident),+) => { $(
@@ -303,6 +353,9 @@ impl Configuration {
             .collect();
         if self.listen != other.listen {
             found.push(("listen".to_owned(), Changes::Restart));
+        }
+        if self.certificate != other.certificate {
+            found.push((Certificate::NAME.to_owned(), Changes::Reload));
         }
         macro_rules! compare {
             ($($field:ident $type:ident),+) => { $(
