@@ -1,8 +1,10 @@
 //! `tandem check`: what is wrong with a configuration, or what it would run.
 use crate::cli::{ConfigurationFile, complain, show};
 use crate::config::{self, Configuration};
+use sip_runtime::tls::Certificate;
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 /// What to check, or which document to print instead.
 #[derive(Debug, clap::Args)]
@@ -42,7 +44,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 /// What would run, for people.
 ///
 /// # Errors
-/// Which listener cannot be, and why.
+/// Which listener cannot be, or which certificate cannot be used, and why.
 pub fn describe(configuration: &Configuration) -> Result<String, String> {
     let Configuration {
         general,
@@ -74,6 +76,10 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
             format!("{transport} {}{advertised}", listener.address),
         );
     }
+    for certificate in certificates(configuration)? {
+        line("certificate", certificate);
+    }
+    line("tls", peers(configuration));
     line("workers", workers.count.resolve().to_string());
     line("database", database.url.0.clone());
     let methods = listed(auth.challenge.iter().map(|method| method.word()));
@@ -112,6 +118,41 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     line("limits", tables);
     line("admin", format!("http://{}", admin.listen));
     Ok(text)
+}
+
+/// Each certificate: for which names, until when.
+fn certificates(configuration: &Configuration) -> Result<Vec<String>, String> {
+    let settings = config::tls_settings(configuration);
+    let context = settings.load(None).map_err(|errors| errors.to_string())?;
+    let now = SystemTime::now();
+    let describe = |certificate: &Certificate| {
+        let warning = certificate
+            .warning(now)
+            .map(|warning| format!("; it {warning}"));
+        format!(
+            "{} until {} ({}{})",
+            certificate.names().join(", "),
+            certificate.last_day(),
+            certificate.chain_file().display(),
+            warning.unwrap_or_default()
+        )
+    };
+    Ok(context.certificates().iter().map(describe).collect())
+}
+
+/// How the peers of TLS are judged.
+fn peers(configuration: &Configuration) -> String {
+    let tls = &configuration.tls;
+    let servers = match (&tls.server_ca, tls.verify_servers) {
+        (_, false) => "NOT verified: anybody in between can read and change everything".to_owned(),
+        (Some(file), true) => format!("verified by {}", file.0.display()),
+        (None, true) => "verified by the system's authorities".to_owned(),
+    };
+    format!(
+        "{} and later; clients' certificates: {}; servers are {servers}",
+        tls.min_version.word(),
+        tls.client_certificates.word()
+    )
 }
 
 fn listed<'w>(words: impl Iterator<Item = &'w str>) -> String {

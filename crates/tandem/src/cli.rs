@@ -1,4 +1,5 @@
 //! The command line: what can be asked of the program, and where each command is done.
+use crate::certificate::{self, CertificateCommand};
 use crate::user::{self, UserCommand};
 use crate::{check, config, ctl, serve};
 use clap::{Args, Parser, Subcommand};
@@ -24,6 +25,11 @@ enum Command {
         /// The configuration file (TOML) that names database and domains; without it both have their defaults.
         #[arg(long, short, value_name = "FILE", global = true)]
         config: Option<PathBuf>,
+    },
+    /// Make certificates.
+    Certificate {
+        #[command(subcommand)]
+        command: CertificateCommand,
     },
     /// Ask a running server, or tell it something: `tandem ctl rpc.methods` lists what there is.
     Ctl(ctl::Arguments),
@@ -70,6 +76,7 @@ pub fn run() -> ExitCode {
             }
             Err(mistakes) => complain(mistakes),
         },
+        Command::Certificate { command } => certificate::run(&command),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
     }

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! cli ─┬─ serve ─ control plane: admin (HTTP), questions, saver, upkeep ─▶ sip-runtime ─▶ sip-elements
-//!      ├─ check, ctl, user
+//!      ├─ certificate, check, ctl, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
 
 pub mod admin;
+mod certificate;
 pub mod check;
 pub mod cli;
 pub mod config;

@@ -28,6 +28,7 @@ pub struct Certificate {
     chain_file: PathBuf,
     not_before: SystemTime,
     not_after: SystemTime,
+    last_day: String,
 }
 
 impl Certificate {
@@ -45,6 +46,7 @@ impl Certificate {
             chain_file: files.chain.clone(),
             not_before: instant(facts.not_before),
             not_after: instant(facts.not_after),
+            last_day: facts.last_day,
         })
     }
 
@@ -61,6 +63,11 @@ impl Certificate {
     /// When its life ends.
     pub const fn not_after(&self) -> SystemTime {
         self.not_after
+    }
+
+    /// The day on which its life ends, in UTC: `2027-01-31`.
+    pub fn last_day(&self) -> &str {
+        &self.last_day
     }
 
     /// What an operator should know: that its life has not begun, is over, or ends within two weeks.

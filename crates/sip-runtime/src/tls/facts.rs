@@ -21,6 +21,8 @@ pub struct Facts {
     pub not_before: i64,
     /// Last second of its life, since 1970.
     pub not_after: i64,
+    /// The day of that second, in UTC: `2027-01-31`.
+    pub last_day: String,
 }
 
 impl Facts {
@@ -35,6 +37,7 @@ impl Facts {
                 .find_map(|name| name.as_str().ok().map(str::to_owned)),
             not_before: validity.not_before.timestamp(),
             not_after: validity.not_after.timestamp(),
+            last_day: validity.not_after.to_datetime().date().to_string(),
             ..Self::default()
         };
         if let Some(names) = certificate.subject_alternative_name().ok()? {

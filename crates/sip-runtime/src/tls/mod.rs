@@ -18,6 +18,7 @@ mod error;
 mod facts;
 mod identities;
 mod load;
+mod records;
 mod session;
 mod settings;
 mod verify;

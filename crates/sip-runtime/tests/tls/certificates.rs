@@ -247,6 +247,7 @@ fn an_expired_certificate_is_loaded_with_a_warning_that_counts_days() {
     let certificate = context.certificates().iter().next().expect("one");
     let end = certificate.not_after();
     assert_eq!(certificate.names(), ["example.org"]);
+    assert_eq!(certificate.last_day(), "2021-01-01");
     assert_eq!(
         end,
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_609_459_200)

@@ -88,3 +88,21 @@ fn a_peer_that_asks_for_new_keys_all_the_time_is_stopped() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn what_the_protocol_has_to_say_leaves_before_what_is_sent() {
+    let authority = Authority::new();
+    let context = authority.context(&[&["example.org"]]);
+    let config = Setup::default().config(authority.roots());
+    let mut pair = Pair::new(&config, "example.org", context.acceptor().expect("one"));
+    while pair.session.is_handshaking() {
+        pair.tell_client().expect("the client goes on");
+        let mut bytes = pair.client_says();
+        pair.session
+            .receive(&mut bytes, &mut Vec::new())
+            .expect("the session goes on");
+    }
+    assert!(pair.session.has_output(), "a ticket");
+    assert_eq!(pair.answer(b"after the ticket"), b"after the ticket");
+    assert!(!pair.session.has_output());
+}

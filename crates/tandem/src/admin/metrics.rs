@@ -4,6 +4,7 @@ use super::process;
 use super::totals::Totals;
 use crate::serve::{Control, Ending, Phase};
 use sip_elements::metrics::{DROPS, LATENCY_BOUNDS, METHODS};
+use std::time::SystemTime;
 
 /// The whole page.
 pub fn exposition(control: &Control) -> String {
@@ -17,6 +18,7 @@ pub fn exposition(control: &Control) -> String {
     registrations(&mut page, control, totals);
     datagrams(&mut page, totals);
     super::connection_metrics::write(&mut page, totals);
+    certificates(&mut page, control);
     page.into_text()
 }
 
@@ -304,6 +306,21 @@ fn registrations(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
         help,
         figures.save_failures.value(),
     );
+}
+
+fn certificates(page: &mut Exposition, control: &Control) {
+    let help = "Time until a certificate expires; negative once it has.";
+    let mut family = page.family("tandem_certificate_expiry_seconds", Kind::Gauge, help);
+    let (tls, now) = (control.tls().map(|tls| tls.context()), SystemTime::now());
+    for certificate in tls.iter().flat_map(|tls| tls.certificates().iter()) {
+        let name = certificate.names().first().map_or("", String::as_str);
+        let file = certificate.chain_file().display().to_string();
+        let left = match certificate.not_after().duration_since(now) {
+            Ok(left) => left.as_secs().to_string(),
+            Err(over) => format!("-{}", over.duration().as_secs()),
+        };
+        family.sample(&[("name", name), ("file", &file)], left);
+    }
 }
 
 fn datagrams(page: &mut Exposition, totals: Totals<'_>) {

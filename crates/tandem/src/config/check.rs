@@ -1,5 +1,5 @@
 //! Keys that are fine one by one but not together, and values that this version does not serve yet.
-use super::keyword::Transport;
+use super::keyword::{ClientCertificates, Transport};
 use super::read::Document;
 use super::sections::Configuration;
 use super::value::Setting;
@@ -7,24 +7,13 @@ use super::value::Setting;
 /// Reports what does not fit together.
 pub fn together(configuration: &Configuration, document: &Document<'_>) {
     listeners(configuration, document);
+    certificates(configuration, document);
     lifetimes(configuration, document);
     repetitions(configuration, document);
 }
 
 fn listeners(configuration: &Configuration, document: &Document<'_>) {
     for (index, listen) in configuration.listen.iter().enumerate() {
-        if matches!(
-            listen.transport,
-            Transport::Tls | Transport::Ws | Transport::Wss
-        ) {
-            let word = listen.transport.word();
-            document.report_at(
-                &format!("listen[{index}].transport"),
-                format!(
-                    "`listen[{index}].transport = \"{word}\"`: this version speaks \"udp\" and \"tcp\" only"
-                ),
-            );
-        }
         let earlier = configuration.listen.iter().take(index);
         // Port 0 is another port each time.
         let same = |other: &&super::Listen| {
@@ -41,6 +30,49 @@ fn listeners(configuration: &Configuration, document: &Document<'_>) {
                 ),
             );
         }
+    }
+}
+
+/// What TLS cannot do without.
+fn certificates(configuration: &Configuration, document: &Document<'_>) {
+    for (index, certificate) in configuration.certificate.iter().enumerate() {
+        let rows = [
+            ("chain", &certificate.chain, "key"),
+            ("key", &certificate.key, "chain"),
+        ];
+        for (name, value, other) in rows {
+            if value.is_none() {
+                document.report_at(
+                    &format!("certificate[{index}].{other}"),
+                    format!(
+                        "`certificate[{index}].{name}` is missing: each [[certificate]] needs `chain` and `key`"
+                    ),
+                );
+            }
+        }
+    }
+    for (index, listen) in configuration.listen.iter().enumerate() {
+        let needs_one = matches!(listen.transport, Transport::Tls | Transport::Wss);
+        if needs_one && configuration.certificate.is_empty() {
+            let word = listen.transport.word();
+            document.report_at(
+                &format!("listen[{index}].transport"),
+                format!(
+                    "`listen[{index}].transport = \"{word}\"`: needs a certificate: add a [[certificate]] section with `chain` and \
+                     `key`; `tandem certificate self-signed` makes one to begin with"
+                ),
+            );
+        }
+    }
+    let tls = &configuration.tls;
+    if tls.client_certificates != ClientCertificates::None && tls.client_ca.is_none() {
+        document.report_at(
+            "tls.client_certificates",
+            format!(
+                "`tls.client_certificates = \"{}\"`: needs `tls.client_ca`, the authorities to judge clients by",
+                tls.client_certificates.word()
+            ),
+        );
     }
 }
 

@@ -1,8 +1,30 @@
-//! Values that name hosts: domains, advertised addresses, the next hop, the database, the admin address.
+//! Values that name hosts and files: domains, advertised addresses, the next hop, the database, the admin address, certificates.
 use super::value::{Listed, Setting, Wrong, quoted, text, whole_number};
 use sip_message::{Host, Scheme, Uri};
 use std::net::SocketAddr;
 use toml::de::DeValue;
+
+/// A file; a relative path starts at the working directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePath(pub std::path::PathBuf);
+
+impl Setting for FilePath {
+    fn expected() -> String {
+        "the path of a file, such as \"/etc/tandem/chain.pem\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        if text.is_empty() || text.chars().any(char::is_control) {
+            return Err(Wrong::default());
+        }
+        Ok(Self(text.into()))
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.0.to_string_lossy()))
+    }
+}
 
 /// A domain that we are responsible for, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]

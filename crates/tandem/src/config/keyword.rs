@@ -80,6 +80,28 @@ keywords! {
 }
 
 keywords! {
+    /// The oldest TLS version that is spoken.
+    TlsVersion {
+        /// RFC 5246.
+        V12 = "1.2",
+        /// RFC 8446.
+        V13 = "1.3",
+    }
+}
+
+keywords! {
+    /// Whether TLS clients are asked for a certificate.
+    ClientCertificates {
+        /// They are not asked.
+        None = "none",
+        /// They may show one.
+        Optional = "optional",
+        /// They must show one.
+        Required = "required",
+    }
+}
+
+keywords! {
     /// What becomes of requests for domains that are not ours.
     Foreign {
         /// 403.

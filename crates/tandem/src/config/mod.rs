@@ -17,18 +17,21 @@ mod sections;
 mod value;
 
 pub use catalogue::{Changes, Chapter, Key};
-pub use host_value::{Advertised, Count, DatabaseUrl, DomainName, LocationStore, NextHop};
+pub use host_value::{
+    Advertised, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
+};
 pub use interval::Interval;
 pub use keyword::{
-    Aliases, Challenged, Digest, EventLoop, Foreign, LogFormat, LogLevel, Transport,
+    Aliases, Challenged, ClientCertificates, Digest, EventLoop, Foreign, LogFormat, LogLevel,
+    TlsVersion, Transport,
 };
 pub use mistake::{Mistake, Mistakes, nearest};
 pub use origin::Origin;
 pub use reference::{example, reference};
-pub use resolve::{listeners, location_limits, runtime_options, settings};
+pub use resolve::{listeners, location_limits, runtime_options, settings, tls_settings};
 pub use sections::{
-    Admin, Auth, Configuration, Database, General, Limits, Listen, Location, Log, Proxy, Registrar,
-    Shutdown, Timers, Udp, Workers,
+    Admin, Auth, Certificate, Configuration, Database, General, Limits, Listen, Location, Log,
+    Proxy, Registrar, Shutdown, Timers, Tls, Udp, Workers,
 };
 
 use catalogue::Section;
@@ -122,6 +125,7 @@ fn read<'d, 'i>(
             Configuration {
                 general: General::read(&root),
                 listen: root.sections(),
+                certificate: root.sections(),
                 $( $field: root.section(), )+
             }
         };

@@ -10,7 +10,7 @@ const INTRODUCTION: &str = "\
 `tandem serve` runs without any. Unknown keys and values that are not allowed are refused with their line, the value and what is
 allowed; `tandem check --config tandem.toml` finds them all without starting anything and prints what would run.
 
-SIGHUP or `tandem ctl config.reload` reads the file again. Either everything in it is taken over at once, or, when something is wrong
+SIGHUP or `tandem ctl config.reload` reads the file again, and the certificates that it names. Either everything is taken over at once, or, when something is wrong
 with it, nothing, and the answer says why; a worker that does not take the order is named ([admin](admin.md)). Keys marked *restart* cannot change while the server runs.
 
 This page is made by `tandem check --reference`; [tandem.example.toml](../tandem.example.toml) holds every key with its default.

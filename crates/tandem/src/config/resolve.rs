@@ -1,10 +1,14 @@
 //! From the file's words to what data plane and control plane run on.
+use super::host_value::FilePath;
 use super::interval::Interval;
-use super::keyword::{Aliases, Digest, EventLoop, Foreign, Transport};
+use super::keyword::{
+    Aliases, ClientCertificates, Digest, EventLoop, Foreign, TlsVersion, Transport,
+};
 use super::sections::{Configuration, Listen};
 use sip_elements::location::LocationLimits;
 use sip_elements::{Domains, ProxySettings, RegistrarSettings, Settings, TableLimits};
 use sip_message::digest::Algorithm;
+use sip_runtime::tls::{self, CertificateFiles, TlsSettings};
 use sip_runtime::{Clock, EventLoopKind, Options, StreamOptions, expand_wildcard};
 use sip_transaction::TimerSettings;
 use sip_transport::{Listener, Protocol};
@@ -137,6 +141,34 @@ fn algorithm(digest: Digest) -> Algorithm {
     match digest {
         Digest::Md5 => Algorithm::Md5,
         Digest::Sha256 => Algorithm::Sha256,
+    }
+}
+
+/// What is decided about TLS; its files are not read yet.
+pub fn tls_settings(configuration: &Configuration) -> TlsSettings {
+    let path = |path: &Option<FilePath>| path.as_ref().map(|path| path.0.clone());
+    let tls = &configuration.tls;
+    TlsSettings {
+        certificates: configuration
+            .certificate
+            .iter()
+            .map(|certificate| CertificateFiles {
+                chain: path(&certificate.chain).unwrap_or_default(),
+                key: path(&certificate.key).unwrap_or_default(),
+            })
+            .collect(),
+        min_version: match tls.min_version {
+            TlsVersion::V12 => tls::TlsVersion::V1_2,
+            TlsVersion::V13 => tls::TlsVersion::V1_3,
+        },
+        client_certificates: match tls.client_certificates {
+            ClientCertificates::None => tls::ClientCertificates::None,
+            ClientCertificates::Optional => tls::ClientCertificates::Optional,
+            ClientCertificates::Required => tls::ClientCertificates::Required,
+        },
+        client_ca: path(&tls.client_ca),
+        server_ca: path(&tls.server_ca),
+        verify_servers: tls.verify_servers,
     }
 }
 

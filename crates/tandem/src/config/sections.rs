@@ -1,9 +1,12 @@
 //! Every key there is: the one list from which types, defaults, checks, the reference and the example file are made.
 use super::catalogue::{Changes, Chapter, Section, any, between, not_empty, optional, section};
-use super::host_value::{Advertised, Count, DatabaseUrl, DomainName, LocationStore, NextHop};
+use super::host_value::{
+    Advertised, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
+};
 use super::interval::{Interval, days, hours, micros, millis, seconds};
 use super::keyword::{
-    Aliases, Challenged, Digest, EventLoop, Foreign, LogFormat, LogLevel, Transport,
+    Aliases, Challenged, ClientCertificates, Digest, EventLoop, Foreign, LogFormat, LogLevel,
+    TlsVersion, Transport,
 };
 use super::origin::Origin;
 use std::fmt::Write as _;
@@ -39,6 +42,44 @@ section! {
         /// Whether a load balancer stands before it that says with each connection who is connected (PROXY protocol, version 2).
         /// Whoever can reach such a listener past the balancer may claim to be anybody.
         restart proxy_protocol: bool = false, any();
+    }
+}
+
+section! {
+    /// A certificate for TLS. With several of them a client gets the one for the name it asks for (SNI): one that holds exactly that name, then
+    /// one with a wildcard for its first label; the first section is for clients that name nothing or something unknown, and what we
+    /// show servers that ask who we are. The files are read again at each reload, also when the configuration is the same; sessions
+    /// that are established go on with what they have.
+    Certificate = "certificate", repeated = true {
+        /// PEM file with the server's certificate, followed by those of the authorities between it and the root. Its names should be the
+        /// domains, as DNS names or as `sip:` URIs (RFC 5922). Must be given.
+        reload chain: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/chain.pem".into())));
+
+        /// PEM file with the private key of the first certificate in `chain`, not encrypted: ECDSA, Ed25519 or RSA. ECDSA on P-256 costs
+        /// the least. Must be given.
+        reload key: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/key.pem".into())));
+    }
+}
+
+section! {
+    /// TLS, in both directions.
+    Tls = "tls" {
+        /// The oldest version that is spoken.
+        reload min_version: TlsVersion = TlsVersion::V12, any();
+
+        /// Whether clients are asked for a certificate: `"optional"` refuses only bad ones, `"required"` also clients without. What
+        /// a client shows is judged by `client_ca`.
+        reload client_certificates: ClientCertificates = ClientCertificates::None, any();
+
+        /// PEM file with the authorities whose certificates clients may show. Needed where clients are asked for one.
+        reload client_ca: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/client-ca.pem".into())));
+
+        /// PEM file with the authorities that servers we connect to must be certified by. Left out: those that the operating system trusts.
+        reload server_ca: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/server-ca.pem".into())));
+
+        /// Whether servers that we connect to must prove that they are who we mean: the domain of the URI, compared as a whole, without
+        /// wildcards (RFC 5922). `false` is for laboratories: anybody in between can then read and change everything.
+        reload verify_servers: bool = true, any();
     }
 }
 
@@ -309,6 +350,9 @@ pub struct Configuration {
     pub general: General,
     /// In the order of the file; never empty once read.
     pub listen: Vec<Listen>,
+    /// In the order of the file.
+    pub certificate: Vec<Certificate>,
+    pub tls: Tls,
     pub workers: Workers,
     pub database: Database,
     pub auth: Auth,
@@ -328,7 +372,7 @@ pub struct Configuration {
 macro_rules! for_each_section {
     ($do:ident) => {
         $do! {
-            workers Workers, database Database, auth Auth, proxy Proxy, registrar Registrar, location Location, timers Timers,
+            tls Tls, workers Workers, database Database, auth Auth, proxy Proxy, registrar Registrar, location Location, timers Timers,
             limits Limits, admin Admin, log Log, udp Udp, connections Connections, shutdown Shutdown
         }
     };
@@ -339,7 +383,7 @@ impl Configuration {
     /// All chapters of the reference, in order.
     pub fn chapters() -> Vec<Chapter> {
         macro_rules! chapters {
-            ($($field:ident $type:ident),+) => { vec![General::chapter(), Listen::chapter(), $($type::chapter()),+] };
+            ($($field:ident $type:ident),+) => { vec![General::chapter(), Listen::chapter(), Certificate::chapter(), $($type::chapter()),+] };
         }
         for_each_section!(chapters)
     }
@@ -351,6 +395,10 @@ impl Configuration {
         for listen in &self.listen {
             let _ = write!(file, "\n[[{}]]\n", Listen::NAME);
             write_values(&mut file, listen);
+        }
+        for certificate in &self.certificate {
+            let _ = write!(file, "\n[[{}]]\n", Certificate::NAME);
+            write_values(&mut file, certificate);
         }
         macro_rules! write_all {
             ($($field:ident $type:ident),+) => { $(
@@ -372,6 +420,9 @@ impl Configuration {
             .collect();
         if self.listen != other.listen {
             found.push(("listen".to_owned(), Changes::Restart));
+        }
+        if self.certificate != other.certificate {
+            found.push((Certificate::NAME.to_owned(), Changes::Reload));
         }
         macro_rules! compare {
             ($($field:ident $type:ident),+) => { $(

@@ -19,6 +19,11 @@ pub async fn lines(control: &Control, admin: SocketAddr) -> Vec<String> {
         .map(|domain| domain.0.as_str())
         .collect();
     lines.push(format!("domains: {}", domains.join(", ")));
+    let tls = control.tls().map(|tls| tls.context());
+    for certificate in tls.iter().flat_map(|tls| tls.certificates().iter()) {
+        let (names, end) = (certificate.names().join(", "), certificate.last_day());
+        lines.push(format!("certificate: {names}, until {end}"));
+    }
     if let Some(data_plane) = control.data_plane() {
         for listener in &data_plane.listeners {
             let mut line = format!(

@@ -6,6 +6,7 @@ use crate::config::{self, Changes, Configuration, Mistakes};
 use arc_swap::ArcSwap;
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::{Answer, Shared};
+use sip_runtime::tls::{LoadErrors, SharedTls, TlsContext};
 use sip_runtime::{Clock, Handle, WorkerStats};
 use sip_transport::Listener;
 use std::path::PathBuf;
@@ -76,6 +77,7 @@ pub struct Control {
     phase: watch::Sender<Phase>,
     store: OnceLock<Store>,
     data_plane: OnceLock<DataPlane>,
+    tls: OnceLock<Arc<SharedTls>>,
     log: Option<LogControl>,
     /// Draining ends with the process and cannot be taken back.
     ending: AtomicBool,
@@ -91,6 +93,8 @@ pub enum Refused {
     NoFile,
     /// The file is wrong.
     Mistakes(Mistakes),
+    /// Files that the file names for TLS are wrong.
+    Certificates(LoadErrors),
     /// These keys cannot change while the server runs.
     NeedsRestart(Vec<String>),
     /// The server has not come up yet.
@@ -114,6 +118,10 @@ impl std::fmt::Display for Refused {
             Self::Mistakes(mistakes) => write!(
                 formatter,
                 "nothing was changed, the file is wrong:\n{mistakes}"
+            ),
+            Self::Certificates(errors) => write!(
+                formatter,
+                "nothing was changed, certificates are wrong:\n{errors}"
             ),
             Self::NeedsRestart(keys) => {
                 let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
@@ -163,6 +171,7 @@ impl Control {
             phase: watch::Sender::new(Phase::Starting),
             store: OnceLock::new(),
             data_plane: OnceLock::new(),
+            tls: OnceLock::new(),
             log,
             ending: AtomicBool::new(false),
             ordering: Mutex::new(false),
@@ -205,7 +214,18 @@ impl Control {
         let _ = self.data_plane.set(data_plane);
     }
 
-    /// Reads the file again and takes all of it over, or nothing. Returns the keys that changed.
+    /// Certificates, and what handshakes are made with; `None` before they are loaded.
+    pub fn tls(&self) -> Option<&Arc<SharedTls>> {
+        self.tls.get()
+    }
+
+    /// Keeps what was loaded. The first one counts.
+    pub fn set_tls(&self, context: TlsContext) -> &Arc<SharedTls> {
+        self.tls.get_or_init(|| SharedTls::new(context))
+    }
+
+    /// Reads the file again, and the certificates that it names, and takes all of it over, or nothing. Returns the keys that changed;
+    /// `certificate` among them also where only the certificates' files have.
     ///
     /// # Errors
     /// Why nothing was changed; or [`Refused::Undelivered`]: the workers not named there have what is new, and the next reload gives it to
@@ -230,13 +250,36 @@ impl Control {
         if !fixed.is_empty() {
             return Err(Refused::NeedsRestart(fixed));
         }
+        let tls = self.load_certificates(&fresh)?;
         let settings = Arc::new(config::settings(&fresh, &data_plane.listeners));
         self.order(data_plane, &Answer::Settings(settings)).await?;
         if let Some(log) = &self.log {
             log.set_level(fresh.log.level);
         }
         self.configuration.store(Arc::new(fresh));
-        Ok(differences.into_iter().map(|(key, _)| key).collect())
+        let mut changed: Vec<String> = differences.into_iter().map(|(key, _)| key).collect();
+        if self.replace_certificates(tls) && !changed.iter().any(|key| key == "certificate") {
+            changed.push("certificate".to_owned());
+        }
+        Ok(changed)
+    }
+
+    /// What handshakes would be made with under another configuration.
+    fn load_certificates(&self, fresh: &Configuration) -> Result<TlsContext, Refused> {
+        let previous = self.tls().map(|tls| tls.context());
+        config::tls_settings(fresh)
+            .load(previous.as_deref())
+            .map_err(Refused::Certificates)
+    }
+
+    /// New handshakes use this from now on. Returns whether the certificates are others.
+    fn replace_certificates(&self, fresh: TlsContext) -> bool {
+        let Some(tls) = self.tls() else {
+            return false;
+        };
+        let others = !fresh.certificates().same_as(tls.context().certificates());
+        tls.replace(fresh);
+        others
     }
 
     /// Begins to drain for good: the process ends afterwards.

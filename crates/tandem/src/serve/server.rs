@@ -54,7 +54,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts everything: admin interface, database, caches, registrations, sockets, in this order, so that the first request finds
+    /// Starts everything: certificates, admin interface, database, caches, registrations, sockets, in this order, so that the first request finds
     /// everything in its place. Must be called on a tokio runtime.
     ///
     /// # Errors
@@ -65,6 +65,8 @@ impl Server {
         log: Option<LogControl>,
     ) -> Result<Self, StartError> {
         let control = Arc::new(Control::new(file, configuration, log));
+        let tls = config::tls_settings(&control.configuration.load()).load(None);
+        control.set_tls(tls.map_err(StartError::new)?);
         let admin = admin::listen(&control).await.map_err(StartError)?;
         let url = control.configuration.load().database.url.0.clone();
         info!("reading subscribers and registrations from {url}");

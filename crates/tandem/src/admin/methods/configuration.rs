@@ -13,6 +13,10 @@ pub(super) async fn reload(control: &Control) -> Result<Value, Failure> {
             details: mistakes.to_string().lines().map(str::to_owned).collect(),
             ..Failure::refused("nothing was changed, the file is wrong")
         },
+        Refused::Certificates(errors) => Failure {
+            details: errors.to_string().lines().map(str::to_owned).collect(),
+            ..Failure::refused("nothing was changed, certificates are wrong")
+        },
         other => Failure::refused(other),
     })?;
     Ok(json!({ "changed": changed }))

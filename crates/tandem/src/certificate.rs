@@ -1,0 +1,142 @@
+//! `tandem certificate`: makes a certificate to begin with.
+use crate::cli::{complain, show};
+use clap::Subcommand;
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, SanType};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// What can be done with certificates.
+#[derive(Debug, Subcommand)]
+pub enum CertificateCommand {
+    /// Make a certificate that vouches for itself, with its key, to try TLS or for a laboratory: chain.pem and key.pem.
+    SelfSigned(SelfSigned),
+}
+
+/// Whom it is for, and where it goes.
+#[derive(Debug, clap::Args)]
+pub struct SelfSigned {
+    /// A domain, host or address that it is for; give it once for each. The first one names the certificate.
+    #[arg(long = "name", value_name = "NAME", required = true)]
+    names: Vec<String>,
+    /// Where chain.pem and key.pem go; it is made if it is not there.
+    #[arg(long, value_name = "DIRECTORY")]
+    folder: PathBuf,
+    /// How long it is good, in days.
+    #[arg(long, default_value_t = 825, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    days: u32,
+    /// Replace files that are there.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Does it.
+pub fn run(command: &CertificateCommand) -> ExitCode {
+    let CertificateCommand::SelfSigned(wanted) = command;
+    match self_signed(wanted) {
+        Ok(text) => show(&text),
+        Err(problem) => complain(problem),
+    }
+}
+
+fn self_signed(wanted: &SelfSigned) -> Result<String, String> {
+    let (chain, key) = make(&wanted.names, wanted.days)?;
+    let folder = &wanted.folder;
+    let (chain_file, key_file) = (folder.join("chain.pem"), folder.join("key.pem"));
+    if !wanted.force
+        && let Some(there) = [&chain_file, &key_file]
+            .into_iter()
+            .find(|file| file.exists())
+    {
+        return Err(format!(
+            "{} is there already: take another --folder, or replace it with --force",
+            there.display()
+        ));
+    }
+    std::fs::create_dir_all(folder)
+        .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+    write(&key_file, &key, 0o600)?;
+    write(&chain_file, &chain, 0o644)?;
+    Ok(format!(
+        "made {} and {} for {}, good for {} days\n\n[[certificate]]\nchain = {:?}\nkey = {:?}\n",
+        chain_file.display(),
+        key_file.display(),
+        wanted.names.join(", "),
+        wanted.days,
+        chain_file.display().to_string(),
+        key_file.display().to_string()
+    ))
+}
+
+/// Chain and key in PEM: ECDSA on P-256; DNS names also as SIP domains (RFC 5922 section 4).
+fn make(names: &[String], days: u32) -> Result<(String, String), String> {
+    let cannot = |error: rcgen::Error| format!("the certificate cannot be made: {error}");
+    let mut params = CertificateParams::default();
+    for name in names {
+        params.subject_alt_names.extend(alternatives(name)?);
+    }
+    let common_name = names.first().map_or("", String::as_str);
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, common_name);
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    // Clocks of phones are not always right.
+    let now = SystemTime::now();
+    params.not_before = (now - DAY).into();
+    params.not_after = (now + DAY * days).into();
+    let key = KeyPair::generate().map_err(cannot)?;
+    let certificate = params.self_signed(&key).map_err(cannot)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+fn alternatives(name: &str) -> Result<Vec<SanType>, String> {
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return Ok(vec![SanType::IpAddress(address)]);
+    }
+    let labels = name.strip_prefix("*.").unwrap_or(name);
+    let is_name = sip_message::Host::parse(labels.as_bytes())
+        .is_some_and(|host| matches!(host, sip_message::Host::Name(_)));
+    let ascii = |text: String| {
+        text.try_into()
+            .map_err(|error| format!("\"{name}\": {error}"))
+    };
+    if !is_name {
+        return Err(format!(
+            "--name \"{name}\": must be the name of a domain or host, or an address, without scheme and port"
+        ));
+    }
+    let mut found = vec![SanType::DnsName(ascii(name.to_ascii_lowercase())?)];
+    if labels == name {
+        found.push(SanType::URI(ascii(format!(
+            "sip:{}",
+            name.to_ascii_lowercase()
+        ))?));
+    }
+    Ok(found)
+}
+
+/// A new file with these permissions, in place of an old one.
+fn write(file: &Path, text: &str, mode: u32) -> Result<(), String> {
+    let cannot = |error: std::io::Error| format!("{} cannot be written: {error}", file.display());
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(cannot(error)),
+        _ => {}
+    }
+    let mut opened = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(file)
+        .map_err(cannot)?;
+    opened.write_all(text.as_bytes()).map_err(cannot)
+}
