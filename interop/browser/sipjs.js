@@ -67,14 +67,19 @@ function refused(word) {
   return ({ message }) => report(`${word} ${message.statusCode} ${message.reasonPhrase}`);
 }
 
+// A call of ours that is refused says why (`onReject`); one that comes and is not taken has nobody to say it.
 function follow(session) {
   call = session;
+  let established = false;
   session.stateChange.addListener((state) => {
     if (state === SessionState.Established) {
+      established = true;
       report("established");
       reportMedia(session.sessionDescriptionHandler.peerConnection);
-    } else if (state === SessionState.Terminated) {
+    } else if (state === SessionState.Terminated && established) {
       report("ended");
+    } else if (state === SessionState.Terminated && !(session instanceof Inviter)) {
+      report("failed");
     }
   });
 }

@@ -1,7 +1,8 @@
 //! A telephone in a web page: `JsSIP` or SIP.js in Chromium without a screen, with a microphone that hums, over WebSocket.
 //!
-//! The pages are those of `interop/browser`. What happens to a telephone it reports as lines: `connected`, `registered`, `incoming URI`,
-//! `ringing`, `established`, `media` (sound has arrived), `ended`, `failed`, `unregistered`, some with a reason behind.
+//! The pages are those of `interop/browser`. What happens to a telephone it reports as lines, a word and sometimes a reason: `connected`,
+//! `registered`, `registration_failed`, `incoming URI`, `ringing` (at the caller), `established`, `media` (sound has arrived), `ended`, `failed` (a
+//! call that was never established), `unregistered`, `disconnected`, `error` (what it was told to do could not be done).
 
 use crate::devtools::DevTools;
 use crate::process::{Child, PATIENCE, eventually, run};
@@ -160,7 +161,7 @@ const SWITCHES: [&str; 19] = [
     "--disable-background-timer-throttling",
     "--disable-renderer-backgrounding",
     // Nothing leaves this machine.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1, EXCLUDE [::1]",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1, EXCLUDE ::1, EXCLUDE [::1]",
     "--remote-debugging-port=0",
     "--ignore-certificate-errors",
     "--use-fake-device-for-media-stream",
