@@ -56,14 +56,11 @@ impl<'a> BindingRequest<'a> {
         }
         let mut has_fingerprint = false;
         let mut left = Attributes(attributes);
-        for attribute in left.by_ref() {
-            if has_fingerprint {
-                return None; // It must be the last one (section 14.7).
-            }
+        while let Some(attribute) = left.next() {
             if attribute.kind == FINGERPRINT {
-                let covered = datagram.len().checked_sub(8)?;
-                let expected = fingerprint(datagram.get(..covered)?);
-                if attribute.value != expected {
+                let covered = datagram.get(..datagram.len().checked_sub(8)?)?;
+                // It must be the last one (section 14.7); one is computed, however many there are.
+                if !left.0.is_empty() || attribute.value != fingerprint(covered) {
                     return None;
                 }
                 has_fingerprint = true;
