@@ -1,8 +1,9 @@
 //! A telephone in a web page: `JsSIP` or SIP.js in Chromium without a screen, with a microphone that hums, over WebSocket.
 //!
-//! The pages are those of `interop/browser`. What happens to a telephone it reports as lines, a word and sometimes a reason: `connected`,
-//! `registered`, `registration_failed`, `incoming URI`, `ringing` (at the caller), `established`, `media` (sound has arrived), `ended`, `failed` (a
-//! call that was never established), `unregistered`, `disconnected`, `error` (what it was told to do could not be done).
+//! The pages are those of `interop/browser`. What happens to a telephone it reports as lines, a word and sometimes a reason:
+//! `connected`, `registered`, `registration_failed`, `incoming URI`, `ringing` (at the caller), `established`, `media` (sound
+//! has arrived), `ended`, `failed` (a call that was never established), `unregistered`, `disconnected`, `error` (what it was
+//! told to do could not be done).
 
 use crate::devtools::DevTools;
 use crate::process::{Child, PATIENCE, eventually, run};

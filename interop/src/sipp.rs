@@ -81,7 +81,8 @@ impl Scenario {
         self
     }
 
-    /// Offers or answers what a browser takes: ICE and DTLS-SRTP. Nobody speaks there; browsers bear the silence for half a minute at least.
+    /// Offers or answers what a browser takes: ICE and DTLS-SRTP. Nobody speaks there; browsers bear the silence for half a
+    /// minute at least.
     #[must_use]
     pub fn for_browsers(mut self) -> Self {
         self.sdp = "sdp_for_browsers";

@@ -1,8 +1,8 @@
-//! STUN as a keep-alive (RFC 5626 section 4.4.2, RFC 8489): Binding requests on the SIP port are answered with the address they came
-//! from.
+//! STUN as a keep-alive (RFC 5626 section 4.4.2, RFC 8489): Binding requests on the SIP port are answered with the address they
+//! came from.
 //!
-//! Nobody is authenticated (RFC 5626 section 8) and nothing is remembered. What comes from a forged address is no lever: an answer is at
-//! most two and a half times as long as its request.
+//! Nobody is authenticated (RFC 5626 section 8) and nothing is remembered. What comes from a forged address is no lever: an
+//! answer is at most two and a half times as long as its request.
 use std::net::{IpAddr, SocketAddr};
 
 const MAGIC_COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
@@ -42,8 +42,8 @@ pub struct BindingRequest<'a> {
 }
 
 impl<'a> BindingRequest<'a> {
-    /// Reads a datagram. `None` for all that is not answered: indications, responses, other methods, and what is broken or fails its
-    /// FINGERPRINT (RFC 8489 section 6.3).
+    /// Reads a datagram. `None` for all that is not answered: indications, responses, other methods, and what is broken or
+    /// fails its FINGERPRINT (RFC 8489 section 6.3).
     pub fn parse(datagram: &'a [u8]) -> Option<Self> {
         if !is_stun(datagram) {
             return None;
