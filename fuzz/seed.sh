@@ -80,3 +80,4 @@ signature='\015\012\015\012\000\015\012\121\125\111\124\012'
 printf "$signature"'\041\021\000\020\300\000\002\012\306\063\144\001\023\304\023\305\004\000\001x' > corpus/proxy_protocol/v4
 printf "$signature"'\041\041\000\044%16s%16s\023\304\023\305' 'source' 'destination' > corpus/proxy_protocol/v6
 printf 'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n' > corpus/proxy_protocol/version-1
+{ printf '\002'; record 12 corpus/stun/bare; } > corpus/node/stun

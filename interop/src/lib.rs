@@ -1,4 +1,4 @@
-//! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, tshark.
+//! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, coturn, tshark.
 //!
 //! Everything happens on 127.0.0.1 (and `::1`) with ports of the test's own; every process that a test starts ends with it. A
 //! program that is missing fails the test that needs it: `scripts/setup test` installs them all. What goes wrong in here is a
@@ -9,13 +9,16 @@
 )]
 
 mod baresip;
+mod browser;
 mod capture;
+mod devtools;
 mod linphone;
 mod process;
 mod server;
 mod sipp;
 
 pub use baresip::Baresip;
+pub use browser::{Library, WebAccount, WebPhone};
 pub use capture::{Capture, Packets, WireMessage};
 pub use linphone::Linphone;
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};

@@ -20,6 +20,7 @@ pub struct Scenario {
     password: Option<String>,
     calls: u32,
     traced: bool,
+    sdp: &'static str,
     arguments: Vec<String>,
 }
 
@@ -33,6 +34,7 @@ impl Scenario {
             password: None,
             calls: 1,
             traced: true,
+            sdp: "sdp",
             arguments: Vec::new(),
         }
     }
@@ -79,6 +81,14 @@ impl Scenario {
         self
     }
 
+    /// Offers or answers what a browser takes: ICE and DTLS-SRTP. Nobody speaks there; browsers bear the silence for half a
+    /// minute at least.
+    #[must_use]
+    pub fn for_browsers(mut self) -> Self {
+        self.sdp = "sdp_for_browsers";
+        self
+    }
+
     /// Keeps no trace, for many calls.
     #[must_use]
     pub fn untraced(mut self) -> Self {
@@ -86,11 +96,35 @@ impl Scenario {
         self
     }
 
+    /// The scenario with its parts in place.
+    fn expanded(&self) -> String {
+        let mut text = String::new();
+        self.expand(&read(&self.name), &mut text);
+        text
+    }
+
+    fn expand(&self, source: &str, text: &mut String) {
+        for line in source.lines() {
+            let part = line
+                .trim()
+                .strip_prefix("<include part=\"")
+                .and_then(|rest| rest.strip_suffix("\"/>"));
+            match part {
+                Some("sdp") => text.push_str(&read(&format!("parts/{}", self.sdp))),
+                Some(part) => self.expand(&read(&format!("parts/{part}")), text),
+                None => {
+                    text.push_str(line);
+                    text.push('\n');
+                }
+            }
+        }
+    }
+
     /// Starts sipp towards the server, and waits until it listens.
     pub fn start(&self, server: &Server) -> Sipp {
         let folder = TempDir::new().expect("temporary folder");
         let file = folder.path().join("scenario.xml");
-        std::fs::write(&file, expanded(&self.name)).expect("scenario");
+        std::fs::write(&file, self.expanded()).expect("scenario");
         let address = SocketAddr::new(server.address().ip(), free_port());
         let port = address.port().to_string();
         let password = self.password.clone();
@@ -307,23 +341,9 @@ pub fn header<'m>(message: &'m str, name: &str) -> Vec<&'m str> {
         .collect()
 }
 
-/// The scenario with its parts in their places.
-fn expanded(name: &str) -> String {
+/// A file of `interop/sipp`.
+fn read(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sipp");
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-    };
-    let mut text = String::new();
-    for line in read(&folder.join(name).with_extension("xml")).lines() {
-        let part = line
-            .trim()
-            .strip_prefix("<include part=\"")
-            .and_then(|rest| rest.strip_suffix("\"/>"));
-        match part {
-            Some(part) => text += &read(&folder.join("parts").join(part).with_extension("xml")),
-            None => text += line,
-        }
-        text.push('\n');
-    }
-    text
+    let path = folder.join(name).with_extension("xml");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

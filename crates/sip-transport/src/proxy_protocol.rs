@@ -16,8 +16,8 @@ pub enum ProxyHeader {
     Header {
         /// Length of the header; what the client sent follows.
         consumed: usize,
-        /// Who is connected to whom. `None`: the addresses of the connection itself hold, since the balancer speaks for itself (LOCAL, a
-        /// health check), or its client has no address of the Internet.
+        /// Who is connected to whom. `None`: the addresses of the connection itself hold, since the balancer speaks for itself
+        /// (LOCAL, a health check), or its client has no address of the Internet.
         addresses: Option<Addresses>,
     },
 }
@@ -103,7 +103,8 @@ pub fn read(buffered: &[u8]) -> Result<ProxyHeader, ProxyError> {
     })
 }
 
-/// Whether this may be the beginning of a header. What cannot is refused by its first wrong octet, but for version 1, which is told by name.
+/// Whether this may be the beginning of a header. What cannot is refused by its first wrong octet, but for version 1, which is
+/// told by name.
 fn begins(bytes: &[u8]) -> Result<(), ProxyError> {
     if bytes.starts_with(SIGNATURE_1) {
         Err(ProxyError::Version1)

@@ -1,8 +1,8 @@
-//! STUN as a keep-alive (RFC 5626 section 4.4.2, RFC 8489): Binding requests on the SIP port are answered with the address they came
-//! from.
+//! STUN as a keep-alive (RFC 5626 section 4.4.2, RFC 8489): Binding requests on the SIP port are answered with the address they
+//! came from.
 //!
-//! Nobody is authenticated (RFC 5626 section 8) and nothing is remembered. What comes from a forged address is no lever: an answer is at
-//! most two and a half times as long as its request.
+//! Nobody is authenticated (RFC 5626 section 8) and nothing is remembered. What comes from a forged address is no lever: an
+//! answer is at most two and a half times as long as its request.
 use std::net::{IpAddr, SocketAddr};
 
 const MAGIC_COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
@@ -42,8 +42,8 @@ pub struct BindingRequest<'a> {
 }
 
 impl<'a> BindingRequest<'a> {
-    /// Reads a datagram. `None` for all that is not answered: indications, responses, other methods, and what is broken or fails its
-    /// FINGERPRINT (RFC 8489 section 6.3).
+    /// Reads a datagram. `None` for all that is not answered: indications, responses, other methods, and what is broken or
+    /// fails its FINGERPRINT (RFC 8489 section 6.3).
     pub fn parse(datagram: &'a [u8]) -> Option<Self> {
         if !is_stun(datagram) {
             return None;
@@ -56,14 +56,11 @@ impl<'a> BindingRequest<'a> {
         }
         let mut has_fingerprint = false;
         let mut left = Attributes(attributes);
-        for attribute in left.by_ref() {
-            if has_fingerprint {
-                return None; // It must be the last one (section 14.7).
-            }
+        while let Some(attribute) = left.next() {
             if attribute.kind == FINGERPRINT {
-                let covered = datagram.len().checked_sub(8)?;
-                let expected = fingerprint(datagram.get(..covered)?);
-                if attribute.value != expected {
+                let covered = datagram.get(..datagram.len().checked_sub(8)?)?;
+                // It must be the last one (section 14.7); one is computed, however many there are.
+                if !left.0.is_empty() || attribute.value != fingerprint(covered) {
                     return None;
                 }
                 has_fingerprint = true;

@@ -77,8 +77,8 @@ pub enum Event<'a> {
 /// One step of a [`Decoder`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Decoded<'a> {
-    /// That many bytes at the beginning of the buffer are done with, also where the event is [`Event::Incomplete`]: fragments are kept
-    /// by the decoder.
+    /// That many bytes at the beginning of the buffer are done with, also where the event is [`Event::Incomplete`]: fragments
+    /// are kept by the decoder.
     pub consumed: usize,
     /// What they were.
     pub event: Event<'a>,
@@ -102,9 +102,9 @@ impl Decoder {
         }
     }
 
-    /// Looks at all bytes buffered so far, the first not yet consumed one first, and unmasks in place. What it says to be consumed is to be
-    /// removed before the next call. A frame that is too big is refused by its header: no more than a message of the greatest size and a
-    /// header need ever be buffered.
+    /// Looks at all bytes buffered so far, the first not yet consumed one first, and unmasks in place. What it says to be
+    /// consumed is to be removed before the next call. A frame that is too big is refused by its header: no more than a message
+    /// of the greatest size and a header need ever be buffered.
     pub fn next<'a>(&mut self, buffered: &'a mut [u8]) -> Result<Decoded<'a>, FrameError> {
         let mut rest = buffered;
         let mut consumed = 0;
