@@ -34,6 +34,11 @@ impl Protocol {
         !matches!(self, Self::Udp)
     }
 
+    /// Whether nobody on the way can read along: TLS below.
+    pub const fn is_secure(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
+
     /// The port when a URI or Via names none.
     pub const fn default_port(self) -> u16 {
         match self {

@@ -1,5 +1,7 @@
-//! SIP transport (RFC 3261 section 18), sans-IO: time, flows, listeners, and [`Node`], the one
+//! SIP transport (RFC 3261 section 18), sans-IO: time, flows, listeners, target selection (RFC 3263), and [`Node`], the one
 //! interface between the protocol and the runtime.
+
+pub mod selection;
 
 mod flow;
 mod node;
