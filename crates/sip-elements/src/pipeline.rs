@@ -350,8 +350,8 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
                 ),
             }
         }
-        Answer::Resolved { ticket, addresses } => {
-            worker.proxy.resolved(&mut worker.round, ticket, &addresses);
+        Answer::Resolved { ticket, result } => {
+            worker.proxy.resolved(&mut worker.round, ticket, result);
         }
         Answer::Drain(drain) => {
             *worker.draining = drain;

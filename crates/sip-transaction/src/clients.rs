@@ -11,6 +11,9 @@ use crate::{ClientResponse, Event, Full, Kind, Transactions};
 use sip_message::{HeaderName, Message, Method, write_cancel};
 use sip_transport::{Flow, Output, Time};
 
+/// How the topmost Via begins in what we write.
+const VIA: &[u8] = b"\r\nVia: ";
+
 /// Names a client transaction; stale ids are recognised. It travels in the branch, so that a response finds its transaction
 /// without a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,6 +155,24 @@ impl Transactions {
         // What an INVITE keeps once it is completed is the ACK.
         let is_request = !matches!(client.machine, Machine::Invite(Invite::Completed));
         client.kept.as_deref().filter(|_| is_request)
+    }
+
+    /// The transaction whose request these bytes are, or begin: what a network gives back is often cut off. `None`: not a request that one
+    /// of ours waits for an answer to; ACK and CANCEL carry the branch of their INVITE, but are none.
+    pub fn client_that_sent(&self, bytes: &[u8]) -> Option<ClientResponse> {
+        let via = bytes.windows(VIA.len()).position(|window| window == VIA)?;
+        let id = leading_branch(bytes.get(via + VIA.len()..)?)?.0;
+        let client = self.clients.get(id)?;
+        let method = bytes.split(|octet| *octet == b' ').next()?;
+        let sent = match client.machine {
+            Machine::Invite(Invite::Completed) | Machine::Reserved => false,
+            Machine::Invite(_) => method == b"INVITE",
+            Machine::NonInvite(_) => method != b"CANCEL" && method != b"SIP/2.0",
+        };
+        sent.then_some(ClientResponse {
+            id,
+            owner: client.owner,
+        })
     }
 
     /// Where it was sent.

@@ -18,6 +18,9 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
+
     /// The token in a Via header field, in upper case.
     pub const fn via_token(self) -> &'static str {
         match self {

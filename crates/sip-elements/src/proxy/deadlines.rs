@@ -3,6 +3,7 @@
 
 use super::context::{BranchState, Context, Turn};
 use super::response::Failure;
+use crate::dead_targets::Death;
 use sip_transport::Time;
 
 impl Context {
@@ -46,7 +47,7 @@ impl Context {
         match branch.state {
             BranchState::Resolving => {
                 turn.round.metrics.questions_expired.increment();
-                self.fail_branch(turn, place, Failure::Unreachable);
+                self.fail_branch(turn, place, Failure::Unresolved);
             }
             // Nobody is there. Should somebody turn up all the same, the transaction cancels the call.
             BranchState::Calling => {
@@ -57,6 +58,7 @@ impl Context {
                         turn.round.output,
                     );
                 }
+                self.bury(turn, place, Death::Silent);
                 self.fail_branch(turn, place, Failure::Timeout);
             }
             // Provisional responses do not touch the wheel: the timer looks when it fires whether it has been moved.

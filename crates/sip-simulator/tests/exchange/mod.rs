@@ -3,9 +3,10 @@
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{Binding, LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
+use sip_elements::proxy::NextHop;
 use sip_elements::{
-    Answer, Domains, Exchange, ExchangeOptions, Foreign, ProxySettings, Question,
-    RegistrarSettings, Settings, Shared, StoreFailed, TableLimits,
+    Answer, DeadTargets, Domains, Exchange, ExchangeOptions, Foreign, NameServersFailed,
+    ProxySettings, Question, RegistrarSettings, Settings, Shared, StoreFailed, TableLimits,
 };
 use sip_message::KeyHasher;
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
@@ -13,9 +14,10 @@ use sip_simulator::{
     Account, BoundContact, Bounds, Census, Dice, HostFacts, HostPlan, Machine, Profile,
 };
 use sip_transaction::TimerSettings;
+use sip_transport::selection::{Candidate, Destination, Reach, Selection, Server, Step};
 use sip_transport::{Listener, ListenerId, Protocol, Time};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,6 +132,42 @@ impl ExchangeMachine {
     }
 }
 
+/// The name server: every peer has a host name, and those of one name are the servers of its SRV records.
+impl ExchangeMachine {
+    fn locate(
+        &self,
+        destination: &Destination,
+        seed: u64,
+        failing: bool,
+    ) -> Result<Vec<Candidate>, NameServersFailed> {
+        if failing {
+            return Err(NameServersFailed);
+        }
+        let selection = Selection::new(destination, Reach::of(&self.settings.listeners));
+        let mut step = selection.begin();
+        loop {
+            step = match step {
+                Step::Naptr(_) => selection.naptr(&[]),
+                Step::Srv(services) => {
+                    let none: Vec<_> = services.into_iter().map(|it| (it, Vec::new())).collect();
+                    selection.srv(&none, seed)
+                }
+                Step::Addresses(servers) => {
+                    let found: Vec<_> = servers.into_iter().map(|it| self.addresses(it)).collect();
+                    return Ok(selection.addresses(&found));
+                }
+            };
+        }
+    }
+
+    fn addresses(&self, server: Server) -> (Server, Vec<IpAddr>) {
+        let peers = self.plan.peers.iter();
+        let named = peers.filter(|(name, _)| **name == *server.host);
+        let addresses = named.map(|(_, address)| address.ip()).collect();
+        (server, addresses)
+    }
+}
+
 impl Machine for ExchangeMachine {
     type Node = Exchange;
 
@@ -214,22 +252,14 @@ impl Machine for ExchangeMachine {
                     result: Ok(known),
                 }
             }
-            Question::Resolve { ticket, host, port } => {
-                let peers = self
-                    .plan
-                    .peers
-                    .iter()
-                    .filter(|(name, _)| name.as_bytes() == &host[..]);
-                let mut addresses: Vec<_> = peers.map(|(_, address)| *address).collect();
-                for address in &mut addresses {
-                    address.set_port(*port);
-                }
-                addresses.retain(|_| !failing);
-                Answer::Resolved {
-                    ticket: *ticket,
-                    addresses,
-                }
-            }
+            Question::Resolve {
+                ticket,
+                destination,
+                seed,
+            } => Answer::Resolved {
+                ticket: *ticket,
+                result: self.locate(destination, *seed, failing),
+            },
         }
     }
 
@@ -311,6 +341,7 @@ fn shared(plan: &HostPlan, hasher: KeyHasher, dice: &mut Dice) -> Shared {
         locations: Locations::with_secret(secret(), limits),
         credentials: CredentialCache::with_secret(secret(), 1000, 120, 20),
         nonces: Nonces::new(secret(), 4096),
+        dead_targets: DeadTargets::default(),
         hasher,
     }
 }
@@ -349,10 +380,11 @@ fn settings(plan: &HostPlan) -> Settings {
             } else {
                 Foreign::Refuse
             },
-            outbound: plan.outbound,
+            outbound: plan.outbound.map(NextHop::Address),
             record_route: plan.record_route,
             timer_c: plan.timer_c,
             no_answer: plan.no_answer,
+            dead_target_lifetime: Duration::from_secs(30),
             max_targets: MOST_TARGETS,
         },
         timers: TimerSettings::default(),

@@ -100,33 +100,27 @@ impl Destination {
         }
     }
 
-    /// The only candidate of a destination that is an address (section 4.2, first paragraph); `None`: a name, or no listener of ours
-    /// speaks what it takes.
-    pub fn candidate(&self, reach: Reach) -> Option<Candidate> {
-        let protocol = self.protocol(reach)?;
-        let port = self.port.unwrap_or(protocol.default_port());
-        Some(Candidate {
-            protocol,
-            address: SocketAddr::new(self.literal()?, port),
-        })
-    }
-
-    /// The protocol where no record says: that of the URI, else UDP, or TLS for `sips` (section 4.1). Where we have no UDP it is
-    /// TCP, which every SIP server speaks too (RFC 3261 section 18).
     fn protocol(&self, reach: Reach) -> Option<Protocol> {
-        let choice: &[Protocol] = match (self.protocol, self.secure) {
-            (None, false) => &[Protocol::Udp, Protocol::Tcp],
-            (None | Some(Protocol::Tcp | Protocol::Tls), true) => &[Protocol::Tls],
-            (Some(Protocol::Ws | Protocol::Wss), true) => &[Protocol::Wss],
-            // There is no TLS over datagrams here.
-            (Some(Protocol::Udp), true) => &[],
-            (Some(protocol), false) => return Some(protocol).filter(|it| reach.speaks(*it)),
-        };
-        choice
-            .iter()
-            .copied()
-            .find(|protocol| reach.speaks(*protocol))
+        protocol_without_records(self.protocol, self.secure, reach)
     }
+}
+
+/// The protocol where no record says: that of the URI, else UDP, or TLS for `sips` (section 4.1). Where we have no UDP it is
+/// TCP, which every SIP server speaks too (RFC 3261 section 18). `None`: no listener of ours speaks what it takes.
+pub fn protocol_without_records(
+    protocol: Option<Protocol>,
+    secure: bool,
+    reach: Reach,
+) -> Option<Protocol> {
+    let choice: &[Protocol] = match (protocol, secure) {
+        (None, false) => &[Protocol::Udp, Protocol::Tcp],
+        (None | Some(Protocol::Tcp | Protocol::Tls), true) => &[Protocol::Tls],
+        (Some(Protocol::Ws | Protocol::Wss), true) => &[Protocol::Wss],
+        // There is no TLS over datagrams here.
+        (Some(Protocol::Udp), true) => &[],
+        (Some(protocol), false) => return Some(protocol).filter(|it| reach.speaks(*it)),
+    };
+    choice.iter().copied().find(|it| reach.speaks(*it))
 }
 
 impl<'d> Selection<'d> {

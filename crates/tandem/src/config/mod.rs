@@ -23,8 +23,8 @@ pub use mistake::{Mistake, Mistakes, nearest};
 pub use reference::{example, reference};
 pub use resolve::{listeners, location_limits, runtime_options, settings};
 pub use sections::{
-    Admin, Auth, Configuration, Database, General, Limits, Listen, Location, Log, Proxy, Registrar,
-    Shutdown, Timers, Udp, Workers,
+    Admin, Auth, Configuration, Database, Dns, General, Limits, Listen, Location, Log, Proxy,
+    Registrar, Shutdown, Timers, Udp, Workers,
 };
 
 use catalogue::Section;

@@ -5,7 +5,7 @@ use crate::config::{self, Configuration};
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::Locations;
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::{Answer, Exchange, ExchangeOptions, Shared};
+use sip_elements::{Answer, DeadTargets, Exchange, ExchangeOptions, Shared};
 use sip_message::KeyHasher;
 use sip_runtime::{Running, Runtime};
 use sip_transport::Listener;
@@ -25,6 +25,7 @@ pub(super) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared
             unknown.whole_seconds(),
         ),
         nonces: Nonces::new(pair(first), auth.nonce_slots),
+        dead_targets: DeadTargets::default(),
         hasher: KeyHasher::new(pair(second)),
     }
 }
