@@ -122,6 +122,16 @@ impl DeadTargets {
                 .is_ok()
     }
 
+    /// Whether it gives no sign of life any more. One that answers 503 does.
+    pub fn is_gone(&self, candidate: Candidate) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let entries = self.entries.pin();
+        let entry = entries.get(&candidate);
+        entry.is_some_and(|entry| matches!(entry.why, Death::Silent | Death::Unreachable))
+    }
+
     /// It answered.
     pub fn revive(&self, candidate: Candidate, now: Time) {
         if self.is_empty() {

@@ -77,7 +77,9 @@ pub(super) enum BranchState {
     Resolving,
     /// Sent; no response yet.
     Calling,
-    /// A provisional response came.
+    /// Nothing but 100 came: the next hop has it, or had it.
+    Trying,
+    /// A provisional response of somebody behind the next hop came.
     Proceeding,
     /// Being cancelled: its final response is still to come. `late`: because timer C fired.
     Cancelling { late: bool },
@@ -296,9 +298,10 @@ impl Context {
             };
             branch.cursor = None;
             match (branch.state, branch.client) {
-                (BranchState::Calling | BranchState::Proceeding, Some(client))
-                    if self.is_invite =>
-                {
+                (
+                    BranchState::Calling | BranchState::Trying | BranchState::Proceeding,
+                    Some(client),
+                ) if self.is_invite => {
                     branch.state = BranchState::Cancelling { late: false };
                     turn.round.transactions.cancel_client(
                         turn.round.now,

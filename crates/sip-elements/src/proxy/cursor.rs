@@ -214,6 +214,17 @@ impl Context {
         }
     }
 
+    /// Whether other calls have found the candidate dead that this branch is trying, and it has said nothing since; and there is
+    /// another one.
+    pub(super) fn has_died(&self, turn: &Turn<'_, '_>, place: u8) -> bool {
+        let branch = self.branches.get(usize::from(place));
+        let cursor = branch.and_then(|branch| branch.cursor.as_ref());
+        cursor.is_some_and(|cursor| cursor.has_next())
+            && self
+                .named_candidate(place)
+                .is_some_and(|candidate| turn.round.shared.dead_targets.is_gone(candidate))
+    }
+
     fn named_candidate(&self, place: u8) -> Option<Candidate> {
         let cursor = self.branches.get(usize::from(place))?.cursor.as_ref()?;
         cursor.current.filter(|_| cursor.is_named)

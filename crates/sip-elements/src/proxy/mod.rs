@@ -225,13 +225,15 @@ impl Proxy {
         self.settle(round, key, context);
     }
 
-    /// The request of a client transaction could not be sent, or the network gave it back (sections 16.9 and 18.4): as if
-    /// whoever was to get it had said 503. The transaction ends. Where a response has come all the same it means nothing.
+    /// The request of a client transaction could not be sent, the network gave it back, or the connection it left by broke
+    /// (sections 16.9 and 18.4): as if whoever was to get it had said 503. The transaction ends. Where anything but 100 has come
+    /// all the same it means nothing.
     pub fn client_unreachable(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
         };
-        if context.state_of(place, id) == Some(BranchState::Calling) {
+        let state = context.state_of(place, id);
+        if matches!(state, Some(BranchState::Calling | BranchState::Trying)) {
             round.transactions.abandon_client(id);
             let turn = &mut self.turn(round, key);
             context.bury(turn, place, Death::Unreachable);

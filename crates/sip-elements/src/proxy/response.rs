@@ -120,11 +120,14 @@ impl Context {
         let Some(branch) = self.branches.get_mut(usize::from(place)) else {
             return;
         };
-        if branch.state == BranchState::Calling {
-            branch.state = BranchState::Proceeding;
-        }
         if response.status() == 100 {
+            if branch.state == BranchState::Calling {
+                branch.state = BranchState::Trying;
+            }
             return;
+        }
+        if matches!(branch.state, BranchState::Calling | BranchState::Trying) {
+            branch.state = BranchState::Proceeding;
         }
         branch.timer_c = turn.round.now + turn.round.settings.proxy.timer_c;
         if self.is_invite && !self.is_concluded && branch.state != BranchState::Ended {

@@ -69,6 +69,55 @@ fn a_silent_candidate_is_left_for_the_next_and_other_calls_try_it_last() {
 }
 
 #[test]
+fn a_call_that_had_nothing_but_100_from_a_server_that_died_moves_on() {
+    let mut wire = wire(Some(SECOND));
+    place(&mut wire, 1, &[BOB, CAROL]);
+    let taken = wire.expect(BOB, "INVITE");
+    wire.receive(BOB, &taken.reply("100 Trying"));
+    place(&mut wire, 2, &[BOB, CAROL]);
+    let ringing = wire.expect(BOB, "INVITE");
+    wire.receive(BOB, &ringing.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    wire.pass(SECOND * 5);
+    wire.expect_nothing();
+    place(&mut wire, 3, &[BOB, CAROL]);
+    let lost = wire.expect(BOB, "INVITE");
+    wire.undeliverable(&lost);
+    let moved = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &moved);
+    wire.pass(SECOND + SECOND / 100);
+    let cancel = wire.expect(BOB, "CANCEL");
+    assert_eq!(cancel.branch(), taken.branch());
+    let moved = wire.expect(CAROL, "INVITE");
+    assert_eq!(moved.header("Call-ID"), taken.header("Call-ID"));
+    answer(&mut wire, CAROL, &moved);
+    // What rings may be answered yet: the server behind may be there again, or speak by another way.
+    wire.receive(BOB, &ringing.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200 OK");
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn a_call_that_had_100_stays_where_the_server_answers_others() {
+    let mut wire = wire(Some(SECOND));
+    place(&mut wire, 1, &[BOB, CAROL]);
+    let slow = wire.expect(BOB, "INVITE");
+    wire.receive(BOB, &slow.reply("100 Trying"));
+    place(&mut wire, 2, &[BOB, CAROL]);
+    let lost = wire.expect(BOB, "INVITE");
+    wire.undeliverable(&lost);
+    let moved = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &moved);
+    wire.receive(BOB, &slow.reply("100 Trying"));
+    wire.pass(SECOND * 10);
+    wire.expect_nothing();
+    answer(&mut wire, BOB, &slow);
+    wire.finish();
+}
+
+#[test]
 fn a_request_that_can_not_be_sent_goes_to_the_next_candidate_at_once() {
     let mut wire = wire(None);
     place(&mut wire, 1, &[BOB, CAROL]);
