@@ -398,8 +398,10 @@ mod tests {
 
     #[test]
     fn the_uri_says_what_to_speak_and_our_listeners_what_can_be_spoken() {
+        /// Where it leads, what is spoken, and whether the URI leaves that open.
+        type Found = (&'static str, Protocol, bool);
         use Protocol::{Tcp, Tls, Udp, Wss};
-        let rows: &[(&str, &[Protocol], Option<(&str, Protocol, bool)>)] = &[
+        let rows: &[(&str, &[Protocol], Option<Found>)] = &[
             (
                 "sip:192.0.2.4",
                 &[Udp, Tcp],

@@ -17,9 +17,12 @@ use sip_transaction::TimerSettings;
 use sip_transport::selection::{Candidate, Destination, Reach, Selection, Server, Step};
 use sip_transport::{Listener, ListenerId, Protocol, Time};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The address of a server that is away for ever.
+const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 99, 99));
 
 /// Most targets of a fork.
 const MOST_TARGETS: usize = 8;
@@ -85,7 +88,8 @@ pub struct ExchangeMachine {
     pub disk: Disk,
     /// Writes on their way to the disk.
     writes: VecDeque<(Time, Vec<u8>, Vec<Saved>)>,
-    shared: Arc<Shared>,
+    /// What they share.
+    pub shared: Arc<Shared>,
 }
 
 impl ExchangeMachine {
@@ -132,7 +136,7 @@ impl ExchangeMachine {
     }
 }
 
-/// The name server: every peer has a host name, and those of one name are the servers of its SRV records.
+/// The name server: every peer has a host name.
 impl ExchangeMachine {
     fn locate(
         &self,
@@ -153,17 +157,24 @@ impl ExchangeMachine {
                     selection.srv(&none, seed)
                 }
                 Step::Addresses(servers) => {
-                    let found: Vec<_> = servers.into_iter().map(|it| self.addresses(it)).collect();
+                    let found: Vec<_> = servers
+                        .into_iter()
+                        .map(|server| self.addresses(server, seed))
+                        .collect();
                     return Ok(selection.addresses(&found));
                 }
             };
         }
     }
 
-    fn addresses(&self, server: Server) -> (Server, Vec<IpAddr>) {
+    /// Where calls fail over in time every peer has a second server, at which nobody is. Half of the calls find it first.
+    fn addresses(&self, server: Server, seed: u64) -> (Server, Vec<IpAddr>) {
         let peers = self.plan.peers.iter();
         let named = peers.filter(|(name, _)| **name == *server.host);
-        let addresses = named.map(|(_, address)| address.ip()).collect();
+        let mut addresses: Vec<IpAddr> = named.map(|(_, address)| address.ip()).collect();
+        if !addresses.is_empty() && self.plan.no_answer.is_some() {
+            addresses.insert(usize::from(seed % 2 == 0), NOBODY);
+        }
         (server, addresses)
     }
 }
