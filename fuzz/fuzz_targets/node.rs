@@ -7,8 +7,12 @@ use libfuzzer_sys::fuzz_target;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::{Answer, Exchange, ExchangeOptions, Foreign, Question, Settings, Shared};
+use sip_elements::{
+    Answer, DeadTargets, Exchange, ExchangeOptions, Foreign, NameServersFailed, Question, Settings,
+    Shared,
+};
 use sip_message::{KeyHasher, Message};
+use sip_transport::selection::Candidate;
 use sip_transport::stun::is_stun;
 use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
 use std::sync::Arc;
@@ -46,6 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
         }),
         credentials: CredentialCache::new(PLACES, 3600, 60),
         nonces: Nonces::new((1, 2), PLACES),
+        dead_targets: DeadTargets::default(),
         hasher: KeyHasher::new((3, 4)),
     });
     let mut now = Time::from_unix_seconds(1_800_000_000);
@@ -125,12 +130,16 @@ fn answer(question: Question, known: bool) -> Answer {
             result: Ok(None),
         },
         Question::Resolve { ticket, .. } => {
-            let addresses = if known {
-                vec![([192, 0, 2, 99], 5060).into()]
-            } else {
-                Vec::new()
+            let candidate = |last| Candidate {
+                protocol: Protocol::Udp,
+                address: ([192, 0, 2, last], 5060).into(),
             };
-            Answer::Resolved { ticket, addresses }
+            let result = if known {
+                Ok(vec![candidate(99), candidate(98)])
+            } else {
+                Err(NameServersFailed)
+            };
+            Answer::Resolved { ticket, result }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, coturn, tshark.
+//! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, Kamailio, dnsmasq, coturn,
+//! tshark.
 //!
 //! Everything happens on 127.0.0.1 (and `::1`) with ports of the test's own; every process that a test starts ends with it. A
 //! program that is missing fails the test that needs it: `scripts/setup test` installs them all. What goes wrong in here is a
@@ -12,6 +13,8 @@ mod baresip;
 mod browser;
 mod capture;
 mod devtools;
+mod dns;
+mod kamailio;
 mod linphone;
 mod process;
 mod server;
@@ -20,6 +23,8 @@ mod sipp;
 pub use baresip::Baresip;
 pub use browser::{Library, WebAccount, WebPhone};
 pub use capture::{Capture, Packets, WireMessage};
+pub use dns::{NameServer, Records, ZONE};
+pub use kamailio::Kamailio;
 pub use linphone::Linphone;
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use server::{Server, ServerOptions};

@@ -188,6 +188,7 @@ impl Worker {
                 }),
                 credentials: CredentialCache::new(10, 60, 60),
                 nonces: Nonces::new((1, 2), 16),
+                dead_targets: sip_elements::DeadTargets::default(),
                 hasher: KeyHasher::new((3, 4)),
             },
             metrics: WorkerMetrics::default(),

@@ -8,6 +8,7 @@ pub mod proxy;
 pub mod registrar;
 
 mod answer;
+mod dead_targets;
 mod domains;
 mod exchange;
 mod parked;
@@ -18,9 +19,10 @@ mod round;
 mod settings;
 mod shared;
 
+pub use dead_targets::{DeadTargetStats, DeadTargets, Death};
 pub use domains::Domains;
 pub use exchange::{Exchange, ExchangeOptions};
-pub use question::{Answer, Question, StoreFailed, Ticket};
+pub use question::{Answer, NameServersFailed, Question, StoreFailed, Ticket};
 pub use round::Round;
 pub use settings::{Foreign, ProxySettings, RegistrarSettings, Settings, TableLimits};
 pub use shared::Shared;

@@ -173,6 +173,8 @@ pub struct WorkerMetrics {
     pub questions_expired: Counter,
     /// Requests refused because a table was full.
     pub refused_full: Counter,
+    /// Times the next candidate of a target was tried because one failed.
+    pub failovers: Counter,
 }
 
 impl Default for WorkerMetrics {
@@ -192,6 +194,7 @@ impl Default for WorkerMetrics {
             questions: Counter::default(),
             questions_expired: Counter::default(),
             refused_full: Counter::default(),
+            failovers: Counter::default(),
         }
     }
 }

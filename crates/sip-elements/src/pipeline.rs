@@ -376,7 +376,7 @@ pub(crate) fn undeliverable(
     if !message.is_request() {
         return answer_on_another_flow(round, flow, &message);
     }
-    if let Some(failed) = round.transactions.fail_client(&message) {
+    if let Some(failed) = round.transactions.client_of(&message) {
         worker
             .proxy
             .client_unreachable(round, failed.id, failed.owner);
@@ -416,8 +416,8 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
                 ),
             }
         }
-        Answer::Resolved { ticket, addresses } => {
-            worker.proxy.resolved(&mut worker.round, ticket, &addresses);
+        Answer::Resolved { ticket, result } => {
+            worker.proxy.resolved(&mut worker.round, ticket, result);
         }
         Answer::Drain(drain) => {
             *worker.draining = drain;

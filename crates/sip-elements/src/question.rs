@@ -1,7 +1,7 @@
 //! What the data plane asks the control plane, and what comes back. Nothing here knows what a database is.
 use crate::Settings;
 use crate::auth::StoredCredentials;
-use std::net::SocketAddr;
+use sip_transport::selection::{Candidate, Destination};
 use std::sync::Arc;
 
 /// Names what waits for an answer; the answer carries it back. Stale ones are ignored.
@@ -11,7 +11,7 @@ pub struct Ticket(pub u64);
 /// A question. It has a deadline (`Settings::question_deadline`); an answer that comes later is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The credentials of a subscriber. The control plane puts them (or their absence) into the shared cache, then answers.
+    /// The credentials of a subscriber, which tell too whether there is one (404 or 480). The control plane puts them (or their absence) into the shared cache, then answers.
     Credentials {
         /// Who waits.
         ticket: Ticket,
@@ -20,14 +20,14 @@ pub enum Question {
         /// Domain, which is the realm too.
         domain: Box<[u8]>,
     },
-    /// Does this subscriber exist? (404 or 480.) Answered as `Credentials` is.
+    /// How a destination is reached that is a name (RFC 3263).
     Resolve {
         /// Who waits.
         ticket: Ticket,
-        /// The host name to resolve.
-        host: Box<[u8]>,
-        /// The port for the addresses.
-        port: u16,
+        /// What the URI says of it.
+        destination: Destination,
+        /// The chance for the draw among its servers. All requests of a call bring the same.
+        seed: u64,
     },
 }
 
@@ -41,12 +41,13 @@ pub enum Answer {
         /// What is known.
         result: Result<Option<StoredCredentials>, StoreFailed>,
     },
-    /// To `Question::Resolve`; empty: the name does not resolve.
+    /// To `Question::Resolve`.
     Resolved {
         /// Who waited.
         ticket: Ticket,
-        /// The addresses, best first.
-        addresses: Vec<SocketAddr>,
+        /// The ways, best first, no more than [`sip_transport::selection::MOST_CANDIDATES`]. Empty: there is none; `Err`: the name servers
+        /// did not say.
+        result: Result<Vec<Candidate>, NameServersFailed>,
     },
     /// New settings, from now on.
     Settings(Arc<Settings>),
@@ -57,3 +58,7 @@ pub enum Answer {
 /// The store could not be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreFailed;
+
+/// The name servers could not be asked, or were silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameServersFailed;

@@ -1,9 +1,9 @@
 //! What the operator decided, resolved and immutable. A reload builds a new one and hands it to every worker.
 use crate::Domains;
+use crate::proxy::NextHop;
 use sip_message::digest::Algorithm;
 use sip_transaction::TimerSettings;
 use sip_transport::Listener;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// What to do with requests for domains that are not ours.
@@ -34,14 +34,17 @@ pub struct ProxySettings {
     /// Requests for other domains.
     pub foreign: Foreign,
     /// Next hop for all that we are not responsible for.
-    pub outbound: Option<SocketAddr>,
+    pub outbound: Option<NextHop>,
     /// Whether dialogs stay on our path.
     pub record_route: bool,
     /// Timer C: how long a branch may ring (over 3 minutes by the RFC; the operator may choose less).
     pub timer_c: Duration,
-    /// How long an INVITE branch may go without any provisional response before the next target is tried; `None`: Timer B alone.
+    /// How long an INVITE branch may go without any provisional response before the next target is tried, and any other request
+    /// without any response before the next candidate of its target is; `None`: Timers B and F alone.
     pub no_answer: Option<Duration>,
-    /// Most targets a request is forked to.
+    /// For how long a candidate that failed is tried after all others; zero: it is not remembered.
+    pub dead_target_lifetime: Duration,
+    /// Most targets a request is forked to, and most candidates tried of each.
     pub max_targets: usize,
 }
 
@@ -111,6 +114,7 @@ impl Settings {
                 record_route: true,
                 timer_c: Duration::from_secs(185),
                 no_answer: None,
+                dead_target_lifetime: Duration::from_secs(30),
                 max_targets: 10,
             },
             timers: TimerSettings::default(),

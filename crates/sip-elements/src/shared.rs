@@ -1,4 +1,5 @@
 //! What all workers of a process share: concurrent maps that are read without a lock.
+use crate::DeadTargets;
 use crate::auth::{CredentialCache, Nonces};
 use crate::location::Locations;
 use sip_message::KeyHasher;
@@ -12,6 +13,8 @@ pub struct Shared {
     pub credentials: CredentialCache,
     /// Nonces issued and counted.
     pub nonces: Nonces,
+    /// Which next hops failed lately.
+    pub dead_targets: DeadTargets,
     /// Keyed hashes: tags, branches, Record-Route cookies. Its secret survives a restart, so that calls do.
     pub hasher: KeyHasher,
 }

@@ -367,6 +367,31 @@ fn subscribers_of_two_machines_call_each_other() {
 }
 
 #[test]
+fn calls_to_a_domain_with_a_dead_server_reach_the_living_one() {
+    let fails_over = |plan: &HostPlan| {
+        ExchangeMachine::new(&HostPlan {
+            no_answer: Some(seconds(3)),
+            ..plan.clone()
+        })
+    };
+    let mut world = calm(1, 2, 1, 12, fails_over);
+    for phone in 0..12 {
+        world.perform(phone, Action::Register);
+    }
+    world.run_for(SECOND);
+    for phone in (0..10).step_by(2) {
+        world.perform(phone, call("sip:user1@host1.test"));
+        world.run_for(seconds(25));
+    }
+    world.run_until_quiet();
+    world.expect_sound();
+    let seen = world.statistics();
+    assert_eq!((seen.answered, seen.acknowledged), (5, 5), "{seen:?}");
+    let dead = world.machine(0).shared.dead_targets.stats();
+    assert!(dead.died > 0 && dead.revived == 0, "{dead:?}");
+}
+
+#[test]
 fn a_phone_that_cannot_be_reached_where_its_via_says_gets_its_responses() {
     let hidden = Profile {
         hides_behind_rport: true,

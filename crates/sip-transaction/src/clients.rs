@@ -11,6 +11,9 @@ use crate::{ClientResponse, Event, Full, Kind, Transactions};
 use sip_message::{HeaderName, Message, Method, write_cancel};
 use sip_transport::{Flow, Output, Time};
 
+/// How the topmost Via begins in what we write.
+const VIA: &[u8] = b"\r\nVia: ";
+
 /// Names a client transaction; stale ids are recognised. It travels in the branch, so that a response finds its transaction
 /// without a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,9 +149,9 @@ impl Transactions {
         self.follow_client(now, id.index, step);
     }
 
-    /// A request of ours could not be sent (sections 17.1.4 and 18.4): its transaction ends, and its owner is to know. `None`:
-    /// no transaction waits for an answer to it, or the answer is on its way already.
-    pub fn fail_client(&mut self, request: &Message<'_>) -> Option<ClientResponse> {
+    /// The transaction of a request of ours that could not be sent (sections 17.1.4 and 18.4), for its owner to abandon. `None`:
+    /// no transaction waits for an answer to it, or one has come.
+    pub fn client_of(&self, request: &Message<'_>) -> Option<ClientResponse> {
         let id = client_named_by(request)?;
         let client = self.clients.get(id)?;
         let is_waiting = match client.machine {
@@ -158,12 +161,10 @@ impl Transactions {
             }
             _ => false,
         };
-        let failed = is_waiting.then_some(ClientResponse {
+        is_waiting.then_some(ClientResponse {
             id,
             owner: client.owner,
-        })?;
-        self.end_client(id.index);
-        Some(failed)
+        })
     }
 
     /// The request as sent, while the machine keeps it.
@@ -172,6 +173,24 @@ impl Transactions {
         // What an INVITE keeps once it is completed is the ACK.
         let is_request = !matches!(client.machine, Machine::Invite(Invite::Completed));
         client.kept.as_deref().filter(|_| is_request)
+    }
+
+    /// The transaction whose request these bytes are, or begin: what a network gives back is often cut off. `None`: not a request that one
+    /// of ours waits for an answer to; ACK and CANCEL carry the branch of their INVITE, but are none.
+    pub fn client_that_sent(&self, bytes: &[u8]) -> Option<ClientResponse> {
+        let via = bytes.windows(VIA.len()).position(|window| window == VIA)?;
+        let id = leading_branch(bytes.get(via + VIA.len()..)?)?.0;
+        let client = self.clients.get(id)?;
+        let method = bytes.split(|octet| *octet == b' ').next()?;
+        let sent = match client.machine {
+            Machine::Invite(Invite::Completed) | Machine::Reserved => false,
+            Machine::Invite(_) => method == b"INVITE",
+            Machine::NonInvite(_) => method != b"CANCEL" && method != b"SIP/2.0",
+        };
+        sent.then_some(ClientResponse {
+            id,
+            owner: client.owner,
+        })
     }
 
     /// Where it was sent.

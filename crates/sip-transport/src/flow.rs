@@ -18,6 +18,9 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
+
     /// The token in a Via header field, in upper case.
     pub const fn via_token(self) -> &'static str {
         match self {
@@ -32,6 +35,11 @@ impl Protocol {
     /// Whether the transport delivers by itself, so that transactions need not retransmit.
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp)
+    }
+
+    /// Whether nobody on the way can read along: TLS below.
+    pub const fn is_secure(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
     }
 
     /// The port when a URI or Via names none.

@@ -93,7 +93,7 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     let outbound = proxy
         .outbound
         .as_ref()
-        .map(|hop| format!(", next hop sip:{}", hop.0))
+        .map(|hop| format!(", next hop {}", hop.uri()))
         .unwrap_or_default();
     line(
         "other domains",

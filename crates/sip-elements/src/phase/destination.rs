@@ -167,7 +167,7 @@ fn foreign(round: &Round<'_>, uri: &[u8], identity: &Identity) -> Result<Vec<Tar
     if proxy.foreign == Foreign::Refuse && !(subscriber && proxy.outbound.is_some()) {
         return Err(Refusal::Because(403, "Relaying to other domains is not allowed").into());
     }
-    let next_hop = proxy.outbound.map(NextHop::Address);
+    let next_hop = proxy.outbound.clone();
     Ok(vec![Target {
         next_hop,
         ..straight(uri)

@@ -2,15 +2,17 @@
 //! response.
 
 use super::breadth;
+use super::cursor::{Cursor, is_long};
 use super::forward::{self, Copy};
 use super::response::{Best, Failure};
 use super::route::RouteSet;
 use super::table::Key;
-use super::target::{Destination, Target};
-use crate::{Question, Round, Ticket};
+use super::target::{Hop, Target, Way};
+use crate::Round;
 use sip_message::Message;
 use sip_transaction::{ClientId, Kind, ServerId, TimerId, TimerWheel};
-use sip_transport::{Flow, Time};
+use sip_transport::selection::{Candidate, Destination, Reach, streams_first};
+use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
@@ -44,8 +46,8 @@ pub(super) struct Context {
     pub(super) branches: SmallVec<[Branch; 1]>,
     /// Targets not yet tried, the best one last.
     pub(super) targets: Vec<Target>,
-    /// A target whose last address failed and that has others.
-    pub(super) retry: Option<Box<Waiting>>,
+    /// A target whose last candidate failed and that has others.
+    pub(super) retry: Option<Box<Cursor>>,
     /// The best final response so far that did not go upstream at once.
     pub(super) best: Option<Box<Best>>,
     /// Place of the method in the metrics.
@@ -65,7 +67,7 @@ pub(super) struct Branch {
     /// When timer C ends; each provisional response moves it.
     pub(super) timer_c: Time,
     /// What it waits to be sent with, or what it can be tried again with.
-    pub(super) waiting: Option<Box<Waiting>>,
+    pub(super) cursor: Option<Box<Cursor>>,
     pub(super) state: BranchState,
 }
 
@@ -75,7 +77,9 @@ pub(super) enum BranchState {
     Resolving,
     /// Sent; no response yet.
     Calling,
-    /// A provisional response came.
+    /// Nothing but 100 came: the next hop has it, or had it.
+    Trying,
+    /// A provisional response of somebody behind the next hop came.
     Proceeding,
     /// Being cancelled: its final response is still to come. `late`: because timer C fired.
     Cancelling { late: bool },
@@ -83,22 +87,14 @@ pub(super) enum BranchState {
     Ended,
 }
 
-/// A target with the addresses that its name resolved to and that are not yet tried.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) target: Target,
-    /// Its share of the Max-Breadth.
-    pub(super) breadth: u8,
-    /// The best one last.
-    pub(super) addresses: Vec<SocketAddr>,
-}
-
 /// What came of sending a copy.
-enum Launch {
+pub(super) enum Launch {
     /// It left in this branch.
     Sent(u8),
     /// The name of its next hop is to be resolved first.
-    Unresolved(Box<[u8]>, u16),
+    Unresolved(Destination),
+    /// There is more than one way to the address of its next hop, the best one first.
+    Either(Vec<Candidate>),
 }
 
 impl Context {
@@ -107,6 +103,12 @@ impl Context {
         self.branches
             .iter()
             .any(|branch| branch.state != BranchState::Ended)
+    }
+
+    /// The state of a branch, if this is its client transaction.
+    pub(super) fn state_of(&self, place: u8, client: ClientId) -> Option<BranchState> {
+        let branch = self.branches.get(usize::from(place))?;
+        (branch.client == Some(client)).then_some(branch.state)
     }
 
     /// Whether nothing can happen any more.
@@ -119,10 +121,11 @@ impl Context {
         !self.is_concluded && (self.retry.is_some() || !self.is_pending())
     }
 
-    /// Goes on as far as possible: the next address of a failed target, the next group of targets, the final response.
+    /// Goes on as far as possible: the next candidate of a failed target, the next group of targets, the final response.
     pub(super) fn proceed(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
-        if let Some(waiting) = self.retry.take() {
-            self.try_addresses(turn, request, None, waiting);
+        if let Some(cursor) = self.retry.take() {
+            turn.round.metrics.failovers.increment();
+            self.try_candidates(turn, request, None, cursor);
         }
         while !self.is_pending() && !self.targets.is_empty() {
             self.start_group(turn, request);
@@ -159,103 +162,43 @@ impl Context {
     ) -> Result<(), Failure> {
         match self.launch(turn, request, &target, breadth, None, None)? {
             Launch::Sent(_) => Ok(()),
-            Launch::Unresolved(host, port) => self.resolve(turn, host, port, target, breadth),
-        }
-    }
-
-    /// Parks a branch on the name of its next hop.
-    fn resolve(
-        &mut self,
-        turn: &mut Turn<'_, '_>,
-        host: Box<[u8]>,
-        port: u16,
-        target: Target,
-        breadth: u8,
-    ) -> Result<(), Failure> {
-        let waiting = Some(Box::new(Waiting {
-            target,
-            breadth,
-            addresses: Vec::new(),
-        }));
-        let place = self.add_branch(BranchState::Resolving, waiting)?;
-        let owner = turn.key.owner(place);
-        turn.round.output.ask(Question::Resolve {
-            ticket: Ticket(owner),
-            host,
-            port,
-        });
-        turn.round.metrics.questions.increment();
-        let deadline = turn.round.now + turn.round.settings.question_deadline;
-        self.arm(turn, place, deadline);
-        Ok(())
-    }
-
-    /// The addresses of a branch that was parked on its name, best first.
-    pub(super) fn resolved(
-        &mut self,
-        turn: &mut Turn<'_, '_>,
-        request: &Message<'_>,
-        place: u8,
-        addresses: &[SocketAddr],
-    ) {
-        self.disarm(turn, place);
-        let Some(mut waiting) = self
-            .branches
-            .get_mut(usize::from(place))
-            .and_then(|branch| branch.waiting.take())
-        else {
-            return;
-        };
-        let most = turn.round.settings.proxy.max_targets.max(1);
-        waiting.addresses.extend(addresses.iter().take(most).rev());
-        self.try_addresses(turn, request, Some(place), waiting);
-    }
-
-    /// Sends to the first address that can be sent to; the others stay with the branch for when it fails.
-    fn try_addresses(
-        &mut self,
-        turn: &mut Turn<'_, '_>,
-        request: &Message<'_>,
-        place: Option<u8>,
-        mut waiting: Box<Waiting>,
-    ) {
-        let mut failure = Failure::Unreachable;
-        while let Some(remote) = waiting.addresses.pop() {
-            let (target, breadth) = (&waiting.target, waiting.breadth);
-            match self.launch(turn, request, target, breadth, place, Some(remote)) {
-                Ok(Launch::Sent(place)) => {
-                    if let Some(branch) = self.branches.get_mut(usize::from(place)) {
-                        branch.waiting =
-                            Some(waiting).filter(|waiting| !waiting.addresses.is_empty());
-                    }
-                    return;
-                }
-                Ok(Launch::Unresolved(..)) => {}
-                Err(reason) => failure = reason,
+            Launch::Unresolved(destination) => {
+                self.resolve(turn, request, destination, target, breadth)
+            }
+            Launch::Either(candidates) => {
+                let cursor = Box::new(Cursor::new(target, breadth, candidates));
+                self.try_candidates(turn, request, None, cursor);
+                Ok(())
             }
         }
-        if let Some(branch) = place.and_then(|place| self.branches.get_mut(usize::from(place))) {
-            branch.state = BranchState::Ended;
-        }
-        self.note_failure(failure);
     }
 
-    /// Sends a copy in a branch, that of `place` where it is given, to `remote` where the name of its next hop has been
-    /// resolved.
-    fn launch(
+    /// Sends a copy in a branch, that of `place` where it is given, to the candidate where the target has been located.
+    pub(super) fn launch(
         &mut self,
         turn: &mut Turn<'_, '_>,
         request: &Message<'_>,
         target: &Target,
         breadth: u8,
         place: Option<u8>,
-        remote: Option<SocketAddr>,
+        candidate: Option<Candidate>,
     ) -> Result<Launch, Failure> {
-        let hop = target.hop(&self.routes)?;
-        let remote = match (remote, hop.destination) {
-            (Some(remote), _) | (None, Destination::Address(remote)) => remote,
-            (None, Destination::Name(host, port)) => {
-                return Ok(Launch::Unresolved(host.into(), port));
+        let reach = Reach::of(&turn.round.settings.listeners);
+        let mut hop = target.hop(&self.routes, reach)?;
+        let remote = match (candidate, &hop.way) {
+            (Some(candidate), _) => {
+                hop.protocol = Some(candidate.protocol);
+                candidate.address
+            }
+            (None, Way::Name(name)) => {
+                return Ok(Launch::Unresolved((*name).into()));
+            }
+            (None, Way::Address(remote)) => {
+                let ways = self.ways(request, &hop, *remote, reach);
+                if ways.len() > 1 {
+                    return Ok(Launch::Either(ways));
+                }
+                *remote
             }
         };
         let copy = Copy::new(
@@ -302,6 +245,25 @@ impl Context {
         Ok(Launch::Sent(number))
     }
 
+    /// Section 18.1.1: a long request leaves as a stream if it can, and as a datagram where nobody takes the stream.
+    fn ways(
+        &self,
+        request: &Message<'_>,
+        hop: &Hop<'_>,
+        remote: SocketAddr,
+        reach: Reach,
+    ) -> Vec<Candidate> {
+        let mut ways = Vec::new();
+        if hop.is_open && self.server.is_some() && is_long(request) {
+            ways.push(Candidate {
+                protocol: Protocol::Udp,
+                address: remote,
+            });
+            streams_first(&mut ways, reach);
+        }
+        ways
+    }
+
     /// The number of the next branch; there are no more than an owner can tell apart.
     fn next_place(&self) -> Result<u8, Failure> {
         let place = u8::try_from(self.branches.len())
@@ -310,17 +272,17 @@ impl Context {
         place.ok_or(Failure::Overloaded)
     }
 
-    fn add_branch(
+    pub(super) fn add_branch(
         &mut self,
         state: BranchState,
-        waiting: Option<Box<Waiting>>,
+        cursor: Option<Box<Cursor>>,
     ) -> Result<u8, Failure> {
         let place = self.next_place()?;
         self.branches.push(Branch {
             client: None,
             deadline: None,
             timer_c: Time::default(),
-            waiting,
+            cursor,
             state,
         });
         Ok(place)
@@ -334,11 +296,12 @@ impl Context {
             let Some(branch) = self.branches.get_mut(usize::from(place)) else {
                 return;
             };
-            branch.waiting = None;
+            branch.cursor = None;
             match (branch.state, branch.client) {
-                (BranchState::Calling | BranchState::Proceeding, Some(client))
-                    if self.is_invite =>
-                {
+                (
+                    BranchState::Calling | BranchState::Trying | BranchState::Proceeding,
+                    Some(client),
+                ) if self.is_invite => {
                     branch.state = BranchState::Cancelling { late: false };
                     turn.round.transactions.cancel_client(
                         turn.round.now,
@@ -363,16 +326,9 @@ impl Context {
             return;
         };
         branch.state = BranchState::Ended;
-        let waiting = branch.waiting.take();
+        let cursor = branch.cursor.take();
         self.note_failure(failure);
-        self.try_again(waiting);
-    }
-
-    /// Another address of the same name is to be tried (RFC 3263 section 4.3), unless the matter is settled.
-    pub(super) fn try_again(&mut self, waiting: Option<Box<Waiting>>) {
-        if !self.is_concluded && !self.is_cancelled {
-            self.retry = waiting;
-        }
+        self.try_again(cursor);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::context::{BranchState, Context, Turn};
 use super::response::Failure;
+use crate::dead_targets::Death;
 use sip_transport::Time;
 
 impl Context {
@@ -43,38 +44,59 @@ impl Context {
             return;
         };
         branch.deadline = None;
-        match branch.state {
+        let (state, timer_c) = (branch.state, branch.timer_c);
+        match state {
             BranchState::Resolving => {
                 turn.round.metrics.questions_expired.increment();
-                self.fail_branch(turn, place, Failure::Unreachable);
+                self.fail_branch(turn, place, Failure::Unresolved);
             }
-            // Nobody is there. Should somebody turn up all the same, the transaction cancels the call.
             BranchState::Calling => {
-                if let Some(client) = branch.client {
-                    turn.round.transactions.cancel_client(
-                        turn.round.now,
-                        client,
-                        turn.round.output,
-                    );
-                }
-                self.fail_branch(turn, place, Failure::Timeout);
+                self.bury(turn, place, Death::Silent);
+                self.give_up(turn, place);
             }
+            // 100 says no more than that the next hop had the request: it has died since, and whatever happens behind it can
+            // not be told to us.
+            BranchState::Trying if self.has_died(turn, place) => self.give_up(turn, place),
             // Provisional responses do not touch the wheel: the timer looks when it fires whether it has been moved.
-            BranchState::Proceeding if turn.round.now < branch.timer_c => {
-                let at = branch.timer_c;
-                self.arm(turn, place, at);
+            BranchState::Trying | BranchState::Proceeding if turn.round.now < timer_c => {
+                let look = self.next_look(turn, place);
+                self.arm(turn, place, look.map_or(timer_c, |look| look.min(timer_c)));
             }
-            BranchState::Proceeding => {
-                branch.state = BranchState::Cancelling { late: true };
-                if let Some(client) = branch.client {
-                    turn.round.transactions.cancel_client(
-                        turn.round.now,
-                        client,
-                        turn.round.output,
-                    );
+            BranchState::Trying | BranchState::Proceeding => {
+                self.cancel_branch(turn, place);
+                if let Some(branch) = self.branches.get_mut(usize::from(place)) {
+                    branch.state = BranchState::Cancelling { late: true };
                 }
             }
             BranchState::Cancelling { .. } | BranchState::Ended => {}
         }
+    }
+
+    /// Nobody is there any more: on to the next. Should somebody turn up all the same, the transaction cancels the call.
+    fn give_up(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
+        self.cancel_branch(turn, place);
+        self.fail_branch(turn, place, Failure::Timeout);
+    }
+
+    fn cancel_branch(&self, turn: &mut Turn<'_, '_>, place: u8) {
+        let branch = self.branches.get(usize::from(place));
+        if let Some(client) = branch.and_then(|branch| branch.client) {
+            let round = &mut *turn.round;
+            round
+                .transactions
+                .cancel_client(round.now, client, round.output);
+        }
+    }
+
+    /// When to look again whether the next hop of a branch has died; `None`: it is of no use.
+    fn next_look(&self, turn: &Turn<'_, '_>, place: u8) -> Option<Time> {
+        let branch = self.branches.get(usize::from(place))?;
+        let can_move = branch
+            .cursor
+            .as_ref()
+            .is_some_and(|cursor| cursor.has_next());
+        let no_answer = turn.round.settings.proxy.no_answer?;
+        let only_trying = branch.state == BranchState::Trying;
+        (only_trying && can_move).then(|| turn.round.now + no_answer)
     }
 }

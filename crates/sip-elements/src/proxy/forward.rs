@@ -5,7 +5,7 @@ use super::flow_token::is_reached_by_flow_only;
 use super::listener::{Wanted, flow_to};
 use super::response::Failure;
 use super::route::{RouteSet, is_record_routed, write_record_route};
-use super::target::{Destination, Hop, Strict, Target};
+use super::target::{Hop, Strict, Target, Way};
 use crate::Round;
 use crate::answer::hex;
 use crate::phase::identity;
@@ -126,9 +126,9 @@ impl<'c, 'm> Copy<'c, 'm> {
             outgoing,
             breadth: None,
             consumed,
-            domain: match hop.destination {
-                Destination::Name(domain, _) => Some(domain),
-                Destination::Address(_) => None,
+            domain: match hop.way {
+                Way::Name(name) => Some(name.host.as_bytes()),
+                Way::Address(_) => None,
             },
         })
     }

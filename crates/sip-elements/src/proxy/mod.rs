@@ -5,6 +5,7 @@
 
 mod breadth;
 mod context;
+mod cursor;
 mod deadlines;
 mod flow_token;
 mod forward;
@@ -22,19 +23,20 @@ pub use route::{Routing, preprocess};
 pub use target::{NextHop, Target};
 
 use crate::answer::{Origin, Refusal, answer, send_trying};
+use crate::dead_targets::Death;
 use crate::metrics::{Drop, method_index};
-use crate::{Round, Ticket};
+use crate::{NameServersFailed, Round, Ticket};
 use context::{BranchState, Context, Turn};
 use forward::Copy;
 use response::Failure;
 use route::RouteSet;
 use sip_message::{HeaderName, Message, Method};
 use sip_transaction::{ClientId, ClientResponse, ServerId, TimerWheel};
+use sip_transport::selection::{Candidate, Reach};
 use sip_transport::{Flow, Time};
 use smallvec::SmallVec;
-use std::net::SocketAddr;
 use table::{Contexts, Key};
-use target::Destination;
+use target::Way;
 use unacknowledged::Unacknowledged;
 
 /// Whether a Proxy-Require names extensions that we lack (420): the unsupported option tags, comma-joined. We have none that a
@@ -142,13 +144,14 @@ impl Proxy {
         });
         self.unacknowledged.acknowledged(ack);
         let routes = RouteSet::new(routing, ack, &round.settings.listeners);
-        let sent = target.hop(&routes).and_then(|hop| match hop.destination {
-            Destination::Address(remote) => {
+        let reach = Reach::of(&round.settings.listeners);
+        let sent = target.hop(&routes, reach).and_then(|hop| match hop.way {
+            Way::Address(remote) => {
                 let copy = Copy::new(round, ack, source, &target, &routes, &hop, remote)?;
                 forward::send_ack(round, &mut self.scratch, &copy);
                 Ok(true)
             }
-            Destination::Name(..) => Ok(false),
+            Way::Name(_) => Ok(false),
         });
         match sent {
             Ok(true) => {}
@@ -208,23 +211,35 @@ impl Proxy {
 
     /// A client transaction ended without final response (Timer B, F, or unanswered CANCEL).
     pub fn client_timeout(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
-        self.client_failed(round, id, owner, Failure::Timeout);
-    }
-
-    /// A request could not be sent: a transport error (section 16.9).
-    pub fn client_unreachable(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
-        self.client_failed(round, id, owner, Failure::Unreachable);
-    }
-
-    fn client_failed(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64, failure: Failure) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
         };
-        let branch = context.branches.get(usize::from(place));
-        if branch
-            .is_some_and(|branch| branch.client == Some(id) && branch.state != BranchState::Ended)
-        {
-            context.fail_branch(&mut self.turn(round, key), place, failure);
+        match context.state_of(place, id) {
+            None | Some(BranchState::Ended) => {}
+            Some(state) => {
+                let turn = &mut self.turn(round, key);
+                if state == BranchState::Calling {
+                    context.bury(turn, place, Death::Silent);
+                }
+                context.fail_branch(turn, place, Failure::Timeout);
+            }
+        }
+        self.settle(round, key, context);
+    }
+
+    /// The request of a client transaction could not be sent, the network gave it back, or the connection it left by broke
+    /// (sections 16.9 and 18.4): as if whoever was to get it had said 503. The transaction ends. Where anything but 100 has come
+    /// all the same it means nothing.
+    pub fn client_unreachable(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
+        let Some((key, place, mut context)) = self.take(owner) else {
+            return;
+        };
+        let state = context.state_of(place, id);
+        if matches!(state, Some(BranchState::Calling | BranchState::Trying)) {
+            round.transactions.abandon_client(id);
+            let turn = &mut self.turn(round, key);
+            context.bury(turn, place, Death::Unreachable);
+            context.fail_branch(turn, place, Failure::Unreachable);
         }
         self.settle(round, key, context);
     }
@@ -245,8 +260,13 @@ impl Proxy {
         self.settle(round, key, context);
     }
 
-    /// Addresses for a target that was parked on its name.
-    pub fn resolved(&mut self, round: &mut Round<'_>, ticket: Ticket, addresses: &[SocketAddr]) {
+    /// Candidates, best first, for a target that was parked on its name.
+    pub fn resolved(
+        &mut self,
+        round: &mut Round<'_>,
+        ticket: Ticket,
+        result: Result<Vec<Candidate>, NameServersFailed>,
+    ) {
         let Some((key, place, mut context)) = self.take(ticket.0) else {
             return;
         };
@@ -255,8 +275,12 @@ impl Proxy {
             .get(usize::from(place))
             .is_some_and(|branch| branch.state == BranchState::Resolving);
         if is_waiting && let Some(bytes) = context.request.take() {
-            if let Ok(request) = Message::parse(&bytes) {
-                context.resolved(&mut self.turn(round, key), &request, place, addresses);
+            let turn = &mut self.turn(round, key);
+            match (Message::parse(&bytes), result) {
+                (Ok(request), Ok(candidates)) => {
+                    context.resolved(turn, &request, place, candidates);
+                }
+                _ => context.fail_branch(turn, place, Failure::Unresolved),
             }
             context.request = (!context.is_concluded).then_some(bytes);
         }

@@ -11,8 +11,12 @@ use sip_message::{HeaderName, Message, Patch, ResponseWriter, reason_phrase};
 pub(super) enum Failure {
     /// Nobody answered in time.
     Timeout,
-    /// There is no way to the target: it does not resolve, or no listener of ours leads there.
+    /// There is no way to the target: nothing can be sent there, or no listener of ours leads there.
     Unreachable,
+    /// No record says where the target's next hop is.
+    Unlocated,
+    /// Name servers did not say in time where it is.
+    Unresolved,
     /// A table of ours is full.
     Overloaded,
     /// The URI is none that we can route.
@@ -28,7 +32,8 @@ impl Failure {
     const fn status(self) -> u16 {
         match self {
             Self::Timeout => 408,
-            Self::Unreachable => 500,
+            Self::Unreachable | Self::Unlocated => 500,
+            Self::Unresolved => 504,
             Self::Overloaded => 503,
             Self::UnsupportedScheme => 416,
             Self::BadRoute => 400,
@@ -39,6 +44,8 @@ impl Failure {
     const fn reason(self) -> &'static str {
         match self {
             Self::Unreachable => "Next hop is not reachable",
+            Self::Unlocated => "Next hop has no address",
+            Self::Unresolved => "Next hop was not resolved in time",
             Self::Overloaded => "Too many transactions",
             Self::BadRoute => "Bad Route",
             other => reason_phrase(other.status()),
@@ -87,6 +94,7 @@ impl Context {
         place: u8,
         response: &Message<'_>,
     ) -> bool {
+        self.note_life(turn, place, response);
         let status = response.status();
         let is_for_us = response.values(HeaderName::Via).nth(1).is_none();
         match status {
@@ -112,11 +120,14 @@ impl Context {
         let Some(branch) = self.branches.get_mut(usize::from(place)) else {
             return;
         };
-        if branch.state == BranchState::Calling {
-            branch.state = BranchState::Proceeding;
-        }
         if response.status() == 100 {
+            if branch.state == BranchState::Calling {
+                branch.state = BranchState::Trying;
+            }
             return;
+        }
+        if matches!(branch.state, BranchState::Calling | BranchState::Trying) {
+            branch.state = BranchState::Proceeding;
         }
         branch.timer_c = turn.round.now + turn.round.settings.proxy.timer_c;
         if self.is_invite && !self.is_concluded && branch.state != BranchState::Ended {
@@ -155,12 +166,12 @@ impl Context {
         } else if state == (BranchState::Cancelling { late: true }) && status == 487 {
             return self.fail_branch(turn, place, Failure::Timeout);
         } else {
-            let waiting = self
+            let cursor = self
                 .branches
                 .get_mut(usize::from(place))
-                .and_then(|branch| branch.waiting.take());
+                .and_then(|branch| branch.cursor.take());
             self.end_branch(turn, place);
-            self.try_again(waiting.filter(|_| status == 503));
+            self.try_again(cursor.filter(|_| status == 503));
         }
         let is_last = self.targets.is_empty()
             && self.retry.is_none()
@@ -184,7 +195,7 @@ impl Context {
         self.disarm(turn, place);
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.state = BranchState::Ended;
-            branch.waiting = None;
+            branch.cursor = None;
         }
     }
 
@@ -212,7 +223,7 @@ impl Context {
     /// Keeps a failure if nothing better is known.
     pub(super) fn note_failure(&mut self, failure: Failure) {
         let rank = match failure {
-            Failure::Unreachable => rank(503),
+            Failure::Unreachable | Failure::Unlocated | Failure::Unresolved => rank(503),
             Failure::Overloaded => rank(503) - 1,
             other => rank(other.status()),
         };

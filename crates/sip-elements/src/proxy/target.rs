@@ -3,16 +3,17 @@
 use super::response::Failure;
 use super::route::RouteSet;
 use sip_message::{HeaderName, Host, Message, NameAddr, Scheme, Uri};
+use sip_transport::selection::{self, Destination, Reach};
 use sip_transport::{Flow, ListenerId, Protocol};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Where a request can be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHop {
-    /// A literal address.
+    /// The other end of a flow: the listener says which protocol.
     Address(SocketAddr),
-    /// A host name to resolve, and the port.
-    Name(Box<[u8]>, u16),
+    /// A server to be located as RFC 3263 says, by name or by address.
+    Server(Destination),
 }
 
 /// One target (section 16.5): the Request-URI that the copy gets, and how to reach it.
@@ -35,9 +36,11 @@ pub struct Target {
 /// How a target is reached: worked out from the target and the route set, before any name is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hop<'t> {
-    pub(super) destination: Destination<'t>,
+    pub(super) way: Way<'t>,
     /// `None`: whatever the target's listener speaks, else UDP.
     pub(super) protocol: Option<Protocol>,
+    /// No URI asks for UDP, it is only the default.
+    pub(super) is_open: bool,
     /// The next hop is a strict router: its URI becomes the Request-URI (section 16.6 step 6).
     pub(super) strict: Option<Strict<'t>>,
     /// The way there, where there is but one.
@@ -45,9 +48,18 @@ pub(super) struct Hop<'t> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Destination<'t> {
+pub(super) enum Way<'t> {
     Address(SocketAddr),
-    Name(&'t [u8], u16),
+    Name(Name<'t>),
+}
+
+/// A [`Destination`] whose host is a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name<'t> {
+    pub(super) host: &'t str,
+    pub(super) port: Option<u16>,
+    pub(super) protocol: Option<Protocol>,
+    pub(super) secure: bool,
 }
 
 /// The URI of a strict router and where it was found.
@@ -92,26 +104,26 @@ impl Target {
     }
 
     /// Section 16.6 steps 6 and 7: the topmost Route decides, else the Request-URI.
-    pub(super) fn hop<'t>(&'t self, routes: &'t RouteSet) -> Result<Hop<'t>, Failure> {
+    pub(super) fn hop<'t>(
+        &'t self,
+        routes: &'t RouteSet,
+        reach: Reach,
+    ) -> Result<Hop<'t>, Failure> {
         let topmost = match self.split_route().0 {
             [] => routes.next.as_deref(),
             first => Some(NameAddr::parse(first).ok_or(Failure::BadRoute)?.uri_bytes),
         };
         if let (None, Some(flow)) = (topmost, self.flow) {
             return Ok(Hop {
-                destination: Destination::Address(flow.remote),
+                way: Way::Address(flow.remote),
                 protocol: None,
+                is_open: false,
                 strict: None,
                 flow: Some(flow),
             });
         }
         if let (None, Some(next_hop)) = (topmost, &self.next_hop) {
-            return Ok(Hop {
-                destination: next_hop.into(),
-                protocol: None,
-                strict: None,
-                flow: None,
-            });
+            return next_hop.hop(reach);
         }
         let uri = match topmost {
             Some(bytes) => Uri::parse(bytes).ok_or(Failure::BadRoute)?,
@@ -123,70 +135,148 @@ impl Target {
                 uri,
                 in_target: !self.route.is_empty(),
             });
-        if let Some(next_hop) = &self.next_hop {
-            return Ok(Hop {
-                destination: next_hop.into(),
+        let hop = match &self.next_hop {
+            Some(next_hop) => next_hop.hop(reach)?,
+            None => hop_of_uri(&uri, reach)?,
+        };
+        Ok(Hop { strict, ..hop })
+    }
+}
+
+impl NextHop {
+    fn hop(&self, reach: Reach) -> Result<Hop<'_>, Failure> {
+        match self {
+            Self::Address(address) => Ok(Hop {
+                way: Way::Address(*address),
                 protocol: None,
-                strict,
+                is_open: false,
+                strict: None,
                 flow: None,
-            });
+            }),
+            Self::Server(server) => {
+                let name = Name {
+                    host: &server.host,
+                    port: server.port,
+                    protocol: server.protocol,
+                    secure: server.secure,
+                };
+                match server.literal() {
+                    Some(ip) => hop_to(ip, server.port, server.protocol, server.secure, reach),
+                    None => Ok(name.hop()),
+                }
+            }
         }
-        let (destination, protocol) = destination(&uri)?;
-        Ok(Hop {
-            destination,
-            protocol: Some(protocol),
-            strict,
+    }
+}
+
+impl<'t> Name<'t> {
+    const fn hop(self) -> Hop<'t> {
+        Hop {
+            way: Way::Name(self),
+            protocol: None,
+            is_open: false,
+            strict: None,
             flow: None,
-        })
-    }
-}
-
-impl<'t> From<&'t NextHop> for Destination<'t> {
-    fn from(next_hop: &'t NextHop) -> Self {
-        match next_hop {
-            NextHop::Address(address) => Self::Address(*address),
-            NextHop::Name(name, port) => Self::Name(name, *port),
         }
     }
 }
 
-/// Where a URI leads (section 16.6 step 7, RFC 3263 section 4): `maddr` before host, `transport`, port or its default.
-fn destination<'t>(uri: &Uri<'t>) -> Result<(Destination<'t>, Protocol), Failure> {
-    if uri.scheme != Scheme::Sip {
-        return Err(Failure::UnsupportedScheme);
+impl From<Name<'_>> for Destination {
+    fn from(name: Name<'_>) -> Self {
+        Self {
+            host: name.host.into(),
+            port: name.port,
+            protocol: name.protocol,
+            secure: name.secure,
+        }
     }
+}
+
+/// Where a URI leads (section 16.6 step 7, RFC 3263 section 4): `maddr` before host, `transport`, port.
+fn hop_of_uri<'t>(uri: &Uri<'t>, reach: Reach) -> Result<Hop<'t>, Failure> {
+    let secure = match uri.scheme {
+        Scheme::Sip => false,
+        Scheme::Sips if reach.speaks(Protocol::Tls) || reach.speaks(Protocol::Wss) => true,
+        _ => return Err(Failure::UnsupportedScheme),
+    };
     let protocol = match uri.params.value(b"transport") {
-        None => Protocol::Udp,
-        Some(token) => protocol_of(token).ok_or(Failure::Unreachable)?,
+        None => None,
+        Some(token) => Some(protocol_of(token).ok_or(Failure::Unreachable)?),
     };
     let host = match uri.params.value(b"maddr") {
         None => uri.host,
         Some(maddr) => Host::parse(maddr).ok_or(Failure::Unreachable)?,
     };
-    let port = uri.port.unwrap_or(protocol.default_port());
-    let destination = match host {
-        Host::Address(ip) => Destination::Address(SocketAddr::new(ip, port)),
-        Host::Name(name) => Destination::Name(name, port),
-    };
-    Ok((destination, protocol))
+    match host {
+        Host::Address(ip) => hop_to(ip, uri.port, protocol, secure, reach),
+        Host::Name(host) => {
+            let host = std::str::from_utf8(host).map_err(|_| Failure::Unreachable)?;
+            let name = Name {
+                host,
+                port: uri.port,
+                protocol,
+                secure,
+            };
+            Ok(name.hop())
+        }
+    }
+}
+
+/// An address, and what the URI says beside: there is nothing to ask anybody.
+fn hop_to<'t>(
+    ip: IpAddr,
+    port: Option<u16>,
+    wanted: Option<Protocol>,
+    secure: bool,
+    reach: Reach,
+) -> Result<Hop<'t>, Failure> {
+    let protocol = selection::protocol_without_records(wanted, secure, reach);
+    let protocol = protocol.ok_or(Failure::Unreachable)?;
+    let port = port.unwrap_or(protocol.default_port());
+    Ok(Hop {
+        way: Way::Address(SocketAddr::new(ip, port)),
+        protocol: Some(protocol),
+        is_open: wanted.is_none() && protocol == Protocol::Udp,
+        strict: None,
+        flow: None,
+    })
 }
 
 /// The protocol that a `transport` parameter names.
 pub(super) fn protocol_of(token: &[u8]) -> Option<Protocol> {
-    [
-        Protocol::Udp,
-        Protocol::Tcp,
-        Protocol::Tls,
-        Protocol::Ws,
-        Protocol::Wss,
-    ]
-    .into_iter()
-    .find(|protocol| protocol.via_token().as_bytes().eq_ignore_ascii_case(token))
+    Protocol::ALL
+        .into_iter()
+        .find(|protocol| protocol.via_token().as_bytes().eq_ignore_ascii_case(token))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sip_transport::Listener;
+
+    fn udp() -> Reach {
+        reach(&[Protocol::Udp])
+    }
+
+    fn reach(protocols: &[Protocol]) -> Reach {
+        let listeners = protocols.iter().map(|protocol| Listener {
+            protocol: *protocol,
+            address: address("192.0.2.1:5060"),
+            prefix_length: 24,
+            advertised: String::new(),
+            behind_balancer: false,
+        });
+        Reach::of(&listeners.collect::<Vec<_>>())
+    }
+
+    fn named(host: &str) -> Way<'_> {
+        Way::Name(Name {
+            host,
+            port: None,
+            protocol: None,
+            secure: false,
+        })
+    }
 
     fn target(uri: &str, route: &str) -> Target {
         Target {
@@ -210,54 +300,54 @@ mod tests {
             next: Some(b"sip:192.0.2.7:5070;lr"[..].into()),
             ..RouteSet::default()
         };
-        let rows: &[(&str, &str, &RouteSet, Destination<'_>)] = &[
+        let rows: &[(&str, &str, &RouteSet, Way<'_>)] = &[
             (
                 "sip:bob@192.0.2.4",
                 "",
                 &no_routes,
-                Destination::Address(address("192.0.2.4:5060")),
+                Way::Address(address("192.0.2.4:5060")),
             ),
             (
                 "sip:bob@192.0.2.4:5080",
                 "",
                 &no_routes,
-                Destination::Address(address("192.0.2.4:5080")),
+                Way::Address(address("192.0.2.4:5080")),
             ),
             (
                 "sip:bob@[2001:db8::9]:5080",
                 "",
                 &no_routes,
-                Destination::Address(address("[2001:db8::9]:5080")),
+                Way::Address(address("[2001:db8::9]:5080")),
             ),
             (
                 "sip:bob@example.com;maddr=192.0.2.6",
                 "",
                 &no_routes,
-                Destination::Address(address("192.0.2.6:5060")),
+                Way::Address(address("192.0.2.6:5060")),
             ),
             (
                 "sip:bob@biloxi.example.com",
                 "",
                 &no_routes,
-                Destination::Name(b"biloxi.example.com", 5060),
+                named("biloxi.example.com"),
             ),
             (
                 "sip:bob@192.0.2.4",
                 "",
                 &with_route,
-                Destination::Address(address("192.0.2.7:5070")),
+                Way::Address(address("192.0.2.7:5070")),
             ),
             (
                 "sip:bob@192.0.2.4",
                 "<sip:192.0.2.8;lr>, <sip:192.0.2.9;lr>",
                 &with_route,
-                Destination::Address(address("192.0.2.8:5060")),
+                Way::Address(address("192.0.2.8:5060")),
             ),
         ];
         for (uri, route, routes, expected) in rows {
             let target = target(uri, route);
-            let hop = target.hop(routes).expect(uri);
-            assert_eq!(hop.destination, *expected, "{uri} {route}");
+            let hop = target.hop(routes, udp()).expect(uri);
+            assert_eq!(hop.way, *expected, "{uri} {route}");
             assert_eq!(hop.strict, None, "{uri} {route}");
         }
     }
@@ -270,7 +360,7 @@ mod tests {
         };
         let hop = |route| {
             target("sip:bob@192.0.2.4", route)
-                .hop(&routes)
+                .hop(&routes, udp())
                 .map(|hop| hop.strict.map(|s| (s.uri.to_vec(), s.in_target)))
         };
         assert_eq!(hop(""), Ok(Some((b"sip:192.0.2.7".to_vec(), false))));
@@ -299,11 +389,8 @@ mod tests {
             assert_eq!(head, first.as_bytes(), "{whole}");
             assert_eq!(rest, format!("{two},{one}").as_bytes(), "{whole}");
             let none = RouteSet::default();
-            let hop = target.hop(&none).expect(&whole);
-            assert_eq!(
-                hop.destination,
-                Destination::Address(address("192.0.2.8:5060"))
-            );
+            let hop = target.hop(&none, udp()).expect(&whole);
+            assert_eq!(hop.way, Way::Address(address("192.0.2.8:5060")));
         }
     }
 
@@ -311,7 +398,7 @@ mod tests {
     fn schemes_and_transports_that_lead_nowhere_fail() {
         let fail = |uri| {
             target(uri, "")
-                .hop(&RouteSet::default())
+                .hop(&RouteSet::default(), udp())
                 .map(|hop| hop.protocol)
                 .expect_err(uri)
         };
@@ -325,6 +412,62 @@ mod tests {
             fail("sip:bob@192.0.2.4;transport=pigeon"),
             Failure::Unreachable
         );
+    }
+
+    #[test]
+    fn the_uri_says_what_to_speak_and_our_listeners_what_can_be_spoken() {
+        /// Where it leads, what is spoken, and whether the URI leaves that open.
+        type Found = (&'static str, Protocol, bool);
+        use Protocol::{Tcp, Tls, Udp, Wss};
+        let rows: &[(&str, &[Protocol], Option<Found>)] = &[
+            (
+                "sip:192.0.2.4",
+                &[Udp, Tcp],
+                Some(("192.0.2.4:5060", Udp, true)),
+            ),
+            (
+                "sip:192.0.2.4",
+                &[Tcp],
+                Some(("192.0.2.4:5060", Tcp, false)),
+            ),
+            (
+                "sip:192.0.2.4;transport=udp",
+                &[Udp, Tcp],
+                Some(("192.0.2.4:5060", Udp, false)),
+            ),
+            (
+                "sip:192.0.2.4;transport=TCP",
+                &[Udp, Tcp],
+                Some(("192.0.2.4:5060", Tcp, false)),
+            ),
+            ("sip:192.0.2.4;transport=tcp", &[Udp], None),
+            (
+                "sips:192.0.2.4",
+                &[Udp, Tls],
+                Some(("192.0.2.4:5061", Tls, false)),
+            ),
+            (
+                "sips:192.0.2.4:5071;transport=tcp",
+                &[Tls],
+                Some(("192.0.2.4:5071", Tls, false)),
+            ),
+            (
+                "sips:192.0.2.4;transport=ws",
+                &[Wss],
+                Some(("192.0.2.4:443", Wss, false)),
+            ),
+            ("sips:192.0.2.4;transport=udp", &[Udp, Tls], None),
+        ];
+        for (uri, spoken, expected) in rows {
+            let target = target(uri, "");
+            let routes = RouteSet::default();
+            let hop = target.hop(&routes, reach(spoken)).ok();
+            let found = hop.map(|hop| (hop.way, hop.protocol, hop.is_open));
+            let expected = expected.map(|(to, protocol, is_open)| {
+                (Way::Address(address(to)), Some(protocol), is_open)
+            });
+            assert_eq!(found, expected, "{uri}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
 };
+use sip_elements::proxy::NextHop;
 
 #[test]
 fn a_registered_phone_is_called_after_the_caller_has_proven_himself() {
@@ -160,7 +161,9 @@ fn it_is_no_open_relay() {
 fn subscribers_reach_other_domains_through_the_configured_next_hop_and_strangers_do_not() {
     let mut settings = settings();
     settings.challenge.clear();
-    settings.proxy.outbound = Some("198.51.100.9:5060".parse().expect("address"));
+    settings.proxy.outbound = Some(NextHop::Address(
+        "198.51.100.9:5060".parse().expect("address"),
+    ));
     let mut bench = Bench::new(settings).with_subscribers();
     let own = request(
         "MESSAGE",

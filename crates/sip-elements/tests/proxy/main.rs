@@ -4,6 +4,7 @@
 mod any_order;
 mod breadth;
 mod cancel;
+mod candidates;
 mod deadlines;
 mod failover;
 mod forking;

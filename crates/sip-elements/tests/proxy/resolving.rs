@@ -11,7 +11,7 @@ fn waiting() -> (Wire, sip_elements::Ticket) {
     wire.receive(ALICE, &invite());
     wire.expect(ALICE, "SIP/2.0 100");
     let (ticket, host, port) = wire.expect_question();
-    assert_eq!((host.as_str(), port), ("pc.example.com", 5080));
+    assert_eq!((host.as_str(), port), ("pc.example.com", Some(5080)));
     assert_ne!(ticket.0 >> 63, 0, "a ticket of the proxy");
     wire.expect_nothing();
     (wire, ticket)
@@ -65,7 +65,16 @@ fn the_next_address_is_not_tried_after_an_honest_refusal() {
 fn a_name_that_does_not_resolve_is_a_503_which_becomes_500() {
     let (mut wire, ticket) = waiting();
     wire.resolved(ticket, &[]);
-    let failed = wire.expect(ALICE, "SIP/2.0 500 ");
+    let failed = wire.expect(ALICE, "SIP/2.0 500 Next hop has no address");
+    wire.receive(ALICE, &ack_of_refusal(&failed));
+    wire.finish();
+}
+
+#[test]
+fn name_servers_that_do_not_say_are_a_504() {
+    let (mut wire, ticket) = waiting();
+    wire.not_located(ticket);
+    let failed = wire.expect(ALICE, "SIP/2.0 504 Next hop was not resolved in time");
     wire.receive(ALICE, &ack_of_refusal(&failed));
     wire.finish();
 }
@@ -76,7 +85,7 @@ fn a_name_that_takes_too_long_is_given_up() {
     wire.pass(Duration::from_millis(4_900));
     wire.expect_nothing();
     wire.pass(Duration::from_millis(200));
-    let failed = wire.expect(ALICE, "SIP/2.0 500 ");
+    let failed = wire.expect(ALICE, "SIP/2.0 504 Next hop was not resolved in time");
     assert_eq!(wire.metrics.questions_expired.value(), 1);
     wire.resolved(ticket, &[BOB]);
     wire.expect_nothing();

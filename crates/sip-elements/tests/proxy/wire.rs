@@ -7,9 +7,12 @@ use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::{Drop, WorkerMetrics};
 use sip_elements::proxy::{NextHop, Proxy, Target, is_loop, preprocess};
-use sip_elements::{Foreign, Question, Round, Settings, Shared, Ticket};
+use sip_elements::{
+    DeadTargets, Foreign, NameServersFailed, Question, Round, Settings, Shared, Ticket,
+};
 use sip_message::{KeyHasher, Message, Method, ResponseWriter};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, Transactions};
+use sip_transport::selection::{Candidate, Destination};
 use sip_transport::{Flow, Listener, ListenerId, Output, Protocol, Time, response_flow};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -157,10 +160,21 @@ pub fn with_next_hop(mut target: Target, address: &str, listener: u16) -> Target
     target
 }
 
+pub fn over(protocol: Protocol, address: &str) -> Candidate {
+    Candidate {
+        protocol,
+        address: address.parse().expect("an address"),
+    }
+}
+
 pub fn udp(address: &str, prefix_length: u8) -> Listener {
+    listener(Protocol::Udp, address, prefix_length)
+}
+
+pub fn listener(protocol: Protocol, address: &str, prefix_length: u8) -> Listener {
     let address: SocketAddr = address.parse().expect("an address");
     Listener {
-        protocol: Protocol::Udp,
+        protocol,
         address,
         prefix_length,
         advertised: address.to_string(),
@@ -186,7 +200,7 @@ pub struct Wire {
     pub proxy: Proxy,
     pub transactions: Transactions,
     pub targets: Vec<Target>,
-    shared: Shared,
+    pub shared: Shared,
     random: ChaCha8Rng,
     output: Output<Question>,
     sent: VecDeque<Sent>,
@@ -217,6 +231,7 @@ impl Wire {
                 }),
                 credentials: CredentialCache::new(10, 60, 60),
                 nonces: Nonces::new((1, 2), 16),
+                dead_targets: DeadTargets::default(),
                 hasher: KeyHasher::new((3, 4)),
             },
             random: ChaCha8Rng::from_seed([7; 32]),
@@ -280,21 +295,46 @@ impl Wire {
         });
     }
 
-    /// The control plane has resolved a name.
+    /// The control plane has resolved a name to servers that speak UDP.
     pub fn resolved(&mut self, ticket: Ticket, addresses: &[&str]) {
-        let addresses: Vec<SocketAddr> = addresses
-            .iter()
-            .map(|text| text.parse().expect("an address"))
-            .collect();
-        self.act(|proxy, round| proxy.resolved(round, ticket, &addresses));
+        let candidates = addresses.iter().map(|address| over(Protocol::Udp, address));
+        self.located(ticket, candidates.collect());
+    }
+
+    /// The control plane has found these ways to a destination.
+    pub fn located(&mut self, ticket: Ticket, candidates: Vec<Candidate>) {
+        self.act(|proxy, round| proxy.resolved(round, ticket, Ok(candidates)));
+    }
+
+    /// The name servers do not say.
+    pub fn not_located(&mut self, ticket: Ticket) {
+        self.act(|proxy, round| proxy.resolved(round, ticket, Err(NameServersFailed)));
+    }
+
+    /// What left could not be sent.
+    pub fn undeliverable(&mut self, sent: &Sent) {
+        self.act(|proxy, round| {
+            let bytes = sent.text.as_bytes();
+            if let Some(client) = round.transactions.client_that_sent(bytes) {
+                proxy.client_unreachable(round, client.id, client.owner);
+            }
+        });
     }
 
     /// The name that the proxy asks for.
-    pub fn expect_question(&mut self) -> (Ticket, String, u16) {
+    pub fn expect_question(&mut self) -> (Ticket, String, Option<u16>) {
+        let (ticket, destination, _) = self.expect_destination();
+        (ticket, destination.host.into(), destination.port)
+    }
+
+    /// The destination that the proxy asks for, with the seed of the draw.
+    pub fn expect_destination(&mut self) -> (Ticket, Destination, u64) {
         match self.questions.pop_front() {
-            Some(Question::Resolve { ticket, host, port }) => {
-                (ticket, String::from_utf8(host.into()).expect("text"), port)
-            }
+            Some(Question::Resolve {
+                ticket,
+                destination,
+                seed,
+            }) => (ticket, destination, seed),
             other => panic!("expected a question for a name, got {other:?}"),
         }
     }

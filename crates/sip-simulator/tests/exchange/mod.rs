@@ -3,9 +3,10 @@
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{Binding, LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
+use sip_elements::proxy::NextHop;
 use sip_elements::{
-    Answer, Domains, Exchange, ExchangeOptions, Foreign, ProxySettings, Question,
-    RegistrarSettings, Settings, Shared, StoreFailed, TableLimits,
+    Answer, DeadTargets, Domains, Exchange, ExchangeOptions, Foreign, NameServersFailed,
+    ProxySettings, Question, RegistrarSettings, Settings, Shared, StoreFailed, TableLimits,
 };
 use sip_message::KeyHasher;
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
@@ -13,11 +14,15 @@ use sip_simulator::{
     Account, BoundContact, Bounds, Census, Dice, HostFacts, HostPlan, Machine, Profile,
 };
 use sip_transaction::TimerSettings;
+use sip_transport::selection::{Candidate, Destination, Reach, Selection, Server, Step};
 use sip_transport::{ConnectionId, Listener, ListenerId, Protocol, Time};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The address of a server that is away for ever.
+const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 99, 99));
 
 /// Most targets of a fork.
 const MOST_TARGETS: usize = 8;
@@ -84,7 +89,8 @@ pub struct ExchangeMachine {
     pub disk: Disk,
     /// Writes on their way to the disk.
     writes: VecDeque<(Time, Vec<u8>, Vec<Saved>)>,
-    shared: Arc<Shared>,
+    /// What they share.
+    pub shared: Arc<Shared>,
 }
 
 impl ExchangeMachine {
@@ -128,6 +134,49 @@ impl ExchangeMachine {
             ha1_md5: ha1_md5(username, domain, password.as_bytes()),
             ha1_sha256: ha1_sha256(username, domain, password.as_bytes()),
         })
+    }
+}
+
+/// The name server: every peer has a host name.
+impl ExchangeMachine {
+    fn locate(
+        &self,
+        destination: &Destination,
+        seed: u64,
+        failing: bool,
+    ) -> Result<Vec<Candidate>, NameServersFailed> {
+        if failing {
+            return Err(NameServersFailed);
+        }
+        let selection = Selection::new(destination, Reach::of(&self.settings.listeners));
+        let mut step = selection.begin();
+        loop {
+            step = match step {
+                Step::Naptr(_) => selection.naptr(&[]),
+                Step::Srv(services) => {
+                    let none: Vec<_> = services.into_iter().map(|it| (it, Vec::new())).collect();
+                    selection.srv(&none, seed)
+                }
+                Step::Addresses(servers) => {
+                    let found: Vec<_> = servers
+                        .into_iter()
+                        .map(|server| self.addresses(server, seed))
+                        .collect();
+                    return Ok(selection.addresses(&found));
+                }
+            };
+        }
+    }
+
+    /// Where calls fail over in time every peer has a second server, at which nobody is. Half of the calls find it first.
+    fn addresses(&self, server: Server, seed: u64) -> (Server, Vec<IpAddr>) {
+        let peers = self.plan.peers.iter();
+        let named = peers.filter(|(name, _)| **name == *server.host);
+        let mut addresses: Vec<IpAddr> = named.map(|(_, address)| address.ip()).collect();
+        if !addresses.is_empty() && self.plan.no_answer.is_some() {
+            addresses.insert(usize::from(seed % 2 == 0), NOBODY);
+        }
+        (server, addresses)
     }
 }
 
@@ -215,22 +264,14 @@ impl Machine for ExchangeMachine {
                     result: Ok(known),
                 }
             }
-            Question::Resolve { ticket, host, port } => {
-                let peers = self
-                    .plan
-                    .peers
-                    .iter()
-                    .filter(|(name, _)| name.as_bytes() == &host[..]);
-                let mut addresses: Vec<_> = peers.map(|(_, address)| *address).collect();
-                for address in &mut addresses {
-                    address.set_port(*port);
-                }
-                addresses.retain(|_| !failing);
-                Answer::Resolved {
-                    ticket: *ticket,
-                    addresses,
-                }
-            }
+            Question::Resolve {
+                ticket,
+                destination,
+                seed,
+            } => Answer::Resolved {
+                ticket: *ticket,
+                result: self.locate(destination, *seed, failing),
+            },
         }
     }
 
@@ -312,6 +353,7 @@ fn shared(plan: &HostPlan, hasher: KeyHasher, dice: &mut Dice) -> Shared {
         locations: Locations::with_secret(secret(), limits),
         credentials: CredentialCache::with_secret(secret(), 1000, 120, 20),
         nonces: Nonces::new(secret(), 4096),
+        dead_targets: DeadTargets::default(),
         hasher,
     }
 }
@@ -351,10 +393,11 @@ fn settings(plan: &HostPlan) -> Settings {
             } else {
                 Foreign::Refuse
             },
-            outbound: plan.outbound,
+            outbound: plan.outbound.map(NextHop::Address),
             record_route: plan.record_route,
             timer_c: plan.timer_c,
             no_answer: plan.no_answer,
+            dead_target_lifetime: Duration::from_secs(30),
             max_targets: MOST_TARGETS,
         },
         timers: TimerSettings::default(),

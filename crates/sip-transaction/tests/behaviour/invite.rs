@@ -1,6 +1,6 @@
 //! INVITE transactions, a client's and a server's against each other.
 
-use crate::world::{reliable, unreliable};
+use crate::world::{World, reliable, unreliable, write_request};
 use sip_message::Method;
 
 #[test]
@@ -320,4 +320,30 @@ fn a_late_2xx_of_a_branch_that_failed_is_dropped() {
     world.inject_response(&late);
     world.run(1_000);
     assert_eq!(world.trace(), [] as [&str; 0]);
+}
+
+#[test]
+fn what_the_network_gives_back_names_the_transaction_that_sent_it() {
+    let mut world = unreliable();
+    world.lose = Box::new(|_| true);
+    let id = world.request(Method::Invite);
+    let mut sent = Vec::new();
+    write_request(&mut sent, Method::Invite, id);
+    let found = |world: &World, bytes: &[u8]| {
+        let client = world.client.client_that_sent(bytes);
+        client.map(|client| client.id)
+    };
+    assert_eq!(found(&world, &sent), Some(id));
+    let via = sent.windows(4).position(|window| window == b"Via:");
+    let cut = via.expect("a Via") + 120;
+    assert_eq!(found(&world, &sent[..cut]), Some(id), "cut off");
+    assert_eq!(found(&world, &sent[..20]), None, "cut off too early");
+    for method in [Method::Cancel, Method::Ack] {
+        let mut other = Vec::new();
+        write_request(&mut other, method, id);
+        assert_eq!(found(&world, &other), None, "{method:?}");
+    }
+    assert_eq!(found(&world, b"\r\nVia: nonsense"), None);
+    world.client.abandon_client(id);
+    assert_eq!(found(&world, &sent), None, "it has ended");
 }

@@ -15,6 +15,7 @@ pub fn exposition(control: &Control) -> String {
     latency(&mut page, totals);
     transactions(&mut page, totals);
     questions(&mut page, control, totals);
+    next_hops(&mut page, totals);
     registrations(&mut page, control, totals);
     datagrams(&mut page, totals);
     super::connection_metrics::write(&mut page, totals);
@@ -259,6 +260,24 @@ fn questions(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
         help,
         figures.poll_failures.value(),
     );
+}
+
+fn next_hops(page: &mut Exposition, totals: Totals<'_>) {
+    let help = "Times a request went on to the next server of its next hop because one failed.";
+    page.counter(
+        "tandem_failovers_total",
+        help,
+        totals.sip(|worker| &worker.failovers),
+    );
+    let stats = totals.dead_targets();
+    let help = "Servers of next hops that failed lately and are tried last.";
+    page.gauge("tandem_dead_targets", help, stats.known);
+    let help = "Failures of servers of next hops that were alive before.";
+    page.counter("tandem_targets_died_total", help, stats.died);
+    let help = "Servers of next hops that failed and answered again.";
+    page.counter("tandem_targets_revived_total", help, stats.revived);
+    let help = "Failures of servers of next hops that were not remembered for want of room.";
+    page.counter("tandem_dead_targets_forgotten_total", help, stats.forgotten);
 }
 
 #[expect(

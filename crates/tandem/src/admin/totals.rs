@@ -1,5 +1,6 @@
 //! Counters of all workers added up.
 use crate::serve::{DataPlane, Figures};
+use sip_elements::DeadTargetStats;
 use sip_elements::location::LocationStats;
 use sip_elements::metrics::{Counter, TRANSACTION_COUNTS, WorkerMetrics};
 use sip_runtime::WorkerStats;
@@ -68,6 +69,13 @@ impl<'c> Totals<'c> {
             data_plane.shared.locations.pending_changes() as u64
         });
         pending + figures.unsaved.value()
+    }
+
+    /// Counts of the servers that failed.
+    pub(super) fn dead_targets(self) -> DeadTargetStats {
+        self.0
+            .map(|data_plane| data_plane.shared.dead_targets.stats())
+            .unwrap_or_default()
     }
 
     /// Entries in the cache of credentials.

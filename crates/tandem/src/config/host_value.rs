@@ -1,6 +1,8 @@
 //! Values that name hosts and files: domains, advertised addresses, the next hop, the database, the admin address, certificates.
 use super::value::{Listed, Setting, Wrong, quoted, text, whole_number};
 use sip_message::{Host, Scheme, Uri};
+use sip_transport::Protocol;
+use sip_transport::selection::Destination;
 use std::net::SocketAddr;
 use toml::de::DeValue;
 
@@ -91,13 +93,33 @@ impl Setting for Advertised {
     }
 }
 
-/// The next hop for what is not ours: a SIP URI with a literal address.
+/// The next hop for what is not ours: a SIP URI of a server, located as RFC 3263 says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NextHop(pub SocketAddr);
+pub struct NextHop(pub Destination);
+
+impl NextHop {
+    /// The URI.
+    pub fn uri(&self) -> String {
+        let Destination {
+            host,
+            port,
+            protocol,
+            secure,
+        } = &self.0;
+        let scheme = if *secure { "sips" } else { "sip" };
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        let transport = protocol.map(|protocol| {
+            let word = protocol.via_token().to_ascii_lowercase();
+            format!(";transport={word}")
+        });
+        format!("{scheme}:{host}{port}{}", transport.unwrap_or_default())
+    }
+}
 
 impl Setting for NextHop {
     fn expected() -> String {
-        "a SIP URI with a literal address, such as \"sip:192.0.2.9:5060\"".to_owned()
+        "a SIP URI, such as \"sip:192.0.2.9:5060\" or \"sip:trunk.example.net;transport=tcp\""
+            .to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
@@ -110,23 +132,43 @@ impl Setting for NextHop {
                 Wrong::default()
             });
         };
-        if uri.scheme != Scheme::Sip {
-            return Err(Wrong::default());
-        }
-        if !uri.params.as_bytes().is_empty() || uri.user.is_some() || uri.headers.is_some() {
+        let secure = match uri.scheme {
+            Scheme::Sip => false,
+            Scheme::Sips => true,
+            _ => return Err(Wrong::default()),
+        };
+        let only_transport = uri
+            .params
+            .iter()
+            .all(|(name, _)| name.eq_ignore_ascii_case(b"transport"));
+        if !only_transport || uri.user.is_some() || uri.headers.is_some() {
             return Err(Wrong::hint(
-                "without user and parameters; it is reached over UDP",
+                "without user, and no parameter but `transport`",
             ));
         }
-        match uri.host {
-            Host::Address(address) => Ok(Self(SocketAddr::new(address, uri.port.unwrap_or(5060)))),
-            Host::Name(_) => Err(Wrong::hint("names are not resolved here")),
-        }
+        let protocol = match uri.params.value(b"transport") {
+            None => None,
+            Some(token) => Some(protocol(token)?),
+        };
+        let host = std::str::from_utf8(uri.host_bytes).map_err(|_| Wrong::default())?;
+        Ok(Self(Destination {
+            host: host.into(),
+            port: uri.port,
+            protocol,
+            secure,
+        }))
     }
 
     fn to_toml(&self) -> Option<String> {
-        Some(quoted(&format!("sip:{}", self.0)))
+        Some(quoted(&self.uri()))
     }
+}
+
+fn protocol(token: &[u8]) -> Result<Protocol, Wrong> {
+    let known = Protocol::ALL.into_iter();
+    let mut named = known.filter(|it| it.via_token().as_bytes().eq_ignore_ascii_case(token));
+    let wrong = || Wrong::hint("the transports are udp, tcp, tls, ws and wss");
+    named.next().ok_or_else(wrong)
 }
 
 /// Where the database is.

@@ -30,8 +30,8 @@ pub use origin::Origin;
 pub use reference::{example, reference};
 pub use resolve::{listeners, location_limits, runtime_options, settings, tls_settings};
 pub use sections::{
-    Admin, Auth, Certificate, Configuration, Database, General, Limits, Listen, Location, Log,
-    Proxy, Registrar, Shutdown, Timers, Tls, Udp, Workers,
+    Admin, Auth, Certificate, Configuration, Connections, Database, Dns, General, Limits, Listen,
+    Location, Log, Proxy, Registrar, Shutdown, Timers, Tls, Udp, Workers,
 };
 
 use catalogue::Section;

@@ -6,6 +6,7 @@ use super::keyword::{
 };
 use super::sections::{Configuration, Listen};
 use sip_elements::location::LocationLimits;
+use sip_elements::proxy::NextHop;
 use sip_elements::{Domains, ProxySettings, RegistrarSettings, Settings, TableLimits};
 use sip_message::digest::Algorithm;
 use sip_runtime::tls::{self, CertificateFiles, TlsSettings};
@@ -115,10 +116,14 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
                 Foreign::Refuse => sip_elements::Foreign::Refuse,
                 Foreign::Relay => sip_elements::Foreign::Relay,
             },
-            outbound: proxy.outbound.as_ref().map(|hop| hop.0),
+            outbound: proxy
+                .outbound
+                .as_ref()
+                .map(|hop| NextHop::Server(hop.0.clone())),
             record_route: proxy.record_route,
             timer_c: proxy.timer_c.duration(),
             no_answer: proxy.no_answer.map(Interval::duration),
+            dead_target_lifetime: proxy.dead_target_lifetime.duration(),
             max_targets: proxy.max_targets,
         },
         timers: TimerSettings {

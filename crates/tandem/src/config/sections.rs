@@ -9,6 +9,7 @@ use super::keyword::{
     TlsVersion, Transport,
 };
 use super::origin::Origin;
+use sip_transport::selection::Destination;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -147,8 +148,9 @@ section! {
         /// server. Relaying makes an open relay unless something in front of it decides who may come.
         reload foreign: Foreign = Foreign::Refuse, any();
 
-        /// Next hop for all requests that we are not responsible for. Left out: they go where their URI says.
-        reload outbound: Option<NextHop> = None, optional(Some(NextHop(SocketAddr::from(([192, 0, 2, 9], 5060)))));
+        /// Next hop for all requests that we are not responsible for: an address, or a name whose servers are found by NAPTR, SRV and
+        /// address records (RFC 3263). Left out: they go where their URI says.
+        reload outbound: Option<NextHop> = None, optional(Some(example_next_hop()));
 
         /// Whether dialogs keep passing through this server (Record-Route).
         reload record_route: bool = true, any();
@@ -156,11 +158,33 @@ section! {
         /// Timer C: how long a phone may ring before its branch is cancelled. The RFC asks for more than three minutes.
         reload timer_c: Interval = seconds(185), between(seconds(1), hours(1));
 
-        /// How long an INVITE waits for the first sign of life from a target before the next one is tried. Left out: 64 times `t1`.
+        /// How long an INVITE waits for the first sign of life from a target before the next one is tried, and any other request from
+        /// one of several servers of a next hop. Left out: 64 times `t1`.
         reload no_answer: Option<Interval> = None, optional(Some(seconds(5)));
 
-        /// Most targets that one request is forked to.
+        /// For how long the server of a next hop that gave no answer, could not be reached or answered 503 is tried after all the others. Then
+        /// one call tries it again. `Retry-After` in the 503 may ask for another time, up to five minutes. `"0s"`: it is not remembered.
+        reload dead_target_lifetime: Interval = seconds(30), between(seconds(0), hours(1));
+
+        /// Most targets that one request is forked to, and most servers of a next hop that it tries.
         reload max_targets: usize = 16, between(1, 256);
+    }
+}
+
+section! {
+    /// How names of next hops are resolved (RFC 3263).
+    Dns = "dns" {
+        /// The name servers, asked in turn. An empty list: those of `/etc/resolv.conf`. What is in `/etc/hosts` is not asked for.
+        restart servers: Vec<SocketAddr> = Vec::new(), any();
+
+        /// How long a name server may take to answer before it is asked again.
+        restart timeout: Interval = millis(800), between(millis(50), seconds(30));
+
+        /// How often a question that was not answered is asked again.
+        restart attempts: usize = 2, between(0, 10);
+
+        /// How many answers are kept, each as long as its TTL says (a day at most), and "there is none" 15 minutes at most.
+        restart cache_size: usize = 16_384, between(16, 10_000_000);
     }
 }
 
@@ -221,8 +245,8 @@ section! {
         /// Requests of each worker that wait for the database or a name server.
         reload parked_requests: usize = 20_000, between(10, 1_000_000);
 
-        /// How long a request waits for the database or a name server before it is answered 500. Requests that wait while it changes
-        /// keep the time they were given.
+        /// How long a request waits for the database or a name server before it is answered 500, or 504 where it is a name server.
+        /// Requests that wait while it changes keep the time they were given.
         reload question_deadline: Interval = seconds(3), between(millis(50), seconds(30));
 
         /// Bindings in all.
@@ -343,6 +367,16 @@ impl Listen {
     }
 }
 
+/// The next hop in the reference.
+fn example_next_hop() -> NextHop {
+    NextHop(Destination {
+        host: "trunk.example.net".into(),
+        port: None,
+        protocol: None,
+        secure: false,
+    })
+}
+
 /// The whole file, typed, with the defaults filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "each is a section, documented at its type")]
@@ -357,6 +391,7 @@ pub struct Configuration {
     pub database: Database,
     pub auth: Auth,
     pub proxy: Proxy,
+    pub dns: Dns,
     pub registrar: Registrar,
     pub location: Location,
     pub timers: Timers,
@@ -372,7 +407,7 @@ pub struct Configuration {
 macro_rules! for_each_section {
     ($do:ident) => {
         $do! {
-            tls Tls, workers Workers, database Database, auth Auth, proxy Proxy, registrar Registrar, location Location, timers Timers,
+            tls Tls, workers Workers, database Database, auth Auth, proxy Proxy, dns Dns, registrar Registrar, location Location, timers Timers,
             limits Limits, admin Admin, log Log, udp Udp, connections Connections, shutdown Shutdown
         }
     };

@@ -137,7 +137,7 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[proxy]\noutbound = \"192.0.2.9:5060\"",
         &[
-            "2:12: `proxy.outbound = \"192.0.2.9:5060\"`: must be a SIP URI with a literal address, such as \"sip:192.0.2.9:5060\" (begin with the scheme: \"sip:192.0.2.9:5060\")",
+            "2:12: `proxy.outbound = \"192.0.2.9:5060\"`: must be a SIP URI, such as \"sip:192.0.2.9:5060\" or \"sip:trunk.example.net;transport=tcp\" (begin with the scheme: \"sip:192.0.2.9:5060\")",
         ],
     ),
     (
@@ -263,6 +263,32 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
+fn a_next_hop_is_a_server_by_address_or_name() {
+    let read = |uri: &str| parse(&format!("[proxy]\noutbound = \"{uri}\""), "t.toml");
+    for uri in [
+        "sip:192.0.2.9:5080",
+        "sip:trunk.example.net",
+        "sip:trunk.example.net:5070;transport=tcp",
+        "sips:[2001:db8::1];transport=ws",
+    ] {
+        let found = read(uri).expect(uri).proxy.outbound.map(|hop| hop.uri());
+        assert_eq!(found.as_deref(), Some(uri));
+    }
+    for (uri, hint) in [
+        (
+            "sip:trunk.example.net;transport=pigeon",
+            "the transports are udp",
+        ),
+        ("sip:trunk.example.net;lr", "no parameter but `transport`"),
+        ("sip:bob@trunk.example.net", "without user"),
+        ("tel:+1555", "must be a SIP URI"),
+    ] {
+        let mistakes = read(uri).expect_err(uri).to_string();
+        assert!(mistakes.contains(hint), "{mistakes}");
+    }
+}
+
+#[test]
 fn values_of_every_type_are_read() {
     let text = r#"
         domains = ["Example.ORG", "example.net."]
@@ -300,8 +326,8 @@ fn values_of_every_type_are_read() {
     assert_eq!(read.auth.nonce_lifetime.duration().as_secs(), 90);
     assert!(read.auth.challenge.is_empty());
     assert_eq!(
-        read.proxy.outbound.map(|hop| hop.0.to_string()).as_deref(),
-        Some("[2001:db8::1]:5060")
+        read.proxy.outbound.map(|hop| hop.uri()).as_deref(),
+        Some("sip:[2001:db8::1]")
     );
     assert_eq!(
         read.proxy

@@ -147,6 +147,12 @@ impl Setting for SocketAddr {
     }
 }
 
+impl Listed for SocketAddr {
+    fn plural() -> String {
+        "addresses with ports".to_owned()
+    }
+}
+
 /// What is probably wrong with an address.
 fn address_hint(text: &str) -> Wrong {
     if text.parse::<std::net::Ipv6Addr>().is_ok() {

@@ -448,7 +448,7 @@ mod tests {
             let data_plane = self.control.data_plane().expect("it runs");
             let filler = |ticket| Answer::Resolved {
                 ticket: sip_elements::Ticket(ticket),
-                addresses: Vec::new(),
+                result: Ok(Vec::new()),
             };
             // It takes one out and waits with it; then there is room for one more.
             for ticket in 0..2 {

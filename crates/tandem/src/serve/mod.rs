@@ -7,6 +7,7 @@ mod figures;
 mod log;
 mod order;
 mod questions;
+mod resolver;
 mod saver;
 mod server;
 mod upkeep;

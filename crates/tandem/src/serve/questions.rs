@@ -1,10 +1,11 @@
-//! Answers the data plane's questions: credentials from the database, addresses from the resolver. Each has a deadline and a bounded number
+//! Answers the data plane's questions: credentials from the database, next hops from the resolver. Each has a deadline and a bounded number
 //! under way; a question that waited too long is dropped, since its request has been answered without it.
 use super::control::{Control, Phase};
 use super::figures::{Ending, Lookups};
+use super::resolver::{Located, Resolver};
 use sip_elements::auth::{Cached, StoredCredentials};
-use sip_elements::{Answer, Question, StoreFailed, Ticket};
-use std::net::SocketAddr;
+use sip_elements::{Answer, NameServersFailed, Question, StoreFailed};
+use sip_transport::selection::{Candidate, Destination};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tandem_store::{Store, StoreError};
@@ -17,8 +18,8 @@ use tracing::{debug, warn};
 const WAITING: usize = 65_536;
 /// Reads of the database under way.
 const CREDENTIALS_AT_ONCE: usize = 16;
-/// Names being resolved: each keeps a thread, which the resolver may hold for long.
-const NAMES_AT_ONCE: usize = 32;
+/// Next hops being located.
+const NAMES_AT_ONCE: usize = 1_024;
 
 /// A question, who asks, and since when.
 struct Asked {
@@ -51,21 +52,33 @@ impl sip_runtime::QuestionSink<Question> for Desk {
 }
 
 /// Opens the desk and the tasks behind it; they end when the last clone of the desk goes.
-pub fn open(control: &Arc<Control>) -> (Desk, [JoinHandle<()>; 2]) {
+pub fn open(control: &Arc<Control>, resolver: Resolver) -> (Desk, [JoinHandle<()>; 2]) {
     let (credentials, asked_credentials) = mpsc::channel(WAITING);
     let (names, asked_names) = mpsc::channel(WAITING);
+    let resolver = Arc::new(resolver);
     let tasks = [
         tokio::spawn(serve(
             Arc::clone(control),
+            Arc::clone(&resolver),
             asked_credentials,
             CREDENTIALS_AT_ONCE,
         )),
-        tokio::spawn(serve(Arc::clone(control), asked_names, NAMES_AT_ONCE)),
+        tokio::spawn(serve(
+            Arc::clone(control),
+            resolver,
+            asked_names,
+            NAMES_AT_ONCE,
+        )),
     ];
     (Desk { credentials, names }, tasks)
 }
 
-async fn serve(control: Arc<Control>, mut asked: mpsc::Receiver<Asked>, at_once: usize) {
+async fn serve(
+    control: Arc<Control>,
+    resolver: Arc<Resolver>,
+    mut asked: mpsc::Receiver<Asked>,
+    at_once: usize,
+) {
     // The first question may come before everything is in its place.
     if control
         .watch_phase()
@@ -95,7 +108,7 @@ async fn serve(control: Arc<Control>, mut asked: mpsc::Receiver<Asked>, at_once:
             lookups(&control, &question).ended(Ending::Late);
             continue;
         };
-        let control = Arc::clone(&control);
+        let (control, resolver) = (Arc::clone(&control), Arc::clone(&resolver));
         tokio::spawn(async move {
             match question {
                 Question::Credentials {
@@ -106,8 +119,13 @@ async fn serve(control: Arc<Control>, mut asked: mpsc::Receiver<Asked>, at_once:
                     let result = credentials(&control, &username, &domain, left).await;
                     answer(&control, worker, Answer::Credentials { ticket, result }).await;
                 }
-                Question::Resolve { ticket, host, port } => {
-                    resolve(&control, worker, ticket, &host, port, left).await;
+                Question::Resolve {
+                    ticket,
+                    destination,
+                    seed,
+                } => {
+                    let result = locate(&control, &resolver, &destination, seed, left).await;
+                    answer(&control, worker, Answer::Resolved { ticket, result }).await;
                 }
             }
             drop(place);
@@ -178,52 +196,25 @@ async fn stored(store: &Store, username: &[u8], domain: &[u8]) -> Result<Credent
     }))
 }
 
-/// Resolves a name. The answer goes out at the deadline at the latest; the caller's place is kept until the resolver is done.
-async fn resolve(
+/// Locates a next hop, if it can be done in the time that is left.
+async fn locate(
     control: &Control,
-    worker: u16,
-    ticket: Ticket,
-    host: &[u8],
-    port: u16,
+    resolver: &Resolver,
+    destination: &Destination,
+    seed: u64,
     left: Duration,
-) {
-    let Ok(host) = std::str::from_utf8(host) else {
-        control.figures.names.ended(Ending::Missing);
-        return answer(
-            control,
-            worker,
-            Answer::Resolved {
-                ticket,
-                addresses: Vec::new(),
-            },
-        )
-        .await;
+) -> Result<Vec<Candidate>, NameServersFailed> {
+    let (ending, result) = match timeout(left, resolver.locate(destination, seed)).await {
+        Ok(Located { candidates, .. }) if !candidates.is_empty() => (Ending::Found, Ok(candidates)),
+        Ok(located) if located.incomplete => (Ending::Failed, Err(NameServersFailed)),
+        Ok(_) => (Ending::Missing, Ok(Vec::new())),
+        Err(_) => (Ending::Late, Err(NameServersFailed)),
     };
-    let lookup = tokio::net::lookup_host((host, port));
-    tokio::pin!(lookup);
-    let (ending, addresses) = match timeout(left, &mut lookup).await {
-        Ok(Ok(found)) => {
-            let addresses: Vec<SocketAddr> = found.collect();
-            (
-                if addresses.is_empty() {
-                    Ending::Missing
-                } else {
-                    Ending::Found
-                },
-                addresses,
-            )
-        }
-        Ok(Err(error)) => {
-            debug!(host, %error, "a name did not resolve");
-            (Ending::Missing, Vec::new())
-        }
-        Err(_) => (Ending::Late, Vec::new()),
-    };
-    control.figures.names.ended(ending);
-    answer(control, worker, Answer::Resolved { ticket, addresses }).await;
-    if ending == Ending::Late {
-        let _ = lookup.await;
+    if ending != Ending::Found {
+        debug!(host = %destination.host, ?ending, "a next hop was not located");
     }
+    control.figures.names.ended(ending);
+    result
 }
 
 /// Gives an answer to its worker; when the inbox is full, again a little later, as long as it can matter.

@@ -2,6 +2,7 @@
 use super::bindings::{self, ListenerNames};
 use super::control::{Control, Phase};
 use super::log::LogControl;
+use super::resolver::Resolver;
 use super::saver::Saver;
 use super::{banner, questions, upkeep, workers};
 use crate::admin;
@@ -10,6 +11,7 @@ use sip_elements::auth::StoredCredentials;
 use sip_elements::{Answer, Shared};
 use sip_runtime::Running;
 use sip_transport::Listener;
+use sip_transport::selection::Reach;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,7 +79,9 @@ impl Server {
         let version = warm_credentials(&control, store, &shared).await?;
         let listeners = config::listeners(&control.configuration.load()).map_err(StartError)?;
         let restored = restore(&control, store, &shared, &listeners).await?;
-        let (desk, desk_tasks) = questions::open(&control);
+        let dns = &control.configuration.load().dns;
+        let resolver = Resolver::new(dns, Reach::of(&listeners)).map_err(StartError::new)?;
+        let (desk, desk_tasks) = questions::open(&control, resolver);
         let workers =
             workers::start(&control, listeners, shared, &desk, restored).map_err(StartError)?;
         let mut tasks = vec![

@@ -1,4 +1,4 @@
-//! What has to be done every now and then: expired bindings go, changed subscribers are forgotten.
+//! What has to be done every now and then: expired bindings and dead targets go, changed subscribers are forgotten.
 use super::control::{Control, Phase};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,9 @@ pub fn sweep(control: Arc<Control>) -> JoinHandle<()> {
         loop {
             tick.tick().await;
             if let Some(data_plane) = control.data_plane() {
-                let locations = Arc::clone(&data_plane.shared);
                 let now = control.clock.now();
+                data_plane.shared.dead_targets.sweep(now);
+                let locations = Arc::clone(&data_plane.shared);
                 // A million bindings take a while: not on a thread that others wait for.
                 let swept =
                     tokio::task::spawn_blocking(move || locations.locations.sweep(now)).await;

@@ -5,7 +5,7 @@ use crate::config::{self, Configuration};
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::Locations;
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::{Answer, Exchange, ExchangeOptions, Shared};
+use sip_elements::{Answer, DeadTargets, Exchange, ExchangeOptions, Shared};
 use sip_message::KeyHasher;
 use sip_runtime::{Running, Runtime};
 use sip_transport::Listener;
@@ -26,6 +26,7 @@ pub(super) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared
             unknown.whole_seconds(),
         ),
         nonces: Nonces::new(pair(first), auth.nonce_slots),
+        dead_targets: DeadTargets::default(),
         hasher: KeyHasher::new(pair(second)),
     }
 }
@@ -64,7 +65,8 @@ pub(super) fn start(
 ) -> Result<Running<Answer>, String> {
     let configuration = control.configuration.load();
     let count = NonZeroU16::new(configuration.workers.count.resolve()).unwrap_or(NonZeroU16::MIN);
-    let options = config::runtime_options(&configuration, control.clock);
+    let mut options = config::runtime_options(&configuration, control.clock);
+    options.streams.tls = control.tls().cloned();
     tell_descriptor_limit();
     let bound = Runtime::bind(listeners, count, options).map_err(|error| error.to_string())?;
     let settings = Arc::new(config::settings(&configuration, bound.listeners()));

@@ -6,6 +6,7 @@ mod location;
 mod node;
 mod stats;
 mod subscribers;
+mod targets;
 
 use super::rpc::code;
 use crate::serve::Control;
@@ -166,6 +167,12 @@ pub const METHODS: &[Method] = &[
         summary: "How many subscribers the database holds, in all or of one domain.",
         params: &[("domain", Param::Text, false)],
         run: |control, arguments| Box::pin(subscribers::count(control, arguments)),
+    },
+    Method {
+        name: "targets.dead",
+        summary: "Servers of next hops that failed lately and are tried last.",
+        params: &[],
+        run: |control, _| Box::pin(async { targets::dead(control) }),
     },
     Method {
         name: "transactions.stats",

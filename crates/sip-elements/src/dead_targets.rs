@@ -1,0 +1,284 @@
+//! Candidates that failed, remembered for a while by all workers (RFC 3263 section 4.3): other calls try them last. The memory only
+//! changes an order: where all candidates of a destination are dead they are tried all the same.
+
+use sip_transport::Time;
+use sip_transport::selection::Candidate;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// For how long one is kept after its time is over, for a call to come that tries it.
+const UNTRIED: Duration = Duration::from_secs(600);
+/// The longest rest that a Retry-After can ask for.
+pub(crate) const LONGEST_REST: Duration = Duration::from_secs(300);
+
+/// Why a candidate is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// It gave no sign of life in time.
+    Silent,
+    /// Nothing could be sent to it.
+    Unreachable,
+    /// It answered 503.
+    Unavailable,
+    /// It answered 503 and said in Retry-After for how long: what it answers meanwhile does not revive it.
+    AskedForRest,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeadTargetStats {
+    /// Dead now, or not tried again since.
+    pub known: usize,
+    /// Failures of candidates that were alive.
+    pub died: u64,
+    /// Those that came back with a response.
+    pub revived: u64,
+    /// Deaths that were not remembered because there was no room.
+    pub forgotten: u64,
+}
+
+/// The candidates that failed lately. Reading takes no lock, and where none is dead it is one load.
+#[derive(Debug)]
+pub struct DeadTargets {
+    entries: papaya::HashMap<Candidate, Entry>,
+    most: usize,
+    known: AtomicUsize,
+    died: AtomicU64,
+    revived: AtomicU64,
+    forgotten: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// In microseconds. Then it is due: one call may try it.
+    until: AtomicU64,
+    why: Death,
+}
+
+impl Default for DeadTargets {
+    fn default() -> Self {
+        Self::new(4_096)
+    }
+}
+
+impl DeadTargets {
+    /// Remembers so many.
+    pub fn new(most: usize) -> Self {
+        Self {
+            entries: papaya::HashMap::new(),
+            most,
+            known: AtomicUsize::new(0),
+            died: AtomicU64::new(0),
+            revived: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether none is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.known.load(Ordering::Relaxed) == 0
+    }
+
+    /// A candidate failed.
+    pub fn bury(&self, candidate: Candidate, until: Time, why: Death) {
+        let entries = self.entries.pin();
+        let known = entries.get(&candidate);
+        if known.is_none() {
+            if self.known.load(Ordering::Relaxed) >= self.most {
+                self.forgotten.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            self.died.fetch_add(1, Ordering::Relaxed);
+        }
+        // A rest that was asked for is not cut short by a request that was under way.
+        if known.is_some_and(|known| known.why == Death::AskedForRest && known.ends_after(until)) {
+            return;
+        }
+        let entry = Entry {
+            until: AtomicU64::new(until.as_micros()),
+            why,
+        };
+        if entries.insert(candidate, entry).is_none() {
+            self.known.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a call may try it now as if it were alive. When its time is over the first call that asks may, and the others keep
+    /// off for another `lifetime`, unless that call revives it.
+    pub fn admits(&self, candidate: Candidate, now: Time, lifetime: Duration) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let entries = self.entries.pin();
+        let Some(entry) = entries.get(&candidate) else {
+            return true;
+        };
+        let until = entry.until.load(Ordering::Relaxed);
+        let next = (now + lifetime).as_micros();
+        until <= now.as_micros()
+            && entry
+                .until
+                .compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Whether it gives no sign of life any more. One that answers 503 does.
+    pub fn is_gone(&self, candidate: Candidate) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let entries = self.entries.pin();
+        let entry = entries.get(&candidate);
+        entry.is_some_and(|entry| matches!(entry.why, Death::Silent | Death::Unreachable))
+    }
+
+    /// It answered.
+    pub fn revive(&self, candidate: Candidate, now: Time) {
+        if self.is_empty() {
+            return;
+        }
+        let entries = self.entries.pin();
+        let rests = |entry: &Entry| entry.why == Death::AskedForRest && entry.ends_after(now);
+        let removed = entries.remove_if(&candidate, |_, entry| !rests(entry));
+        if let Ok(Some(_)) = removed {
+            self.known.fetch_sub(1, Ordering::Relaxed);
+            self.revived.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets those whose time is over and that nobody tried since.
+    pub fn sweep(&self, now: Time) {
+        let entries = self.entries.pin();
+        for (candidate, _) in &entries {
+            let is_over = |entry: &Entry| {
+                let until = Time::from_micros(entry.until.load(Ordering::Relaxed));
+                until + UNTRIED < now
+            };
+            if let Ok(Some(_)) = entries.remove_if(candidate, |_, entry| is_over(entry)) {
+                self.known.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Calls `visit` with each, until when it is tried last, and why.
+    pub fn for_each(&self, mut visit: impl FnMut(Candidate, Time, Death)) {
+        for (candidate, entry) in &self.entries.pin() {
+            let until = Time::from_micros(entry.until.load(Ordering::Relaxed));
+            visit(*candidate, until, entry.why);
+        }
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> DeadTargetStats {
+        DeadTargetStats {
+            known: self.known.load(Ordering::Relaxed),
+            died: self.died.load(Ordering::Relaxed),
+            revived: self.revived.load(Ordering::Relaxed),
+            forgotten: self.forgotten.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Entry {
+    fn ends_after(&self, time: Time) -> bool {
+        self.until.load(Ordering::Relaxed) > time.as_micros()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip_transport::Protocol;
+
+    const LIFETIME: Duration = Duration::from_secs(30);
+
+    fn candidate(last: u8) -> Candidate {
+        Candidate {
+            protocol: Protocol::Udp,
+            address: ([192, 0, 2, last], 5060).into(),
+        }
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::from_unix_seconds(seconds)
+    }
+
+    #[test]
+    fn a_dead_one_is_kept_off_until_its_time_is_over_and_then_tried_by_one_call() {
+        let dead = DeadTargets::default();
+        assert!(dead.admits(candidate(1), at(0), LIFETIME));
+        dead.bury(candidate(1), at(30), Death::Silent);
+        assert!(dead.admits(candidate(2), at(1), LIFETIME));
+        assert!(!dead.admits(candidate(1), at(29), LIFETIME));
+        assert!(dead.admits(candidate(1), at(30), LIFETIME), "the probe");
+        assert!(!dead.admits(candidate(1), at(31), LIFETIME), "the others");
+        assert!(
+            dead.admits(candidate(1), at(61), LIFETIME),
+            "the next probe"
+        );
+        let other_protocol = Candidate {
+            protocol: Protocol::Tcp,
+            ..candidate(1)
+        };
+        assert!(dead.admits(other_protocol, at(1), LIFETIME));
+    }
+
+    #[test]
+    fn a_response_revives_at_once_but_for_a_rest_that_was_asked_for() {
+        let dead = DeadTargets::default();
+        dead.bury(candidate(1), at(30), Death::Silent);
+        dead.bury(candidate(2), at(30), Death::AskedForRest);
+        for last in [1, 2, 3] {
+            dead.revive(candidate(last), at(5));
+        }
+        assert!(dead.admits(candidate(1), at(5), LIFETIME));
+        assert!(!dead.admits(candidate(2), at(5), LIFETIME));
+        dead.bury(candidate(2), at(20), Death::Silent);
+        assert!(!dead.admits(candidate(2), at(25), LIFETIME));
+        dead.revive(candidate(2), at(31));
+        assert!(dead.is_empty());
+        let stats = dead.stats();
+        assert_eq!((stats.known, stats.died, stats.revived), (0, 2, 2));
+    }
+
+    #[test]
+    fn what_has_no_room_is_not_remembered_and_counted() {
+        let dead = DeadTargets::new(2);
+        for last in 1..=5 {
+            dead.bury(candidate(last), at(30), Death::Unreachable);
+        }
+        assert!(dead.admits(candidate(3), at(1), LIFETIME));
+        let stats = dead.stats();
+        assert_eq!((stats.known, stats.forgotten), (2, 3));
+        dead.bury(candidate(1), at(60), Death::Unreachable);
+        assert!(
+            !dead.admits(candidate(1), at(40), LIFETIME),
+            "it has a place"
+        );
+    }
+
+    #[test]
+    fn what_nobody_tries_again_is_forgotten_in_the_end() {
+        let dead = DeadTargets::default();
+        dead.bury(candidate(1), at(30), Death::Silent);
+        dead.sweep(at(630));
+        assert_eq!(dead.stats().known, 1);
+        dead.sweep(at(631));
+        assert!(dead.is_empty());
+    }
+
+    #[test]
+    fn of_many_calls_at_once_one_probes() {
+        let dead = DeadTargets::default();
+        dead.bury(candidate(1), at(30), Death::Silent);
+        let admitted: usize = std::thread::scope(|scope| {
+            let call = || usize::from(dead.admits(candidate(1), at(31), LIFETIME));
+            let calls: Vec<_> = (0..4).map(|_| scope.spawn(call)).collect();
+            calls
+                .into_iter()
+                .map(|call| call.join().expect("no panic"))
+                .sum()
+        });
+        assert_eq!(admitted, 1);
+    }
+}

@@ -1,0 +1,413 @@
+//! The candidates of a destination (RFC 3263 section 4.3): each call tries one after the other, and what failed is remembered for
+//! the others.
+
+use crate::wire::{
+    ALICE, BOB, CAROL, DAVE, Sent, US, Wire, ack_of_refusal, invite, listener, over, request,
+    request_in, settings, target, target_uri, udp,
+};
+use sip_elements::{DeadTargetStats, Death, Ticket};
+use sip_transport::Protocol;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const TRUNK: &str = "sip:bob@trunk.example.com";
+
+fn wire(no_answer: Option<Duration>) -> Wire {
+    let mut settings = settings(vec![udp(US, 24)]);
+    settings.proxy.no_answer = no_answer;
+    settings.proxy.dead_target_lifetime = SECOND * 30;
+    Wire::with(settings, vec![target_uri(TRUNK, 1000)])
+}
+
+/// A call of Alice, told apart by its number.
+fn call(number: u32) -> String {
+    invite()
+        .replace("call-1@", &format!("call-{number}@"))
+        .replace("aliceINVITE1", &format!("aliceINVITE1-{number}"))
+}
+
+fn place(wire: &mut Wire, number: u32, addresses: &[&str]) -> Ticket {
+    wire.receive(ALICE, &call(number));
+    wire.expect(ALICE, "SIP/2.0 100");
+    let (ticket, _, _) = wire.expect_question();
+    wire.resolved(ticket, addresses);
+    ticket
+}
+
+fn refuse(wire: &mut Wire, from: &str, sent: &Sent, status: &str, headers: &str) {
+    wire.receive(from, &sent.reply_with(status, headers));
+    wire.expect(from, "ACK");
+}
+
+fn answer(wire: &mut Wire, from: &str, sent: &Sent) {
+    wire.receive(from, &sent.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200 OK");
+}
+
+fn dead(wire: &Wire) -> DeadTargetStats {
+    wire.shared.dead_targets.stats()
+}
+
+#[test]
+fn a_silent_candidate_is_left_for_the_next_and_other_calls_try_it_last() {
+    let mut wire = wire(Some(SECOND * 2));
+    place(&mut wire, 1, &[BOB, CAROL]);
+    wire.expect(BOB, "INVITE");
+    wire.pass(SECOND * 2 + SECOND / 100);
+    wire.expect(BOB, "INVITE");
+    wire.expect(BOB, "INVITE");
+    let second = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &second);
+    assert_eq!((dead(&wire).known, wire.metrics.failovers.value()), (1, 1));
+
+    place(&mut wire, 2, &[BOB, CAROL, DAVE]);
+    let sent = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &sent);
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn a_call_that_had_nothing_but_100_from_a_server_that_died_moves_on() {
+    let mut wire = wire(Some(SECOND));
+    place(&mut wire, 1, &[BOB, CAROL]);
+    let taken = wire.expect(BOB, "INVITE");
+    wire.receive(BOB, &taken.reply("100 Trying"));
+    place(&mut wire, 2, &[BOB, CAROL]);
+    let ringing = wire.expect(BOB, "INVITE");
+    wire.receive(BOB, &ringing.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    wire.pass(SECOND * 5);
+    wire.expect_nothing();
+    place(&mut wire, 3, &[BOB, CAROL]);
+    let lost = wire.expect(BOB, "INVITE");
+    wire.undeliverable(&lost);
+    let moved = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &moved);
+    wire.pass(SECOND + SECOND / 100);
+    let cancel = wire.expect(BOB, "CANCEL");
+    assert_eq!(cancel.branch(), taken.branch());
+    let moved = wire.expect(CAROL, "INVITE");
+    assert_eq!(moved.header("Call-ID"), taken.header("Call-ID"));
+    answer(&mut wire, CAROL, &moved);
+    // What rings may be answered yet: the server behind may be there again, or speak by another way.
+    wire.receive(BOB, &ringing.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200 OK");
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn a_call_that_had_100_stays_where_the_server_answers_others() {
+    let mut wire = wire(Some(SECOND));
+    place(&mut wire, 1, &[BOB, CAROL]);
+    let slow = wire.expect(BOB, "INVITE");
+    wire.receive(BOB, &slow.reply("100 Trying"));
+    place(&mut wire, 2, &[BOB, CAROL]);
+    let lost = wire.expect(BOB, "INVITE");
+    wire.undeliverable(&lost);
+    let moved = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &moved);
+    wire.receive(BOB, &slow.reply("100 Trying"));
+    wire.pass(SECOND * 10);
+    wire.expect_nothing();
+    answer(&mut wire, BOB, &slow);
+    wire.finish();
+}
+
+#[test]
+fn a_request_that_can_not_be_sent_goes_to_the_next_candidate_at_once() {
+    let mut wire = wire(None);
+    place(&mut wire, 1, &[BOB, CAROL]);
+    let first = wire.expect(BOB, "INVITE");
+    wire.undeliverable(&first);
+    let second = wire.expect(CAROL, "INVITE");
+    // It is told twice, and once more of a response.
+    wire.undeliverable(&first);
+    wire.expect_nothing();
+    answer(&mut wire, CAROL, &second);
+    wire.undeliverable(&second);
+    wire.expect_nothing();
+    let mut buried = Vec::new();
+    let dead = &wire.shared.dead_targets;
+    dead.for_each(|candidate, _, why| buried.push((candidate, why)));
+    assert_eq!(buried, [(over(Protocol::Udp, BOB), Death::Unreachable)]);
+    wire.finish();
+}
+
+#[test]
+fn where_nothing_can_be_sent_anywhere_the_caller_gets_500() {
+    let mut wire = wire(None);
+    place(&mut wire, 1, &[BOB]);
+    let sent = wire.expect(BOB, "INVITE");
+    wire.undeliverable(&sent);
+    let failed = wire.expect(ALICE, "SIP/2.0 500 Next hop is not reachable");
+    let ack = ack_of_refusal(&failed);
+    let ack = ack.replace("aliceINVITE1", "aliceINVITE1-1");
+    wire.receive(ALICE, &ack);
+    wire.finish();
+}
+
+#[test]
+fn all_dead_candidates_are_tried_all_the_same_and_a_response_revives() {
+    let mut wire = wire(None);
+    place(&mut wire, 1, &[BOB, CAROL]);
+    let first = wire.expect(BOB, "INVITE");
+    wire.undeliverable(&first);
+    let second = wire.expect(CAROL, "INVITE");
+    wire.undeliverable(&second);
+    wire.expect(ALICE, "SIP/2.0 500");
+    assert_eq!(dead(&wire).known, 2);
+
+    place(&mut wire, 2, &[BOB, CAROL]);
+    let first = wire.expect(BOB, "INVITE");
+    wire.receive(BOB, &first.reply("100 Trying"));
+    assert_eq!((dead(&wire).known, dead(&wire).revived), (1, 1));
+    answer(&mut wire, BOB, &first);
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn after_its_time_one_call_tries_the_dead_candidate_again() {
+    let mut wire = wire(None);
+    place(&mut wire, 1, &[BOB, CAROL]);
+    let first = wire.expect(BOB, "INVITE");
+    wire.undeliverable(&first);
+    let sent = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &sent);
+    wire.pass(SECOND * 30);
+    place(&mut wire, 2, &[BOB, CAROL]);
+    let probe = wire.expect(BOB, "INVITE");
+    place(&mut wire, 3, &[BOB, CAROL]);
+    let other = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &other);
+    answer(&mut wire, BOB, &probe);
+    place(&mut wire, 4, &[BOB, CAROL]);
+    let again = wire.expect(BOB, "INVITE");
+    answer(&mut wire, BOB, &again);
+    wire.finish();
+}
+
+#[test]
+fn a_503_moves_this_call_and_the_next_ones_for_as_long_as_it_asks() {
+    for (headers, back_after) in [
+        ("", 30),
+        ("Retry-After: 120 (maintenance);duration=3600\r\n", 120),
+        ("Retry-After: 86400\r\n", 300),
+    ] {
+        let mut wire = wire(None);
+        place(&mut wire, 1, &[BOB, CAROL]);
+        let first = wire.expect(BOB, "INVITE");
+        refuse(&mut wire, BOB, &first, "503 Service Unavailable", headers);
+        let second = wire.expect(CAROL, "INVITE");
+        answer(&mut wire, CAROL, &second);
+        wire.pass(SECOND * (back_after - 1));
+        place(&mut wire, 2, &[BOB, CAROL]);
+        let sent = wire.expect(CAROL, "INVITE");
+        answer(&mut wire, CAROL, &sent);
+        wire.pass(SECOND + SECOND / 100);
+        place(&mut wire, 3, &[BOB, CAROL]);
+        let sent = wire.expect(BOB, "INVITE");
+        answer(&mut wire, BOB, &sent);
+        wire.finish();
+    }
+}
+
+#[test]
+fn what_a_resting_candidate_still_answers_does_not_end_its_rest() {
+    let mut wire = wire(None);
+    place(&mut wire, 1, &[BOB]);
+    let under_way = wire.expect(BOB, "INVITE");
+    place(&mut wire, 2, &[BOB, CAROL]);
+    let refused = wire.expect(BOB, "INVITE");
+    let rest = "Retry-After: 60\r\n";
+    refuse(&mut wire, BOB, &refused, "503 Service Unavailable", rest);
+    let second = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &second);
+    answer(&mut wire, BOB, &under_way);
+    place(&mut wire, 3, &[BOB, CAROL]);
+    let sent = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &sent);
+    wire.finish();
+}
+
+#[test]
+fn a_refusal_that_is_no_503_buries_nobody() {
+    let mut wire = wire(None);
+    place(&mut wire, 1, &[BOB, CAROL]);
+    let first = wire.expect(BOB, "INVITE");
+    refuse(&mut wire, BOB, &first, "500 Server Internal Error", "");
+    wire.expect(ALICE, "SIP/2.0 500");
+    assert_eq!(dead(&wire), DeadTargetStats::default());
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn a_phone_that_does_not_answer_is_no_dead_target() {
+    let mut wire = wire(Some(SECOND));
+    wire.targets = vec![target(BOB, 1000)];
+    wire.receive(ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    wire.expect(BOB, "INVITE");
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    assert_eq!(dead(&wire), DeadTargetStats::default());
+    wire.finish();
+}
+
+#[test]
+fn with_a_lifetime_of_zero_nothing_is_remembered() {
+    let mut wire = wire(None);
+    wire.settings.proxy.dead_target_lifetime = Duration::ZERO;
+    place(&mut wire, 1, &[BOB, CAROL]);
+    let first = wire.expect(BOB, "INVITE");
+    wire.undeliverable(&first);
+    let sent = wire.expect(CAROL, "INVITE");
+    answer(&mut wire, CAROL, &sent);
+    place(&mut wire, 2, &[BOB, CAROL]);
+    let sent = wire.expect(BOB, "INVITE");
+    answer(&mut wire, BOB, &sent);
+    wire.finish();
+}
+
+#[test]
+fn a_bye_does_not_wait_for_timer_f_where_there_is_another_candidate() {
+    let mut wire = wire(Some(SECOND));
+    wire.receive(ALICE, &request("BYE", TRUNK, ""));
+    let (ticket, _, _) = wire.expect_question();
+    wire.resolved(ticket, &[BOB, CAROL]);
+    wire.expect(BOB, "BYE");
+    wire.pass(SECOND + SECOND / 100);
+    wire.expect(BOB, "BYE");
+    let second = wire.expect(CAROL, "BYE");
+    assert_eq!(dead(&wire).known, 1);
+    wire.receive(CAROL, &second.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200 OK");
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn the_last_candidate_of_a_bye_has_all_the_time_there_is() {
+    let mut wire = wire(Some(SECOND));
+    wire.receive(ALICE, &request("BYE", TRUNK, ""));
+    let (ticket, _, _) = wire.expect_question();
+    wire.resolved(ticket, &[BOB]);
+    let sent = wire.expect(BOB, "BYE");
+    wire.pass(SECOND * 20);
+    wire.ignore_sent();
+    wire.receive(BOB, &sent.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200 OK");
+    wire.finish();
+}
+
+#[test]
+fn all_requests_of_a_call_bring_the_same_seed_and_other_calls_another() {
+    let mut wire = wire(None);
+    let mut seed = |text: &str| {
+        wire.receive(ALICE, text);
+        let (_, destination, seed) = wire.expect_destination();
+        assert_eq!(&*destination.host, "trunk.example.com");
+        wire.ignore_sent();
+        seed
+    };
+    let first = seed(&call(1));
+    let bye = request_in("BYE", TRUNK, "b1", 2, "");
+    assert_eq!(seed(&bye), first);
+    let ack = request_in("ACK", TRUNK, "b1", 1, "");
+    assert_eq!(seed(&ack), first);
+    assert_ne!(seed(&call(2)), first);
+}
+
+#[test]
+fn more_than_eight_servers_are_tried_up_to_the_bound() {
+    let mut wire = wire(None);
+    let addresses: Vec<String> = (100..130).map(|n| format!("192.0.2.{n}:5060")).collect();
+    let all: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    place(&mut wire, 1, &all);
+    for address in &all[..20] {
+        let sent = wire.expect(address, "INVITE");
+        wire.undeliverable(&sent);
+    }
+    wire.expect(ALICE, "SIP/2.0 500");
+    assert_eq!(
+        (dead(&wire).known, wire.metrics.failovers.value()),
+        (20, 19)
+    );
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn a_caller_who_gave_up_is_not_taken_to_the_next_candidate() {
+    let mut wire = wire(None);
+    place(&mut wire, 1, &[BOB, CAROL]);
+    wire.expect(BOB, "INVITE");
+    let cancel = crate::wire::cancel().replace("aliceINVITE1", "aliceINVITE1-1");
+    wire.receive(ALICE, &cancel);
+    wire.pass(SECOND * 40);
+    let sent = wire.take_sent();
+    let to_carol = sent.iter().any(|sent| sent.to.to_string() == CAROL);
+    assert!(!to_carol, "{sent:?}");
+    wire.finish();
+}
+
+/// Alice's INVITE with so many octets of body.
+fn long_invite(octets: usize) -> String {
+    let body = "v".repeat(octets);
+    invite().replace(
+        "Content-Length: 0\r\n\r\n",
+        &format!("Content-Length: {octets}\r\n\r\n{body}"),
+    )
+}
+
+#[test]
+fn a_long_request_leaves_as_a_stream_and_as_a_datagram_where_that_fails() {
+    let listeners = vec![udp(US, 24), listener(Protocol::Tcp, US, 24)];
+    for (uri, is_named) in [(TRUNK, true), ("sip:bob@192.0.2.20:5060", false)] {
+        let mut wire = Wire::with(settings(listeners.clone()), vec![target_uri(uri, 1000)]);
+        wire.receive(ALICE, &long_invite(1_200));
+        wire.expect(ALICE, "SIP/2.0 100");
+        if is_named {
+            let (ticket, _, _) = wire.expect_question();
+            wire.resolved(ticket, &[BOB]);
+        }
+        let stream = wire.expect(BOB, "INVITE");
+        assert!(stream.header("Via")[0].starts_with("SIP/2.0/TCP "), "{uri}");
+        wire.undeliverable(&stream);
+        let datagram = wire.expect(BOB, "INVITE");
+        assert!(
+            datagram.header("Via")[0].starts_with("SIP/2.0/UDP "),
+            "{uri}"
+        );
+        answer(&mut wire, BOB, &datagram);
+        wire.finish();
+    }
+}
+
+#[test]
+fn a_request_stays_a_datagram_when_it_is_short_or_its_uri_says_so_or_we_know_no_tcp() {
+    let both = vec![udp(US, 24), listener(Protocol::Tcp, US, 24)];
+    let rows = [
+        ("sip:bob@192.0.2.20:5060", &both, 200),
+        ("sip:bob@192.0.2.20:5060;transport=udp", &both, 1_200),
+        ("sip:bob@192.0.2.20:5060", &vec![udp(US, 24)], 1_200),
+    ];
+    for (uri, listeners, octets) in rows {
+        let mut wire = Wire::with(settings(listeners.clone()), vec![target_uri(uri, 1000)]);
+        wire.receive(ALICE, &long_invite(octets));
+        wire.expect(ALICE, "SIP/2.0 100");
+        let sent = wire.expect(BOB, "INVITE");
+        assert!(sent.header("Via")[0].starts_with("SIP/2.0/UDP "), "{uri}");
+        answer(&mut wire, BOB, &sent);
+        wire.finish();
+    }
+}

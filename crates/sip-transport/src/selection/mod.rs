@@ -1,0 +1,245 @@
+//! Target selection (RFC 3263): from what a URI says of its host to the protocols, addresses and ports to try, best first.
+//!
+//! Nothing here asks a name server. [`Selection`] says which records it wants as a [`Step`], is given them, and says what
+//! comes next:
+//!
+//! ```text
+//! begin() ── neither port nor transport ──▶ Naptr ──▶ naptr() ──┐
+//!    │──────── transport, no port ─────────────────────────────▶ Srv ──▶ srv() ──┐
+//!    └──────── port ────────────────────────────────────────────────────────────▶ Addresses ──▶ addresses()
+//! ```
+//! Chance comes in as a number. Whoever gives the same number for all requests of a call gets the same order for all of them, as
+//! long as the records are the same: the ACK goes where the INVITE went.
+
+mod length;
+mod naptr;
+mod reach;
+mod srv;
+
+#[cfg(test)]
+mod tests;
+
+pub use length::{MOST_OVER_UDP, prefers_stream, streams_first};
+pub use naptr::Naptr;
+pub use reach::Reach;
+pub use srv::Srv;
+
+use crate::Protocol;
+use sip_message::Host;
+use std::net::{IpAddr, SocketAddr};
+
+/// The most candidates that come of one selection.
+pub const MOST_CANDIDATES: usize = 32;
+
+/// What a URI says of where it leads: RFC 3263's TARGET with what stands around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// `maddr`, else the host: a name, or an address in the form of a URI.
+    pub host: Box<str>,
+    /// The port, where the URI has one.
+    pub port: Option<u16>,
+    /// The protocol of the `transport` parameter, where the URI has one.
+    pub protocol: Option<Protocol>,
+    /// A `sips` URI: nothing but TLS will do.
+    pub secure: bool,
+}
+
+/// One way to reach a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Candidate {
+    /// What to speak.
+    pub protocol: Protocol,
+    /// Where to.
+    pub address: SocketAddr,
+}
+
+/// The records that a [`Selection`] needs next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The NAPTR records of a name; go on with [`Selection::naptr`].
+    Naptr(Box<str>),
+    /// The SRV records of these services; go on with [`Selection::srv`].
+    Srv(Vec<Service>),
+    /// The A and AAAA records of these servers; go on with [`Selection::addresses`]. Empty: the destination cannot be reached.
+    Addresses(Vec<Server>),
+}
+
+/// A service that is offered under a name of its own, such as `_sip._udp.example.org`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Where its SRV records are.
+    pub name: Box<str>,
+    /// What its servers speak.
+    pub protocol: Protocol,
+}
+
+/// A server whose addresses are still to be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its name.
+    pub host: Box<str>,
+    /// Its port.
+    pub port: u16,
+    /// What it speaks.
+    pub protocol: Protocol,
+}
+
+/// The selection for one destination.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection<'d> {
+    destination: &'d Destination,
+    reach: Reach,
+}
+
+impl Destination {
+    /// The address, where no name needs to be asked for.
+    pub fn literal(&self) -> Option<IpAddr> {
+        match Host::parse(self.host.as_bytes()) {
+            Some(Host::Address(address)) => Some(address),
+            _ => None,
+        }
+    }
+
+    fn protocol(&self, reach: Reach) -> Option<Protocol> {
+        protocol_without_records(self.protocol, self.secure, reach)
+    }
+}
+
+/// The protocol where no record says: that of the URI, else UDP, or TLS for `sips` (section 4.1). Where we have no UDP it is
+/// TCP, which every SIP server speaks too (RFC 3261 section 18). `None`: no listener of ours speaks what it takes.
+pub fn protocol_without_records(
+    protocol: Option<Protocol>,
+    secure: bool,
+    reach: Reach,
+) -> Option<Protocol> {
+    let choice: &[Protocol] = match (protocol, secure) {
+        (None, false) => &[Protocol::Udp, Protocol::Tcp],
+        (None | Some(Protocol::Tcp | Protocol::Tls), true) => &[Protocol::Tls],
+        (Some(Protocol::Ws | Protocol::Wss), true) => &[Protocol::Wss],
+        // There is no TLS over datagrams here.
+        (Some(Protocol::Udp), true) => &[],
+        (Some(protocol), false) => return Some(protocol).filter(|it| reach.speaks(*it)),
+    };
+    choice.iter().copied().find(|it| reach.speaks(*it))
+}
+
+impl<'d> Selection<'d> {
+    /// For a destination, seen from a node that reaches so far.
+    pub const fn new(destination: &'d Destination, reach: Reach) -> Self {
+        Self { destination, reach }
+    }
+
+    /// The first step.
+    pub fn begin(&self) -> Step {
+        let wanted = self.destination;
+        match (wanted.port, wanted.protocol) {
+            (None, None) => Step::Naptr(wanted.host.clone()),
+            (None, Some(_)) => self.services(wanted.protocol(self.reach)),
+            (Some(_), _) => self.addresses_of_host(wanted.protocol(self.reach)),
+        }
+    }
+
+    /// Section 4.1, the NAPTR records: those that name a service we can use decide. Where the domain has none for SIP at all its
+    /// services are looked for under their usual names.
+    pub fn naptr(&self, records: &[Naptr]) -> Step {
+        let is_usable = |protocol: Protocol| {
+            (!self.destination.secure || protocol.is_secure()) && self.reach.speaks(protocol)
+        };
+        match naptr::services(records, is_usable) {
+            Some(services) if services.is_empty() => Step::Addresses(Vec::new()),
+            Some(services) => Step::Srv(services),
+            None if self.destination.secure => self.services([Protocol::Tls]),
+            None => self.services([Protocol::Udp, Protocol::Tcp, Protocol::Tls]),
+        }
+    }
+
+    /// Section 4.2, the SRV records of each service, in the order in which they were asked for: by priority, and by weight and
+    /// `seed` among equals (RFC 2782). Without any record the host itself is the server.
+    pub fn srv(&self, found: &[(Service, Vec<Srv>)], seed: u64) -> Step {
+        if found.iter().all(|(_, records)| records.is_empty()) {
+            let first = found.first().map(|(service, _)| service.protocol);
+            return self.addresses_of_host(first);
+        }
+        let servers = found.iter().flat_map(|(service, records)| {
+            let in_order = srv::in_order(records, seed).into_iter();
+            in_order.map(|record| Server {
+                host: record.target.clone(),
+                port: record.port,
+                protocol: service.protocol,
+            })
+        });
+        Step::Addresses(servers.take(MOST_CANDIDATES).collect())
+    }
+
+    /// The candidates, best first: the addresses of each server in turn, as far as a listener of ours leads there.
+    pub fn addresses(&self, found: &[(Server, Vec<IpAddr>)]) -> Vec<Candidate> {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for (server, addresses) in found {
+            for address in families_in_turn(addresses) {
+                let candidate = Candidate {
+                    protocol: server.protocol,
+                    address: SocketAddr::new(address, server.port),
+                };
+                if self.reach.leads_to(candidate.protocol, address)
+                    && !candidates.contains(&candidate)
+                {
+                    candidates.push(candidate);
+                }
+                if candidates.len() == MOST_CANDIDATES {
+                    return candidates;
+                }
+            }
+        }
+        candidates
+    }
+
+    /// The usual names of the services that can be spoken.
+    fn services(&self, protocols: impl IntoIterator<Item = Protocol>) -> Step {
+        let spoken = protocols
+            .into_iter()
+            .filter(|protocol| self.reach.speaks(*protocol));
+        let services: Vec<Service> = spoken
+            .map(|protocol| Service {
+                name: format!("{}.{}", srv::prefix(protocol), self.destination.host).into(),
+                protocol,
+            })
+            .collect();
+        if services.is_empty() {
+            return Step::Addresses(Vec::new());
+        }
+        Step::Srv(services)
+    }
+
+    fn addresses_of_host(&self, protocol: Option<Protocol>) -> Step {
+        let server = protocol.map(|protocol| Server {
+            host: self.destination.host.clone(),
+            port: self
+                .destination
+                .port
+                .unwrap_or_else(|| protocol.default_port()),
+            protocol,
+        });
+        Step::Addresses(server.into_iter().collect())
+    }
+}
+
+/// IPv6 before IPv4, as RFC 6724 has it, and then in turn, so that a family that leads nowhere costs one try (RFC 8305 section 4).
+fn families_in_turn(addresses: &[IpAddr]) -> impl Iterator<Item = IpAddr> {
+    let mut v6 = addresses
+        .iter()
+        .copied()
+        .filter(|address| address.to_canonical().is_ipv6());
+    let mut v4 = addresses
+        .iter()
+        .copied()
+        .filter(|address| address.to_canonical().is_ipv4());
+    let mut turn_of_v6 = false;
+    std::iter::from_fn(move || {
+        turn_of_v6 = !turn_of_v6;
+        if turn_of_v6 {
+            v6.next().or_else(|| v4.next())
+        } else {
+            v4.next().or_else(|| v6.next())
+        }
+    })
+}

@@ -1,0 +1,35 @@
+//! `targets.dead`.
+use super::Failure;
+use crate::serve::Control;
+use serde_json::{Value, json};
+use sip_elements::Death;
+
+/// The servers of next hops that failed lately, by address.
+pub(super) fn dead(control: &Control) -> Result<Value, Failure> {
+    let data_plane = control
+        .data_plane()
+        .ok_or_else(|| Failure::refused("the server is still starting"))?;
+    let now = control.clock.now();
+    let mut found = Vec::new();
+    let dead = &data_plane.shared.dead_targets;
+    dead.for_each(|candidate, until, why| found.push((candidate, until, why)));
+    found.sort_by_key(|(candidate, ..)| (candidate.address, candidate.protocol.via_token()));
+    let shown = found.into_iter().map(|(candidate, until, why)| {
+        json!({
+            "transport": candidate.protocol.via_token().to_ascii_lowercase(),
+            "address": candidate.address.to_string(),
+            "why": word(why),
+            "tried_again_in": (until - now).as_secs(),
+        })
+    });
+    Ok(json!({ "targets": shown.collect::<Vec<_>>() }))
+}
+
+const fn word(why: Death) -> &'static str {
+    match why {
+        Death::Silent => "silent",
+        Death::Unreachable => "unreachable",
+        Death::Unavailable => "503",
+        Death::AskedForRest => "503 with Retry-After",
+    }
+}

@@ -1,0 +1,125 @@
+//! Kamailio: a record-routing proxy in front of a phone.
+
+use crate::process::{Child, eventually, free_port, wait_until};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A running Kamailio.
+#[derive(Debug)]
+pub struct Kamailio {
+    child: Child,
+    _folder: TempDir,
+    address: SocketAddr,
+}
+
+impl Kamailio {
+    /// A proxy that is one of the servers of a domain: it takes all calls to a phone, and its Record-Route names the domain, so
+    /// that any server of the domain can carry on the dialog.
+    pub fn start(domain: &str, phone: SocketAddr) -> Self {
+        let folder = TempDir::new().expect("temporary folder");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let file = folder.path().join("kamailio.cfg");
+        let text = TEMPLATE
+            .replace("ADDRESS", &address.to_string())
+            .replace("DOMAIN", domain)
+            .replace("PHONE", &phone.to_string());
+        std::fs::write(&file, text).expect("configuration");
+        let mut command = Command::new("kamailio");
+        command.args(["-DD", "-E", "-m", "64", "-M", "8", "-w"]);
+        command.arg(folder.path()).arg("-Y").arg(folder.path());
+        command.arg("-f").arg(&file);
+        // Its processes are a group, so that they end together.
+        command.process_group(0);
+        let child = Child::start(&mut command, &folder.path().join("output"));
+        let mut kamailio = Self {
+            child,
+            _folder: folder,
+            address,
+        };
+        kamailio.wait_until_it_listens();
+        kamailio
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends all its processes at once, as a crash does.
+    pub fn kill(&mut self) {
+        self.signal_all();
+        self.child.wait();
+        let port = self.port_in_table();
+        wait_until("Kamailio is gone", || !is_bound(&port));
+    }
+
+    fn wait_until_it_listens(&mut self) {
+        let port = self.port_in_table();
+        let bound = eventually(Duration::from_secs(20), || {
+            is_bound(&port) || self.child.ended().is_some()
+        });
+        let ended = self.child.ended();
+        assert!(
+            bound && ended.is_none(),
+            "Kamailio:\n{}",
+            self.child.output()
+        );
+    }
+
+    fn port_in_table(&self) -> String {
+        format!(":{:04X} ", self.address.port())
+    }
+
+    fn signal_all(&self) {
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+    }
+}
+
+impl Drop for Kamailio {
+    fn drop(&mut self) {
+        if self.child.ended().is_none() {
+            self.signal_all();
+        }
+    }
+}
+
+fn is_bound(port: &str) -> bool {
+    let table = std::fs::read_to_string("/proc/net/udp");
+    table.is_ok_and(|text| text.contains(port))
+}
+
+const TEMPLATE: &str = r#"
+debug=0
+children=2
+disable_tcp=yes
+auto_aliases=no
+listen=udp:ADDRESS
+alias="DOMAIN"
+loadmodule "pv.so"
+loadmodule "sl.so"
+loadmodule "tm.so"
+loadmodule "rr.so"
+loadmodule "textops.so"
+loadmodule "siputils.so"
+request_route {
+  if (is_method("CANCEL")) {
+    if (t_check_trans()) t_relay();
+    exit;
+  }
+  if (has_totag()) {
+    if (!loose_route()) {
+      sl_send_reply("404", "Not here");
+      exit;
+    }
+    t_relay();
+    exit;
+  }
+  record_route_preset("DOMAIN");
+  $du = "sip:PHONE";
+  t_relay();
+}
+"#;

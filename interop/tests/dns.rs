@@ -1,0 +1,245 @@
+//! Next hops that are names (RFC 3263), with a real name server: which servers get the calls, and what becomes of them when servers or
+//! the name server go.
+
+use interop::{
+    Kamailio, NameServer, Outcome, Records, Scenario, Server, ServerOptions, Sipp, ZONE,
+};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+const UDP: &str = "_sip._udp.carrier.test";
+const BOB: &str = "sip:bob@carrier.test";
+const FAR: &str = "sip:bob@nowhere.carrier.test";
+
+/// A Tandem that asks this name server, and sends its subscribers' calls to other domains where their URIs say.
+fn server(names: &NameServer, proxy: &str) -> Server {
+    let sections = format!("[proxy]\nforeign = \"relay\"\n{proxy}\n{}", names.section());
+    Server::start(&ServerOptions::with(&sections))
+}
+
+/// Phones that only say where they are: they listen before there is a server that calls them.
+fn phones<const N: usize>(scenario: &str) -> [Sipp; N] {
+    // Its own domain and address do not matter to a phone that is called.
+    let names = NameServer::start(&Records::new(), 0);
+    let server = server(&names, "");
+    [(); N].map(|()| Scenario::new(scenario).calls(1_000_000).start(&server))
+}
+
+fn port(phone: &Sipp) -> u16 {
+    phone.address.port()
+}
+
+fn calls(count: u32) -> Scenario {
+    Scenario::new("call")
+        .to(BOB)
+        .calls(count)
+        .with(&["-r", "50"])
+}
+
+/// How many calls each phone has had.
+fn had<const N: usize>(phones: [Sipp; N]) -> [usize; N] {
+    phones.map(|phone| phone.stop().messages.received("INVITE").len())
+}
+
+/// A metric that counts.
+#[expect(clippy::cast_sign_loss, reason = "counts are not negative")]
+fn count(server: &Server, name: &str, label: &str) -> u64 {
+    server.metric(name, label) as u64
+}
+
+fn refusal(outcome: &Outcome, status: &str) -> String {
+    let refused = outcome.messages.received(status);
+    assert_eq!(refused.len(), 1, "{:?}", outcome.messages);
+    refused[0].lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn servers_of_one_priority_share_the_calls_by_weight_and_the_others_get_none() {
+    let phones = phones::<3>("answer");
+    let records = Records::new()
+        .server(UDP, "a.carrier.test", port(&phones[0]), 1, 30)
+        .server(UDP, "b.carrier.test", port(&phones[1]), 1, 10)
+        .server(UDP, "c.carrier.test", port(&phones[2]), 2, 100);
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, "");
+    calls(80).run(&server);
+    let [a, b, c] = had(phones);
+    assert_eq!((a + b, c), (80, 0));
+    assert!(
+        a > b && b > 0,
+        "{a} and {b} of 80 calls, by weights 30 and 10"
+    );
+    assert_eq!(names.asked("SRV", UDP), 1, "the answer is kept");
+}
+
+#[test]
+fn more_than_eight_servers_all_get_calls() {
+    let phones = phones::<12>("answer");
+    let mut records = Records::new();
+    for (place, phone) in phones.iter().enumerate() {
+        let host = format!("s{place}.carrier.test");
+        records = records.server(UDP, &host, port(phone), 1, 1);
+    }
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, "");
+    calls(240).run(&server);
+    let had = had(phones);
+    assert_eq!(had.iter().sum::<usize>(), 240);
+    assert!(had.iter().all(|calls| *calls > 0), "{had:?}");
+}
+
+#[test]
+fn a_dead_server_costs_one_call_its_patience_and_no_call_its_life() {
+    let [alive] = phones::<1>("answer");
+    let nobody = interop::free_port();
+    let records = Records::new()
+        .server(UDP, "dead.carrier.test", nobody, 1, 1)
+        .server(UDP, "alive.carrier.test", port(&alive), 2, 1);
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, "no_answer = \"2s\"");
+    let begun = Instant::now();
+    for _ in 0..5 {
+        calls(1).run(&server);
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert_eq!(had([alive]), [5]);
+    let dead = server.rpc("targets.dead", &json!({}));
+    let found = &dead["targets"][0];
+    assert_eq!(found["address"], format!("127.0.0.1:{nobody}"), "{dead}");
+    assert_eq!(count(&server, "tandem_dead_targets", ""), 1);
+    assert_eq!(count(&server, "tandem_failovers_total", ""), 1);
+}
+
+#[test]
+fn a_503_sends_the_call_to_the_next_server() {
+    let ([busy], [alive]) = (phones::<1>("unavailable"), phones::<1>("answer"));
+    let records = Records::new()
+        .server(UDP, "busy.carrier.test", port(&busy), 1, 1)
+        .server(UDP, "alive.carrier.test", port(&alive), 2, 1);
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, "");
+    calls(10).run(&server);
+    assert_eq!((had([busy]), had([alive])), ([1], [10]));
+}
+
+#[test]
+fn naptr_records_name_the_service_among_those_that_we_speak() {
+    let [wanted, other] = phones::<2>("answer");
+    let records = Records::new()
+        .naptr(10, "SIPS+D2T", "_sips._tcp.carrier.test")
+        .naptr(20, "SIP+D2U", "_sip._udp.east.carrier.test")
+        .server(
+            "_sip._udp.east.carrier.test",
+            "east.carrier.test",
+            port(&wanted),
+            1,
+            1,
+        )
+        .server(UDP, "west.carrier.test", port(&other), 1, 1);
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, "");
+    calls(3).run(&server);
+    assert_eq!(had([wanted, other]), [3, 0]);
+    let asked = ["NAPTR", "SRV"].map(|kind| names.asked(kind, UDP) + names.asked(kind, ZONE));
+    assert_eq!(
+        asked,
+        [1, 0],
+        "what the NAPTR records say is not asked for again"
+    );
+}
+
+#[test]
+fn the_next_hop_of_all_other_domains_may_be_a_name() {
+    let [phone] = phones::<1>("answer");
+    let records = Records::new().server(UDP, "trunk.carrier.test", port(&phone), 1, 1);
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, "outbound = \"sip:carrier.test\"");
+    let call = Scenario::new("call").to("sip:+15551234@elsewhere.invalid");
+    call.run(&server);
+    assert_eq!(had([phone]), [1]);
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_refused_with_its_reason_and_not_asked_for_each_time() {
+    let names = NameServer::start(&Records::new(), 60);
+    let server = server(&names, "");
+    let refused = Scenario::new("call_refused").to(FAR).run(&server);
+    let line = refusal(&refused, "SIP/2.0 500");
+    assert_eq!(line, "SIP/2.0 500 Next hop has no address");
+    assert_eq!(count(&server, "tandem_lookups_total", "missing"), 1);
+    let again = Scenario::new("call_refused").to(FAR).calls(5);
+    again.with(&["-r", "100"]).run(&server);
+    assert_eq!(count(&server, "tandem_lookups_total", "missing"), 6);
+    // sipp takes its time to begin: by then the first answer may have been forgotten.
+    let asked = names.asked("NAPTR", "nowhere.carrier.test");
+    assert!(asked <= 2, "asked {asked} times");
+}
+
+#[test]
+fn a_dead_name_server_is_answered_for_in_time_and_holds_up_nobody_else() {
+    let [phone] = phones::<1>("answer");
+    let records = Records::new().server(UDP, "a.carrier.test", port(&phone), 1, 1);
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, "");
+    calls(1).run(&server);
+    names.stop();
+    let begun = Instant::now();
+    let refused = Scenario::new("call_refused").to(FAR).run(&server);
+    let line = refusal(&refused, "SIP/2.0 504");
+    assert_eq!(line, "SIP/2.0 504 Next hop was not resolved in time");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    calls(5).run(&server);
+    assert_eq!(had([phone]), [6], "what was known is still known");
+}
+
+#[test]
+fn records_are_used_for_as_long_as_they_live_and_no_longer() {
+    let [old, new] = phones::<2>("answer");
+    let records = |phone: &Sipp| Records::new().server(UDP, "a.carrier.test", port(phone), 1, 1);
+    let names = NameServer::start(&records(&old), 3);
+    let address: SocketAddr = names.address();
+    let server = server(&names, "");
+    calls(1).run(&server);
+    names.stop();
+    let names = NameServer::start_at(address, &records(&new), 3);
+    calls(1).run(&server);
+    std::thread::sleep(Duration::from_millis(3_500));
+    calls(1).run(&server);
+    assert_eq!(had([old, new]), [2, 1]);
+    drop(names);
+}
+
+#[test]
+fn one_of_two_servers_dies_in_the_middle_of_200_calls_a_second_and_no_call_fails() {
+    const CALLS: u32 = 4_000;
+    let many = |name: &str| {
+        let scenario = Scenario::new(name).calls(CALLS).untraced();
+        scenario.with(&["-buff_size", "4000000", "-l", "10000", "-r", "200"])
+    };
+    let empty = NameServer::start(&Records::new(), 0);
+    let phone = many("answer_anyhow").start(&server(&empty, ""));
+    let mut doomed = Kamailio::start(ZONE, phone.address);
+    let other = Kamailio::start(ZONE, phone.address);
+    let records = Records::new()
+        .server(UDP, "a.carrier.test", doomed.address().port(), 1, 50)
+        .server(UDP, "b.carrier.test", other.address().port(), 1, 50);
+    let names = NameServer::start(&records, 5);
+    let server = server(&names, "no_answer = \"1s\"");
+    let caller = many("call").to(BOB).with(&["-d", "1000"]).start(&server);
+    std::thread::sleep(Duration::from_secs(9));
+    assert_eq!(count(&server, "tandem_failovers_total", ""), 0);
+    doomed.kill();
+    let caller = caller.finish_within(Duration::from_secs(90));
+    let phone = phone.finish();
+    let failovers = count(&server, "tandem_failovers_total", "");
+    println!("{failovers} requests went on to the other server");
+    for outcome in [&caller, &phone] {
+        assert_eq!(outcome.count("SuccessfulCall(C)"), u64::from(CALLS));
+        assert_eq!(outcome.count("FailedCall(C)"), 0);
+    }
+    assert!(failovers > 0, "the dead server had its share of the calls");
+    assert_eq!(count(&server, "tandem_dead_targets", ""), 1);
+}
