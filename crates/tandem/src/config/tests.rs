@@ -75,10 +75,6 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[[listen]]\ntransport = \"tls\"",
-        &["2:13: `listen[0].transport = \"tls\"`: this version speaks \"udp\" and \"tcp\" only"],
-    ),
-    (
         "[[listen]]\naddress = \"::1\"",
         &[
             "2:11: `listen[0].address = \"::1\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (IPv6 addresses stand in brackets and need a port: \"[::1]:5060\")",
@@ -153,7 +149,6 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[[listen]]\ntransport = \"tls\"",
         &[
-            "2:13: `listen[0].transport = \"tls\"`: this version speaks \"udp\" only",
             "2:13: `listen[0].transport = \"tls\"`: needs a certificate: add a [[certificate]] section with `chain` and `key`; `tandem certificate self-signed` makes one to begin with",
         ],
     ),
