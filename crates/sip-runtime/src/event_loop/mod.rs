@@ -17,7 +17,7 @@ pub(crate) use uring::{Operation, Uring};
 /// Which system call a worker waits in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventLoopKind {
-    /// The best for this machine.
+    /// What costs least: epoll.
     #[default]
     Auto,
     /// epoll(7): the cost of a wait does not grow with the number of descriptors.
@@ -36,14 +36,11 @@ impl EventLoopKind {
     pub(crate) fn settle(self) -> io::Result<Self> {
         match self {
             Self::Auto => {
-                let alternative = match uring::probe() {
-                    Ok(()) => "the kernel would allow io_uring".to_owned(),
+                let io_uring = match uring::probe() {
+                    Ok(()) => "this kernel has it, too".to_owned(),
                     Err(refused) => refused.to_string(),
                 };
-                info!(
-                    "event loop: epoll, which costs least for most loads; {alternative} \
-                     (workers.event_loop)"
-                );
+                info!(%io_uring, "the event loop is epoll: io_uring spares system calls, but no time where many messages share one");
                 Ok(Self::Epoll)
             }
             Self::IoUring => uring::probe().map(|()| self).map_err(io::Error::other),

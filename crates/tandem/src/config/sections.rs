@@ -90,7 +90,9 @@ section! {
         /// How many: `"auto"` is one for each core.
         restart count: Count = Count::Auto, any();
 
-        /// How a worker waits for its sockets: `"auto"` takes the best that this version has on this kernel.
+        /// How a worker waits for its sockets. `"auto"` takes what costs least, and says in the log what that is and why. `"io_uring"`
+        /// (Linux 6.1 or later) receives and sends with the call that waits; where the kernel forbids it the server does not start, and
+        /// says what forbids it.
         restart event_loop: EventLoop = EventLoop::Auto, any();
 
         /// How long a worker lets messages gather before it looks at its sockets again, while so many come that it sleeps for
