@@ -376,7 +376,7 @@ pub(crate) fn undeliverable(
     if !message.is_request() {
         return answer_on_another_flow(round, flow, &message);
     }
-    if let Some(failed) = round.transactions.client_of(&message) {
+    if let Some(failed) = round.transactions.client_that_sent(bytes) {
         worker
             .proxy
             .client_unreachable(round, failed.id, failed.owner);

@@ -58,6 +58,7 @@ fn main() -> io::Result<()> {
         address: address.map_err(io::Error::other)?,
         prefix_length: 8,
         advertised: String::new(),
+        behind_balancer: false,
     };
     let bound = Runtime::bind(vec![listener], NonZeroU16::MIN, Options::default())
         .map_err(io::Error::other)?;

@@ -149,24 +149,6 @@ impl Transactions {
         self.follow_client(now, id.index, step);
     }
 
-    /// The transaction of a request of ours that could not be sent (sections 17.1.4 and 18.4), for its owner to abandon. `None`:
-    /// no transaction waits for an answer to it, or one has come.
-    pub fn client_of(&self, request: &Message<'_>) -> Option<ClientResponse> {
-        let id = client_named_by(request)?;
-        let client = self.clients.get(id)?;
-        let is_waiting = match client.machine {
-            Machine::Invite(Invite::Calling) => request.method() == Method::Invite,
-            Machine::NonInvite(NonInvite::Trying) => {
-                !client.internal && client.sent(request.method())
-            }
-            _ => false,
-        };
-        is_waiting.then_some(ClientResponse {
-            id,
-            owner: client.owner,
-        })
-    }
-
     /// The request as sent, while the machine keeps it.
     pub fn client_request(&self, id: ClientId) -> Option<&[u8]> {
         let client = self.clients.get(id)?;

@@ -12,7 +12,7 @@ use crate::Round;
 use sip_message::Message;
 use sip_transaction::{ClientId, Kind, ServerId, TimerId, TimerWheel};
 use sip_transport::selection::{Candidate, Destination, Reach, streams_first};
-use sip_transport::{Flow, Protocol, Time};
+use sip_transport::{Flow, Listener, Protocol, Time};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
@@ -183,8 +183,8 @@ impl Context {
         place: Option<u8>,
         candidate: Option<Candidate>,
     ) -> Result<Launch, Failure> {
-        let reach = Reach::of(&turn.round.settings.listeners);
-        let mut hop = target.hop(&self.routes, reach)?;
+        let listeners = &turn.round.settings.listeners;
+        let mut hop = target.hop(&self.routes, listeners)?;
         let remote = match (candidate, &hop.way) {
             (Some(candidate), _) => {
                 hop.protocol = Some(candidate.protocol);
@@ -194,7 +194,7 @@ impl Context {
                 return Ok(Launch::Unresolved((*name).into()));
             }
             (None, Way::Address(remote)) => {
-                let ways = self.ways(request, &hop, *remote, reach);
+                let ways = self.ways(request, &hop, *remote, listeners);
                 if ways.len() > 1 {
                     return Ok(Launch::Either(ways));
                 }
@@ -251,7 +251,7 @@ impl Context {
         request: &Message<'_>,
         hop: &Hop<'_>,
         remote: SocketAddr,
-        reach: Reach,
+        listeners: &[Listener],
     ) -> Vec<Candidate> {
         let mut ways = Vec::new();
         if hop.is_open && self.server.is_some() && is_long(request) {
@@ -259,7 +259,7 @@ impl Context {
                 protocol: Protocol::Udp,
                 address: remote,
             });
-            streams_first(&mut ways, reach);
+            streams_first(&mut ways, Reach::of(listeners));
         }
         ways
     }

@@ -32,7 +32,7 @@ use response::Failure;
 use route::RouteSet;
 use sip_message::{HeaderName, Message, Method};
 use sip_transaction::{ClientId, ClientResponse, ServerId, TimerWheel};
-use sip_transport::selection::{Candidate, Reach};
+use sip_transport::selection::Candidate;
 use sip_transport::{Flow, Time};
 use smallvec::SmallVec;
 use table::{Contexts, Key};
@@ -144,15 +144,17 @@ impl Proxy {
         });
         self.unacknowledged.acknowledged(ack);
         let routes = RouteSet::new(routing, ack, &round.settings.listeners);
-        let reach = Reach::of(&round.settings.listeners);
-        let sent = target.hop(&routes, reach).and_then(|hop| match hop.way {
-            Way::Address(remote) => {
-                let copy = Copy::new(round, ack, source, &target, &routes, &hop, remote)?;
-                forward::send_ack(round, &mut self.scratch, &copy);
-                Ok(true)
-            }
-            Way::Name(_) => Ok(false),
-        });
+        let listeners = &round.settings.listeners;
+        let sent = target
+            .hop(&routes, listeners)
+            .and_then(|hop| match hop.way {
+                Way::Address(remote) => {
+                    let copy = Copy::new(round, ack, source, &target, &routes, &hop, remote)?;
+                    forward::send_ack(round, &mut self.scratch, &copy);
+                    Ok(true)
+                }
+                Way::Name(_) => Ok(false),
+            });
         match sent {
             Ok(true) => {}
             Ok(false) => self.park_ack(round, ack, source, routing, target),

@@ -3,8 +3,8 @@
 use super::response::Failure;
 use super::route::RouteSet;
 use sip_message::{HeaderName, Host, Message, NameAddr, Scheme, Uri};
-use sip_transport::selection::{self, Destination, Reach};
-use sip_transport::{Flow, ListenerId, Protocol};
+use sip_transport::selection::{self, Destination};
+use sip_transport::{Flow, Listener, ListenerId, Protocol};
 use std::net::{IpAddr, SocketAddr};
 
 /// Where a request can be sent.
@@ -107,7 +107,7 @@ impl Target {
     pub(super) fn hop<'t>(
         &'t self,
         routes: &'t RouteSet,
-        reach: Reach,
+        listeners: &[Listener],
     ) -> Result<Hop<'t>, Failure> {
         let topmost = match self.split_route().0 {
             [] => routes.next.as_deref(),
@@ -123,7 +123,7 @@ impl Target {
             });
         }
         if let (None, Some(next_hop)) = (topmost, &self.next_hop) {
-            return next_hop.hop(reach);
+            return next_hop.hop(listeners);
         }
         let uri = match topmost {
             Some(bytes) => Uri::parse(bytes).ok_or(Failure::BadRoute)?,
@@ -136,15 +136,15 @@ impl Target {
                 in_target: !self.route.is_empty(),
             });
         let hop = match &self.next_hop {
-            Some(next_hop) => next_hop.hop(reach)?,
-            None => hop_of_uri(&uri, reach)?,
+            Some(next_hop) => next_hop.hop(listeners)?,
+            None => hop_of_uri(&uri, listeners)?,
         };
         Ok(Hop { strict, ..hop })
     }
 }
 
 impl NextHop {
-    fn hop(&self, reach: Reach) -> Result<Hop<'_>, Failure> {
+    fn hop(&self, listeners: &[Listener]) -> Result<Hop<'_>, Failure> {
         match self {
             Self::Address(address) => Ok(Hop {
                 way: Way::Address(*address),
@@ -161,7 +161,7 @@ impl NextHop {
                     secure: server.secure,
                 };
                 match server.literal() {
-                    Some(ip) => hop_to(ip, server.port, server.protocol, server.secure, reach),
+                    Some(ip) => hop_to(ip, server.port, server.protocol, server.secure, listeners),
                     None => Ok(name.hop()),
                 }
             }
@@ -193,10 +193,10 @@ impl From<Name<'_>> for Destination {
 }
 
 /// Where a URI leads (section 16.6 step 7, RFC 3263 section 4): `maddr` before host, `transport`, port.
-fn hop_of_uri<'t>(uri: &Uri<'t>, reach: Reach) -> Result<Hop<'t>, Failure> {
+fn hop_of_uri<'t>(uri: &Uri<'t>, listeners: &[Listener]) -> Result<Hop<'t>, Failure> {
     let secure = match uri.scheme {
         Scheme::Sip => false,
-        Scheme::Sips if reach.speaks(Protocol::Tls) || reach.speaks(Protocol::Wss) => true,
+        Scheme::Sips if listeners.iter().any(|it| it.protocol.is_secure()) => true,
         _ => return Err(Failure::UnsupportedScheme),
     };
     let protocol = match uri.params.value(b"transport") {
@@ -208,7 +208,7 @@ fn hop_of_uri<'t>(uri: &Uri<'t>, reach: Reach) -> Result<Hop<'t>, Failure> {
         Some(maddr) => Host::parse(maddr).ok_or(Failure::Unreachable)?,
     };
     match host {
-        Host::Address(ip) => hop_to(ip, uri.port, protocol, secure, reach),
+        Host::Address(ip) => hop_to(ip, uri.port, protocol, secure, listeners),
         Host::Name(host) => {
             let host = std::str::from_utf8(host).map_err(|_| Failure::Unreachable)?;
             let name = Name {
@@ -228,9 +228,10 @@ fn hop_to<'t>(
     port: Option<u16>,
     wanted: Option<Protocol>,
     secure: bool,
-    reach: Reach,
+    listeners: &[Listener],
 ) -> Result<Hop<'t>, Failure> {
-    let protocol = selection::protocol_without_records(wanted, secure, reach);
+    let speaks = |protocol| listeners.iter().any(|it| it.protocol == protocol);
+    let protocol = selection::protocol_without_records(wanted, secure, speaks);
     let protocol = protocol.ok_or(Failure::Unreachable)?;
     let port = port.unwrap_or(protocol.default_port());
     Ok(Hop {
@@ -252,21 +253,20 @@ pub(super) fn protocol_of(token: &[u8]) -> Option<Protocol> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sip_transport::Listener;
 
-    fn udp() -> Reach {
-        reach(&[Protocol::Udp])
+    fn udp() -> Vec<Listener> {
+        speaking(&[Protocol::Udp])
     }
 
-    fn reach(protocols: &[Protocol]) -> Reach {
-        let listeners = protocols.iter().map(|protocol| Listener {
+    fn speaking(protocols: &[Protocol]) -> Vec<Listener> {
+        let listener = |protocol: &Protocol| Listener {
             protocol: *protocol,
             address: address("192.0.2.1:5060"),
             prefix_length: 24,
             advertised: String::new(),
             behind_balancer: false,
-        });
-        Reach::of(&listeners.collect::<Vec<_>>())
+        };
+        protocols.iter().map(listener).collect()
     }
 
     fn named(host: &str) -> Way<'_> {
@@ -346,7 +346,7 @@ mod tests {
         ];
         for (uri, route, routes, expected) in rows {
             let target = target(uri, route);
-            let hop = target.hop(routes, udp()).expect(uri);
+            let hop = target.hop(routes, &udp()).expect(uri);
             assert_eq!(hop.way, *expected, "{uri} {route}");
             assert_eq!(hop.strict, None, "{uri} {route}");
         }
@@ -360,7 +360,7 @@ mod tests {
         };
         let hop = |route| {
             target("sip:bob@192.0.2.4", route)
-                .hop(&routes, udp())
+                .hop(&routes, &udp())
                 .map(|hop| hop.strict.map(|s| (s.uri.to_vec(), s.in_target)))
         };
         assert_eq!(hop(""), Ok(Some((b"sip:192.0.2.7".to_vec(), false))));
@@ -389,7 +389,7 @@ mod tests {
             assert_eq!(head, first.as_bytes(), "{whole}");
             assert_eq!(rest, format!("{two},{one}").as_bytes(), "{whole}");
             let none = RouteSet::default();
-            let hop = target.hop(&none, udp()).expect(&whole);
+            let hop = target.hop(&none, &udp()).expect(&whole);
             assert_eq!(hop.way, Way::Address(address("192.0.2.8:5060")));
         }
     }
@@ -398,7 +398,7 @@ mod tests {
     fn schemes_and_transports_that_lead_nowhere_fail() {
         let fail = |uri| {
             target(uri, "")
-                .hop(&RouteSet::default(), udp())
+                .hop(&RouteSet::default(), &udp())
                 .map(|hop| hop.protocol)
                 .expect_err(uri)
         };
@@ -461,7 +461,7 @@ mod tests {
         for (uri, spoken, expected) in rows {
             let target = target(uri, "");
             let routes = RouteSet::default();
-            let hop = target.hop(&routes, reach(spoken)).ok();
+            let hop = target.hop(&routes, &speaking(spoken)).ok();
             let found = hop.map(|hop| (hop.way, hop.protocol, hop.is_open));
             let expected = expected.map(|(to, protocol, is_open)| {
                 (Way::Address(address(to)), Some(protocol), is_open)

@@ -189,9 +189,7 @@ impl Connection {
             .take(octets, options, reply, brought, &mut |bytes: &[u8]| {
                 deliver(flow, bytes);
             });
-        if brought.end.is_some() {
-            self.partial = Vec::new();
-        } else if taken >= octets.len() {
+        if brought.end.is_some() || taken >= octets.len() {
             self.partial = Vec::new();
         } else if is_rest {
             self.partial.drain(..taken);

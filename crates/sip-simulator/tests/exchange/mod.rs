@@ -174,7 +174,7 @@ impl ExchangeMachine {
         let named = peers.filter(|(name, _)| **name == *server.host);
         let mut addresses: Vec<IpAddr> = named.map(|(_, address)| address.ip()).collect();
         if !addresses.is_empty() && self.plan.no_answer.is_some() {
-            addresses.insert(usize::from(seed % 2 == 0), NOBODY);
+            addresses.insert(usize::from(seed.is_multiple_of(2)), NOBODY);
         }
         (server, addresses)
     }

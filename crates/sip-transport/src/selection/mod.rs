@@ -101,16 +101,16 @@ impl Destination {
     }
 
     fn protocol(&self, reach: Reach) -> Option<Protocol> {
-        protocol_without_records(self.protocol, self.secure, reach)
+        protocol_without_records(self.protocol, self.secure, |it| reach.speaks(it))
     }
 }
 
 /// The protocol where no record says: that of the URI, else UDP, or TLS for `sips` (section 4.1). Where we have no UDP it is
-/// TCP, which every SIP server speaks too (RFC 3261 section 18). `None`: no listener of ours speaks what it takes.
+/// TCP, which every SIP server speaks too (RFC 3261 section 18). `None`: no listener of ours `speaks` what it takes.
 pub fn protocol_without_records(
     protocol: Option<Protocol>,
     secure: bool,
-    reach: Reach,
+    speaks: impl Fn(Protocol) -> bool,
 ) -> Option<Protocol> {
     let choice: &[Protocol] = match (protocol, secure) {
         (None, false) => &[Protocol::Udp, Protocol::Tcp],
@@ -118,9 +118,9 @@ pub fn protocol_without_records(
         (Some(Protocol::Ws | Protocol::Wss), true) => &[Protocol::Wss],
         // There is no TLS over datagrams here.
         (Some(Protocol::Udp), true) => &[],
-        (Some(protocol), false) => return Some(protocol).filter(|it| reach.speaks(*it)),
+        (Some(protocol), false) => return Some(protocol).filter(|it| speaks(*it)),
     };
-    choice.iter().copied().find(|it| reach.speaks(*it))
+    choice.iter().copied().find(|it| speaks(*it))
 }
 
 impl<'d> Selection<'d> {
