@@ -1,0 +1,59 @@
+//! Speaking to the stack from other threads.
+
+use crate::{Stack, User};
+use sip_runtime::SendError;
+use std::fmt;
+
+/// What the loop is to do: with the program's user and the stack in hand.
+pub(crate) type Post<U> = Box<dyn FnOnce(&mut U, &mut Stack<'_>) + Send>;
+
+/// Posts to the loop from any thread, and wakes it. Clones are cheap; they do not keep the stack running.
+pub struct Handle<U>(pub(crate) sip_runtime::Handle<Post<U>>);
+
+impl<U: User> Handle<U> {
+    /// Has the loop call `post`, soon. Never blocks.
+    ///
+    /// # Errors
+    /// Too much waits already, or the stack has ended.
+    pub fn post(
+        &self,
+        post: impl FnOnce(&mut U, &mut Stack<'_>) + Send + 'static,
+    ) -> Result<(), NotPosted> {
+        self.0.send(0, Box::new(post)).map_err(|error| match error {
+            SendError::Full(_) => NotPosted::Full,
+            SendError::Gone(_) => NotPosted::Ended,
+        })
+    }
+}
+
+impl<U> Clone for Handle<U> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<U> fmt::Debug for Handle<U> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Handle")
+    }
+}
+
+/// Why something was not posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotPosted {
+    /// Too much waits already; try again later.
+    Full,
+    /// The stack has ended.
+    Ended,
+}
+
+impl fmt::Display for NotPosted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Full => "too much waits for the stack already",
+            Self::Ended => "the stack has ended",
+        })
+    }
+}
+
+impl std::error::Error for NotPosted {}

@@ -1,0 +1,201 @@
+//! The node that the runtime drives: transactions, and the program above them.
+
+use crate::handle::Post;
+use crate::{Failure, Request, Stack, User};
+use sip_message::{KeyHasher, Message, Method, ResponseWriter};
+use sip_transaction::{Event, Kind, Limits, RequestMatch, TimerSettings, Transactions};
+use sip_transport::{Flow, Listener, Node, Output, Time, response_flow};
+use std::convert::Infallible;
+
+/// Transactions of each kind that there may be.
+const MOST: usize = 1_000_000;
+
+pub(crate) struct StackNode<U> {
+    user: U,
+    transactions: Transactions,
+    listeners: Vec<Listener>,
+    hasher: KeyHasher,
+    tokens: u64,
+    events: Vec<Event>,
+}
+
+impl<U: User> StackNode<U> {
+    pub(crate) fn new(
+        user: U,
+        listeners: Vec<Listener>,
+        timers: TimerSettings,
+        secret: (u64, u64),
+        now: Time,
+    ) -> Self {
+        let limits = Limits {
+            servers: MOST,
+            clients: MOST,
+        };
+        Self {
+            user,
+            transactions: Transactions::new(now, timers, limits, secret.0 as u32),
+            listeners,
+            hasher: KeyHasher::new(secret),
+            tokens: 0,
+            events: Vec::new(),
+        }
+    }
+
+    /// Calls the program.
+    fn tell(
+        &mut self,
+        now: Time,
+        output: &mut Output<Infallible>,
+        tell: impl FnOnce(&mut U, &mut Stack<'_>),
+    ) {
+        let mut stack = Stack {
+            now,
+            transactions: &mut self.transactions,
+            output,
+            listeners: &self.listeners,
+            hasher: &self.hasher,
+            tokens: &mut self.tokens,
+        };
+        tell(&mut self.user, &mut stack);
+    }
+
+    fn request(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        message: &Message<'_>,
+        output: &mut Output<Infallible>,
+    ) {
+        let key = self.hasher.server_transaction(message);
+        let (Ok(()), Some(key), Some(via)) = (message.validate(), key, message.top_via()) else {
+            return refuse(message, flow, 400, output);
+        };
+        let method = message.method();
+        let matched = self.transactions.receive_request(now, key, method, output);
+        if matched == RequestMatch::Absorbed {
+            return;
+        }
+        let kind = match method {
+            Method::Ack => {
+                let request = Request {
+                    message,
+                    flow,
+                    server: None,
+                };
+                return self.tell(now, output, |user, stack| user.request(stack, &request));
+            }
+            Method::Invite => Kind::Invite,
+            _ => Kind::NonInvite,
+        };
+        let back = response_flow(flow, &via);
+        let listener = self.listeners.get(usize::from(back.listener.0));
+        let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
+        let created = self
+            .transactions
+            .create_server(now, key, kind, back, reliable, 0);
+        let Ok(server) = created else {
+            return refuse(message, flow, 503, output);
+        };
+        let request = Request {
+            message,
+            flow,
+            server: Some(server),
+        };
+        if method == Method::Cancel {
+            return self.cancel(now, &request, output);
+        }
+        self.tell(now, output, |user, stack| user.request(stack, &request));
+    }
+
+    /// Section 9.2.
+    fn cancel(&mut self, now: Time, cancel: &Request<'_, '_>, output: &mut Output<Infallible>) {
+        let key = self.hasher.cancelled_transaction(cancel.message);
+        let invite = key.and_then(|key| self.transactions.find_server(key));
+        let status = if invite.is_some() { 200 } else { 481 };
+        self.tell(now, output, |user, stack| {
+            stack.respond(cancel, status, "");
+            if let Some(invite) = invite {
+                user.cancelled(stack, invite);
+            }
+        });
+    }
+
+    fn response(&mut self, now: Time, message: &Message<'_>, output: &mut Output<Infallible>) {
+        let told = message
+            .validate()
+            .ok()
+            .and_then(|()| self.transactions.receive_response(now, message, output));
+        if let Some(response) = told {
+            self.tell(now, output, |user, stack| {
+                user.response(stack, response.id, message);
+            });
+        }
+    }
+}
+
+/// Answers without a transaction.
+fn refuse(message: &Message<'_>, flow: Flow, status: u16, output: &mut Output<Infallible>) {
+    if let Some(via) = message
+        .top_via()
+        .filter(|_| message.method() != Method::Ack)
+    {
+        output.send(response_flow(flow, &via), |into| {
+            ResponseWriter::begin(into, message, flow.remote, status, "", Some(b"refused"))
+                .finish();
+        });
+    }
+}
+
+impl<U: User> Node for StackNode<U> {
+    type Question = Infallible;
+    type Answer = Post<U>;
+
+    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Infallible>) {
+        match Message::parse(bytes) {
+            Ok(message) if message.is_request() => self.request(now, flow, &message, output),
+            Ok(message) => self.response(now, &message, output),
+            // Keep-alives, and noise.
+            Err(_) => {}
+        }
+    }
+
+    fn receive_handed_over(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Infallible>,
+    ) {
+        self.receive(now, flow, bytes, output);
+    }
+
+    fn undeliverable(&mut self, now: Time, _: Flow, bytes: &[u8], output: &mut Output<Infallible>) {
+        if let Some(client) = self.transactions.client_that_sent(bytes) {
+            self.transactions.abandon_client(client.id);
+            self.tell(now, output, |user, stack| {
+                user.failed(stack, client.id, Failure::Unreachable);
+            });
+        }
+    }
+
+    fn answer(&mut self, now: Time, post: Post<U>, output: &mut Output<Infallible>) {
+        self.tell(now, output, |user, stack| post(user, stack));
+    }
+
+    fn expire(&mut self, now: Time, output: &mut Output<Infallible>) {
+        let mut events = std::mem::take(&mut self.events);
+        self.transactions.expire(now, output, &mut events);
+        for event in events.drain(..) {
+            if let Event::ClientTimeout { id, .. } = event {
+                self.tell(now, output, |user, stack| {
+                    user.failed(stack, id, Failure::Timeout);
+                });
+            }
+        }
+        self.events = events;
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.transactions.next_deadline()
+    }
+}

@@ -1,0 +1,216 @@
+//! From addresses to a running stack.
+
+use crate::User;
+use crate::handle::{Handle, Post};
+use crate::node::StackNode;
+use sip_runtime::{BindError, Bound, EventLoopKind, Options, Runtime};
+use sip_transaction::TimerSettings;
+use sip_transport::{Listener, Protocol};
+use std::convert::Infallible;
+use std::net::{AddrParseError, SocketAddr};
+use std::num::NonZeroU16;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+use std::{fmt, io};
+
+/// Refuses the questions that the node never asks.
+type NoQuestions = fn(u16, Infallible) -> Result<(), Infallible>;
+
+/// What the stack listens on and how. Port 0 lets the kernel choose.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    listeners: Vec<Listener>,
+    options: Options,
+    timers: TimerSettings,
+}
+
+impl Setup {
+    /// Nothing to listen on yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Listens for datagrams at an address.
+    ///
+    /// # Errors
+    /// It is no address with a port.
+    pub fn udp(self, address: &str) -> Result<Self, AddrParseError> {
+        Ok(self.listen(Protocol::Udp, address.parse()?))
+    }
+
+    /// Listens for TCP connections at an address, and opens connections from there.
+    ///
+    /// # Errors
+    /// It is no address with a port.
+    pub fn tcp(self, address: &str) -> Result<Self, AddrParseError> {
+        Ok(self.listen(Protocol::Tcp, address.parse()?))
+    }
+
+    /// Listens.
+    #[must_use]
+    pub fn listen(mut self, protocol: Protocol, address: SocketAddr) -> Self {
+        self.listeners.push(Listener {
+            protocol,
+            address,
+            prefix_length: if address.is_ipv4() { 32 } else { 128 },
+            advertised: String::new(),
+            behind_balancer: false,
+        });
+        self
+    }
+
+    /// Waits with this event loop.
+    #[must_use]
+    pub const fn event_loop(mut self, kind: EventLoopKind) -> Self {
+        self.options.event_loop = kind;
+        self
+    }
+
+    /// T1, T2 and T4.
+    #[must_use]
+    pub const fn timers(mut self, timers: TimerSettings) -> Self {
+        self.timers = timers;
+        self
+    }
+
+    /// Everything else: buffers, TLS, bounds of connections.
+    #[must_use]
+    pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// Starts the stack in a thread of its own.
+    ///
+    /// # Errors
+    /// An address cannot be bound, or the machine has no threads or descriptors left.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "the runtime asks for as many nodes as it was given workers: one"
+    )]
+    pub fn start<U: User>(self, user: U) -> Result<Running<U>, SetupError> {
+        let (bound, node) = self.bind(user)?;
+        let mut node = Some(node);
+        let next = |_| node.take().expect("one worker");
+        let running = bound.start(next, &(NO_QUESTIONS as NoQuestions))?;
+        Ok(Running(running))
+    }
+
+    /// Makes the stack part of the program's own loop, which waits for its descriptor and calls [`Driver::turn`].
+    ///
+    /// # Errors
+    /// An address cannot be bound, or the event loop has no descriptor to wait for: that is epoll's.
+    pub fn drive<U: User>(self, user: U) -> Result<Driver<U>, SetupError> {
+        let (bound, node) = self.bind(user)?;
+        Ok(Driver(bound.drive(node, NO_QUESTIONS as NoQuestions)?))
+    }
+
+    fn bind<U: User>(self, user: U) -> Result<(Bound, StackNode<U>), SetupError> {
+        let clock = self.options.clock;
+        let bound = Runtime::bind(self.listeners, NonZeroU16::MIN, self.options)?;
+        let listeners = bound.listeners().to_vec();
+        let secret = (random()?, random()?);
+        let node = StackNode::new(user, listeners, self.timers, secret, clock.now());
+        Ok((bound, node))
+    }
+}
+
+const NO_QUESTIONS: NoQuestions = |_, question| match question {};
+
+fn random() -> Result<u64, SetupError> {
+    getrandom::u64().map_err(|error| SetupError::Machine(io::Error::other(error)))
+}
+
+/// A stack with a thread of its own. Dropping it ends it.
+pub struct Running<U: User>(sip_runtime::Running<Post<U>>);
+
+impl<U: User> Running<U> {
+    /// Speaks to it from any thread.
+    pub fn handle(&self) -> Handle<U> {
+        Handle(self.0.handle())
+    }
+
+    /// The listeners, with the addresses that their sockets got.
+    pub fn listeners(&self) -> &[Listener] {
+        self.0.listeners()
+    }
+
+    /// Ends it after the round that it is in.
+    pub fn stop(self) {
+        self.0.stop();
+    }
+}
+
+impl<U: User> fmt::Debug for Running<U> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// A stack inside somebody else's loop. See [`sip_runtime::Driver`].
+pub struct Driver<U: User>(sip_runtime::Driver<StackNode<U>, NoQuestions>);
+
+impl<U: User> Driver<U> {
+    /// Does what there is to do, and never waits.
+    pub fn turn(&mut self) {
+        self.0.turn();
+    }
+
+    /// Readable when a turn is worth it.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.descriptor()
+    }
+
+    /// How long to wait for the descriptor at most; `None`: for ever.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.0.deadline()
+    }
+
+    /// Speaks to it from any thread.
+    pub fn handle(&self) -> Handle<U> {
+        Handle(self.0.handle())
+    }
+
+    /// The listeners, with the addresses that their sockets got.
+    pub fn listeners(&self) -> &[Listener] {
+        self.0.listeners()
+    }
+}
+
+impl<U: User> fmt::Debug for Driver<U> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// Why a stack could not be set up.
+#[derive(Debug)]
+pub enum SetupError {
+    /// An address cannot be bound.
+    Bind(BindError),
+    /// The machine has no threads, descriptors or randomness left, or cannot do what was asked for.
+    Machine(io::Error),
+}
+
+impl From<BindError> for SetupError {
+    fn from(error: BindError) -> Self {
+        Self::Bind(error)
+    }
+}
+
+impl From<io::Error> for SetupError {
+    fn from(error: io::Error) -> Self {
+        Self::Machine(error)
+    }
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind(error) => error.fmt(formatter),
+            Self::Machine(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for SetupError {}

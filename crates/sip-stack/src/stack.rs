@@ -1,0 +1,149 @@
+//! What a program can ask the stack to do.
+
+use crate::Request;
+use sip_message::{HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter};
+use sip_transaction::{ClientId, Full, Kind, ServerId, Stats, Transactions, write_branch};
+use sip_transport::{Flow, Listener, Output, Time};
+use std::convert::Infallible;
+
+/// The stack in the program's hands for the length of one call.
+pub struct Stack<'s> {
+    pub(crate) now: Time,
+    pub(crate) transactions: &'s mut Transactions,
+    pub(crate) output: &'s mut Output<Infallible>,
+    pub(crate) listeners: &'s [Listener],
+    pub(crate) hasher: &'s KeyHasher,
+    pub(crate) tokens: &'s mut u64,
+}
+
+impl Stack<'_> {
+    /// Answers a request without a body. To gets a tag where it has none, always the same for a request.
+    pub fn respond(&mut self, request: &Request<'_, '_>, status: u16, reason: &str) {
+        self.respond_with(request, status, reason, end);
+    }
+
+    /// Answers a request; `finish` adds header fields and ends the response. Nothing is sent where the transaction has had its
+    /// final response.
+    pub fn respond_with(
+        &mut self,
+        request: &Request<'_, '_>,
+        status: u16,
+        reason: &str,
+        finish: impl FnOnce(ResponseWriter<'_>),
+    ) {
+        let Some(server) = request.server else {
+            return;
+        };
+        let tag = self.tag(request.message);
+        let (message, source) = (request.message, request.flow.remote);
+        let write = |into: &mut Vec<u8>| {
+            let begun = ResponseWriter::begin(into, message, source, status, reason, Some(&tag));
+            finish(begun);
+        };
+        self.transactions
+            .respond(self.now, server, status, self.output, write);
+    }
+
+    /// Sends a response that the program has kept: whole, as it goes out.
+    pub fn respond_raw(&mut self, server: ServerId, status: u16, response: &[u8]) {
+        let write = |into: &mut Vec<u8>| into.extend_from_slice(response);
+        self.transactions
+            .respond(self.now, server, status, self.output, write);
+    }
+
+    /// Sends a request in a client transaction. `finish` adds everything behind Via and Max-Forwards, From to Content-Length.
+    /// Over streams the flow may name an address that nobody is connected to: a connection is opened.
+    ///
+    /// # Errors
+    /// There are too many transactions.
+    pub fn request(
+        &mut self,
+        flow: Flow,
+        method: Method<'_>,
+        uri: &[u8],
+        finish: impl FnOnce(RequestWriter<'_>),
+    ) -> Result<ClientId, Full> {
+        let client = self.transactions.reserve_client(0)?;
+        let kind = if method == Method::Invite {
+            Kind::Invite
+        } else {
+            Kind::NonInvite
+        };
+        let suffix = self.token();
+        let listeners = self.listeners;
+        let listener = listeners.get(usize::from(flow.listener.0));
+        let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
+        let write = |into: &mut Vec<u8>| {
+            let begun = RequestWriter::begin(into, method, uri)
+                .header_with(HeaderName::Via, |into| {
+                    write_via(into, listener, |into| write_branch(into, client, suffix));
+                })
+                .header(HeaderName::MaxForwards, b"70");
+            finish(begun);
+        };
+        let (now, output) = (self.now, &mut *self.output);
+        self.transactions
+            .start_client(now, client, kind, flow, reliable, output, write);
+        Ok(client)
+    }
+
+    /// Sends a message outside any transaction: the ACK of a 2xx. `write` appends all of it.
+    pub fn send(&mut self, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) {
+        self.output.send(flow, write);
+    }
+
+    /// Cancels an INVITE of ours (section 9.1).
+    pub fn cancel(&mut self, client: ClientId) {
+        self.transactions
+            .cancel_client(self.now, client, self.output);
+    }
+
+    /// The listeners, with the addresses that their sockets got.
+    pub const fn listeners(&self) -> &[Listener] {
+        self.listeners
+    }
+
+    /// What the transaction layer has counted.
+    pub fn statistics(&self) -> Stats {
+        self.transactions.stats()
+    }
+
+    /// A token that is not used again: for tags and Call-IDs.
+    pub fn token(&mut self) -> u64 {
+        *self.tokens += 1;
+        self.hasher.hash(&[b"token", &self.tokens.to_be_bytes()])
+    }
+
+    /// The tag of our responses to a request, and to its retransmissions.
+    fn tag(&self, request: &Message<'_>) -> Vec<u8> {
+        let via = request.top_via().map_or(&b""[..], |via| via.bytes);
+        let call_id = request.call_id().unwrap_or_default();
+        format!("{:016x}", self.hasher.hash(&[b"tag", via, call_id])).into_bytes()
+    }
+}
+
+impl std::fmt::Debug for Stack<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Stack")
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Ends a response without a body.
+fn end(response: ResponseWriter<'_>) {
+    response.finish();
+}
+
+fn write_via(into: &mut Vec<u8>, listener: Option<&Listener>, branch: impl FnOnce(&mut Vec<u8>)) {
+    let Some(listener) = listener else { return };
+    into.extend_from_slice(b"SIP/2.0/");
+    into.extend_from_slice(listener.protocol.via_token().as_bytes());
+    into.push(b' ');
+    into.extend_from_slice(listener.advertised.as_bytes());
+    // The branch first: where it stands at once the transaction layer finds it at a glance.
+    into.extend_from_slice(b";branch=");
+    branch(into);
+    into.extend_from_slice(b";rport");
+}
