@@ -157,7 +157,7 @@ pub(crate) fn answer(
             Refusal::Okay if request.method() == Method::Options => response
                 .header(HeaderName::Allow, ALLOW)
                 .header(HeaderName::Accept, b"application/sdp")
-                .header(HeaderName::Supported, b"path"),
+                .header(HeaderName::Supported, b"path, outbound"),
             _ => response,
         };
         response.finish();

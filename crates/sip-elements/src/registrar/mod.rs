@@ -1,4 +1,4 @@
-//! The registrar (RFC 3261 section 10.3, RFC 3327): turns an authenticated REGISTER into bindings and an answer.
+//! The registrar (RFC 3261 section 10.3, RFC 3327, RFC 5626 section 6): turns an authenticated REGISTER into bindings and an answer.
 //!
 //! ```text
 //! Require understood? → contacts, lifetimes, Path well-formed? → order and bounds: all bindings change, or none → 200 with all
@@ -114,6 +114,9 @@ impl Answer<'_, '_> {
         }
         if !wishes.path.is_empty() && self.request.lists_token(HeaderName::Supported, b"path") {
             response = response.header(HeaderName::Path, &wishes.path);
+        }
+        if wishes.is_outbound(self.request) {
+            response = response.header(HeaderName::Require, b"outbound");
         }
         response
             .header_with(HeaderName::Date, |into| date::push_date(into, self.now))

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
-/// Option tags we understand in Require (RFC 3327).
-const UNDERSTOOD: [&[u8]; 1] = [b"path"];
+/// Option tags we understand in Require (RFC 3327, RFC 5626).
+const UNDERSTOOD: [&[u8]; 2] = [b"path", b"outbound"];
 
 /// What a malformed lifetime is taken for (sections 10.2.1.1 and 20.19), and the shortest that must not be refused as too brief
 /// (section 10.3 step 7), in seconds.
@@ -85,6 +85,29 @@ impl<'r> Wishes<'r> {
             wish,
             max_contacts: bounds.max_contacts,
         })
+    }
+}
+
+impl Wishes<'_> {
+    /// Whether the phone is reached over the flow of this REGISTER, and asked to be told so (RFC 5626 section 6): it names the flow,
+    /// and the first hop, which is us or the edge proxy whose Path stands first, keeps it.
+    pub(super) fn is_outbound(&self, request: &Message<'_>) -> bool {
+        let Wish::Contacts(wishes) = &self.wish else {
+            return false;
+        };
+        let is_kept = match self.path.as_ref() {
+            [] => true,
+            _ => request
+                .values(HeaderName::Path)
+                .next()
+                .and_then(NameAddr::parse)
+                .and_then(|path| path.uri())
+                .is_some_and(|uri| uri.params.contains(b"ob")),
+        };
+        let names_flow = wishes
+            .iter()
+            .any(|wish| wish.names_flow && wish.lifetime > 0);
+        names_flow && is_kept && request.lists_token(HeaderName::Supported, b"outbound")
     }
 }
 

@@ -231,10 +231,7 @@ fn a_refusal_says_what_would_be_taken() {
         &Register::new(1, &["Require: gruu", "Require: outbound,path"]),
     );
     assert_eq!(extension.status(), 420);
-    assert_eq!(
-        extension.values(HeaderName::Unsupported),
-        ["gruu", "outbound"]
-    );
+    assert_eq!(extension.values(HeaderName::Unsupported), ["gruu"]);
     let many = Register::new(1, &["Contact: <sip:a@h>, <sip:b@h>, <sip:c@h>"]);
     let refused = server.register(at(0), &many);
     assert_eq!(
@@ -457,6 +454,29 @@ fn the_binding_keeps_where_it_came_from() {
         assert_eq!(binding.path, b"");
     });
     assert_eq!(seen, 1);
+}
+
+#[test]
+fn a_phone_that_names_its_flow_is_told_that_it_is_kept() {
+    let flow = "Contact: <sip:a@h>;+sip.instance=\"<urn:uuid:1>\";reg-id=1";
+    let supported = "Supported: path, outbound";
+    let edge = "Path: <sip:edge1.example.org;lr;ob>";
+    let other = "Path: <sip:edge1.example.org;lr>";
+    let rows: &[(&[&str], bool)] = &[
+        (&[flow, supported], true),
+        (&[flow], false),
+        (&["Contact: <sip:a@h>", supported], false),
+        (&[flow, supported, edge], true),
+        (&[flow, supported, other], false),
+        (&[supported], false),
+    ];
+    for (lines, is_told) in rows {
+        let server = Server::new(10, 100);
+        let response = server.register(at(0), &Register::new(1, lines));
+        assert_eq!(response.status(), 200);
+        let told = response.values(HeaderName::Require) == ["outbound"];
+        assert_eq!(told, *is_told, "{lines:?}");
+    }
 }
 
 #[test]
