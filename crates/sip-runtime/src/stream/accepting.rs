@@ -88,21 +88,17 @@ impl Connections {
     }
 
     /// A balancer has said who is connected: that is the peer whose connections are counted, and under whose address this one is
-    /// found.
-    pub(super) fn move_to_source(&mut self, flow: Flow, before: SocketAddr) {
+    /// found. False: that peer has as many as it may.
+    pub(super) fn move_to_source(&mut self, flow: Flow, before: SocketAddr) -> bool {
         let (protocol, id) = (self.protocol(flow.listener), flow.connection);
         self.shared.directory.leave(protocol, before, id);
         self.shared.directory.enter(protocol, flow.remote, id);
         self.shared.peers.leave(before.ip());
         let most = self.options.max_per_peer;
-        if self.shared.peers.enter(flow.remote.ip(), most) {
-            return;
-        }
-        self.refused(RefuseReason::PeerLimit);
+        let is_counted = self.shared.peers.enter(flow.remote.ip(), most);
         if let Some(connection) = self.slab.get(id.slot()) {
-            // It counts for nobody, and goes.
-            connection.is_accepted = false;
-            connection.shut_down();
+            connection.is_counted = is_counted;
         }
+        is_counted
     }
 }

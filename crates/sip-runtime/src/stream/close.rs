@@ -38,11 +38,13 @@ pub enum CloseReason {
     BadFrame,
     /// No PROXY protocol header where one is expected.
     BadProxyHeader,
+    /// A balancer said who the peer is, which has as many connections as it may.
+    PeerLimit,
 }
 
 impl CloseReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ByPeer,
         Self::Failed,
         Self::NotOpened,
@@ -59,6 +61,7 @@ impl CloseReason {
         Self::BadUpgrade,
         Self::BadFrame,
         Self::BadProxyHeader,
+        Self::PeerLimit,
     ];
 
     /// The word in metrics.
@@ -80,6 +83,7 @@ impl CloseReason {
             Self::BadUpgrade => "bad_upgrade",
             Self::BadFrame => "bad_frame",
             Self::BadProxyHeader => "bad_proxy_header",
+            Self::PeerLimit => "peer_limit",
         }
     }
 }

@@ -16,6 +16,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sock
 use sip_transport::Flow;
 use sip_transport::proxy_protocol::{self, ProxyHeader};
 use std::io::IoSlice;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Octets read at a time.
@@ -37,6 +38,8 @@ pub(super) enum Stage {
     Used,
     /// What came makes no sense: what is written still goes out, what comes is thrown away.
     Leaving(CloseReason),
+    /// The peer has been told that this was all.
+    Left(CloseReason),
 }
 
 /// What the connections of a worker read into and write from, one after the other.
@@ -69,8 +72,10 @@ pub(super) struct Connection {
     pub(super) deadline: u64,
     /// When it is looked at whether the deadline has come; never later than that.
     pub(super) scheduled: u64,
-    /// It was accepted: it counts for its peer.
+    /// The peer opened it.
     pub(super) is_accepted: bool,
+    /// It counts as one of its peer's.
+    pub(super) is_counted: bool,
     /// The port under which it is found beside that of its peer (RFC 5923).
     pub(super) alias: Option<u16>,
 }
@@ -96,6 +101,7 @@ impl Connection {
             deadline: 0,
             scheduled: 0,
             is_accepted: stage != Stage::Connecting,
+            is_counted: stage != Stage::Connecting,
             alias: None,
         }
     }
@@ -104,6 +110,12 @@ impl Connection {
     pub(super) fn await_source(&mut self) {
         self.awaits_source = true;
         self.stage = Stage::Opening;
+    }
+
+    /// Whether it leads to an address: that of its peer, or the one under which the peer wants to be found.
+    pub(super) fn leads_to(&self, address: SocketAddr) -> bool {
+        let own = self.flow.remote;
+        own == address || own.ip() == address.ip() && self.alias == Some(address.port())
     }
 
     /// Whether a message has begun and not ended.
@@ -149,12 +161,12 @@ impl Connection {
                 return (0, brought);
             }
         };
-        if !matches!(self.stage, Stage::Leaving(_)) {
-            let flow = self.take(buffers, options, &mut brought, |flow, bytes| {
+        if self.end().is_none() {
+            let taken = self.take(buffers, options, &mut brought, |flow, bytes| {
                 deliver(flow, bytes);
             });
-            if let Err(reason) = flow {
-                brought.end = Some(reason);
+            if let Err(reason) = taken {
+                brought.end.get_or_insert(reason);
             }
         }
         (count, brought)
@@ -171,11 +183,14 @@ impl Connection {
         if self.awaits_source && !self.take_source(&mut buffers.raw)? {
             return Ok(());
         }
-        if self.tls.is_some() {
-            self.decrypt(buffers)?;
-        } else if self.partial.is_empty() {
-            std::mem::swap(&mut buffers.raw, &mut buffers.plain);
-        }
+        let end = if self.tls.is_some() {
+            self.decrypt(buffers)
+        } else {
+            if self.partial.is_empty() {
+                std::mem::swap(&mut buffers.raw, &mut buffers.plain);
+            }
+            None
+        };
         let flow = self.flow;
         let is_rest = self.is_in_message();
         let octets = if is_rest {
@@ -189,6 +204,8 @@ impl Connection {
             .take(octets, options, reply, brought, &mut |bytes: &[u8]| {
                 deliver(flow, bytes);
             });
+        // What came before the end counts.
+        brought.end = brought.end.or(end);
         if brought.end.is_some() || taken >= octets.len() {
             self.partial = Vec::new();
         } else if is_rest {
@@ -197,7 +214,11 @@ impl Connection {
             self.partial = octets.get(taken..).unwrap_or_default().to_vec();
         }
         if self.stage == Stage::Opening && self.is_agreed() {
-            self.stage = Stage::Fresh;
+            self.stage = if self.is_accepted {
+                Stage::Fresh
+            } else {
+                Stage::Used
+            };
         }
         if !buffers.reply.is_empty() {
             self.protect(&buffers.reply, &mut buffers.output)?;
@@ -232,11 +253,9 @@ impl Connection {
         }
     }
 
-    /// Decrypts what has been read, behind what a message has begun with.
-    fn decrypt(&mut self, buffers: &mut Buffers) -> Result<(), CloseReason> {
-        let Some(tls) = &mut self.tls else {
-            return Ok(());
-        };
+    /// Decrypts what has been read, behind what a message has begun with. Returns why nothing more will come.
+    fn decrypt(&mut self, buffers: &mut Buffers) -> Option<CloseReason> {
+        let tls = self.tls.as_mut()?;
         let plain = if self.partial.is_empty() {
             buffers.plain.clear();
             &mut buffers.plain
@@ -247,10 +266,9 @@ impl Connection {
         // Where it failed, this is the alert that says so.
         tls.take_output(&mut buffers.output);
         match received {
-            Ok(received) if received.closed => Err(CloseReason::ByPeer),
-            Ok(_) => Ok(()),
-            Err(TlsError::NotTls(_)) => Err(CloseReason::NotTls),
-            Err(_) => Err(CloseReason::TlsFailed),
+            Ok(received) => received.closed.then_some(CloseReason::ByPeer),
+            Err(TlsError::NotTls(_)) => Some(CloseReason::NotTls),
+            Err(_) => Some(CloseReason::TlsFailed),
         }
     }
 
@@ -312,9 +330,22 @@ impl Connection {
         !matches!(self.stage, Stage::Connecting | Stage::Opening)
     }
 
+    /// Why nothing that comes counts any more.
+    pub(super) const fn end(&self) -> Option<CloseReason> {
+        match self.stage {
+            Stage::Leaving(reason) | Stage::Left(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing can be sent any more.
+    pub(super) const fn is_shut(&self) -> bool {
+        matches!(self.stage, Stage::Left(_))
+    }
+
     /// Whether what is to be sent goes straight to the socket.
     pub(super) const fn is_writable(&self) -> bool {
-        self.queue.is_none() && self.is_open()
+        self.queue.is_none() && self.is_open() && !self.is_shut()
     }
 
     /// The socket became writable while it was being opened: is it open? What TLS begins with is in `output` then.
@@ -350,7 +381,10 @@ impl Connection {
     }
 
     /// Nothing more comes from us.
-    pub(super) fn shut_down(&self) {
+    pub(super) fn shut_down(&mut self) {
+        if let Stage::Leaving(reason) = self.stage {
+            self.stage = Stage::Left(reason);
+        }
         // It may be gone already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }

@@ -187,8 +187,24 @@ impl Connections {
         }
     }
 
-    pub(super) fn set_deadline(&mut self, now: Time, name: u32, after: Duration) {
+    /// The deadline of what an open connection waits for from its peer: a message, or the rest of one. As long as the peer has to
+    /// read first, that counts.
+    pub(super) fn set_deadline_of_waiting(&mut self, now: Time, name: u32) {
         let Some(connection) = self.slab.get(name) else {
+            return;
+        };
+        let patience = match connection.stage {
+            _ if connection.queue.is_some() => return,
+            _ if connection.is_in_message() => self.options.message_timeout,
+            Stage::Fresh => self.options.silent_timeout,
+            _ => self.options.idle_timeout,
+        };
+        self.set_deadline(now, name, patience);
+    }
+
+    /// Whoever is being left gets no more time.
+    pub(super) fn set_deadline(&mut self, now: Time, name: u32, after: Duration) {
+        let Some(connection) = self.slab.get(name).filter(|found| found.end().is_none()) else {
             return;
         };
         // Whole seconds, and never early.
@@ -232,13 +248,49 @@ impl Connections {
             if let Some(connection) = self.slab.get(name)
                 && connection.queue.is_none()
             {
-                say_goodbye(connection, &mut self.buffers);
-                connection.shut_down();
+                take_leave(connection, &mut self.buffers);
             }
         }
     }
 
+    /// Nobody is led to a connection any more.
+    pub(super) fn leave_directory(&mut self, name: u32) {
+        let Some(connection) = self.slab.get(name) else {
+            return;
+        };
+        let (flow, alias) = (connection.flow, connection.alias);
+        let protocol = self.protocol(flow.listener);
+        let directory = &self.shared.directory;
+        directory.leave(protocol, flow.remote, flow.connection);
+        if let Some(port) = alias {
+            let alias = SocketAddr::new(flow.remote.ip(), port);
+            directory.leave(protocol, alias, flow.connection);
+        }
+    }
+
+    /// The messages that wait for a connection will not be sent.
+    pub(super) fn give_up_messages(&mut self, name: u32) {
+        let Some(connection) = self.slab.get(name) else {
+            return;
+        };
+        let flow = connection.flow;
+        let before = connection.queued();
+        let mut messages = Vec::new();
+        if let Some(queue) = &mut connection.queue {
+            messages.extend(std::iter::from_fn(|| queue.pop()));
+            if queue.is_empty() {
+                connection.queue = None;
+            }
+        }
+        self.queued -= before - connection.queued();
+        for message in messages {
+            self.give_up(flow, message);
+        }
+    }
+
     pub(super) fn close(&mut self, event_loop: &mut EventLoop, name: u32, reason: CloseReason) {
+        self.leave_directory(name);
+        self.give_up_messages(name);
         let Some(mut connection) = self.slab.remove(name) else {
             return;
         };
@@ -248,23 +300,11 @@ impl Connections {
         {
             say_goodbye(&mut connection, &mut self.buffers);
         }
-        let flow = connection.flow;
-        let protocol = self.protocol(flow.listener);
-        let directory = &self.shared.directory;
-        directory.leave(protocol, flow.remote, flow.connection);
-        if let Some(port) = connection.alias {
-            let alias = SocketAddr::new(flow.remote.ip(), port);
-            directory.leave(protocol, alias, flow.connection);
-        }
-        if connection.is_accepted {
-            self.shared.peers.leave(flow.remote.ip());
+        let reason = connection.end().unwrap_or(reason);
+        if connection.is_counted {
+            self.shared.peers.leave(connection.flow.remote.ip());
         }
         self.queued -= connection.queued();
-        if let Some(mut queue) = connection.queue {
-            while let Some(message) = queue.pop() {
-                self.give_up(flow, message);
-            }
-        }
         self.count_closed(reason);
         self.stats.connections.set(self.slab.len() as u64);
     }
@@ -293,6 +333,12 @@ impl Connections {
     }
 }
 
+/// Tells a peer that this was all.
+pub(super) fn take_leave(connection: &mut Connection, buffers: &mut Buffers) {
+    say_goodbye(connection, buffers);
+    connection.shut_down();
+}
+
 /// Tells a peer that nothing was cut off.
 fn say_goodbye(connection: &mut Connection, buffers: &mut Buffers) {
     connection.say_goodbye(&mut buffers.output);
@@ -312,7 +358,7 @@ pub(super) const fn name_of(token: usize) -> u32 {
 
 fn reason_of_timeout(connection: &Connection) -> CloseReason {
     match connection.stage {
-        Stage::Leaving(reason) => reason,
+        Stage::Leaving(reason) | Stage::Left(reason) => reason,
         Stage::Connecting | Stage::Opening => CloseReason::OpenTimeout,
         _ if connection.queue.is_some() => CloseReason::NotReading,
         _ if connection.is_in_message() => CloseReason::HalfMessage,

@@ -12,16 +12,16 @@ pub(crate) struct Peers {
 impl Peers {
     /// Counts one more from an address, unless it has `most` already.
     pub(super) fn enter(&self, address: IpAddr, most: u32) -> bool {
-        let entered = self
-            .counts
-            .pin()
-            .compute(peer(address), |entry| match entry {
-                Some((_, count)) if *count >= most => Operation::Abort(()),
-                Some((_, count)) => Operation::Insert(count + 1),
-                None => Operation::Insert(1),
-            })
-            .is_changed();
-        entered && most > 0
+        let counts = self.counts.pin();
+        let entered = counts.compute(peer(address), |entry| {
+            let count = entry.map_or(0, |(_, count)| *count);
+            if count >= most {
+                Operation::Abort(())
+            } else {
+                Operation::Insert(count + 1)
+            }
+        });
+        !matches!(entered, Compute::Aborted(()))
     }
 
     /// One less.
@@ -33,16 +33,6 @@ impl Peers {
                 Some(_) => Operation::Remove,
                 None => Operation::Abort(()),
             });
-    }
-}
-
-trait IsChanged {
-    fn is_changed(&self) -> bool;
-}
-
-impl<K, V, T> IsChanged for Compute<'_, K, V, T> {
-    fn is_changed(&self) -> bool {
-        !matches!(self, Self::Aborted(_))
     }
 }
 
@@ -80,6 +70,7 @@ mod tests {
             let ip = address(&format!("192.0.2.{last}"));
             assert!(peers.enter(ip, 1));
             peers.leave(ip);
+            assert!(!peers.enter(ip, 0));
         }
         assert!(peers.counts.is_empty());
     }

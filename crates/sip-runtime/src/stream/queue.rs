@@ -39,6 +39,9 @@ impl Queue {
 
     /// Puts octets for the socket behind those that wait.
     pub(super) fn push_octets(&mut self, octets: &[u8]) {
+        // A peer that reads slowly may never have taken all of them: those that it took go now.
+        self.octets.drain(..self.written);
+        self.written = 0;
         self.octets.extend_from_slice(octets);
     }
 
@@ -48,6 +51,11 @@ impl Queue {
     }
 
     /// The next message, to be made octets of.
+    pub(super) fn first(&self) -> Option<&[u8]> {
+        self.messages.front().map(AsRef::as_ref)
+    }
+
+    /// Takes the next message out.
     pub(super) fn pop(&mut self) -> Option<Box<[u8]>> {
         let message = self.messages.pop_front()?;
         self.length -= message.len();
@@ -74,5 +82,16 @@ mod tests {
         assert_eq!(queue.length(), 5);
         assert_eq!(queue.pop().as_deref(), Some(&b"three"[..]));
         assert!(queue.is_empty() && queue.pop().is_none());
+    }
+
+    #[test]
+    fn what_a_slow_reader_has_taken_takes_no_room() {
+        let mut queue = Queue::default();
+        for _ in 0..1_000 {
+            queue.push_octets(&[b'x'; 1_000]);
+            queue.advance(if queue.length() > 1_000 { 1_000 } else { 999 });
+        }
+        assert!(queue.length() <= 2_000);
+        assert!(queue.octets.capacity() <= 8_000);
     }
 }

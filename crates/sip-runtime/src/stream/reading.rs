@@ -48,28 +48,37 @@ impl Connections {
         let messages = brought.messages as u64;
         self.stats.stream_messages_received.add(messages);
         self.stats.pings.add(brought.pings as u64);
-        if flow.remote != source {
-            self.move_to_source(flow, source);
+        if flow.remote != source && !self.move_to_source(flow, source) {
+            return self.close(event_loop, name, CloseReason::PeerLimit);
         }
-        let written = self.write_output(now, event_loop, name);
-        match (written.err().or(brought.end), stage) {
-            (None, Stage::Opening) => self.after_opening(now, event_loop, name),
-            (None, _) => self.after_read(now, name, brought, was_in_message),
-            (Some(CloseReason::ByPeer | CloseReason::Failed), Stage::Leaving(reason))
-            | (Some(reason @ (CloseReason::ByPeer | CloseReason::Failed)), _) => {
-                self.close(event_loop, name, reason);
-            }
-            (Some(reason), _) => self.leave(now, name, reason),
+        if let Err(reason) = self.write_output(now, event_loop, name) {
+            return self.close(event_loop, name, reason);
+        }
+        match brought.end {
+            // Nothing can be said to it any more.
+            Some(reason) if octets == 0 => self.close(event_loop, name, reason),
+            Some(reason) => self.leave(now, event_loop, name, reason),
+            None if stage == Stage::Opening => self.after_opening(now, event_loop, name, brought),
+            None => self.after_read(now, name, brought, was_in_message),
         }
     }
 
-    /// What is written still goes out; then the peer is told that this was all.
-    fn leave(&mut self, now: Time, name: u32, reason: CloseReason) {
+    /// What is written still goes out; then the peer is told that this was all. Nobody is led to it any more.
+    fn leave(&mut self, now: Time, event_loop: &mut EventLoop, name: u32, reason: CloseReason) {
+        let Some(connection) = self.slab.get(name) else {
+            return;
+        };
+        let was_open = connection.is_open();
+        self.set_deadline(now, name, LEAVING);
+        self.leave_directory(name);
         if let Some(connection) = self.slab.get(name) {
             connection.stage = Stage::Leaving(reason);
-            self.leaving.push(name);
-            self.set_deadline(now, name, LEAVING);
         }
+        if !was_open {
+            self.give_up_messages(name);
+        }
+        self.leaving.push(name);
+        self.update_interest(event_loop, name);
     }
 
     /// Writes what the layers of a connection have to say, and queues what its socket does not take.
@@ -108,16 +117,19 @@ impl Connections {
     }
 
     /// What had to be agreed on may be agreed on now: what waited for it goes out.
-    fn after_opening(&mut self, now: Time, event_loop: &mut EventLoop, name: u32) {
-        let Some(connection) = self.slab.get(name).filter(|found| found.is_open()) else {
-            return;
-        };
-        let patience = match connection.stage {
-            Stage::Fresh if connection.is_accepted => self.options.silent_timeout,
-            _ => self.options.idle_timeout,
-        };
-        self.set_deadline(now, name, patience);
-        self.flush(now, event_loop, name);
+    fn after_opening(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        name: u32,
+        brought: Brought,
+    ) {
+        if self.slab.get(name).is_some_and(|found| found.is_open()) {
+            self.set_deadline_of_waiting(now, name);
+            self.flush(now, event_loop, name);
+            // The first messages may have come together with what ended the opening.
+            self.after_read(now, name, brought, false);
+        }
     }
 
     /// Moves the deadline to what the connection waits for now.
@@ -129,15 +141,8 @@ impl Connections {
         if has_come && connection.stage == Stage::Fresh {
             connection.stage = Stage::Used;
         }
-        if connection.queue.is_some() {
-            return; // The peer has to read before anything else counts.
-        }
-        if connection.is_in_message() {
-            if has_come || !was_in_message {
-                self.set_deadline(now, name, self.options.message_timeout);
-            }
-        } else if has_come {
-            self.set_deadline(now, name, self.options.idle_timeout);
+        if has_come || connection.is_in_message() && !was_in_message {
+            self.set_deadline_of_waiting(now, name);
         }
     }
 }

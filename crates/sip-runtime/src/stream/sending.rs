@@ -2,7 +2,7 @@
 
 use super::close::{CloseReason, RefuseReason};
 use super::connection::{Buffers, Connection, Stage};
-use super::connections::Connections;
+use super::connections::{Connections, take_leave};
 use super::queue::Queue;
 use super::socket;
 use crate::event_loop::EventLoop;
@@ -82,8 +82,8 @@ impl Connections {
                 Way::Other(Flow { connection, ..flow })
             }
             Some(connection) => match self.slab.get(connection.slot()) {
-                // The same name may be another's by now. Where an alias led to it, the port is another.
-                Some(found) if found.flow.remote.ip() == flow.remote.ip() => {
+                // The same name may be another's by now.
+                Some(found) if found.leads_to(flow.remote) && !found.is_shut() => {
                     Way::Own(connection.slot())
                 }
                 _ => Way::None,
@@ -157,7 +157,7 @@ impl Connections {
             let connection = self.slab.get(name).filter(|found| found.is_writable());
             let written = match connection {
                 Some(connection) if !connection.is_plain() => {
-                    self.write_encoded(now, event_loop, name, &slices);
+                    self.write_encoded(now, event_loop, flow, &slices);
                     continue;
                 }
                 Some(connection) => {
@@ -182,21 +182,34 @@ impl Connections {
         }
     }
 
-    /// Writes messages that are not sent as they are. What the socket does not take of them waits as octets.
+    /// Writes messages that are not sent as they are, some at a time. What the socket does not take of them waits as octets, and
+    /// those behind it as messages.
     fn write_encoded(
         &mut self,
         now: Time,
         event_loop: &mut EventLoop,
-        name: u32,
+        flow: Flow,
         messages: &[&[u8]],
     ) {
-        let Some(connection) = self.slab.get(name) else {
-            return;
-        };
-        let result = connection.encode(messages, &mut self.buffers);
-        let result = result.and_then(|()| self.write_output(now, event_loop, name));
-        if let Err(reason) = result {
-            self.close(event_loop, name, reason);
+        let name = flow.connection.slot();
+        let mut rest = messages;
+        while let [first, ..] = rest {
+            let connection = self.slab.get(name).filter(|found| found.is_writable());
+            let Some(connection) = connection else {
+                self.enqueue(now, event_loop, flow, first, 0);
+                rest = rest.get(1..).unwrap_or_default();
+                continue;
+            };
+            let (some, others) = rest.split_at(fitting(rest));
+            let result = connection.encode(some, &mut self.buffers);
+            let result = result.and_then(|()| self.write_output(now, event_loop, name));
+            if let Err(reason) = result {
+                self.close(event_loop, name, reason);
+                for message in some {
+                    self.give_up(flow, (*message).into());
+                }
+            }
+            rest = others;
         }
     }
 
@@ -261,11 +274,21 @@ impl Connections {
         };
         self.stats.stream_octets_sent.add(written as u64);
         if is_open && is_empty {
-            self.set_deadline(now, name, self.options.idle_timeout);
+            self.all_is_written(now, name);
         } else if is_open && written > 0 {
             self.set_deadline(now, name, self.options.write_timeout);
         }
         self.update_interest(event_loop, name);
+    }
+
+    /// Nothing waits for the socket any more.
+    fn all_is_written(&mut self, now: Time, name: u32) {
+        match self.slab.get(name) {
+            Some(connection) if connection.end().is_some() => {
+                take_leave(connection, &mut self.buffers);
+            }
+            _ => self.set_deadline_of_waiting(now, name),
+        }
     }
 
     /// A connection that was being opened has become writable, which may also say that it could not be opened.
@@ -284,10 +307,19 @@ impl Connections {
         let finished = connection.finish_connecting(&mut self.buffers.output);
         finished.map_err(|_| CloseReason::NotOpened)?;
         if connection.is_open() {
-            self.set_deadline(now, name, self.options.idle_timeout);
+            self.set_deadline_of_waiting(now, name);
         }
         self.write_output(now, event_loop, name)
     }
+}
+
+/// How many messages are made octets of together: at least one.
+fn fitting(messages: &[&[u8]]) -> usize {
+    let lengths = messages.iter().scan(0, |sum, message| {
+        *sum += message.len();
+        Some(*sum)
+    });
+    lengths.take_while(|sum| *sum <= AT_ONCE).count().max(1)
 }
 
 /// Writes until the socket takes no more. Returns how many octets it took.
@@ -299,8 +331,9 @@ fn write_queue(
     let mut written = 0;
     loop {
         while connection.is_open() && queue.octets().len() < AT_ONCE {
-            let Some(message) = queue.pop() else { break };
-            connection.encode(&[&message], buffers)?;
+            let Some(message) = queue.first() else { break };
+            connection.encode(&[message], buffers)?;
+            queue.pop();
             queue.push_octets(&buffers.output);
         }
         let octets = queue.octets();
