@@ -3,7 +3,6 @@
 
 use crate::flow::{ConnectionId, Flow};
 use crate::time::Time;
-use std::net::SocketAddr;
 use std::ops::Range;
 
 /// A sans-IO SIP element. It never blocks, opens no socket and reads no clock: bytes, answers and
@@ -106,7 +105,8 @@ pub struct Output<Q> {
     outgoing: Vec<Outgoing>,
     hand_overs: Vec<HandOver>,
     questions: Vec<Q>,
-    names: Vec<(SocketAddr, Range<usize>)>,
+    /// The message's place in `outgoing`, and its name.
+    names: Vec<(usize, Range<usize>)>,
     aliases: Vec<(ConnectionId, u16)>,
 }
 
@@ -163,12 +163,13 @@ impl<Q> Output<Q> {
         });
     }
 
-    /// Says for whom an address stands, where a connection to it may be opened for a message of this round: the domain of the
-    /// URI that led to it. Over TLS the peer must prove to be that (RFC 5922 section 7.3).
-    pub fn name(&mut self, remote: SocketAddr, domain: &[u8]) {
+    /// Says for whom the address of the message that is sent next stands: the domain of the URI that led to it. Over TLS whoever
+    /// gets it must have proved to be that (RFC 5922 section 7.3).
+    pub fn name_next(&mut self, domain: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(domain);
-        self.names.push((remote, start..self.bytes.len()));
+        let next = self.outgoing.len();
+        self.names.push((next, start..self.bytes.len()));
     }
 
     /// Says that a peer wants requests to its address and `port` to take the connection that it opened (RFC 5923).
@@ -176,11 +177,11 @@ impl<Q> Output<Q> {
         self.aliases.push((connection, port));
     }
 
-    /// For whom addresses stand.
-    pub fn names(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
-        let name = |(remote, range): &(SocketAddr, Range<usize>)| {
+    /// For whom the addresses of messages stand, by their places in [`Output::outgoing`], in that order.
+    pub fn names(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let name = |(place, range): &(usize, Range<usize>)| {
             let bytes = self.bytes.get(range.clone()).unwrap_or_default();
-            (*remote, bytes)
+            (*place, bytes)
         };
         self.names.iter().map(name)
     }

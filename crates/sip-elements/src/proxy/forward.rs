@@ -139,7 +139,7 @@ impl<'c, 'm> Copy<'c, 'm> {
             && !self.flow.connection.is_some()
             && let Some(domain) = self.domain
         {
-            round.output.name(self.flow.remote, domain);
+            round.output.name_next(domain);
         }
     }
 

@@ -8,7 +8,6 @@ use crate::event_loop::EventLoop;
 use crate::tls::TlsSession;
 use rustix::io::Errno;
 use sip_transport::{Flow, ListenerId, Protocol, Time};
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 /// Connections accepted of one listener before others have their turn.
@@ -53,22 +52,27 @@ impl Connections {
         socket: OwnedFd,
         flow: Flow,
     ) -> Result<(), RefuseReason> {
-        let peer = flow.remote.ip();
-        if !self.shared.peers.enter(peer, self.options.max_per_peer) {
+        let (peer, most) = (flow.remote.ip(), self.options.max_per_peer);
+        let listener = self.listener(flow.listener);
+        let is_behind_balancer = listener.is_some_and(|listener| listener.behind_balancer);
+        if !is_behind_balancer && !self.shared.peers.enter(peer, most) {
             return Err(RefuseReason::PeerLimit);
         }
-        let (stage, tls) = match self.protocol(flow.listener) {
+        let protocol = self.protocol(flow.listener);
+        let (stage, tls) = match protocol {
             Protocol::Udp | Protocol::Tcp => (Stage::Fresh, None),
             Protocol::Ws => (Stage::Opening, None),
             Protocol::Tls | Protocol::Wss => (Stage::Opening, self.accept_tls()),
         };
-        let Some(name) = self.insert(event_loop, socket, flow, stage, tls) else {
-            self.shared.peers.leave(peer);
+        let directory = &self.shared.directory;
+        let destination = directory.destination(protocol, flow.remote, None);
+        let Some(name) = self.insert(event_loop, socket, flow, destination, stage, tls) else {
+            if !is_behind_balancer {
+                self.shared.peers.leave(peer);
+            }
             return Err(RefuseReason::TableFull);
         };
         self.stats.connections_accepted.add(1);
-        let listener = self.listener(flow.listener);
-        let is_behind_balancer = listener.is_some_and(|listener| listener.behind_balancer);
         if is_behind_balancer && let Some(connection) = self.slab.get(name) {
             connection.await_source();
         }
@@ -88,17 +92,18 @@ impl Connections {
     }
 
     /// A balancer has said who is connected: that is the peer whose connections are counted, and under whose address this one is
-    /// found. False: that peer has as many as it may.
-    pub(super) fn move_to_source(&mut self, flow: Flow, before: SocketAddr) -> bool {
-        let (protocol, id) = (self.protocol(flow.listener), flow.connection);
-        self.shared.directory.leave(protocol, before, id);
-        self.shared.directory.enter(protocol, flow.remote, id);
-        self.shared.peers.leave(before.ip());
+    /// found. Until then it counts for nobody: a balancer may bring many at once. False: the peer has as many as it may.
+    pub(super) fn admit_source(&mut self, name: u32) -> bool {
+        let Some(connection) = self.slab.get(name) else {
+            return false;
+        };
+        let (flow, before) = (connection.flow, connection.destination);
         let most = self.options.max_per_peer;
-        let is_counted = self.shared.peers.enter(flow.remote.ip(), most);
-        if let Some(connection) = self.slab.get(id.slot()) {
-            connection.is_counted = is_counted;
-        }
-        is_counted
+        connection.is_counted = self.shared.peers.enter(flow.remote.ip(), most);
+        connection.destination = before.at(flow.remote);
+        let directory = &self.shared.directory;
+        directory.leave(before, flow.connection);
+        directory.enter(connection.destination, flow.connection);
+        connection.is_counted
     }
 }

@@ -5,6 +5,7 @@
 //! ```
 
 use super::close::CloseReason;
+use super::directory::Destination;
 use super::framing::{Brought, Framing};
 use super::options::StreamOptions;
 use super::queue::Queue;
@@ -60,7 +61,7 @@ pub(super) struct Connection {
     pub(super) flow: Flow,
     pub(super) stage: Stage,
     /// A balancer will say who is connected (PROXY protocol).
-    awaits_source: bool,
+    pub(super) awaits_source: bool,
     tls: Option<Box<TlsSession>>,
     framing: Framing,
     /// The beginning of a message.
@@ -76,6 +77,8 @@ pub(super) struct Connection {
     pub(super) is_accepted: bool,
     /// It counts as one of its peer's.
     pub(super) is_counted: bool,
+    /// Under which it is found.
+    pub(super) destination: Destination,
     /// The port under which it is found beside that of its peer (RFC 5923).
     pub(super) alias: Option<u16>,
 }
@@ -84,6 +87,7 @@ impl Connection {
     pub(super) fn new(
         socket: OwnedFd,
         flow: Flow,
+        destination: Destination,
         stage: Stage,
         framing: Framing,
         tls: Option<TlsSession>,
@@ -102,6 +106,7 @@ impl Connection {
             scheduled: 0,
             is_accepted: stage != Stage::Connecting,
             is_counted: stage != Stage::Connecting,
+            destination,
             alias: None,
         }
     }
@@ -109,6 +114,7 @@ impl Connection {
     /// The first octets will say who is connected.
     pub(super) fn await_source(&mut self) {
         self.awaits_source = true;
+        self.is_counted = false;
         self.stage = Stage::Opening;
     }
 

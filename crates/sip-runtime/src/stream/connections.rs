@@ -4,7 +4,7 @@
 use super::close::{CloseReason, RefuseReason};
 use super::connection::{Buffers, Connection, Stage};
 use super::deadlines::Deadlines;
-use super::directory::Directory;
+use super::directory::{Destination, Directory};
 use super::framing::Framing;
 use super::options::{Aliases, StreamOptions};
 use super::peers::Peers;
@@ -48,8 +48,8 @@ pub(crate) struct Connections {
     due: Vec<u32>,
     /// Connections to take leave of once the answers of this round are written.
     pub(super) leaving: Vec<u32>,
-    /// Whom connections that are opened in this round lead to.
-    pub(super) names: Vec<(SocketAddr, String)>,
+    /// For whom the addresses of messages stand, by their places in the output.
+    pub(super) names: Vec<(usize, String)>,
     /// What could not be sent.
     undeliverable: Vec<(Flow, Box<[u8]>)>,
     /// Octets that wait for all peers.
@@ -109,6 +109,7 @@ impl Connections {
         event_loop: &mut EventLoop,
         socket: OwnedFd,
         flow: Flow,
+        destination: Destination,
         stage: Stage,
         tls: Option<TlsSession>,
     ) -> Option<u32> {
@@ -120,19 +121,20 @@ impl Connections {
         let framing = Framing::new(protocol, options);
         let name = self.slab.insert(options.max_connections, |name| {
             let connection = ConnectionId::new(worker, name);
-            Connection::new(socket, Flow { connection, ..flow }, stage, framing, tls)
+            let flow = Flow { connection, ..flow };
+            Connection::new(socket, flow, destination, stage, framing, tls)
         })?;
         let connection = self.slab.get(name)?;
         connection.interest.writable = stage == Stage::Connecting;
-        let (interest, flow) = (connection.interest, connection.flow);
+        let (interest, id) = (connection.interest, connection.flow.connection);
         if let Err(error) = event_loop.watch(connection.as_fd(), token(name), interest) {
             // A kernel out of memory.
             error!(worker, %error, "a connection cannot be watched");
             self.slab.remove(name);
             return None;
         }
-        let directory = &self.shared.directory;
-        directory.enter(protocol, flow.remote, flow.connection);
+        self.shared.directory.enter(destination, id);
+        self.shared.directory.enter(destination.of_anybody(), id);
         self.stats.connections.set(self.slab.len() as u64);
         Some(name)
     }
@@ -162,10 +164,9 @@ impl Connections {
             return;
         }
         connection.alias = Some(port);
-        let flow = connection.flow;
-        let alias = SocketAddr::new(flow.remote.ip(), port);
-        let protocol = self.protocol(flow.listener);
-        self.shared.directory.enter(protocol, alias, id);
+        let alias = SocketAddr::new(connection.flow.remote.ip(), port);
+        let destination = connection.destination.at(alias);
+        self.shared.directory.enter(destination, id);
     }
 
     /// Waits for what the connection needs: nothing is read from a peer that does not read either.
@@ -258,13 +259,13 @@ impl Connections {
         let Some(connection) = self.slab.get(name) else {
             return;
         };
-        let (flow, alias) = (connection.flow, connection.alias);
-        let protocol = self.protocol(flow.listener);
+        let (flow, destination) = (connection.flow, connection.destination);
         let directory = &self.shared.directory;
-        directory.leave(protocol, flow.remote, flow.connection);
-        if let Some(port) = alias {
+        directory.leave(destination, flow.connection);
+        directory.leave(destination.of_anybody(), flow.connection);
+        if let Some(port) = connection.alias {
             let alias = SocketAddr::new(flow.remote.ip(), port);
-            directory.leave(protocol, alias, flow.connection);
+            directory.leave(destination.at(alias), flow.connection);
         }
     }
 

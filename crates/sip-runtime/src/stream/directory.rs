@@ -1,36 +1,78 @@
 //! Which connection leads to an address, over all workers (RFC 3261 section 18.1.1, RFC 5923).
+//!
+//! Where a URI named the peer, only a connection on which the peer has proved to be that leads to it: at one address there may
+//! be many, and a name server may lie (RFC 5922 section 7.3, RFC 5923 section 6). Whatever names nobody, such as the CANCEL of
+//! a request that did, takes any connection to the address.
 
 use papaya::HashMap;
 use rustc_hash::FxBuildHasher;
 use sip_transport::{ConnectionId, Protocol};
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
-/// Connections by protocol and the peer's address. Read without a lock.
+/// Whom a connection leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Destination {
+    protocol: Protocol,
+    address: SocketAddr,
+    /// A keyed hash of the name that the peer has to prove by its certificate; 0: whoever is there.
+    name: u64,
+}
+
+/// Connections by destination. Read without a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    connections: HashMap<(Protocol, SocketAddr), ConnectionId, FxBuildHasher>,
+    connections: HashMap<Destination, ConnectionId, FxBuildHasher>,
+    names: RandomState,
 }
 
 impl Directory {
-    /// The connection that leads to an address.
-    pub(super) fn find(&self, protocol: Protocol, address: SocketAddr) -> Option<ConnectionId> {
-        self.connections.pin().get(&(protocol, address)).copied()
+    /// Where an address leads. The name counts over TLS only.
+    pub(super) fn destination(
+        &self,
+        protocol: Protocol,
+        address: SocketAddr,
+        name: Option<&str>,
+    ) -> Destination {
+        let name = name.filter(|_| protocol.is_secure());
+        Destination {
+            protocol,
+            address,
+            name: name.map_or(0, |name| {
+                self.names.hash_one(name.to_ascii_lowercase()).max(1)
+            }),
+        }
     }
 
-    /// Enters a connection; the latest one leads to the address.
-    pub(super) fn enter(&self, protocol: Protocol, address: SocketAddr, connection: ConnectionId) {
-        self.connections
-            .pin()
-            .insert((protocol, address), connection);
+    /// The connection that leads there.
+    pub(super) fn find(&self, destination: Destination) -> Option<ConnectionId> {
+        self.connections.pin().get(&destination).copied()
     }
 
-    /// Takes a connection out, unless another one leads to the address by now.
-    pub(super) fn leave(&self, protocol: Protocol, address: SocketAddr, connection: ConnectionId) {
+    /// Enters a connection; the latest one leads there.
+    pub(super) fn enter(&self, destination: Destination, connection: ConnectionId) {
+        self.connections.pin().insert(destination, connection);
+    }
+
+    /// Takes a connection out, unless another one leads there by now.
+    pub(super) fn leave(&self, destination: Destination, connection: ConnectionId) {
         // An error says that another one does.
         let _ = self
             .connections
             .pin()
-            .remove_if(&(protocol, address), |_, entered| *entered == connection);
+            .remove_if(&destination, |_, entered| *entered == connection);
+    }
+}
+
+impl Destination {
+    /// Whoever is there.
+    pub(super) const fn of_anybody(self) -> Self {
+        Self { name: 0, ..self }
+    }
+
+    /// The same at another address.
+    pub(super) const fn at(self, address: SocketAddr) -> Self {
+        Self { address, ..self }
     }
 }
 
@@ -38,17 +80,39 @@ impl Directory {
 mod tests {
     use super::*;
 
+    fn address() -> SocketAddr {
+        "192.0.2.1:5060".parse().expect("an address")
+    }
+
     #[test]
     fn the_latest_leads_and_an_older_one_does_not_take_it_out() {
         let directory = Directory::default();
-        let address: SocketAddr = "192.0.2.1:5060".parse().expect("an address");
+        let tcp = directory.destination(Protocol::Tcp, address(), None);
         let (old, new) = (ConnectionId::new(0, 1), ConnectionId::new(3, 9));
-        directory.enter(Protocol::Tcp, address, old);
-        directory.enter(Protocol::Tcp, address, new);
-        directory.leave(Protocol::Tcp, address, old);
-        assert_eq!(directory.find(Protocol::Tcp, address), Some(new));
-        assert_eq!(directory.find(Protocol::Tls, address), None);
-        directory.leave(Protocol::Tcp, address, new);
-        assert_eq!(directory.find(Protocol::Tcp, address), None);
+        directory.enter(tcp, old);
+        directory.enter(tcp, new);
+        directory.leave(tcp, old);
+        assert_eq!(directory.find(tcp), Some(new));
+        let tls = directory.destination(Protocol::Tls, address(), None);
+        assert_eq!(directory.find(tls), None);
+        directory.leave(tcp, new);
+        assert_eq!(directory.find(tcp), None);
+    }
+
+    #[test]
+    fn a_name_counts_over_tls_and_whatever_the_case() {
+        let directory = Directory::default();
+        let to = |protocol, name| directory.destination(protocol, address(), name);
+        let bob = Some("bob.example");
+        assert_eq!(to(Protocol::Tcp, bob), to(Protocol::Tcp, None));
+        assert_eq!(
+            to(Protocol::Tls, bob),
+            to(Protocol::Tls, Some("Bob.Example"))
+        );
+        assert_ne!(
+            to(Protocol::Tls, bob),
+            to(Protocol::Tls, Some("carol.example"))
+        );
+        assert_ne!(to(Protocol::Tls, bob), to(Protocol::Tls, None));
     }
 }

@@ -41,14 +41,14 @@ impl Connections {
             return;
         };
         let (was_in_message, stage) = (connection.is_in_message(), connection.stage);
-        let source = connection.flow.remote;
+        let awaited_source = connection.awaits_source;
         let (octets, brought) = connection.read(&mut self.buffers, &self.options, deliver);
-        let flow = connection.flow;
+        let is_introduced = awaited_source && !connection.awaits_source;
         self.stats.stream_octets_received.add(octets as u64);
         let messages = brought.messages as u64;
         self.stats.stream_messages_received.add(messages);
         self.stats.pings.add(brought.pings as u64);
-        if flow.remote != source && !self.move_to_source(flow, source) {
+        if is_introduced && !self.admit_source(name) {
             return self.close(event_loop, name, CloseReason::PeerLimit);
         }
         if let Err(reason) = self.write_output(now, event_loop, name) {

@@ -3,6 +3,7 @@
 use super::close::{CloseReason, RefuseReason};
 use super::connection::{Buffers, Connection, Stage};
 use super::connections::{Connections, take_leave};
+use super::directory::Destination;
 use super::queue::Queue;
 use super::socket;
 use crate::event_loop::EventLoop;
@@ -11,7 +12,6 @@ use rustix::io::Errno;
 use sip_transport::{Flow, Outgoing, Protocol, Time};
 use smallvec::SmallVec;
 use std::io::IoSlice;
-use std::net::SocketAddr;
 use std::ops::Range;
 
 /// Messages written with one system call.
@@ -31,25 +31,25 @@ enum Way {
 }
 
 impl Connections {
-    /// For connections opened in this round: who is expected at an address.
-    pub(crate) fn expect(&mut self, names: impl Iterator<Item = (SocketAddr, String)>) {
+    /// Who is expected at the addresses of messages, by their places in the output.
+    pub(crate) fn expect(&mut self, names: impl Iterator<Item = (usize, String)>) {
         self.names.clear();
         self.names.extend(names);
     }
 
-    /// Sends messages of `bytes` over connections, those of one connection in their order and together. `pass` gets what goes
-    /// over a connection of another worker.
+    /// Sends messages of `bytes`, which begin at that place in the output, over connections, those of one connection in their
+    /// order and together. `pass` gets what goes over a connection of another worker.
     pub(crate) fn send(
         &mut self,
         now: Time,
         event_loop: &mut EventLoop,
-        messages: &[Outgoing],
+        (first, messages): (usize, &[Outgoing]),
         bytes: &[u8],
         mut pass: impl FnMut(u16, Flow, Range<usize>),
     ) {
-        for message in messages {
+        for (place, message) in (first..).zip(messages) {
             let range = message.range.clone();
-            match self.way(now, event_loop, message.flow) {
+            match self.way(now, event_loop, message.flow, place) {
                 Way::Own(name) => self.gathered.push((name, range)),
                 Way::Other(flow) => pass(flow.connection.worker(), flow, range),
                 Way::None => {
@@ -70,12 +70,11 @@ impl Connections {
     }
 
     /// Section 18.1.1: the connection that the message names, or the one that leads to its address, opened where there is none.
-    fn way(&mut self, now: Time, event_loop: &mut EventLoop, flow: Flow) -> Way {
+    fn way(&mut self, now: Time, event_loop: &mut EventLoop, flow: Flow, place: usize) -> Way {
         let connection = if flow.connection.is_some() {
             Some(flow.connection)
         } else {
-            let protocol = self.protocol(flow.listener);
-            self.shared.directory.find(protocol, flow.remote)
+            self.shared.directory.find(self.destination(flow, place))
         };
         match connection {
             Some(connection) if connection.worker() != self.worker => {
@@ -88,7 +87,7 @@ impl Connections {
                 }
                 _ => Way::None,
             },
-            None => match self.open(now, event_loop, flow) {
+            None => match self.open(now, event_loop, flow, place) {
                 Some(name) => Way::Own(name),
                 None => Way::None,
             },
@@ -96,17 +95,24 @@ impl Connections {
     }
 
     /// Begins to open a connection. Nobody is called over WebSocket: who speaks it cannot be (RFC 7118 section 5).
-    fn open(&mut self, now: Time, event_loop: &mut EventLoop, flow: Flow) -> Option<u32> {
+    fn open(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        flow: Flow,
+        place: usize,
+    ) -> Option<u32> {
         let listener = self.listener(flow.listener)?;
         let local = listener.address;
         let tls = match listener.protocol {
             Protocol::Ws | Protocol::Wss => return None,
-            Protocol::Tls => Some(self.connect_tls(flow)?),
+            Protocol::Tls => Some(self.connect_tls(flow, place)?),
             Protocol::Udp | Protocol::Tcp => None,
         };
+        let to = self.destination(flow, place);
         let opened = match socket::begin_connecting(local, flow.remote, self.options.keep_alive) {
             Ok(socket) => self
-                .insert(event_loop, socket, flow, Stage::Connecting, tls)
+                .insert(event_loop, socket, flow, to, Stage::Connecting, tls)
                 .ok_or(RefuseReason::TableFull),
             Err(Errno::MFILE | Errno::NFILE) => Err(RefuseReason::NoDescriptor),
             Err(_) => {
@@ -128,13 +134,25 @@ impl Connections {
     }
 
     /// The client's side of TLS, towards whom the name stands for that led to the address.
-    fn connect_tls(&self, flow: Flow) -> Option<TlsSession> {
+    fn connect_tls(&self, flow: Flow, place: usize) -> Option<TlsSession> {
         let context = self.options.tls.as_ref()?.context();
-        let mut names = self.names.iter();
-        let named = names.find(|(address, _)| *address == flow.remote);
         let address = flow.remote.ip().to_string();
-        let name = named.map_or(address.as_str(), |(_, name)| name);
+        let name = self.expected(place).unwrap_or(&address);
         TlsSession::connect(context.connector(), name).ok()
+    }
+
+    /// Where the message at that place goes.
+    fn destination(&self, flow: Flow, place: usize) -> Destination {
+        let (protocol, name) = (self.protocol(flow.listener), self.expected(place));
+        let directory = &self.shared.directory;
+        directory.destination(protocol, flow.remote, name)
+    }
+
+    /// Who is expected there.
+    fn expected(&self, place: usize) -> Option<&str> {
+        let named = self.names.binary_search_by_key(&place, |(place, _)| *place);
+        let (_, name) = self.names.get(named.ok()?)?;
+        Some(name)
     }
 
     /// Writes messages of one connection, and queues what its socket does not take.

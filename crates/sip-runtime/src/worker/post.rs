@@ -90,11 +90,9 @@ impl<A, Q> Post<A, Q> {
         for (connection, port) in output.aliases() {
             self.connections.add_alias(*connection, *port);
         }
-        self.connections.expect(
-            output
-                .names()
-                .map(|(address, name)| (address, String::from_utf8_lossy(name).into_owned())),
-        );
+        let names = output.names();
+        self.connections
+            .expect(names.map(|(place, name)| (place, String::from_utf8_lossy(name).into_owned())));
         self.send(now, event_loop, output.outgoing(), output.bytes());
         self.hand_over(output.hand_overs(), output.bytes());
         self.ask(output);
@@ -109,6 +107,7 @@ impl<A, Q> Post<A, Q> {
     fn send(&mut self, now: Time, event_loop: &mut EventLoop, messages: &[Outgoing], bytes: &[u8]) {
         let stats = &*self.surroundings.stats;
         let for_others = &mut self.for_others;
+        let mut place = 0;
         for run in messages.chunk_by(|a, b| a.flow.listener == b.flow.listener) {
             let listener = run
                 .first()
@@ -128,10 +127,11 @@ impl<A, Q> Post<A, Q> {
                         });
                     };
                     self.connections
-                        .send(now, event_loop, run, bytes, for_other);
+                        .send(now, event_loop, (place, run), bytes, for_other);
                 }
                 None => stats.send_errors.add(run.len() as u64),
             }
+            place += run.len();
         }
         let mut for_others = std::mem::take(&mut self.for_others);
         self.hand_over(&for_others, bytes);
@@ -153,7 +153,7 @@ impl<A, Q> Post<A, Q> {
         };
         // It names its connection, so it leads to no other worker.
         self.connections
-            .send(now, event_loop, &[outgoing], message, |_, _, _| {});
+            .send(now, event_loop, (0, &[outgoing]), message, |_, _, _| {});
     }
 
     fn hand_over(&mut self, messages: &[HandOver], bytes: &[u8]) {

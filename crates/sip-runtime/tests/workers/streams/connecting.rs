@@ -1,6 +1,6 @@
 //! Connections that the switch opens, and what becomes of messages whose connection is not to be had.
 
-use super::peer::Peer;
+use super::peer::{Peer, reset_at_the_end};
 use super::switch::{Switches, framed, impatient};
 use crate::workers::script::{ANYWHERE, await_count};
 use sip_runtime::{CloseReason, StreamOptions};
@@ -97,7 +97,7 @@ fn what_is_for_a_connection_that_is_gone_is_undeliverable_and_none_is_opened() {
     let switches = Switches::start(ANYWHERE[0], 1, StreamOptions::default());
     let mut peer = Peer::of(switches.address());
     // Both arrive together, and the answers to both are written when the peer is gone.
-    reset_at_the_end(&peer);
+    reset_at_the_end(&peer.stream);
     peer.send(&framed("one"));
     drop(peer);
     let stats = switches.running.stats();
@@ -112,10 +112,4 @@ fn what_is_for_a_connection_that_is_gone_is_undeliverable_and_none_is_opened() {
     }
     assert_eq!(stats[0].connections_opened.value(), 0);
     assert_eq!(stats[0].connections.value(), 0);
-}
-
-/// Makes the connection end with a reset.
-fn reset_at_the_end(peer: &Peer) {
-    rustix::net::sockopt::set_socket_linger(&peer.stream, Some(std::time::Duration::ZERO))
-        .expect("linger");
 }

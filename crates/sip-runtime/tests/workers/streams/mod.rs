@@ -1,7 +1,15 @@
 //! Connections: messages in streams, and whoever is slow, silent, greedy or talks nonsense.
 
+#[path = "../../tls/authority.rs"]
+mod authority;
 mod bad_peers;
+mod balancer;
 mod connecting;
+mod leaving;
 mod messages;
 mod peer;
+mod secure_peer;
 mod switch;
+mod tls;
+mod tls_outgoing;
+mod websocket;

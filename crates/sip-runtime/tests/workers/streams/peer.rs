@@ -5,11 +5,29 @@ use crate::workers::script::PATIENCE;
 use sip_message::{Frame, Framer, Message};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
-pub struct Peer {
-    pub stream: TcpStream,
+pub struct Peer<S = TcpStream> {
+    pub stream: S,
     framer: Framer,
     buffer: Vec<u8>,
+}
+
+/// A connection on which nothing takes for ever.
+pub fn connected(server: SocketAddr) -> TcpStream {
+    patient(TcpStream::connect(server).expect("connect"))
+}
+
+pub fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
+    stream.set_write_timeout(Some(PATIENCE)).expect("timeout");
+    stream.set_nodelay(true).expect("no delay");
+    stream
+}
+
+/// Makes the connection end with a reset.
+pub fn reset_at_the_end(stream: &TcpStream) {
+    rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).expect("linger");
 }
 
 impl Peer {
@@ -18,8 +36,13 @@ impl Peer {
     }
 
     pub fn over(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
-        stream.set_write_timeout(Some(PATIENCE)).expect("timeout");
+        Self::on(patient(stream))
+    }
+}
+
+impl<S: Read + Write> Peer<S> {
+    /// Over whatever lies between messages and octets.
+    pub fn on(stream: S) -> Self {
         Self {
             stream,
             framer: Framer::new(65_536, 16 << 20),
@@ -29,6 +52,7 @@ impl Peer {
 
     pub fn send(&mut self, octets: &[u8]) {
         self.stream.write_all(octets).expect("sent");
+        self.stream.flush().expect("sent");
     }
 
     /// The body of the next message.
@@ -60,7 +84,11 @@ impl Peer {
         let mut octets = Vec::new();
         match self.stream.read_to_end(&mut octets) {
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof
+                ) => {}
             Err(error) => panic!("{error}"),
         }
         octets

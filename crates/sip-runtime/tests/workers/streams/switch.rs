@@ -1,8 +1,8 @@
 //! The node of these tests, whose messages say in their bodies what it is to do.
 
-use crate::workers::script::{PATIENCE, workers};
+use crate::workers::script::{ANYWHERE, PATIENCE, await_count, workers};
 use sip_message::Message;
-use sip_runtime::{Options, Running, Runtime, StreamOptions};
+use sip_runtime::{CloseReason, Options, Running, Runtime, StreamOptions};
 use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};
@@ -19,6 +19,10 @@ pub fn framed(body: &str) -> Vec<u8> {
 /// - `who`: answers `worker N`;
 /// - `to N …`: hands the message over to worker N, which answers `worker N: …`;
 /// - `dial ADDRESS …`: sends `…` to that address;
+/// - `dial ADDRESS/NAME …`: the same, where that name is expected;
+/// - `alias PORT`: wants to be found under that port, and answers the same;
+/// - `beside …`: answers over the same connection, but to the port beside that of the peer;
+/// - `sleep MS …`: holds its worker up so long and answers `…`;
 /// - `large N`: answers with N octets;
 /// - anything else: answers the same.
 ///
@@ -39,9 +43,28 @@ impl Switch {
             ["to", worker, _] => {
                 output.hand_over(worker.parse().expect("a worker"), flow, bytes);
             }
-            ["dial", address, text] => {
+            ["dial", to, text] => {
+                let (address, name) = to.split_once('/').unwrap_or((to, ""));
                 let remote = address.parse().expect("an address");
-                say(Flow::to(flow.listener, remote), text);
+                if !name.is_empty() {
+                    output.name_next(name.as_bytes());
+                }
+                output.send(Flow::to(flow.listener, remote), |into| {
+                    into.extend(framed(text));
+                });
+            }
+            ["alias", port] => {
+                say(flow, text);
+                output.alias(flow.connection, port.parse().expect("a port"));
+            }
+            ["beside", text] => {
+                let remote = SocketAddr::new(flow.remote.ip(), flow.remote.port() ^ 1);
+                say(Flow { remote, ..flow }, text);
+            }
+            ["sleep", time, text] => {
+                let time = time.parse().expect("milliseconds");
+                std::thread::sleep(Duration::from_millis(time));
+                say(flow, text);
             }
             ["large", length] => say(flow, &"x".repeat(length.parse().expect("a length"))),
             _ => say(flow, text),
@@ -88,7 +111,7 @@ impl Node for Switch {
     }
 }
 
-/// Running switches with one TCP listener, and what they ask.
+/// Running switches with one listener, and what they ask.
 pub struct Switches {
     pub running: Running<()>,
     questions: Receiver<String>,
@@ -96,13 +119,14 @@ pub struct Switches {
 
 impl Switches {
     pub fn start(address: &str, count: u16, streams: StreamOptions) -> Self {
-        let listener = Listener {
-            protocol: Protocol::Tcp,
-            address: address.parse().expect("an address"),
-            prefix_length: 8,
-            advertised: String::new(),
-            behind_balancer: false,
-        };
+        Self::listening(listener(Protocol::Tcp, address), count, streams)
+    }
+
+    pub fn speaking(protocol: Protocol, streams: StreamOptions) -> Self {
+        Self::listening(listener(protocol, ANYWHERE[0]), 1, streams)
+    }
+
+    pub fn listening(listener: Listener, count: u16, streams: StreamOptions) -> Self {
         let options = Options {
             event_loop: crate::EVENT_LOOP,
             streams,
@@ -118,6 +142,18 @@ impl Switches {
         Self { running, questions }
     }
 
+    /// How many connections one worker closed for that reason.
+    pub fn closed(&self, reason: CloseReason) -> u64 {
+        self.running.stats()[0].connections_closed[reason as usize].value()
+    }
+
+    pub fn await_closed(&self, reason: CloseReason, count: u64) {
+        await_count(
+            &self.running.stats()[0].connections_closed[reason as usize],
+            count,
+        );
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.running.listeners()[0].address
     }
@@ -125,6 +161,16 @@ impl Switches {
     /// The next question of any of them.
     pub fn question(&self) -> String {
         self.questions.recv_timeout(PATIENCE).expect("a question")
+    }
+}
+
+pub fn listener(protocol: Protocol, address: &str) -> Listener {
+    Listener {
+        protocol,
+        address: address.parse().expect("an address"),
+        prefix_length: 8,
+        advertised: String::new(),
+        behind_balancer: false,
     }
 }
 

@@ -1,0 +1,81 @@
+//! What becomes of messages when their connection ends.
+
+use super::peer::{Peer, reset_at_the_end};
+use super::switch::{Switches, framed, impatient};
+use crate::workers::script::ANYWHERE;
+use sip_runtime::{CloseReason, StreamOptions};
+use std::time::{Duration, Instant};
+
+#[test]
+fn what_is_sent_over_a_connection_that_was_reset_is_undeliverable() {
+    let switches = Switches::start(ANYWHERE[0], 1, StreamOptions::default());
+    let mut peer = Peer::of(switches.address());
+    peer.send(&framed("sleep 300 late"));
+    reset_at_the_end(&peer.stream);
+    drop(peer);
+    assert_eq!(switches.question(), "undeliverable: late");
+    switches.await_closed(CloseReason::Failed, 1);
+}
+
+#[test]
+fn a_flow_with_another_address_than_that_of_its_connection_leads_nowhere() {
+    let switches = Switches::start(ANYWHERE[0], 1, StreamOptions::default());
+    let mut peer = Peer::of(switches.address());
+    peer.send(&framed("beside it"));
+    assert_eq!(switches.question(), "undeliverable: it");
+    assert_eq!(peer.asks("still mine"), "still mine");
+}
+
+#[test]
+fn who_talks_nonsense_gets_what_waited_and_then_the_end() {
+    let options = StreamOptions {
+        max_queue: 64 << 20,
+        ..StreamOptions::default()
+    };
+    let switches = Switches::start(ANYWHERE[0], 1, options);
+    let mut peer = Peer::of(switches.address());
+    for _ in 0..200 {
+        peer.send(&framed("large 60000"));
+    }
+    peer.send(b"nonsense\r\n\r\n");
+    let begun = Instant::now();
+    let octets = peer.until_closed();
+    assert!(octets.len() > 200 * 60_000);
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    drop(peer);
+    switches.await_closed(CloseReason::NotSip, 1);
+    assert_eq!(switches.running.stats()[0].undeliverable.value(), 0);
+}
+
+#[test]
+fn nobody_is_led_to_a_connection_that_is_being_left() {
+    let switches = Switches::start(ANYWHERE[0], 1, impatient());
+    let mut peer = Peer::of(switches.address());
+    let address = peer.stream.local_addr().expect("an address");
+    peer.send(b"nonsense\r\n\r\n");
+    assert!(peer.until_closed().is_empty());
+    let mut caller = Peer::of(switches.address());
+    caller.send(&framed(&format!("dial {address} hello")));
+    // A connection of its own is opened to it, where nobody listens.
+    assert_eq!(switches.question(), "undeliverable: hello");
+}
+
+#[test]
+fn half_a_message_has_its_deadline_also_after_its_peer_has_read() {
+    let options = StreamOptions {
+        max_queue: 16 << 20,
+        idle_timeout: Duration::from_secs(3_600),
+        ..impatient()
+    };
+    let switches = Switches::start(ANYWHERE[0], 1, options);
+    let mut peer = Peer::of(switches.address());
+    for _ in 0..100 {
+        peer.send(&framed("large 60000"));
+    }
+    peer.send(&framed("half")[..40]);
+    for _ in 0..100 {
+        assert_eq!(peer.receive().len(), 60_000);
+    }
+    assert!(peer.until_closed().is_empty());
+    switches.await_closed(CloseReason::HalfMessage, 1);
+}
