@@ -2,6 +2,8 @@
 //!
 //! [`load`] drives one of the workloads W1 to W4 against a server over UDP from one thread and
 //! counts everything: what was attempted, answered, failed, retransmitted, late.
+//!
+//! [`stack`] has two stacks of this program send transactions to each other: what it carries without an application.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -10,3 +12,4 @@
 
 pub mod load;
 pub mod process;
+pub mod stack;

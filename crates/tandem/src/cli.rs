@@ -1,4 +1,5 @@
 //! The command line: what can be asked of the program, and where each command is done.
+use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
 use crate::user::{self, UserCommand};
 use crate::{check, config, ctl, serve};
@@ -35,6 +36,11 @@ enum Command {
     Ctl(ctl::Arguments),
     /// Validate a configuration file and print what would run.
     Check(check::Arguments),
+    /// Measure what this machine carries.
+    Bench {
+        #[command(subcommand)]
+        command: BenchCommand,
+    },
 }
 
 /// Names the configuration file.
@@ -79,6 +85,7 @@ pub fn run() -> ExitCode {
         Command::Certificate { command } => certificate::run(&command),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Bench { command } => bench::run(command),
     }
 }
 

@@ -7,6 +7,7 @@ use rustix::net::{
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// Who else may be bound to the address of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,8 @@ pub(crate) struct SocketError {
 }
 
 pub(crate) struct UdpSocket {
-    descriptor: OwnedFd,
+    /// The ring has it, too.
+    descriptor: Arc<OwnedFd>,
     receive_buffer: usize,
     /// The kernel's count of drops when it was last read; it wraps.
     kernel_drops: u32,
@@ -75,16 +77,22 @@ impl UdpSocket {
             .map_err(step("set SO_RCVBUF"))?;
         set_send_buffer(descriptor.as_fd(), buffers.send).map_err(step("set SO_SNDBUF"))?;
         Ok(Self {
-            descriptor,
+            descriptor: Arc::new(descriptor),
             receive_buffer,
             kernel_drops: 0,
         })
     }
 
+    /// The descriptor, for whoever keeps it open beside the socket.
+    pub(crate) fn shared(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.descriptor)
+    }
+
     /// Where the socket is bound.
     pub(crate) fn address(&self) -> Result<SocketAddr, SocketError> {
         let step = "read back its address";
-        let address = getsockname(&self.descriptor).map_err(|errno| SocketError { step, errno })?;
+        let address =
+            getsockname(&*self.descriptor).map_err(|errno| SocketError { step, errno })?;
         address
             .try_into()
             .map_err(|errno| SocketError { step, errno })

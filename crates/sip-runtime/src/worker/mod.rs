@@ -29,7 +29,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, warn};
-use waiting::Waiting;
+use waiting::Sockets;
 
 /// Names the waker among the descriptors of the event loop; the others are sockets.
 const WAKER: usize = usize::MAX;
@@ -58,8 +58,10 @@ pub(crate) struct Worker<N: Node, Q> {
     received: ReceiveBatch,
     post: Post<N::Answer, Q>,
     event_loop: EventLoop,
-    /// For each socket what may wait in it.
-    waiting: Vec<Waiting>,
+    /// What may wait in the sockets.
+    waiting: Sockets,
+    /// Those that are read in this round.
+    turn: Vec<usize>,
     /// Connections that are ready.
     ready: Vec<Ready>,
     /// Rounds since the event loop was last asked which sockets are readable.
@@ -108,7 +110,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             output: Output::default(),
             received: ReceiveBatch::new()?,
             event_loop,
-            waiting: vec![Waiting::UNKNOWN; surroundings.sockets.len()],
+            waiting: Sockets::new(surroundings.sockets.len()),
+            turn: Vec::new(),
             ready: Vec::new(),
             rounds_without_asking: 0,
             clock: options.clock,
@@ -140,7 +143,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
 
     /// Whether another round is worth it without asking the event loop.
     fn is_busy(&self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.is_likely)
+        self.waiting.any_likely()
             || self.inbox().is_some_and(|inbox| !inbox.is_empty())
             || self.post.connections.has_undeliverable()
     }
@@ -169,12 +172,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.stats().rounds.add(1);
         self.take_answers(now);
         self.take_hand_overs(now);
-        for listener in 0..self.waiting.len() {
-            match self.waiting.get(listener) {
-                Some(waiting) if waiting.is_likely => self.read_socket(now, listener, *waiting),
-                _ => {}
-            }
-        }
+        self.read_sockets(now);
         self.serve_connections(now);
         self.rounds_without_asking = self.rounds_without_asking.saturating_add(1);
         if self
@@ -280,8 +278,18 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
+    /// One batch of each socket in which something waits.
+    fn read_sockets(&mut self, now: Time) {
+        let mut turn = std::mem::take(&mut self.turn);
+        self.waiting.take_likely(&mut turn);
+        for listener in turn.drain(..) {
+            self.read_socket(now, listener);
+        }
+        self.turn = turn;
+    }
+
     /// One batch of one socket.
-    fn read_socket(&mut self, now: Time, listener: usize, waiting: Waiting) {
+    fn read_socket(&mut self, now: Time, listener: usize) {
         let id = ListenerId(listener as u16);
         let socket = match self.post.surroundings.sockets.get(listener) {
             Some(WorkerSocket::Datagrams(socket)) => socket,
@@ -289,15 +297,12 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 self.post
                     .connections
                     .accept(now, &mut self.event_loop, id, listening);
-                if let Some(waiting) = self.waiting.get_mut(listener) {
-                    waiting.is_likely = false;
-                }
                 return;
             }
             None => return,
         };
         let stats = &*self.post.surroundings.stats;
-        let expected = waiting.expected();
+        let expected = self.waiting.expected(listener);
         let mut bytes = 0;
         let mut take = |datagram: Datagram<'_>| {
             bytes += datagram.bytes.len();
@@ -318,15 +323,13 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         };
         let count = match result {
             Ok(count) => count,
-            Err(Errno::INTR) => return,
+            Err(Errno::INTR) => return self.waiting.mark(listener),
             Err(_) => {
                 stats.receive_errors.add(1);
                 0
             }
         };
-        if let Some(waiting) = self.waiting.get_mut(listener) {
-            *waiting = waiting.after(expected, count);
-        }
+        self.waiting.after(listener, expected, count);
         if count == 0 {
             return;
         }
@@ -349,8 +352,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.stats().pauses.add(1);
         self.event_loop.pause(pause);
         let sockets = self.post.surroundings.sockets.as_slice();
-        match (self.waiting.as_mut_slice(), sockets) {
-            ([only], [WorkerSocket::Datagrams(_)]) => only.is_likely = true,
+        match sockets {
+            [WorkerSocket::Datagrams(_)] => self.waiting.mark(0),
             // One question spares looking at all those where nothing waits.
             _ => self.ask_event_loop(Some(Duration::ZERO)),
         }
@@ -387,14 +390,14 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 is_woken = true;
             } else if Connections::owns(ready.token) {
                 connections.push(ready);
-            } else if let Some(waiting) = waiting.get_mut(ready.token) {
-                waiting.is_likely = true;
+            } else {
+                waiting.mark(ready.token);
             }
         });
         if let Err(error) = result {
             // Can only come from a kernel out of memory: the round goes on, reading every socket.
             error!(worker = self.post.surroundings.index, %error, "the event loop failed");
-            self.waiting.fill(Waiting::UNKNOWN);
+            self.waiting.mark_all();
         }
         if let Some(inbox) = self.inbox() {
             inbox.awake();

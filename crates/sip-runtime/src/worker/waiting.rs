@@ -6,22 +6,94 @@ use crate::udp::Expected;
 /// whether they come many at once.
 const READS_OF_ONE: u8 = 8;
 
+/// What may wait in the sockets of a worker. Those that are worth reading are in a list, so that nothing is done for the thousands of
+/// others.
+pub(super) struct Sockets {
+    waiting: Vec<Waiting>,
+    /// Places of those with `is_likely`, each once.
+    likely: Vec<usize>,
+}
+
+impl Sockets {
+    /// So many, of which nothing is known.
+    pub(super) fn new(count: usize) -> Self {
+        Self {
+            waiting: vec![Waiting::UNKNOWN; count],
+            likely: (0..count).collect(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether any is worth reading.
+    pub(super) fn any_likely(&self) -> bool {
+        !self.likely.is_empty()
+    }
+
+    /// Moves those that are worth reading into `turn`, which is empty.
+    pub(super) fn take_likely(&mut self, turn: &mut Vec<usize>) {
+        std::mem::swap(&mut self.likely, turn);
+        for place in turn {
+            if let Some(waiting) = self.waiting.get_mut(*place) {
+                waiting.is_likely = false;
+            }
+        }
+    }
+
+    /// One is worth reading.
+    pub(super) fn mark(&mut self, place: usize) {
+        if let Some(waiting) = self.waiting.get_mut(place)
+            && !waiting.is_likely
+        {
+            waiting.is_likely = true;
+            self.likely.push(place);
+        }
+    }
+
+    /// All are: nobody knows.
+    pub(super) fn mark_all(&mut self) {
+        (0..self.len()).for_each(|place| self.mark(place));
+    }
+
+    /// How many datagrams are likely to wait in one.
+    pub(super) fn expected(&self, place: usize) -> Expected {
+        self.waiting
+            .get(place)
+            .map_or(Expected::Many, |waiting| waiting.expected())
+    }
+
+    /// What a read brought when `expected` were.
+    pub(super) fn after(&mut self, place: usize, expected: Expected, count: usize) {
+        if let Some(waiting) = self.waiting.get_mut(place) {
+            let is_listed = waiting.is_likely;
+            *waiting = waiting.after(expected, count);
+            if is_listed {
+                waiting.is_likely = true;
+            } else if waiting.is_likely {
+                self.likely.push(place);
+            }
+        }
+    }
+}
+
 /// What may wait in a socket, judged by what came last.
 #[derive(Clone, Copy)]
-pub(super) struct Waiting {
+struct Waiting {
     /// Worth reading without asking the event loop.
-    pub(super) is_likely: bool,
+    is_likely: bool,
     /// Reads since the last one that could have brought many.
     reads_of_one: u8,
 }
 
 impl Waiting {
-    pub(super) const UNKNOWN: Self = Self {
+    const UNKNOWN: Self = Self {
         is_likely: true,
         reads_of_one: READS_OF_ONE,
     };
 
-    pub(super) fn expected(self) -> Expected {
+    fn expected(self) -> Expected {
         if self.reads_of_one < READS_OF_ONE {
             Expected::One
         } else {
@@ -31,7 +103,7 @@ impl Waiting {
 
     /// `count` datagrams came when `expected` were. Where two came at once there are likely more
     /// by the time they are handled; where one came it was likely alone, and so will the next be.
-    pub(super) fn after(self, expected: Expected, count: usize) -> Self {
+    fn after(self, expected: Expected, count: usize) -> Self {
         let reads_of_one = match expected {
             Expected::One => self.reads_of_one.saturating_add(1),
             Expected::Many if count == 1 => 0,
@@ -78,5 +150,31 @@ mod tests {
         expected.extend([One; 8]);
         expected.extend([Many, Many, One]);
         check(&[1, 1, 1, 1, 1, 1, 1, 1, 1, 5, 1, 1], &expected);
+    }
+
+    #[test]
+    fn a_socket_is_in_the_list_once_and_only_while_it_is_worth_reading() {
+        let mut sockets = Sockets::new(3);
+        let mut turn = Vec::new();
+        let mut check = |sockets: &mut Sockets, expected: &[usize]| {
+            turn.clear();
+            assert_eq!(sockets.any_likely(), !expected.is_empty());
+            sockets.take_likely(&mut turn);
+            assert_eq!(turn, expected);
+        };
+        check(&mut sockets, &[0, 1, 2]);
+        check(&mut sockets, &[]);
+        for place in [2, 1, 2, 7] {
+            sockets.mark(place);
+        }
+        sockets.after(1, Expected::Many, 0);
+        sockets.after(0, Expected::Many, 32);
+        check(&mut sockets, &[2, 1, 0]);
+        sockets.after(0, Expected::Many, 2);
+        sockets.after(1, Expected::Many, 1);
+        check(&mut sockets, &[0]);
+        sockets.mark(1);
+        sockets.mark_all();
+        check(&mut sockets, &[1, 0, 2]);
     }
 }

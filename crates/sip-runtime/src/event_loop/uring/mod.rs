@@ -85,11 +85,13 @@ impl Uring {
             self.sleep(timeout)?;
         }
         self.watches.tell(&mut ready);
-        for listener in self.datagrams.iter().flat_map(|it| it.arrived()) {
-            ready(Ready {
-                token: usize::from(listener),
-                readable: true,
-                writable: false,
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.tell_arrived(|listener| {
+                ready(Ready {
+                    token: usize::from(listener),
+                    readable: true,
+                    writable: false,
+                });
             });
         }
         Ok(())

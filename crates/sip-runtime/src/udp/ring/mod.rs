@@ -27,6 +27,12 @@ use std::sync::Arc;
 /// What a worker's ring carries: one inbound side for each listener, none where it is one of streams, and one outbound side for all.
 pub(crate) struct RingDatagrams {
     inbound: Vec<Option<Inbound>>,
+    /// Listeners for which the kernel is to be asked to receive, each once.
+    due: Vec<u16>,
+    /// Listeners for which datagrams have arrived, each once; some may have none left.
+    filled: Vec<u16>,
+    /// Datagrams that have arrived, of all listeners.
+    waiting: usize,
     outbound: Outbound,
     /// What is asked of the kernel with each datagram: room for the sender's address.
     request: Box<libc::msghdr>,
@@ -45,11 +51,36 @@ const NO_FILE: RawFd = -1;
 
 struct Inbound {
     /// For what the ring leaves to a system call.
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     buffers: ProvidedBuffers,
     arrived: VecDeque<Arrived>,
     /// Whether the kernel receives; it stops when the buffers are used up.
     is_receiving: bool,
+    /// It is in the list of those for which the kernel is to be asked.
+    is_due: bool,
+    /// It is in the list of those with datagrams.
+    is_filled: bool,
+}
+
+impl Inbound {
+    fn open(listener: u16, socket: &UdpSocket) -> io::Result<Self> {
+        Ok(Self {
+            socket: socket.shared(),
+            buffers: ProvidedBuffers::open(listener)?,
+            arrived: VecDeque::new(),
+            is_receiving: false,
+            is_due: false,
+            is_filled: false,
+        })
+    }
+
+    /// Whether the kernel is to be asked now: it does not receive, and there are buffers to receive in.
+    fn becomes_due(&mut self) -> bool {
+        let becomes_due =
+            !self.is_receiving && !self.is_due && self.arrived.len() < buffers::BUFFERS.into();
+        self.is_due |= becomes_due;
+        becomes_due
+    }
 }
 
 struct Arrived {
@@ -64,20 +95,25 @@ impl RingDatagrams {
         stats: Arc<WorkerStats>,
     ) -> io::Result<Self> {
         let inbound = (0_u16..).zip(sockets).map(|(listener, socket)| {
-            let Some(socket) = socket else {
-                return Ok(None);
-            };
-            Ok(Some(Inbound {
-                socket: socket.as_fd().try_clone_to_owned()?,
-                buffers: ProvidedBuffers::open(listener)?,
-                arrived: VecDeque::with_capacity(buffers::BUFFERS.into()),
-                is_receiving: false,
-            }))
+            socket
+                .map(|socket| Inbound::open(listener, socket))
+                .transpose()
         });
+        let mut inbound = inbound.collect::<io::Result<Vec<_>>>()?;
+        let due = (0_u16..)
+            .zip(&mut inbound)
+            .filter_map(|(listener, inbound)| {
+                let is_due = inbound.as_mut()?.becomes_due();
+                is_due.then_some(listener)
+            });
+        let due = due.collect();
         let mut request = empty_header();
         request.msg_namelen = RawAddress::CAPACITY;
         Ok(Self {
-            inbound: inbound.collect::<io::Result<_>>()?,
+            inbound,
+            due,
+            filled: Vec::new(),
+            waiting: 0,
             outbound: Outbound::new(with_trains),
             request: Box::new(request),
             stats,
@@ -114,13 +150,9 @@ impl RingDatagrams {
 
     /// The next listener for which the kernel is to receive.
     pub(crate) fn next_request(&mut self) -> Option<squeue::Entry> {
-        let idle = |(_, inbound): &(u16, &mut Inbound)| {
-            !inbound.is_receiving && inbound.arrived.len() < buffers::BUFFERS.into()
-        };
-        let (listener, inbound) = (0_u16..)
-            .zip(&mut self.inbound)
-            .filter_map(|(listener, inbound)| Some((listener, inbound.as_mut()?)))
-            .find(idle)?;
+        let listener = self.due.pop()?;
+        let inbound = self.inbound.get_mut(usize::from(listener))?.as_mut()?;
+        inbound.is_due = false;
         inbound.is_receiving = true;
         let request = &raw const *self.request;
         let socket = Fixed(listener.into());
@@ -141,7 +173,14 @@ impl RingDatagrams {
         };
         inbound.is_receiving = goes_on;
         match (usize::try_from(result), buffer) {
-            (Ok(length), Some(buffer)) => inbound.arrived.push_back(Arrived { buffer, length }),
+            (Ok(length), Some(buffer)) => {
+                inbound.arrived.push_back(Arrived { buffer, length });
+                self.waiting += 1;
+                if !inbound.is_filled {
+                    inbound.is_filled = true;
+                    self.filled.push(listener);
+                }
+            }
             (Ok(_), None) => {}
             (Err(_), buffer) => {
                 // Without free buffers what arrives waits in the socket.
@@ -155,18 +194,28 @@ impl RingDatagrams {
                 }
             }
         }
+        if inbound.becomes_due() {
+            self.due.push(listener);
+        }
     }
 
-    /// Listeners for which datagrams have arrived.
-    pub(crate) fn arrived(&self) -> impl Iterator<Item = u16> {
-        (0_u16..)
-            .zip(&self.inbound)
-            .filter(|(_, inbound)| inbound.as_ref().is_some_and(|it| !it.arrived.is_empty()))
-            .map(|(listener, _)| listener)
+    /// Names the listeners for which datagrams have arrived.
+    pub(crate) fn tell_arrived(&mut self, mut tell: impl FnMut(u16)) {
+        let inbound = &mut self.inbound;
+        self.filled.retain(|listener| {
+            let Some(Some(inbound)) = inbound.get_mut(usize::from(*listener)) else {
+                return false;
+            };
+            inbound.is_filled = !inbound.arrived.is_empty();
+            if inbound.is_filled {
+                tell(*listener);
+            }
+            inbound.is_filled
+        });
     }
 
-    pub(crate) fn has_arrived(&self) -> bool {
-        self.arrived().next().is_some()
+    pub(crate) const fn has_arrived(&self) -> bool {
+        self.waiting > 0
     }
 
     pub(crate) fn has_arrived_at(&self, listener: u16) -> bool {
@@ -196,6 +245,10 @@ impl RingDatagrams {
             inbound.buffers.give(buffer);
         }
         inbound.buffers.publish();
+        self.waiting -= count;
+        if inbound.becomes_due() {
+            self.due.push(listener);
+        }
         count
     }
 

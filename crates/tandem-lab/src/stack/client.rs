@@ -1,0 +1,188 @@
+//! The client stack: sends the REGISTERs, a window of them at a time.
+
+use super::Cell;
+use super::side::{CLIENT, Counts, Order, Side, bind};
+use sip_message::{HeaderName, Message, Method, RequestWriter};
+use sip_runtime::Clock;
+use sip_transaction::{Event, Kind, Limits, TimerSettings, Transactions, write_branch};
+use sip_transport::{Flow, ListenerId, Node, Output, Time};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+
+/// Starts the client stack. It has a port for each target, but one for all connections: who opens them need not listen.
+pub(super) fn start(cell: &Cell, targets: Vec<SocketAddr>) -> io::Result<Side> {
+    let is_reliable = cell.transport.protocol().is_reliable();
+    let ports = if is_reliable { 1 } else { targets.len() as u16 };
+    let bound = bind(cell, CLIENT, ports)?;
+    let senders = bound.listeners().iter().cycle();
+    let routes = (0..).zip(targets).zip(senders);
+    let routes = routes.map(|((place, target), sender)| Route {
+        flow: Flow::to(ListenerId(place % ports), target),
+        uri: format!("sip:{target};transport={}", cell.transport.parameter()),
+        sent_by: format!(
+            "SIP/2.0/{} {};branch=",
+            sender.protocol.via_token(),
+            sender.advertised
+        ),
+    });
+    let client = Client {
+        transactions: transactions(cell.transactions),
+        routes: routes.collect(),
+        is_reliable,
+        window: u64::from(cell.window),
+        total: cell.transactions,
+        sent: 0,
+        ended: 0,
+        failed: 0,
+        events: Vec::new(),
+    };
+    Side::start(bound, client)
+}
+
+/// Transactions of a stack, with room for those of a whole run.
+pub(super) fn transactions(most: u64) -> Transactions {
+    let most = most as usize;
+    let limits = Limits {
+        servers: most,
+        clients: most,
+    };
+    Transactions::new(Clock::start().now(), TimerSettings::default(), limits, 0)
+}
+
+/// A port: where from and where to.
+struct Route {
+    flow: Flow,
+    uri: String,
+    /// The Via header field up to the branch.
+    sent_by: String,
+}
+
+struct Client {
+    transactions: Transactions,
+    routes: Vec<Route>,
+    is_reliable: bool,
+    window: u64,
+    total: u64,
+    sent: u64,
+    ended: u64,
+    failed: u64,
+    events: Vec<Event>,
+}
+
+impl Client {
+    /// Sends as many as the window has room for.
+    fn fill_window(&mut self, now: Time, output: &mut Output<Counts>) {
+        while self.sent < self.total && self.sent - self.ended < self.window {
+            self.sent += 1;
+            if !self.send(now, output) {
+                self.end(now, false, output);
+            }
+        }
+    }
+
+    fn send(&mut self, now: Time, output: &mut Output<Counts>) -> bool {
+        let serial = self.sent;
+        let place = serial as usize % self.routes.len();
+        let Some(route) = self.routes.get(place) else {
+            return false;
+        };
+        let Ok(id) = self.transactions.reserve_client(serial) else {
+            return false;
+        };
+        let write = |into: &mut Vec<u8>| {
+            RequestWriter::begin(into, Method::Register, route.uri.as_bytes())
+                .header_with(HeaderName::Via, |value| {
+                    value.extend_from_slice(route.sent_by.as_bytes());
+                    write_branch(value, id, serial);
+                    value.extend_from_slice(b";rport");
+                })
+                .header(HeaderName::MaxForwards, b"70")
+                .header_with(HeaderName::From, |value| {
+                    value.extend_from_slice(b"<sip:fluffy@127.0.0.2>;tag=");
+                    push_number(value, serial);
+                })
+                .header(HeaderName::To, b"<sip:fluffy@127.0.0.1>")
+                .header_with(HeaderName::CallId, |value| {
+                    push_number(value, serial);
+                    value.extend_from_slice(b"@client.tandem.localhost");
+                })
+                .header(HeaderName::CSeq, b"1 REGISTER")
+                .header(HeaderName::Contact, b"<sip:fluffy@127.0.0.2>")
+                .finish();
+        };
+        let (kind, flow, is_reliable) = (Kind::NonInvite, route.flow, self.is_reliable);
+        self.transactions
+            .start_client(now, id, kind, flow, is_reliable, output, write);
+        true
+    }
+
+    /// A transaction has come to its end; the next one begins.
+    fn end(&mut self, now: Time, is_success: bool, output: &mut Output<Counts>) {
+        self.ended += 1;
+        self.failed += u64::from(!is_success);
+        if self.ended == self.total {
+            output.ask(self.counts());
+        } else {
+            self.fill_window(now, output);
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            failed: self.failed,
+            retransmitted: self.transactions.stats().requests_retransmitted,
+            lost: 0,
+        }
+    }
+}
+
+/// Written by hand: formatting would show among the figures.
+fn push_number(into: &mut Vec<u8>, number: u64) {
+    for place in (0..16).rev() {
+        into.push(b"0123456789abcdef"[(number >> (4 * place)) as usize & 15]);
+    }
+}
+
+impl Node for Client {
+    type Question = Counts;
+    type Answer = Order;
+
+    fn receive(&mut self, now: Time, _: Flow, bytes: &[u8], output: &mut Output<Counts>) {
+        let Ok(message) = Message::parse(bytes) else {
+            return;
+        };
+        let response = self.transactions.receive_response(now, &message, output);
+        if response.is_some() && message.status() >= 200 {
+            self.end(now, message.status() == 200, output);
+        }
+    }
+
+    fn receive_handed_over(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<Counts>) {}
+
+    fn undeliverable(&mut self, now: Time, _: Flow, bytes: &[u8], output: &mut Output<Counts>) {
+        if let Some(client) = self.transactions.client_that_sent(bytes) {
+            self.transactions.abandon_client(client.id);
+            self.end(now, false, output);
+        }
+    }
+
+    fn answer(&mut self, now: Time, order: Order, output: &mut Output<Counts>) {
+        match order {
+            Order::Begin => self.fill_window(now, output),
+            Order::Count => output.ask(self.counts()),
+        }
+    }
+
+    fn expire(&mut self, now: Time, output: &mut Output<Counts>) {
+        let mut events = std::mem::take(&mut self.events);
+        self.transactions.expire(now, output, &mut events);
+        for _ in events.drain(..) {
+            self.end(now, false, output);
+        }
+        self.events = events;
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.transactions.next_deadline()
+    }
+}

@@ -1,0 +1,129 @@
+//! One of the two stacks: its worker, what it is told, what it counts.
+
+use super::Cell;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use sip_runtime::{Bound, Options, Running, Runtime};
+use sip_transport::{Listener, Node};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU16;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Where the server stack listens.
+pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
+/// Where the client stack sends from: a port number serves both.
+pub(super) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// How long a stack that is not in the middle of a run may take to tell its counts.
+const COUNTING: Duration = Duration::from_secs(10);
+
+/// What a stack is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    /// To the client stack: send all transactions; their end is told by its counts.
+    Begin,
+    /// Tell the counts.
+    Count,
+}
+
+/// What a stack tells.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Counts {
+    pub(super) failed: u64,
+    pub(super) retransmitted: u64,
+    pub(super) lost: u64,
+}
+
+/// A running stack.
+pub(super) struct Side {
+    running: Running<Order>,
+    told: Receiver<Counts>,
+}
+
+/// Opens so many ports at an address.
+pub(super) fn bind(cell: &Cell, address: IpAddr, ports: u16) -> io::Result<Bound> {
+    let listener = Listener {
+        protocol: cell.transport.protocol(),
+        address: SocketAddr::new(address, 0),
+        prefix_length: 8,
+        advertised: String::new(),
+        behind_balancer: false,
+    };
+    let mut options = Options {
+        event_loop: cell.event_loop.kind(),
+        cpus: vec![cell.cpu],
+        // On one core the other stack works while this one sleeps: messages gather anyway.
+        gather: Duration::ZERO,
+        ..Options::default()
+    };
+    options.streams.max_per_peer = u32::MAX;
+    Runtime::bind(vec![listener; usize::from(ports)], NonZeroU16::MIN, options)
+        .map_err(io::Error::other)
+}
+
+impl Side {
+    pub(super) fn start<N>(bound: Bound, node: N) -> io::Result<Self>
+    where
+        N: Node<Question = Counts, Answer = Order> + Send + 'static,
+    {
+        let (tell, told) = channel();
+        let mut node = Some(node);
+        let questions = move |_, counts| tell.send(counts).map_err(|unsent| unsent.0);
+        let running = bound.start(|_| node.take().expect("there is one worker"), &questions)?;
+        Ok(Self { running, told })
+    }
+
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        let listeners = self.running.listeners().iter();
+        listeners.map(|listener| listener.address).collect()
+    }
+
+    pub(super) fn order(&self, order: Order) -> io::Result<()> {
+        self.running.send(0, order).map_err(io::Error::other)
+    }
+
+    /// What it counted, once it tells.
+    pub(super) fn wait(&self, patience: Duration) -> io::Result<Counts> {
+        self.told.recv_timeout(patience).map_err(|_| {
+            let seconds = patience.as_secs();
+            io::Error::other(format!("the stack said nothing for {seconds} seconds"))
+        })
+    }
+
+    /// What was lost on the way to it and from it.
+    pub(super) fn lost(&self) -> u64 {
+        let stats = self.running.stats();
+        let of_worker = |stats: &std::sync::Arc<sip_runtime::WorkerStats>| {
+            let counters = [
+                &stats.kernel_drops,
+                &stats.receive_errors,
+                &stats.send_buffer_full,
+                &stats.send_errors,
+                &stats.undeliverable,
+            ];
+            counters.map(|counter| counter.value()).iter().sum::<u64>()
+        };
+        stats.iter().map(of_worker).sum()
+    }
+
+    /// Ends it; tells what it counted.
+    pub(super) fn end(self) -> io::Result<Counts> {
+        self.order(Order::Count)?;
+        let mut counts = self.wait(COUNTING)?;
+        counts.lost += self.lost();
+        self.stop();
+        Ok(counts)
+    }
+
+    pub(super) fn stop(self) {
+        self.running.stop();
+    }
+}
+
+/// CPU time of this process.
+pub(super) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+}

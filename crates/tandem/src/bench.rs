@@ -1,0 +1,130 @@
+//! `tandem bench`: what this machine carries.
+
+use crate::cli::{complain, show};
+use std::io;
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
+use std::process::ExitCode;
+use tandem_lab::stack::{self, Cell, EventLoop, Program, Row, Transport};
+
+/// What to measure.
+#[derive(Debug, clap::Subcommand)]
+pub enum BenchCommand {
+    /// Transactions per second between a client stack and a server stack through real sockets, both on one core. Each
+    /// transaction is a REGISTER and its 200.
+    Stack(StackArguments),
+    /// A server stack for the parent's client stack.
+    #[command(hide = true)]
+    StackServer,
+}
+
+/// The cells of the table.
+#[derive(Debug, clap::Args)]
+pub struct StackArguments {
+    /// Between the stacks; all when none is named.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    transport: Vec<Transport>,
+    /// How many ports the transactions are spread over. UDP: a socket on each side; TCP: a listener and a connection to it.
+    #[arg(long, value_delimiter = ',', default_values = ["1", "100", "1000", "10000"])]
+    ports: Vec<NonZeroU16>,
+    /// What both stacks wait in; all when none is named.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    event_loop: Vec<EventLoop>,
+    /// Transactions of a run.
+    #[arg(long, default_value = "50000")]
+    transactions: NonZeroU64,
+    /// Transactions that wait for their response at a time.
+    #[arg(long, default_value = "100")]
+    window: NonZeroU32,
+    /// Runs of each cell. They take turns.
+    #[arg(long, default_value = "5")]
+    runs: NonZeroU32,
+    /// The core for both stacks; the first one that the process may use when none is named.
+    #[arg(long)]
+    cpu: Option<usize>,
+    /// Print JSON: an array of cells with all their runs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures and prints. Fails where a cell cannot be measured, or a transaction failed.
+pub fn run(command: BenchCommand) -> ExitCode {
+    let result = match command {
+        BenchCommand::Stack(arguments) => stack(&arguments),
+        BenchCommand::StackServer => {
+            stack::serve(io::stdin().lock(), io::stdout().lock()).map(|()| ExitCode::SUCCESS)
+        }
+    };
+    result.unwrap_or_else(complain)
+}
+
+fn stack(arguments: &StackArguments) -> io::Result<ExitCode> {
+    let program = Program {
+        path: std::env::current_exe()?,
+        arguments: ["bench", "stack-server"].map(Into::into).to_vec(),
+    };
+    let mut rows: Vec<Row> = cells(arguments)?
+        .into_iter()
+        .map(|cell| Row {
+            cell,
+            runs: Vec::new(),
+        })
+        .collect();
+    for round in 1..=arguments.runs.get() {
+        for row in &mut rows {
+            let Cell {
+                transport,
+                ports,
+                event_loop,
+                ..
+            } = row.cell;
+            let run = stack::run(&row.cell, &program).map_err(|error| {
+                let cell = format!("{transport:?} over {ports} ports, {}", event_loop.name());
+                io::Error::other(format!("{cell}: {error}"))
+            })?;
+            eprintln!(
+                "round {round}: {transport:?} over {ports} ports, {}: {:.0} transactions/s",
+                event_loop.name(),
+                run.rate
+            );
+            row.runs.push(run);
+        }
+    }
+    let is_clean = rows
+        .iter()
+        .flat_map(|row| &row.runs)
+        .all(stack::Run::is_clean);
+    let shown = if arguments.json {
+        show(&format!("{}\n", serde_json::to_string(&rows)?))
+    } else {
+        show(&stack::table(&rows))
+    };
+    Ok(if is_clean { shown } else { ExitCode::FAILURE })
+}
+
+fn cells(arguments: &StackArguments) -> io::Result<Vec<Cell>> {
+    let transports = all_unless_named(&arguments.transport, &[Transport::Tcp, Transport::Udp]);
+    let loops = [EventLoop::Epoll, EventLoop::Poll, EventLoop::IoUring];
+    let loops = all_unless_named(&arguments.event_loop, &loops);
+    let cpu = match arguments.cpu {
+        Some(cpu) => cpu,
+        None => stack::first_cpu()?,
+    };
+    let mut cells = Vec::new();
+    for event_loop in loops {
+        for transport in transports {
+            cells.extend(arguments.ports.iter().map(|ports| Cell {
+                transport: *transport,
+                ports: *ports,
+                event_loop: *event_loop,
+                transactions: arguments.transactions.get(),
+                window: arguments.window.get(),
+                cpu,
+            }));
+        }
+    }
+    Ok(cells)
+}
+
+fn all_unless_named<'a, T>(named: &'a [T], all: &'a [T]) -> &'a [T] {
+    if named.is_empty() { all } else { named }
+}
