@@ -51,6 +51,8 @@ impl Linphone {
              auto_net_state_mon=0\n\
              [rtp]\n\
              audio_rtp_port={media}\n\
+             rtcp_xr_enabled=0\n\
+             rtcp_fb_implicit_rtcp_fb=0\n\
              [video]\n\
              capture=0\n\
              display=0\n\
@@ -71,7 +73,7 @@ impl Linphone {
             domain = server.domain(),
         );
         let file = folder.path().join("linphonerc");
-        std::fs::write(&file, configuration).expect("configuration");
+        std::fs::write(&file, configuration + &without_most_codecs()).expect("configuration");
         let mut command = std::process::Command::new("linphone-daemon");
         command
             .env("HOME", folder.path())
@@ -135,6 +137,20 @@ impl Linphone {
         let log = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
+}
+
+/// Offers G.711 only: its requests remain short enough for a datagram (RFC 3261 section 18.1.1).
+fn without_most_codecs() -> String {
+    let codecs = [
+        ("opus", 48_000, 2),
+        ("speex", 16_000, 1),
+        ("speex", 8_000, 1),
+        ("G729", 8_000, 1),
+    ];
+    let section = |(place, (name, rate, channels))| {
+        format!("[audio_codec_{place}]\nmime={name}\nrate={rate}\nchannels={channels}\nenabled=0\n")
+    };
+    codecs.into_iter().enumerate().map(section).collect()
 }
 
 impl Phone for Linphone {

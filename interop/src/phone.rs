@@ -87,7 +87,7 @@ pub trait Phone {
 pub fn last_received(trace: &str, method: &str) -> Option<ReceivedRequest> {
     let beginning = format!("{method} sip");
     let text = trace.replace('\r', "");
-    let mut starts = text.match_indices(&beginning).map(|(at, _)| at).rev();
+    let mut starts = text.rmatch_indices(&beginning).map(|(at, _)| at);
     starts.find_map(|at| ReceivedRequest::parse(text.get(at..)?))
 }
 

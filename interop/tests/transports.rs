@@ -2,8 +2,10 @@
 //! TLS, browsers over WS and WSS.
 
 use interop::{
-    Account, Baresip, Library, Linphone, Phone, Server, ServerOptions, WebPhone, last_received,
+    Account, Baresip, Library, Linphone, Phone, Scenario, Server, ServerOptions, WebPhone,
+    last_received,
 };
+use serde_json::json;
 use sip_transport::Protocol;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -94,6 +96,7 @@ fn options() -> ServerOptions {
     ServerOptions {
         users: kinds
             .flat_map(|kind| Protocol::ALL.map(|protocol| kind.user(protocol)))
+            .chain(["bob".to_owned()])
             .collect(),
         ..ServerOptions::default()
     }
@@ -139,6 +142,31 @@ impl Matrix {
         };
         let entry = format!("{}{} > {}{}", names.0, stars[0], names.1, stars[1]);
         self.0.entry(pair).or_default().push(entry);
+    }
+
+    /// A browser calls a sipp over UDP, which has no voice. A telephone that may be called over TCP as well gets no offer as long as
+    /// that of a browser in a datagram (RFC 3261 section 18.1.1); this one wants it.
+    fn call_from_browser_over_udp(&mut self, server: &Server, caller: &mut Line) {
+        let bob = Scenario::new("answer").for_browsers().start(server);
+        let contact = format!("<sip:bob@{};transport=udp>", bob.address);
+        let register = Scenario::new("register").from("bob");
+        register.key("contact", &contact).run(server);
+        caller.phone.dial(&server.uri("bob"));
+        caller.phone.wait_until_it_rings();
+        bob.wait_for("ACK");
+        caller.phone.hang_up();
+        caller.phone.wait_until_over();
+        let messages = bob.finish().messages;
+        let from = caller.protocol.via_token();
+        for method in ["INVITE", "ACK", "BYE"] {
+            let request = last_received(messages.received(method)[0], method);
+            let request = request.unwrap_or_else(|| panic!("{messages:?}"));
+            let way = (&*request.upstream, &*request.downstream);
+            assert_eq!(way, (from, "UDP"), "{request:?}");
+        }
+        server.rpc("location.remove", &json!({ "address": "bob@example.org" }));
+        let entry = format!("{}* > sipp", caller.phone.name());
+        self.0.entry((from, "UDP")).or_default().push(entry);
     }
 
     fn print(&self) {
@@ -215,7 +243,13 @@ fn each_transport_calls_each_other_one() {
     let mut matrix = Matrix::default();
     matrix.calls_between(&server, &mut desk, &mut other_desk);
     matrix.calls_between(&server, &mut web, &mut other_web);
-    matrix.calls_between(&server, &mut for_browsers, &mut web);
+    let (udp, streams) = for_browsers.split_at_mut(1);
+    matrix.calls_between(&server, streams, &mut web);
+    for browser in &mut web {
+        matrix.call(&server, &mut udp[0], browser, Side::Caller);
+        matrix.call(&server, &mut udp[0], browser, Side::Callee);
+        matrix.call_from_browser_over_udp(&server, browser);
+    }
     matrix.print();
     assert_eq!(matrix.0.len(), 25);
     assert_eq!(connections(&server), before, "no call needs another one");
