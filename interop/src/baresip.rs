@@ -31,6 +31,7 @@ impl Baresip {
         let own = server.address().ip();
         let sip = SocketAddr::new(own, sip);
         let authority = server.certificate();
+        let mux = if account.for_browsers { "yes" } else { "no" };
         // Its audio goes in a circle; an address that is always there keeps it from looking for a network.
         let configuration = format!(
             "module_path /usr/lib/baresip/modules\n\
@@ -47,6 +48,7 @@ impl Baresip {
              sip_cafile {}\n\
              net_interface {own}\n\
              rtp_ports 45000-60000\n\
+             rtcp_mux {mux}\n\
              audio_source aubridge,echo\n\
              audio_player aubridge,echo\n\
              audio_alert aubridge,alert\n",
@@ -183,7 +185,7 @@ impl Phone for Baresip {
         self.wait_for("CALL_RINGING");
     }
 
-    fn wait_until_talking(&mut self) {
+    fn wait_until_established(&mut self) {
         self.wait_for("CALL_ESTABLISHED");
     }
 

@@ -194,7 +194,11 @@ impl Phone for WebPhone {
         self.wait_for("ringing");
     }
 
-    fn wait_until_talking(&mut self) {
+    fn wait_until_established(&mut self) {
+        self.wait_for("established");
+    }
+
+    fn wait_for_sound(&mut self) {
         self.wait_for("media");
     }
 

@@ -178,7 +178,7 @@ impl Phone for Linphone {
         self.wait_for("LinphoneCallOutgoingRinging");
     }
 
-    fn wait_until_talking(&mut self) {
+    fn wait_until_established(&mut self) {
         self.wait_for("LinphoneCallStreamsRunning");
     }
 

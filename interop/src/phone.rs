@@ -74,8 +74,10 @@ pub trait Phone {
     fn wait_until_called(&mut self);
     /// Waits until the other side rings.
     fn wait_until_it_rings(&mut self);
-    /// Waits until both can talk: the call is established, and where the telephone can tell, sound has arrived.
-    fn wait_until_talking(&mut self);
+    /// Waits until the call is established.
+    fn wait_until_established(&mut self);
+    /// Waits until sound has arrived, where the telephone can tell.
+    fn wait_for_sound(&mut self) {}
     /// Waits until the call is over.
     fn wait_until_over(&mut self);
     /// Everything it has logged, its messages among it.
