@@ -59,14 +59,9 @@ impl Baresip {
         } else {
             ""
         };
-        let flow = if account.keeps_its_flow {
-            ";sipnat=outbound"
-        } else {
-            ""
-        };
         let transport = account.protocol.via_token().to_ascii_lowercase();
         let line = format!(
-            "<{};transport={transport}>;auth_pass={};outbound=\"{}\";regint=600{media}{flow}\n",
+            "<{};transport={transport}>;auth_pass={};outbound=\"{}\";regint=600{media}\n",
             server.uri(&account.user),
             Server::password(&account.user),
             account.proxy(server)

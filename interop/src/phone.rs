@@ -13,8 +13,6 @@ pub struct Account {
     pub protocol: Protocol,
     /// Its media are what a browser takes: ICE and DTLS-SRTP.
     pub for_browsers: bool,
-    /// It keeps its flow open as RFC 5626 says.
-    pub keeps_its_flow: bool,
 }
 
 impl Account {
@@ -24,7 +22,6 @@ impl Account {
             user: user.to_owned(),
             protocol: Protocol::Udp,
             for_browsers: false,
-            keeps_its_flow: false,
         }
     }
 
@@ -39,15 +36,6 @@ impl Account {
     pub fn for_browsers(self) -> Self {
         Self {
             for_browsers: true,
-            ..self
-        }
-    }
-
-    /// Keeping its flow open as RFC 5626 says.
-    #[must_use]
-    pub fn keeping_its_flow(self) -> Self {
-        Self {
-            keeps_its_flow: true,
             ..self
         }
     }

@@ -107,6 +107,8 @@ impl Scenario {
     #[must_use]
     pub fn connecting_for_each_call(mut self, to: SocketAddr) -> Self {
         self.transport = "tn";
+        self.arguments
+            .extend(["-max_socket".to_owned(), "1000".to_owned()]);
         self.remote = Some(to);
         self
     }
