@@ -4,10 +4,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help run build test check fuzz interop bench simulate setup setup-test
+.PHONY: help run build test check fuzz interop interop-event-loops bench simulate setup setup-test
 
 help: ## Show what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
 
 run: setup ## Build, make a demo database, start the server in the foreground
 	@scripts/run-demo
@@ -17,6 +17,7 @@ build: setup ## Build the release binary: target/release/tandem
 
 test: setup-test check ## Everything that CI runs: lints, tests, simulator seeds, real peers, fuzzing
 	cargo test --workspace --no-fail-fast
+	TANDEM_INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
 	scripts/fuzz 60
 
 check: setup ## Formatting, lints, licences
@@ -27,8 +28,11 @@ check: setup ## Formatting, lints, licences
 fuzz: setup-test ## Run every fuzz target for ten minutes in all
 	scripts/fuzz 600
 
-interop: setup-test ## Calls with sipp, sipsak, baresip, linphone and tshark
+interop: setup-test ## Calls with sipp, sipsak, baresip, linphone, browsers and tshark
 	scripts/interop
+
+interop-event-loops: setup-test ## The same on each event loop: epoll, poll, io_uring
+	scripts/interop-event-loops
 
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10

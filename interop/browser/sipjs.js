@@ -12,7 +12,8 @@ globalThis.phone = {
     const address = UserAgent.makeURI(uri);
     agent = new UserAgent({
       uri: address,
-      transportOptions: { server },
+      // It hangs up where its double CRLF is not answered.
+      transportOptions: { server, keepAliveInterval: 2, keepAliveDebounce: 5 },
       authorizationUsername: address.user,
       authorizationPassword: password,
       sessionDescriptionHandlerFactoryOptions: { peerConnectionConfiguration: CONNECTION },

@@ -1,10 +1,11 @@
 //! baresip without a screen or a sound card, told what to do over its control socket.
 
+use crate::phone::{Account, Phone};
 use crate::process::{Child, PATIENCE, eventually, free_port};
 use crate::server::Server;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -18,10 +19,19 @@ pub struct Baresip {
 }
 
 impl Baresip {
-    /// Starts it with the account of a subscriber, and waits until it has registered.
+    /// Starts it with the account of a subscriber over UDP, and waits until it has registered.
     pub fn start(server: &Server, user: &str) -> Self {
+        Self::with_account(server, &Account::new(user))
+    }
+
+    /// Starts it with an account, and waits until it has registered.
+    pub fn with_account(server: &Server, account: &Account) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let (sip, control) = (free_port(), free_port());
+        let own = server.address().ip();
+        let sip = SocketAddr::new(own, sip);
+        let authority = server.certificate();
+        let mux = if account.for_browsers { "yes" } else { "no" };
         // Its audio goes in a circle; an address that is always there keeps it from looking for a network.
         let configuration = format!(
             "module_path /usr/lib/baresip/modules\n\
@@ -29,26 +39,38 @@ impl Baresip {
              module aubridge.so\n\
              module_tmp uuid.so\n\
              module_tmp account.so\n\
+             module dtls_srtp.so\n\
+             module ice.so\n\
              module_app menu.so\n\
              module_app ctrl_tcp.so\n\
              ctrl_tcp_listen 127.0.0.1:{control}\n\
-             sip_listen 127.0.0.1:{sip}\n\
-             net_interface 127.0.0.1\n\
+             sip_listen {sip}\n\
+             sip_cafile {}\n\
+             net_interface {own}\n\
              rtp_ports 45000-60000\n\
+             rtcp_mux {mux}\n\
              audio_source aubridge,echo\n\
              audio_player aubridge,echo\n\
-             audio_alert aubridge,alert\n"
+             audio_alert aubridge,alert\n",
+            authority.display()
         );
-        let account = format!(
-            "<{}>;auth_pass={};outbound=\"sip:{}\";regint=600\n",
-            server.uri(user),
-            Server::password(user),
-            server.address()
+        let media = if account.for_browsers {
+            ";mediaenc=dtls_srtp;medianat=ice"
+        } else {
+            ""
+        };
+        let transport = account.protocol.via_token().to_ascii_lowercase();
+        let line = format!(
+            "<{};transport={transport}>;auth_pass={};outbound=\"{}\";regint=600{media}\n",
+            server.uri(&account.user),
+            Server::password(&account.user),
+            account.proxy(server)
         );
         std::fs::write(folder.path().join("config"), configuration).expect("configuration");
-        std::fs::write(folder.path().join("accounts"), account).expect("account");
+        std::fs::write(folder.path().join("accounts"), line).expect("account");
         let mut command = std::process::Command::new("baresip");
-        command.arg("-f").arg(folder.path());
+        // With a trace of its messages.
+        command.arg("-s").arg("-f").arg(folder.path());
         let child = Child::start(&mut command, &folder.path().join("output"));
         let registered = eventually(PATIENCE, || child.output().contains("200 OK"));
         assert!(registered, "baresip does not register:\n{}", child.output());
@@ -92,6 +114,11 @@ impl Baresip {
         assert!(happened, "no {event}:\n{}", self.child.output());
     }
 
+    /// What it has printed, the messages that it sent and received among it.
+    pub fn log(&self) -> String {
+        self.child.output()
+    }
+
     /// Ends the program the way its user does: it takes its registration back first.
     pub fn quit(mut self) {
         self.child.signal("TERM");
@@ -125,5 +152,43 @@ impl Baresip {
         }
         self.unread.drain(..colon + length + 2);
         Some(message)
+    }
+}
+
+impl Phone for Baresip {
+    fn name(&self) -> &'static str {
+        "baresip"
+    }
+
+    fn dial(&mut self, uri: &str) {
+        Self::dial(self, uri);
+    }
+
+    fn accept(&mut self) {
+        Self::accept(self);
+    }
+
+    fn hang_up(&mut self) {
+        Self::hang_up(self);
+    }
+
+    fn wait_until_called(&mut self) {
+        self.wait_for("CALL_INCOMING");
+    }
+
+    fn wait_until_it_rings(&mut self) {
+        self.wait_for("CALL_RINGING");
+    }
+
+    fn wait_until_established(&mut self) {
+        self.wait_for("CALL_ESTABLISHED");
+    }
+
+    fn wait_until_over(&mut self) {
+        self.wait_for("CALL_CLOSED");
+    }
+
+    fn trace(&self) -> String {
+        self.log()
     }
 }

@@ -6,7 +6,9 @@
 //! told to do could not be done).
 
 use crate::devtools::DevTools;
+use crate::phone::{Account, Phone};
 use crate::process::{Child, PATIENCE, eventually, run};
+use crate::server::Server;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,6 +24,13 @@ pub enum Library {
 }
 
 impl Library {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::JsSip => "JsSIP",
+            Self::SipJs => "SIP.js",
+        }
+    }
+
     const fn script(self) -> &'static str {
         match self {
             Self::JsSip => "jssip.js",
@@ -44,6 +53,7 @@ pub struct WebAccount {
 /// A running browser that shows one telephone.
 #[derive(Debug)]
 pub struct WebPhone {
+    library: Library,
     // Ends with the browser, before its folder goes.
     child: Child,
     page: DevTools,
@@ -64,6 +74,18 @@ impl WebPhone {
         phone.tell(&format!("start({account})"));
         phone.wait_for("registered");
         phone
+    }
+
+    /// The same with the account of a subscriber.
+    pub fn with_account(library: Library, server: &Server, account: &Account) -> Self {
+        let scheme = account.protocol.via_token().to_ascii_lowercase();
+        let address = server.address_of(account.protocol);
+        let account = WebAccount {
+            server: format!("{scheme}://{address}"),
+            uri: server.uri(&account.user),
+            password: Server::password(&account.user),
+        };
+        Self::start(library, &account)
     }
 
     /// Calls a URI.
@@ -130,6 +152,7 @@ impl WebPhone {
         };
         let page = DevTools::open(&address, &format!("file://{}", page.display()));
         Self {
+            library,
             child,
             page,
             read: 0,
@@ -143,6 +166,48 @@ impl WebPhone {
             "Promise.resolve(phone.{what}).then(() => undefined, (error) => report(`error ${{error}}`)), undefined"
         );
         self.page.evaluate(&script);
+    }
+}
+
+impl Phone for WebPhone {
+    fn name(&self) -> &'static str {
+        self.library.name()
+    }
+
+    fn dial(&mut self, uri: &str) {
+        Self::dial(self, uri);
+    }
+
+    fn accept(&mut self) {
+        Self::accept(self);
+    }
+
+    fn hang_up(&mut self) {
+        Self::hang_up(self);
+    }
+
+    fn wait_until_called(&mut self) {
+        self.wait_for("incoming");
+    }
+
+    fn wait_until_it_rings(&mut self) {
+        self.wait_for("ringing");
+    }
+
+    fn wait_until_established(&mut self) {
+        self.wait_for("established");
+    }
+
+    fn wait_for_sound(&mut self) {
+        self.wait_for("media");
+    }
+
+    fn wait_until_over(&mut self) {
+        self.wait_for("ended");
+    }
+
+    fn trace(&self) -> String {
+        self.page.log().to_owned()
     }
 }
 

@@ -1,5 +1,5 @@
 //! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, Kamailio, dnsmasq, coturn,
-//! tshark.
+//! stunnel, tshark.
 //!
 //! Everything happens on 127.0.0.1 (and `::1`) with ports of the test's own; every process that a test starts ends with it. A
 //! program that is missing fails the test that needs it: `scripts/setup test` installs them all. What goes wrong in here is a
@@ -16,9 +16,11 @@ mod devtools;
 mod dns;
 mod kamailio;
 mod linphone;
+mod phone;
 mod process;
 mod server;
 mod sipp;
+mod tunnel;
 
 pub use baresip::Baresip;
 pub use browser::{Library, WebAccount, WebPhone};
@@ -26,6 +28,8 @@ pub use capture::{Capture, Packets, WireMessage};
 pub use dns::{NameServer, Records, ZONE};
 pub use kamailio::Kamailio;
 pub use linphone::Linphone;
+pub use phone::{Account, Phone, ReceivedRequest, last_received};
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use server::{Server, ServerOptions};
 pub use sipp::{Messages, Outcome, Scenario, Sipp, header};
+pub use tunnel::Tunnel;

@@ -1,7 +1,9 @@
 //! Linphone without a screen or a sound card: its daemon, which reads commands from standard input.
 
+use crate::phone::{Account, Phone};
 use crate::process::{Child, PATIENCE, eventually, free_port};
 use crate::server::Server;
+use sip_transport::Protocol;
 use tempfile::TempDir;
 
 /// A running linphone with one account.
@@ -14,29 +16,49 @@ pub struct Linphone {
 }
 
 impl Linphone {
-    /// Starts it with the account of a subscriber, and waits until it has registered.
+    /// Starts it with the account of a subscriber over UDP, and waits until it has registered.
     pub fn start(server: &Server, user: &str) -> Self {
+        Self::with_account(server, &Account::new(user))
+    }
+
+    /// Starts it with an account, and waits until it has registered.
+    pub fn with_account(server: &Server, account: &Account) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         std::fs::create_dir_all(folder.path().join(".local/share/linphone")).expect("folder");
-        let (sip, media) = (free_port(), free_port());
+        let media = free_port();
+        let user = &account.user;
+        let own = server.address().ip();
+        // It has one port for each protocol that it is to speak; 0: it does not.
+        let [sip, tcp, tls] = [Protocol::Udp, Protocol::Tcp, Protocol::Tls].map(|protocol| {
+            if protocol == account.protocol {
+                free_port()
+            } else {
+                0
+            }
+        });
         let configuration = format!(
             "[sip]\n\
              sip_port={sip}\n\
-             sip_tcp_port=0\n\
-             sip_tls_port=0\n\
-             bind_address=127.0.0.1\n\
-             ipv6=0\n\
+             sip_tcp_port={tcp}\n\
+             sip_tls_port={tls}\n\
+             verify_server_certs=0\n\
+             verify_server_cn=0\n\
+             bind_address={own}\n\
+             ipv6={ipv6}\n\
              default_proxy=0\n\
+             keepalive_period=2000\n\
              register_only_when_network_is_up=0\n\
              auto_net_state_mon=0\n\
              [rtp]\n\
              audio_rtp_port={media}\n\
+             rtcp_xr_enabled=0\n\
+             rtcp_fb_implicit_rtcp_fb=0\n\
              [video]\n\
              capture=0\n\
              display=0\n\
              [proxy_0]\n\
-             reg_proxy=<sip:{address}>\n\
-             reg_route=<sip:{address};lr>\n\
+             reg_proxy=<{proxy}>\n\
+             reg_route=<{proxy};lr>\n\
              reg_identity=<{uri}>\n\
              reg_expires=600\n\
              reg_sendregister=1\n\
@@ -44,13 +66,14 @@ impl Linphone {
              username={user}\n\
              passwd={password}\n\
              realm={domain}\n",
-            address = server.address(),
+            proxy = account.proxy(server),
+            ipv6 = u8::from(own.is_ipv6()),
             uri = server.uri(user),
             password = Server::password(user),
             domain = server.domain(),
         );
         let file = folder.path().join("linphonerc");
-        std::fs::write(&file, configuration).expect("configuration");
+        std::fs::write(&file, configuration + &without_most_codecs()).expect("configuration");
         let mut command = std::process::Command::new("linphone-daemon");
         command
             .env("HOME", folder.path())
@@ -113,5 +136,57 @@ impl Linphone {
     pub fn log(&self) -> String {
         let log = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
+    }
+}
+
+/// Offers G.711 only: its requests remain short enough for a datagram (RFC 3261 section 18.1.1).
+fn without_most_codecs() -> String {
+    let codecs = [
+        ("opus", 48_000, 2),
+        ("speex", 16_000, 1),
+        ("speex", 8_000, 1),
+        ("G729", 8_000, 1),
+    ];
+    let section = |(place, (name, rate, channels))| {
+        format!("[audio_codec_{place}]\nmime={name}\nrate={rate}\nchannels={channels}\nenabled=0\n")
+    };
+    codecs.into_iter().enumerate().map(section).collect()
+}
+
+impl Phone for Linphone {
+    fn name(&self) -> &'static str {
+        "linphone"
+    }
+
+    fn dial(&mut self, uri: &str) {
+        Self::dial(self, uri);
+    }
+
+    fn accept(&mut self) {
+        Self::accept(self);
+    }
+
+    fn hang_up(&mut self) {
+        Self::hang_up(self);
+    }
+
+    fn wait_until_called(&mut self) {
+        self.wait_for("LinphoneCallIncomingReceived");
+    }
+
+    fn wait_until_it_rings(&mut self) {
+        self.wait_for("LinphoneCallOutgoingRinging");
+    }
+
+    fn wait_until_established(&mut self) {
+        self.wait_for("LinphoneCallStreamsRunning");
+    }
+
+    fn wait_until_over(&mut self) {
+        self.wait_for("LinphoneCallEnd");
+    }
+
+    fn trace(&self) -> String {
+        self.log()
     }
 }

@@ -3,6 +3,7 @@
 use crate::process::{Child, PATIENCE, eventually, free_port, run};
 use crate::sipp::Scenario;
 use serde_json::Value;
+use sip_transport::Protocol;
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -24,6 +25,8 @@ pub struct ServerOptions {
     pub workers: u16,
     /// Where it listens.
     pub address: IpAddr,
+    /// How its workers wait: what `TANDEM_INTEROP_EVENT_LOOP` says, or `auto`.
+    pub event_loop: String,
 }
 
 impl Default for ServerOptions {
@@ -34,6 +37,7 @@ impl Default for ServerOptions {
             users: ["alice", "bob", "carol"].map(String::from).to_vec(),
             workers: 2,
             address: Ipv4Addr::LOCALHOST.into(),
+            event_loop: std::env::var("TANDEM_INTEROP_EVENT_LOOP").unwrap_or("auto".into()),
         }
     }
 }
@@ -53,7 +57,10 @@ impl ServerOptions {
 pub struct Server {
     child: Option<Child>,
     folder: TempDir,
+    /// UDP and TCP; TLS has the port after it.
     address: SocketAddr,
+    /// WS; WSS has the port after it.
+    web: SocketAddr,
     admin_port: u16,
     domain: String,
 }
@@ -81,10 +88,12 @@ impl Server {
             child: None,
             folder: TempDir::new().expect("temporary folder"),
             address: SocketAddr::new(options.address, free_port()),
+            web: SocketAddr::new(options.address, free_port()),
             admin_port: free_port(),
             domain: options.domain.clone(),
         };
         server.configure(options);
+        server.renew_certificate();
         let csv = server.path("users.csv");
         let mut lines = String::new();
         for user in &options.users {
@@ -103,16 +112,46 @@ impl Server {
             sections,
             domain,
             workers,
+            event_loop,
             ..
         } = options;
-        let configuration = format!(
-            "domains = [\"{domain}\"]\n\n[[listen]]\ntransport = \"udp\"\naddress = \"{}\"\n\n[workers]\ncount = {workers}\n\n\
-             [database]\nurl = \"sqlite:{}\"\n\n[admin]\nlisten = \"127.0.0.1:{}\"\n\n{sections}\n",
-            self.address,
+        let mut configuration = format!(
+            "domains = [\"{domain}\"]\n\n[workers]\ncount = {workers}\nevent_loop = \"{event_loop}\"\n\n\
+             [database]\nurl = \"sqlite:{}\"\n\n[admin]\nlisten = \"127.0.0.1:{}\"\n\n\
+             [[certificate]]\nchain = \"{}\"\nkey = \"{}\"\n\n{sections}\n",
             self.path("tandem.db").display(),
             self.admin_port,
+            self.path("chain.pem").display(),
+            self.path("key.pem").display(),
         );
+        for protocol in Protocol::ALL {
+            let transport = protocol.via_token().to_ascii_lowercase();
+            let address = self.address_of(protocol);
+            let _ = write!(
+                configuration,
+                "[[listen]]\ntransport = \"{transport}\"\naddress = \"{address}\"\n\n"
+            );
+        }
         std::fs::write(self.path("tandem.toml"), configuration).expect("configuration");
+    }
+
+    /// Puts another certificate with another key where the configuration says they are: it is for the domain and for the
+    /// addresses of this machine, and vouches for itself.
+    pub fn renew_certificate(&self) {
+        let names = [&self.domain, "localhost", "127.0.0.1", "::1"];
+        Self::make_certificate(self.folder.path(), &names);
+    }
+
+    /// Makes a certificate for these names that vouches for itself: `chain.pem` and `key.pem` in a folder.
+    pub fn make_certificate(folder: &Path, names: &[&str]) {
+        let mut command = Command::new(Self::binary());
+        command.args(["certificate", "self-signed", "--force", "--folder"]);
+        command.arg(folder);
+        for name in names {
+            command.args(["--name", name]);
+        }
+        let (code, output) = run(&mut command);
+        assert_eq!(code, 0, "{output}");
     }
 
     /// Starts it (again) on the same database and waits until it is ready.
@@ -152,7 +191,7 @@ impl Server {
 
     /// The URI of a subscriber; what is a URI already stays as it is.
     pub fn uri(&self, user: &str) -> String {
-        if user.starts_with("sip:") {
+        if user.starts_with("sip:") || user.starts_with("sips:") {
             user.to_owned()
         } else {
             format!("sip:{user}@{}", self.domain)
@@ -193,9 +232,25 @@ impl Server {
         self.child.as_mut().expect("running")
     }
 
-    /// Where it listens.
+    /// Where it listens for UDP and TCP.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it listens for a protocol.
+    pub fn address_of(&self, protocol: Protocol) -> SocketAddr {
+        let next = |address: SocketAddr| SocketAddr::new(address.ip(), address.port() + 1);
+        match protocol {
+            Protocol::Udp | Protocol::Tcp => self.address,
+            Protocol::Tls => next(self.address),
+            Protocol::Ws => self.web,
+            Protocol::Wss => next(self.web),
+        }
+    }
+
+    /// What it presents to those who connect over TLS: its certificate, which is its own authority.
+    pub fn certificate(&self) -> PathBuf {
+        self.path("chain.pem")
     }
 
     /// Where its admin interface listens.

@@ -11,6 +11,9 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// sipp's word for datagrams that all go over one socket.
+const UDP: &str = "u1";
+
 /// What sipp is to do.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -21,6 +24,8 @@ pub struct Scenario {
     calls: u32,
     traced: bool,
     sdp: &'static str,
+    transport: &'static str,
+    remote: Option<SocketAddr>,
     arguments: Vec<String>,
 }
 
@@ -35,6 +40,8 @@ impl Scenario {
             calls: 1,
             traced: true,
             sdp: "sdp",
+            transport: UDP,
+            remote: None,
             arguments: Vec::new(),
         }
     }
@@ -89,6 +96,23 @@ impl Scenario {
         self
     }
 
+    /// Over TCP: all calls share one connection.
+    #[must_use]
+    pub fn over_tcp(mut self) -> Self {
+        self.transport = "t1";
+        self
+    }
+
+    /// Over TCP: each call opens a connection, to somebody who stands before the server.
+    #[must_use]
+    pub fn connecting_for_each_call(mut self, to: SocketAddr) -> Self {
+        self.transport = "tn";
+        self.arguments
+            .extend(["-max_socket".to_owned(), "1000".to_owned()]);
+        self.remote = Some(to);
+        self
+    }
+
     /// Keeps no trace, for many calls.
     #[must_use]
     pub fn untraced(mut self) -> Self {
@@ -130,8 +154,8 @@ impl Scenario {
         let password = self.password.clone();
         let mut command = Command::new("sipp");
         command.current_dir(folder.path());
-        command.arg(server.address().to_string());
-        command.args(["-sf", "scenario.xml", "-nostdin"]);
+        command.arg(self.remote.unwrap_or(server.address()).to_string());
+        command.args(["-sf", "scenario.xml", "-nostdin", "-t", self.transport]);
         command.args(["-i", &address.ip().to_string(), "-p", &port]);
         command.args(["-m", &self.calls.to_string()]);
         command.args(["-trace_err", "-error_file", "errors.log"]);
@@ -154,7 +178,7 @@ impl Scenario {
             folder,
             address,
         };
-        sipp.wait_until_it_listens();
+        sipp.wait_until_it_listens(self.transport);
         sipp
     }
 
@@ -223,14 +247,15 @@ impl Sipp {
         socket.send_to(cue.as_bytes(), self.address).expect("sent");
     }
 
-    fn wait_until_it_listens(&mut self) {
+    fn wait_until_it_listens(&mut self, transport: &str) {
+        let protocol = if transport == UDP { "udp" } else { "tcp" };
         let table = match self.address.ip() {
-            IpAddr::V4(_) => "/proc/net/udp",
-            IpAddr::V6(_) => "/proc/net/udp6",
+            IpAddr::V4(_) => format!("/proc/net/{protocol}"),
+            IpAddr::V6(_) => format!("/proc/net/{protocol}6"),
         };
         let port = format!(":{:04X} ", self.address.port());
         wait_until("sipp listens", || {
-            let bound = std::fs::read_to_string(table).is_ok_and(|text| text.contains(&port));
+            let bound = std::fs::read_to_string(&table).is_ok_and(|text| text.contains(&port));
             bound || self.child.ended().is_some()
         });
         let ended = self.child.ended();

@@ -2,14 +2,18 @@
 //! the name server go.
 
 use interop::{
-    Kamailio, NameServer, Outcome, Records, Scenario, Server, ServerOptions, Sipp, ZONE,
+    Kamailio, NameServer, Outcome, Records, Scenario, Server, ServerOptions, Sipp, Tunnel, ZONE,
+    header,
 };
 use serde_json::json;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 const UDP: &str = "_sip._udp.carrier.test";
 const BOB: &str = "sip:bob@carrier.test";
+const TCP: &str = "_sip._tcp.carrier.test";
+const TLS: &str = "_sips._tcp.carrier.test";
 const FAR: &str = "sip:bob@nowhere.carrier.test";
 
 /// A Tandem that asks this name server, and sends its subscribers' calls to other domains where their URIs say.
@@ -20,10 +24,23 @@ fn server(names: &NameServer, proxy: &str) -> Server {
 
 /// Phones that only say where they are: they listen before there is a server that calls them.
 fn phones<const N: usize>(scenario: &str) -> [Sipp; N] {
+    phones_that(&Scenario::new(scenario))
+}
+
+fn phones_that<const N: usize>(scenario: &Scenario) -> [Sipp; N] {
     // Its own domain and address do not matter to a phone that is called.
     let names = NameServer::start(&Records::new(), 0);
     let server = server(&names, "");
-    [(); N].map(|()| Scenario::new(scenario).calls(1_000_000).start(&server))
+    [(); N].map(|()| scenario.clone().calls(1_000_000).start(&server))
+}
+
+/// The protocols of the server's Via in the calls that a phone has had.
+fn came_over(phone: Sipp) -> Vec<String> {
+    let messages = phone.stop().messages;
+    let invites = messages.received("INVITE").into_iter();
+    let vias = invites.map(|invite| header(invite, "Via")[0].to_owned());
+    vias.map(|via| via.split(' ').next().unwrap_or_default().to_owned())
+        .collect()
 }
 
 fn port(phone: &Sipp) -> u16 {
@@ -128,7 +145,8 @@ fn a_503_sends_the_call_to_the_next_server() {
 fn naptr_records_name_the_service_among_those_that_we_speak() {
     let [wanted, other] = phones::<2>("answer");
     let records = Records::new()
-        .naptr(10, "SIPS+D2T", "_sips._tcp.carrier.test")
+        // SCTP, which we do not.
+        .naptr(10, "SIP+D2S", "_sip._sctp.carrier.test")
         .naptr(20, "SIP+D2U", "_sip._udp.east.carrier.test")
         .server(
             "_sip._udp.east.carrier.test",
@@ -148,6 +166,71 @@ fn naptr_records_name_the_service_among_those_that_we_speak() {
         [1, 0],
         "what the NAPTR records say is not asked for again"
     );
+}
+
+#[test]
+fn naptr_records_may_prefer_tcp() {
+    let [udp] = phones::<1>("answer");
+    let [tcp] = phones_that::<1>(&Scenario::new("answer").over_tcp());
+    let records = Records::new()
+        .naptr(10, "SIP+D2T", TCP)
+        .naptr(20, "SIP+D2U", UDP)
+        .server(TCP, "tcp.carrier.test", port(&tcp), 1, 1)
+        .server(UDP, "udp.carrier.test", port(&udp), 1, 1);
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, "");
+    calls(3).run(&server);
+    assert_eq!(came_over(tcp), ["SIP/2.0/TCP"; 3]);
+    assert_eq!(had([udp]), [0]);
+    let opened = count(&server, "tandem_connections_begun_total", "by=\"server\"");
+    assert_eq!(opened, 1, "all take one connection");
+}
+
+#[test]
+fn a_transport_in_the_uri_leaves_nothing_to_naptr() {
+    let [udp] = phones::<1>("answer");
+    let [tcp] = phones_that::<1>(&Scenario::new("answer").over_tcp());
+    let records = Records::new()
+        .naptr(10, "SIP+D2U", UDP)
+        .server(TCP, "tcp.carrier.test", port(&tcp), 1, 1)
+        .server(UDP, "udp.carrier.test", port(&udp), 1, 1);
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, "");
+    let bob = format!("{BOB};transport=tcp");
+    calls(2).to(&bob).run(&server);
+    assert_eq!(came_over(tcp), ["SIP/2.0/TCP"; 2]);
+    assert_eq!(had([udp]), [0]);
+    assert_eq!(names.asked("NAPTR", ZONE), 0);
+}
+
+/// The section that makes a Tandem believe the certificate in this folder.
+fn believing(folder: &TempDir) -> String {
+    let chain = folder.path().join("chain.pem");
+    let chain = chain.display();
+    format!("outbound = \"sips:carrier.test\"\n[tls]\nserver_ca = \"{chain}\"\n")
+}
+
+#[test]
+fn a_sips_next_hop_is_reached_over_tls_by_whoever_can_prove_the_domain() {
+    let [phone, robbed] = phones_that::<2>(&Scenario::new("answer").over_tcp());
+    let [real, other] = [ZONE, "other.test"].map(|name| {
+        let folder = TempDir::new().expect("temporary folder");
+        Server::make_certificate(folder.path(), &[name]);
+        folder
+    });
+    let impostor = Tunnel::before(robbed.address, other.path());
+    let tunnel = Tunnel::before(phone.address, real.path());
+    let records = Records::new()
+        .server(TLS, "a.carrier.test", impostor.address().port(), 1, 1)
+        .server(TLS, "b.carrier.test", tunnel.address().port(), 2, 1);
+    let names = NameServer::start(&records, 60);
+    let server = server(&names, &believing(&real));
+    calls(3).to("sip:bob@elsewhere.invalid").run(&server);
+    assert_eq!(came_over(phone), ["SIP/2.0/TLS"; 3], "{}", tunnel.log());
+    assert_eq!(had([robbed]), [0]);
+    let dead = server.rpc("targets.dead", &json!({}));
+    let address = impostor.address().to_string();
+    assert_eq!(dead["targets"][0]["address"], address, "{dead}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! A STUN client that we did not write asks the SIP port for its address, as phones do to keep a path open.
+//! What telephones send to keep a path open, and a STUN client that asks the SIP port for its address.
 
-use interop::{Server, ServerOptions, run};
+use interop::{Account, Library, Linphone, Server, ServerOptions, WebPhone, run, wait_until};
+use sip_transport::Protocol;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
@@ -29,4 +30,32 @@ fn a_stun_client_is_told_its_address() {
         assert!(output.contains(&told), "{output}");
         assert!(server.metric("tandem_dropped_total", "keep_alive") > 0.0);
     }
+}
+
+/// The double CRLFs that were answered.
+fn pings(server: &Server) -> f64 {
+    server.metric("tandem_stream_pings_total", "")
+}
+
+#[test]
+fn the_double_crlf_of_linphone_is_answered_over_tcp_and_tls() {
+    for protocol in [Protocol::Tcp, Protocol::Tls] {
+        let server = Server::start(&ServerOptions::default());
+        let bob = Account::new("bob").over(protocol);
+        let bob = Linphone::with_account(&server, &bob);
+        wait_until("three were answered", || pings(&server) > 2.0);
+        assert!((server.metric("tandem_connections", "") - 1.0).abs() < 0.5);
+        assert!((server.metric("tandem_connections_begun_total", "") - 1.0).abs() < 0.5);
+        drop(bob);
+    }
+}
+
+#[test]
+fn the_double_crlf_of_a_browser_is_answered() {
+    let server = Server::start(&ServerOptions::default());
+    let bob = Account::new("bob").over(Protocol::Wss);
+    let bob = WebPhone::with_account(Library::SipJs, &server, &bob);
+    wait_until("three were answered", || pings(&server) > 2.0);
+    assert!((server.metric("tandem_connections_begun_total", "") - 1.0).abs() < 0.5);
+    bob.quit();
 }

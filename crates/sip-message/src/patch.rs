@@ -197,6 +197,16 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
+    /// Adds Content-Length where there is none: a datagram needs none, its end is that of the body; a stream does (RFC 3261 section
+    /// 18.3).
+    pub fn complete_content_length(&mut self) -> &mut Self {
+        if self.message.header(HeaderName::ContentLength).is_some() {
+            return self;
+        }
+        let length = u32::try_from(self.message.body().len()).unwrap_or(u32::MAX);
+        self.append_with(HeaderName::ContentLength, |text| push_number(text, length))
+    }
+
     /// Appends the edited message to `into`. Octets behind the body of a datagram and line ends before the start line are left
     /// out.
     pub fn write(&self, into: &mut Vec<u8>) {

@@ -272,6 +272,25 @@ fn a_new_body_has_its_length() {
 }
 
 #[test]
+fn a_message_without_content_length_gets_that_of_its_body() {
+    let complete = |text: &str| {
+        patched(text, |patch| {
+            patch.complete_content_length();
+        })
+    };
+    let with = "MESSAGE sip:a@b SIP/2.0\r\nl: 2\r\n\r\nhi";
+    assert_eq!(complete(with), with);
+    assert_eq!(
+        complete("MESSAGE sip:a@b SIP/2.0\r\nCSeq: 1 MESSAGE\r\n\r\nhi\r\n"),
+        "MESSAGE sip:a@b SIP/2.0\r\nCSeq: 1 MESSAGE\r\nContent-Length: 4\r\n\r\nhi\r\n"
+    );
+    assert_eq!(
+        complete("ACK sip:a@b SIP/2.0\r\nCSeq: 1 ACK\r\n\r\n"),
+        "ACK sip:a@b SIP/2.0\r\nCSeq: 1 ACK\r\nContent-Length: 0\r\n\r\n"
+    );
+}
+
+#[test]
 fn an_empty_value_is_replaced_too() {
     assert_eq!(
         lines("s:\r\nX-Y: z\r\n", |patch| {

@@ -193,8 +193,11 @@ impl<'c, 'm> Copy<'c, 'm> {
         });
     }
 
-    /// Steps 2, 3 and 6: Request-URI, Max-Forwards, Route; and Max-Breadth.
+    /// Steps 2, 3 and 6: Request-URI, Max-Forwards, Route; Max-Breadth, and what a stream needs.
     fn push_common(&self, patch: &mut Patch<'_, '_>) {
+        if self.outgoing.protocol.is_reliable() {
+            patch.complete_content_length();
+        }
         let left = self
             .request
             .max_forwards()

@@ -323,6 +323,8 @@ impl Context {
         };
         let mut patch = Patch::with_scratch(response, std::mem::take(turn.scratch));
         patch.remove_first_values(HeaderName::Via, 1);
+        // The caller may be on a stream.
+        patch.complete_content_length();
         for (name, value) in challenges {
             patch.append(*name, value);
         }

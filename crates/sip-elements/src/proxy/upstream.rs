@@ -38,6 +38,8 @@ pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>) {
 pub(super) fn pass_on_without_transaction(round: &mut Round<'_>, response: &Message<'_>) {
     let mut patch = Patch::new(response);
     patch.remove_first_values(HeaderName::Via, 1);
+    // The caller may be on a stream.
+    patch.complete_content_length();
     let mut popped = Vec::new();
     patch.write(&mut popped);
     let Ok(message) = Message::parse(&popped) else {

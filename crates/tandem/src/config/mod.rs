@@ -28,7 +28,9 @@ pub use keyword::{
 pub use mistake::{Mistake, Mistakes, nearest};
 pub use origin::Origin;
 pub use reference::{example, reference};
-pub use resolve::{listeners, location_limits, runtime_options, settings, tls_settings};
+pub use resolve::{
+    listeners, location_limits, runtime_options, settings, speaks_tls, tls_settings,
+};
 pub use sections::{
     Admin, Auth, Certificate, Configuration, Connections, Database, Dns, General, Limits, Listen,
     Location, Log, Proxy, Registrar, Shutdown, Timers, Tls, Udp, Workers,

@@ -149,6 +149,12 @@ fn algorithm(digest: Digest) -> Algorithm {
     }
 }
 
+/// Whether TLS is spoken at all. Where it is not, nobody waits for the authorities that the system trusts to be read.
+pub fn speaks_tls(configuration: &Configuration) -> bool {
+    let is_secure = |listen: &Listen| matches!(listen.transport, Transport::Tls | Transport::Wss);
+    !configuration.certificate.is_empty() || configuration.listen.iter().any(is_secure)
+}
+
 /// What is decided about TLS; its files are not read yet.
 pub fn tls_settings(configuration: &Configuration) -> TlsSettings {
     let path = |path: &Option<FilePath>| path.as_ref().map(|path| path.0.clone());

@@ -265,16 +265,20 @@ impl Control {
     }
 
     /// What handshakes would be made with under another configuration.
-    fn load_certificates(&self, fresh: &Configuration) -> Result<TlsContext, Refused> {
+    fn load_certificates(&self, fresh: &Configuration) -> Result<Option<TlsContext>, Refused> {
         let previous = self.tls().map(|tls| tls.context());
+        if previous.is_none() && !config::speaks_tls(fresh) {
+            return Ok(None);
+        }
         config::tls_settings(fresh)
             .load(previous.as_deref())
+            .map(Some)
             .map_err(Refused::Certificates)
     }
 
     /// New handshakes use this from now on. Returns whether the certificates are others.
-    fn replace_certificates(&self, fresh: TlsContext) -> bool {
-        let Some(tls) = self.tls() else {
+    fn replace_certificates(&self, fresh: Option<TlsContext>) -> bool {
+        let (Some(tls), Some(fresh)) = (self.tls(), fresh) else {
             return false;
         };
         let others = !fresh.certificates().same_as(tls.context().certificates());

@@ -67,8 +67,10 @@ impl Server {
         log: Option<LogControl>,
     ) -> Result<Self, StartError> {
         let control = Arc::new(Control::new(file, configuration, log));
-        let tls = config::tls_settings(&control.configuration.load()).load(None);
-        control.set_tls(tls.map_err(StartError::new)?);
+        if config::speaks_tls(&control.configuration.load()) {
+            let tls = config::tls_settings(&control.configuration.load()).load(None);
+            control.set_tls(tls.map_err(StartError::new)?);
+        }
         let admin = admin::listen(&control).await.map_err(StartError)?;
         let url = control.configuration.load().database.url.0.clone();
         info!("reading subscribers and registrations from {url}");

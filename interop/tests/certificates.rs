@@ -1,0 +1,93 @@
+//! The server's certificate is exchanged while people call over TLS: no call is lost, and who connects from then on sees the new one.
+
+use interop::{Scenario, Server, ServerOptions, Tunnel, run, wait_until};
+use sip_transport::Protocol;
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+const CALLS: u32 = 240;
+/// A call has its connection for that long: longer than it takes to exchange two certificates.
+const TALK: &str = "3000";
+
+/// The serial number of the certificate that somebody sees who connects now, for a name that he asks for.
+fn presented(server: &Server, name: &str) -> String {
+    let address = server.address_of(Protocol::Tls).to_string();
+    let (_, text) = run(Command::new("openssl")
+        .args(["s_client", "-connect", &address, "-servername", name])
+        .arg("-showcerts"));
+    let begin = text.find("-----BEGIN CERTIFICATE-----");
+    let end = text.find("-----END CERTIFICATE-----");
+    let (Some(begin), Some(end)) = (begin, end) else {
+        panic!("no certificate:\n{text}")
+    };
+    let file = server.path("presented.pem");
+    std::fs::write(&file, &text[begin..end + 25]).expect("a file");
+    serial(&file)
+}
+
+fn serial(file: &std::path::Path) -> String {
+    let (code, text) = run(Command::new("openssl")
+        .args(["x509", "-noout", "-serial", "-in"])
+        .arg(file));
+    assert_eq!(code, 0, "{text}");
+    text
+}
+
+/// By the admin interface or by signal, in turn.
+fn reload(server: &mut Server, turn: usize) {
+    if turn.is_multiple_of(2) {
+        let (code, output) = server.tandem(&["ctl", "config.reload"]);
+        assert_eq!(code, 0, "{output}");
+    } else {
+        server.process().signal("HUP");
+    }
+}
+
+#[test]
+fn a_certificate_is_exchanged_while_calls_are_made_and_none_is_lost() {
+    let mut server = Server::start(&ServerOptions::default());
+    let tunnel = Tunnel::to(&server);
+    let many = |name| Scenario::new(name).calls(CALLS).untraced();
+    let bob = many("answer").start(&server);
+    server.register("bob", bob.address, "");
+    let alice = many("call").connecting_for_each_call(tunnel.address());
+    let alice = alice.with(&["-r", "20", "-l", "1000", "-d", TALK]);
+    let alice = alice.start(&server);
+    let mut serials = BTreeSet::from([presented(&server, "example.org")]);
+    for turn in 0..6 {
+        server.renew_certificate();
+        let renewed = serial(&server.certificate());
+        reload(&mut server, turn);
+        wait_until("the new one is presented", || {
+            presented(&server, "example.org") == renewed
+        });
+        serials.insert(renewed);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let (alice, bob) = (alice.finish(), bob.finish());
+    assert_eq!(serials.len(), 7);
+    for outcome in [alice, bob] {
+        assert_eq!(outcome.count("SuccessfulCall(C)"), u64::from(CALLS));
+        assert_eq!(outcome.count("FailedCall(C)"), 0);
+        assert_eq!(outcome.count("Retransmissions(C)"), 0);
+    }
+    let begun = server.metric("tandem_connections_begun_total", "by=\"peer\"");
+    assert!(begun >= f64::from(CALLS), "{begun} connections");
+    let taken_over = server.metric("tandem_reloads_total", "taken_over");
+    assert!((taken_over - 6.0).abs() < 0.5, "{taken_over} reloads");
+}
+
+#[test]
+fn a_certificate_that_does_not_fit_its_key_changes_nothing_and_is_complained_of() {
+    let mut server = Server::start(&ServerOptions::default());
+    let before = presented(&server, "example.org");
+    let key = std::fs::read(server.path("key.pem")).expect("a key");
+    server.renew_certificate();
+    std::fs::write(server.path("key.pem"), key).expect("a key");
+    server.process().signal("HUP");
+    wait_until("it complains", || server.log().contains("reload: "));
+    assert!(server.log().contains("key.pem"), "{}", server.log());
+    assert_eq!(presented(&server, "example.org"), before);
+    assert!(server.is_ready());
+}

@@ -1,0 +1,296 @@
+//! Calls from each transport to each other one, between telephones that nobody here wrote: baresip and linphone over UDP, TCP and
+//! TLS, browsers over WS and WSS.
+
+use interop::{
+    Account, Baresip, Library, Linphone, Phone, Scenario, Server, ServerOptions, WebPhone,
+    last_received,
+};
+use serde_json::json;
+use sip_transport::Protocol;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+use Protocol::{Tcp, Tls, Udp, Ws, Wss};
+
+const DESK: [Protocol; 3] = [Udp, Tcp, Tls];
+const WEB: [Protocol; 2] = [Ws, Wss];
+
+/// A telephone, registered for a user of its own.
+struct Line {
+    user: String,
+    protocol: Protocol,
+    phone: Box<dyn Phone>,
+}
+
+impl Line {
+    /// baresip 1.0 brings no ICE to its end with the many addresses that a browser offers when it calls; when it calls a browser
+    /// itself it does.
+    fn hears_whom_it_calls(&self, callee: &Self) -> bool {
+        !(WEB.contains(&self.protocol) && DESK.contains(&callee.protocol))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Caller,
+    Callee,
+}
+
+/// What telephones there can be, and the first letters of their users.
+#[derive(Clone, Copy)]
+enum Kind {
+    Baresip,
+    /// With media that a browser takes.
+    BaresipForBrowsers,
+    Linphone,
+    JsSip,
+    SipJs,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [
+        Self::Baresip,
+        Self::BaresipForBrowsers,
+        Self::Linphone,
+        Self::JsSip,
+        Self::SipJs,
+    ];
+
+    const fn letters(self) -> &'static str {
+        match self {
+            Self::Baresip => "baresip",
+            Self::BaresipForBrowsers => "webphone",
+            Self::Linphone => "linphone",
+            Self::JsSip => "jssip",
+            Self::SipJs => "sipjs",
+        }
+    }
+
+    fn user(self, protocol: Protocol) -> String {
+        let transport = protocol.via_token().to_ascii_lowercase();
+        format!("{}-{transport}", self.letters())
+    }
+
+    fn line(self, server: &Server, protocol: Protocol) -> Line {
+        let user = self.user(protocol);
+        let account = Account::new(&user).over(protocol);
+        let browser = |library| Box::new(WebPhone::with_account(library, server, &account));
+        let phone: Box<dyn Phone> = match self {
+            Self::Baresip => Box::new(Baresip::with_account(server, &account)),
+            Self::BaresipForBrowsers => {
+                Box::new(Baresip::with_account(server, &account.for_browsers()))
+            }
+            Self::Linphone => Box::new(Linphone::with_account(server, &account)),
+            Self::JsSip => browser(Library::JsSip),
+            Self::SipJs => browser(Library::SipJs),
+        };
+        Line {
+            user,
+            protocol,
+            phone,
+        }
+    }
+
+    fn lines(self, server: &Server, protocols: &[Protocol]) -> Vec<Line> {
+        let protocols = protocols.iter();
+        protocols
+            .map(|protocol| self.line(server, *protocol))
+            .collect()
+    }
+}
+
+fn options() -> ServerOptions {
+    let kinds = Kind::ALL.into_iter();
+    ServerOptions {
+        users: kinds
+            .flat_map(|kind| Protocol::ALL.map(|protocol| kind.user(protocol)))
+            .chain(["bob".to_owned()])
+            .collect(),
+        ..ServerOptions::default()
+    }
+}
+
+/// Who has called whom over what, and who has hung up.
+#[derive(Default)]
+struct Matrix(BTreeMap<(&'static str, &'static str), Vec<String>>);
+
+impl Matrix {
+    /// Each of these calls each of those, and is called by it. Each of the two ends one call: as the caller or as the callee, in turn.
+    fn calls_between(&mut self, server: &Server, these: &mut [Line], those: &mut [Line]) {
+        let mut ends = [Side::Caller, Side::Callee].into_iter().cycle();
+        for this in these.iter_mut() {
+            for that in those.iter_mut() {
+                let ends = ends.next().expect("no end");
+                self.call(server, this, that, ends);
+                self.call(server, that, this, ends);
+            }
+        }
+    }
+
+    /// A call that each side talks in, and that one of them ends. All of it takes the way that both registered by.
+    fn call(&mut self, server: &Server, caller: &mut Line, callee: &mut Line, ends: Side) {
+        let what = format!("{} calls {}", caller.user, callee.user);
+        eprintln!("{what}");
+        caller.phone.dial(&server.uri(&callee.user));
+        callee.phone.wait_until_called();
+        caller.phone.wait_until_it_rings();
+        callee.phone.accept();
+        callee.phone.wait_until_established();
+        caller.phone.wait_until_established();
+        if caller.hears_whom_it_calls(callee) {
+            callee.phone.wait_for_sound();
+            caller.phone.wait_for_sound();
+        }
+        match ends {
+            Side::Caller => caller.phone.hang_up(),
+            Side::Callee => callee.phone.hang_up(),
+        }
+        callee.phone.wait_until_over();
+        caller.phone.wait_until_over();
+        assert_way_of_requests(&what, caller, callee, ends);
+        let pair = (caller.protocol.via_token(), callee.protocol.via_token());
+        let names = (caller.phone.name(), callee.phone.name());
+        let stars = match ends {
+            Side::Caller => ["*", ""],
+            Side::Callee => ["", "*"],
+        };
+        let entry = format!("{}{} > {}{}", names.0, stars[0], names.1, stars[1]);
+        self.0.entry(pair).or_default().push(entry);
+    }
+
+    /// A browser calls a sipp over UDP, which has no voice. A telephone that may be called over TCP as well gets no offer as long as
+    /// that of a browser in a datagram (RFC 3261 section 18.1.1); this one wants it.
+    fn call_from_browser_over_udp(&mut self, server: &Server, caller: &mut Line) {
+        let bob = Scenario::new("answer").for_browsers().start(server);
+        let contact = format!("<sip:bob@{};transport=udp>", bob.address);
+        let register = Scenario::new("register").from("bob");
+        register.key("contact", &contact).run(server);
+        caller.phone.dial(&server.uri("bob"));
+        caller.phone.wait_until_it_rings();
+        bob.wait_for("ACK");
+        caller.phone.hang_up();
+        caller.phone.wait_until_over();
+        let messages = bob.finish().messages;
+        let from = caller.protocol.via_token();
+        for method in ["INVITE", "ACK", "BYE"] {
+            let request = last_received(messages.received(method)[0], method);
+            let request = request.unwrap_or_else(|| panic!("{messages:?}"));
+            let way = (&*request.upstream, &*request.downstream);
+            assert_eq!(way, (from, "UDP"), "{request:?}");
+        }
+        server.rpc("location.remove", &json!({ "address": "bob@example.org" }));
+        let entry = format!("{}* > sipp", caller.phone.name());
+        self.0.entry((from, "UDP")).or_default().push(entry);
+    }
+
+    fn print(&self) {
+        println!("caller > callee; * ended the call");
+        for ((from, to), calls) in &self.0 {
+            println!("{from:>4} > {to:<4} {}", calls.join(", "));
+        }
+    }
+}
+
+/// The requests of the call that is over came as they should: INVITE and ACK to the callee, BYE to the other side.
+fn assert_way_of_requests(what: &str, caller: &Line, callee: &Line, ends: Side) {
+    let came = |to: &Line, from: &Line, method: &str| {
+        let trace = to.phone.trace();
+        let request = last_received(&trace, method);
+        let request = request.unwrap_or_else(|| panic!("{what}: no {method}:\n{trace}"));
+        let way = (&*request.upstream, &*request.downstream);
+        let expected = (from.protocol.via_token(), to.protocol.via_token());
+        assert_eq!(way, expected, "{what}: {method} {request:?}");
+        request
+    };
+    let invite = came(callee, caller, "INVITE");
+    let ack = came(callee, caller, "ACK");
+    assert_eq!(ack.port, invite.port, "{what}: over another connection");
+    let sides = [callee, caller].map(|line| line.protocol);
+    assert_recorded(what, &invite.record_routes, sides);
+    match ends {
+        Side::Caller => {
+            let bye = came(callee, caller, "BYE");
+            assert_eq!(bye.port, invite.port, "{what}: over another connection");
+        }
+        Side::Callee => {
+            came(caller, callee, "BYE");
+        }
+    }
+}
+
+/// The server is in Record-Route for the side of the callee, and for that of the caller where that is another one.
+fn assert_recorded(what: &str, routes: &[String], sides: [Protocol; 2]) {
+    let transport = |protocol: &Protocol| match protocol {
+        Udp => None,
+        other => Some(other.via_token().to_ascii_lowercase()),
+    };
+    let recorded: Vec<Option<String>> = routes.iter().map(|route| transport_of(route)).collect();
+    let expected: Vec<Option<String>> = sides.iter().map(transport).collect();
+    let expected = match sides {
+        [Udp, Udp] => &expected[..1],
+        _ => &expected,
+    };
+    assert_eq!(recorded, expected, "{what}: {routes:?}");
+}
+
+fn transport_of(route: &str) -> Option<String> {
+    let (_, rest) = route.split_once(";transport=")?;
+    rest.split([';', '>']).next().map(str::to_owned)
+}
+
+/// Connections that were begun by the telephones, and by the server.
+fn connections(server: &Server) -> [f64; 2] {
+    ["by=\"peer\"", "by=\"server\""].map(|by| server.metric("tandem_connections_begun_total", by))
+}
+
+#[test]
+fn each_transport_calls_each_other_one() {
+    let server = Server::start(&options());
+    let mut desk = Kind::Baresip.lines(&server, &DESK);
+    let mut other_desk = Kind::Linphone.lines(&server, &DESK);
+    let mut for_browsers = Kind::BaresipForBrowsers.lines(&server, &DESK);
+    let mut web = Kind::JsSip.lines(&server, &WEB);
+    let mut other_web = Kind::SipJs.lines(&server, &WEB);
+    let before = connections(&server);
+    // Two over TCP and TLS of each of three, and two of each of two.
+    assert_eq!(before, [10.0, 0.0]);
+    let mut matrix = Matrix::default();
+    matrix.calls_between(&server, &mut desk, &mut other_desk);
+    matrix.calls_between(&server, &mut web, &mut other_web);
+    let (udp, streams) = for_browsers.split_at_mut(1);
+    matrix.calls_between(&server, streams, &mut web);
+    for browser in &mut web {
+        matrix.call(&server, &mut udp[0], browser, Side::Caller);
+        matrix.call(&server, &mut udp[0], browser, Side::Callee);
+        matrix.call_from_browser_over_udp(&server, browser);
+    }
+    matrix.print();
+    assert_eq!(matrix.0.len(), 25);
+    assert_eq!(connections(&server), before, "no call needs another one");
+    assert_eq!(server.metric("tandem_connections", ""), 10.0);
+}
+
+#[test]
+fn each_transport_calls_over_ipv6() {
+    let server = Server::start(&ServerOptions {
+        address: Ipv6Addr::LOCALHOST.into(),
+        ..options()
+    });
+    let mut desk = Kind::Baresip.lines(&server, &DESK);
+    let mut other_desk = Kind::Linphone.lines(&server, &DESK);
+    let mut web = Kind::JsSip.lines(&server, &[Ws]);
+    let mut other_web = Kind::SipJs.lines(&server, &[Wss]);
+    let before = connections(&server);
+    let mut matrix = Matrix::default();
+    for (this, that) in [(0, 1), (1, 2), (2, 0)] {
+        matrix.call(
+            &server,
+            &mut desk[this],
+            &mut other_desk[that],
+            Side::Callee,
+        );
+    }
+    matrix.calls_between(&server, &mut web, &mut other_web);
+    matrix.print();
+    assert_eq!(connections(&server), before, "no call needs another one");
+}
