@@ -1,4 +1,5 @@
 //! The command line: what can be asked of the program, and where each command is done.
+use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
 use crate::user::{self, UserCommand};
 use crate::{check, config, ctl, serve};
@@ -33,6 +34,11 @@ enum Command {
     },
     /// Ask a running server, or tell it something: `tandem ctl rpc.methods` lists what there is.
     Ctl(ctl::Arguments),
+    /// Measure a running server.
+    Bench {
+        #[command(subcommand)]
+        command: BenchCommand,
+    },
     /// Validate a configuration file and print what would run.
     Check(check::Arguments),
 }
@@ -78,6 +84,7 @@ pub fn run() -> ExitCode {
         },
         Command::Certificate { command } => certificate::run(&command),
         Command::Ctl(arguments) => ctl::run(&arguments),
+        Command::Bench { command } => bench::run(&command),
         Command::Check(arguments) => check::run(&arguments),
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! cli ─┬─ serve ─ control plane: admin (HTTP), questions, saver, upkeep ─▶ sip-runtime ─▶ sip-elements
-//!      ├─ certificate, check, ctl, user
+//!      ├─ bench, certificate, check, ctl, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
 
 pub mod admin;
+mod bench;
 mod certificate;
 pub mod check;
 pub mod cli;
