@@ -1,15 +1,15 @@
 //! The laboratory: SIP traffic that can be trusted, and what it cost the server.
 //!
 //! [`load`] drives one of the workloads W1 to W4 against a server over UDP from one thread and
-//! counts everything: what was attempted, answered, failed, retransmitted, late.
-//!
-//! [`stack`] has two stacks of this program send transactions to each other: what it carries without an application.
+//! counts everything: what was attempted, answered, failed, retransmitted, late. [`connections`] opens TCP and TLS connections
+//! by the thousand. [`stack`] has two stacks of this program send transactions to each other: what it carries without an application.
 
 #![expect(
     clippy::cast_precision_loss,
     reason = "figures for people: counts far below 2^52"
 )]
 
+pub mod connections;
 pub mod load;
 pub mod process;
 pub mod stack;

@@ -36,7 +36,7 @@ enum Command {
     Ctl(ctl::Arguments),
     /// Validate a configuration file and print what would run.
     Check(check::Arguments),
-    /// Measure what this machine carries.
+    /// Measure what this machine carries, and what a running server costs.
     Bench {
         #[command(subcommand)]
         command: BenchCommand,
@@ -84,8 +84,8 @@ pub fn run() -> ExitCode {
         },
         Command::Certificate { command } => certificate::run(&command),
         Command::Ctl(arguments) => ctl::run(&arguments),
+        Command::Bench { command } => bench::run(&command),
         Command::Check(arguments) => check::run(&arguments),
-        Command::Bench { command } => bench::run(command),
     }
 }
 

@@ -57,6 +57,10 @@ pub(crate) struct Interest {
 }
 
 impl Interest {
+    pub(crate) const NOTHING: Self = Self {
+        readable: false,
+        writable: false,
+    };
     pub(crate) const READABLE: Self = Self {
         readable: true,
         writable: false,

@@ -2,7 +2,7 @@
 
 use super::close::RefuseReason;
 use super::connection::Stage;
-use super::connections::{Connections, open_reserve};
+use super::connections::Connections;
 use super::listening::Listening;
 use crate::event_loop::EventLoop;
 use crate::tls::TlsSession;
@@ -32,12 +32,7 @@ impl Connections {
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::MFILE | Errno::NFILE) => {
-                    self.refused(RefuseReason::NoDescriptor);
-                    if self.reserve.take().is_some() {
-                        drop(listening.accept());
-                        self.reserve = open_reserve();
-                    }
-                    return;
+                    return self.refuse_one(now, event_loop, id, listening);
                 }
                 // A peer that went away while it waited, and other moments of one connection.
                 Err(_) => {}

@@ -8,12 +8,12 @@ use super::directory::{Destination, Directory};
 use super::framing::Framing;
 use super::options::{Aliases, StreamOptions};
 use super::peers::Peers;
+use super::scarcity::Scarcity;
 use super::slab::Slab;
 use crate::event_loop::{EventLoop, Interest};
 use crate::stats::WorkerStats;
 use crate::tls::TlsSession;
 use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Protocol, Time};
-use std::fs::File;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -54,8 +54,7 @@ pub(crate) struct Connections {
     undeliverable: Vec<(Flow, Box<[u8]>)>,
     /// Octets that wait for all peers.
     pub(super) queued: usize,
-    /// Given up for a moment when the process has no descriptor left: whoever waits is accepted with it and told to go.
-    pub(super) reserve: Option<File>,
+    pub(super) scarcity: Scarcity,
 }
 
 impl Connections {
@@ -85,7 +84,7 @@ impl Connections {
             names: Vec::new(),
             undeliverable: Vec::new(),
             queued: 0,
-            reserve: has_streams.then(open_reserve).flatten(),
+            scarcity: has_streams.then(Scarcity::foresee).unwrap_or_default(),
         }
     }
 
@@ -215,9 +214,10 @@ impl Connections {
         }
     }
 
-    /// When [`Connections::expire`] wants to be called.
+    /// When [`Connections::expire`] or [`Connections::rested`] wants to be called.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.next()
+        let deadlines = [self.deadlines.next(), self.scarcity.until()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Closes those whose deadline has come.
@@ -366,8 +366,4 @@ fn reason_of_timeout(connection: &Connection) -> CloseReason {
         Stage::Fresh => CloseReason::Silent,
         Stage::Used => CloseReason::Idle,
     }
-}
-
-pub(super) fn open_reserve() -> Option<File> {
-    File::open("/dev/null").ok()
 }

@@ -22,6 +22,7 @@ mod options;
 mod peers;
 mod queue;
 mod reading;
+mod scarcity;
 mod sending;
 mod slab;
 mod socket;

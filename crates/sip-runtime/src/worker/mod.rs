@@ -184,6 +184,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             self.deliver(now);
         }
         self.post.connections.expire(now, &mut self.event_loop);
+        self.watch_rested(now);
         self.tell_undeliverable(now);
         if self.drops_due.is_some_and(|due| due <= now) {
             self.drops_due = None;
@@ -262,6 +263,23 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.ready = all;
         self.deliver(now);
         self.post.connections.take_leave();
+    }
+
+    /// Watches listeners again that had nothing to accept with.
+    fn watch_rested(&mut self, now: Time) {
+        for id in self.post.connections.rested(now) {
+            let token = usize::from(id.0);
+            let Some(socket) = self.post.surroundings.sockets.get(token) else {
+                continue;
+            };
+            let watched = self
+                .event_loop
+                .change(socket.as_fd(), token, Interest::READABLE);
+            if let Err(error) = watched {
+                let worker = self.post.surroundings.index;
+                error!(worker, %error, "a listener cannot be watched any more");
+            }
+        }
     }
 
     /// Tells the node what could not be sent.

@@ -87,6 +87,7 @@ impl Caller {
             workload: options.workload,
             writer: Writer {
                 domain: options.domain.clone(),
+                transport: "UDP",
                 local,
                 contact,
             },

@@ -14,6 +14,8 @@ const OFFER: &str = "v=0\r\no=caller 2890844526 2890844526 IN IP4 127.0.0.1\r\ns
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) domain: String,
+    /// As it stands in Via: `UDP`, `TCP`, `TLS`.
+    pub(crate) transport: &'static str,
     pub(crate) local: SocketAddr,
     pub(crate) contact: SocketAddr,
 }
@@ -80,6 +82,14 @@ impl Writer {
             .finish();
     }
 
+    /// An OPTIONS for the server itself.
+    pub(crate) fn options(&self, unit: Unit, into: &mut Vec<u8>) {
+        let uri = format!("sip:{}", self.domain);
+        self.begin(Method::Options, uri.as_bytes(), unit, b"opt", into)
+            .header_with(HeaderName::To, |into| put(into, format_args!("<{uri}>")))
+            .finish();
+    }
+
     pub(crate) fn register(&self, unit: Unit, nonce: Option<&mut Nonce>, into: &mut Vec<u8>) {
         let uri = format!("sip:{}", self.domain);
         let mut request = self
@@ -91,9 +101,10 @@ impl Writer {
                 );
             })
             .header_with(HeaderName::Contact, |into| {
+                let parameter = contact_parameter(self.transport);
                 put(
                     into,
-                    format_args!("<sip:user{}@{}>", unit.user, self.contact),
+                    format_args!("<sip:user{}@{}{parameter}>", unit.user, self.contact),
                 );
             })
             .header(HeaderName::Expires, b"3600");
@@ -110,7 +121,11 @@ impl Writer {
             .begin(Method::Invite, uri.as_bytes(), unit, b"call", into)
             .header_with(HeaderName::To, |into| put(into, format_args!("<{uri}>")))
             .header_with(HeaderName::Contact, |into| {
-                put(into, format_args!("<sip:user{}@{}>", unit.user, self.local));
+                let parameter = contact_parameter(self.transport);
+                put(
+                    into,
+                    format_args!("<sip:user{}@{}{parameter}>", unit.user, self.local),
+                );
             })
             .header(HeaderName::UserAgent, b"tandem-lab");
         if let Some(nonce) = nonce {
@@ -184,8 +199,8 @@ impl Writer {
                 put(
                     into,
                     format_args!(
-                        "SIP/2.0/UDP {};rport;branch=z9hG4bK{prefix}{}{branch}{}",
-                        self.local, unit.number, unit.cseq
+                        "SIP/2.0/{} {};rport;branch=z9hG4bK{prefix}{}{branch}{}",
+                        self.transport, self.local, unit.number, unit.cseq
                     ),
                 );
             })
@@ -245,6 +260,15 @@ impl Writer {
             ),
         );
         value
+    }
+}
+
+/// What a contact says of its transport; UDP goes without saying.
+pub(crate) const fn contact_parameter(transport: &str) -> &'static str {
+    match transport.as_bytes() {
+        b"TCP" => ";transport=tcp",
+        b"TLS" => ";transport=tls",
+        _ => "",
     }
 }
 

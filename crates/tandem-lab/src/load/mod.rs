@@ -5,8 +5,8 @@
 //! their own; what the kernel drops or the generator sends late is reported beside every figure.
 
 mod caller;
-mod messages;
-mod phone;
+pub(crate) mod messages;
+pub(crate) mod phone;
 mod report;
 mod socket;
 
@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
     load.begin_measurement();
     let processes = options.pid.map(Processes::family).transpose()?;
     if let Some(processes) = &processes {
-        wait_until_idle(processes)?;
+        processes.wait_until_idle()?;
     }
     let before = processes.as_ref().map(Processes::cpu_time).transpose()?;
     let own = Processes::family(std::process::id())?;
@@ -140,21 +140,6 @@ fn clean_up_time(processes: &Processes, linger: Duration) -> io::Result<Duration
 
 /// Units begun before the sockets have their turn.
 const BEGUN_AT_ONCE: u64 = 8;
-
-/// Waits for what the server does in the background, like saving the registrations of the warm-up, so that it is not taken for the
-/// cost of what is measured. A server that never rests is measured as it is.
-fn wait_until_idle(processes: &Processes) -> io::Result<()> {
-    const LOOK_EVERY: Duration = Duration::from_millis(500);
-    const AT_MOST: u32 = 40;
-    for _ in 0..AT_MOST {
-        let before = processes.cpu_time()?;
-        std::thread::sleep(LOOK_EVERY);
-        if processes.cpu_time()?.saturating_sub(before) < LOOK_EVERY / 50 {
-            break;
-        }
-    }
-    Ok(())
-}
 
 /// Registrations in progress at a time while the subscribers are registered.
 const AT_A_TIME: u64 = 64;

@@ -3,6 +3,7 @@
 use super::socket::Socket;
 use sip_message::{HeaderName, Message, Method, ResponseWriter, reason_phrase};
 use std::io;
+use std::net::SocketAddr;
 
 /// An SDP answer of ordinary size.
 const ANSWER: &[u8] = b"v=0\r\no=callee 2890844730 2890844730 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
@@ -32,30 +33,45 @@ impl Phone {
 
     fn respond(&mut self, request: &Message<'_>, status: u16, socket: &Socket) -> io::Result<()> {
         self.scratch.clear();
-        let source = socket.local();
-        let mut response = ResponseWriter::begin(
-            &mut self.scratch,
-            request,
-            source,
-            status,
-            reason_phrase(status),
-            Some(b"callee"),
-        );
-        if request.method() == Method::Invite {
+        let callee = Callee {
+            address: socket.local(),
+            parameter: "",
+            tag: b"callee",
+        };
+        callee.respond(request, status, &mut self.scratch);
+        socket.send(&self.scratch)
+    }
+}
+
+/// Who answers, and where it is reached.
+pub(crate) struct Callee<'c> {
+    pub(crate) address: SocketAddr,
+    /// Of its contact, with its semicolon.
+    pub(crate) parameter: &'c str,
+    /// Of its end of a dialog.
+    pub(crate) tag: &'c [u8],
+}
+
+impl Callee<'_> {
+    /// Appends a response.
+    pub(crate) fn respond(&self, request: &Message<'_>, status: u16, into: &mut Vec<u8>) {
+        let is_invite = request.method() == Method::Invite;
+        let phrase = reason_phrase(status);
+        let mut response =
+            ResponseWriter::begin(into, request, self.address, status, phrase, Some(self.tag));
+        if is_invite {
             for route in request.values(HeaderName::RecordRoute) {
                 response = response.header(HeaderName::RecordRoute, route);
             }
             response = response.header_with(HeaderName::Contact, |into| {
-                into.extend_from_slice(b"<sip:callee@");
-                into.extend_from_slice(source.to_string().as_bytes());
-                into.push(b'>');
+                let contact = format!("<sip:callee@{}{}>", self.address, self.parameter);
+                into.extend_from_slice(contact.as_bytes());
             });
         }
-        if status == 200 && request.method() == Method::Invite {
+        if status == 200 && is_invite {
             response.finish_with_body(b"application/sdp", ANSWER);
         } else {
             response.finish();
         }
-        socket.send(&self.scratch)
     }
 }

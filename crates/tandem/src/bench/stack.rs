@@ -1,21 +1,10 @@
-//! `tandem bench`: what this machine carries.
+//! `tandem bench stack`: what the stack carries without an application.
 
-use crate::cli::{complain, show};
+use crate::cli::show;
 use std::io;
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::process::ExitCode;
 use tandem_lab::stack::{self, Cell, EventLoop, Program, Row, Transport};
-
-/// What to measure.
-#[derive(Debug, clap::Subcommand)]
-pub enum BenchCommand {
-    /// Transactions per second between a client stack and a server stack through real sockets, both on one core. Each
-    /// transaction is a REGISTER and its 200.
-    Stack(StackArguments),
-    /// A server stack for the parent's client stack.
-    #[command(hide = true)]
-    StackServer,
-}
 
 /// The cells of the table.
 #[derive(Debug, clap::Args)]
@@ -47,17 +36,7 @@ pub struct StackArguments {
 }
 
 /// Measures and prints. Fails where a cell cannot be measured, or a transaction failed.
-pub fn run(command: BenchCommand) -> ExitCode {
-    let result = match command {
-        BenchCommand::Stack(arguments) => stack(&arguments),
-        BenchCommand::StackServer => {
-            stack::serve(io::stdin().lock(), io::stdout().lock()).map(|()| ExitCode::SUCCESS)
-        }
-    };
-    result.unwrap_or_else(complain)
-}
-
-fn stack(arguments: &StackArguments) -> io::Result<ExitCode> {
+pub(super) fn run(arguments: &StackArguments) -> io::Result<ExitCode> {
     let program = Program {
         path: std::env::current_exe()?,
         arguments: ["bench", "stack-server"].map(Into::into).to_vec(),

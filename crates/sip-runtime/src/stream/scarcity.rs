@@ -1,0 +1,91 @@
+//! When the process has no descriptor left: whoever connects is told to go at once, and no listener keeps its worker busy.
+
+use super::close::RefuseReason;
+use super::connections::Connections;
+use super::listening::Listening;
+use crate::event_loop::{EventLoop, Interest};
+use sip_transport::{ListenerId, Time};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::time::Duration;
+use tracing::error;
+
+/// How long a listener is not looked at when there is nothing to refuse with.
+const REST: Duration = Duration::from_millis(100);
+
+/// A descriptor to refuse with, and the listeners that wait for one.
+#[derive(Debug, Default)]
+pub(super) struct Scarcity {
+    /// Given up for a moment: whoever waits is accepted with it and told to go.
+    reserve: Option<File>,
+    resting: Vec<ListenerId>,
+    until: Option<Time>,
+}
+
+impl Scarcity {
+    /// Provides for it.
+    pub(super) fn foresee() -> Self {
+        Self {
+            reserve: open_reserve(),
+            ..Self::default()
+        }
+    }
+
+    /// When a listener is to be looked at again.
+    pub(super) const fn until(&self) -> Option<Time> {
+        self.until
+    }
+}
+
+impl Connections {
+    /// No descriptor is left to accept with. The kernel says so whether somebody waits or not.
+    pub(super) fn refuse_one(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        id: ListenerId,
+        listening: &Listening,
+    ) {
+        let had_reserve = self.scarcity.reserve.take().is_some();
+        let is_somebody = !had_reserve || listening.accept().is_ok();
+        if is_somebody {
+            self.refused(RefuseReason::NoDescriptor);
+        }
+        self.scarcity.reserve = open_reserve();
+        if self.scarcity.reserve.is_none() {
+            // Another thread was faster. Whoever waits would make the listener ready all the time.
+            self.rest(now, event_loop, id, listening);
+        }
+    }
+
+    fn rest(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        id: ListenerId,
+        listening: &Listening,
+    ) {
+        let token = usize::from(id.0);
+        if let Err(error) = event_loop.change(listening.as_fd(), token, Interest::NOTHING) {
+            error!(worker = self.worker, %error, "a listener cannot be left alone");
+            return;
+        }
+        self.scarcity.resting.push(id);
+        self.scarcity.until = Some(now + REST);
+    }
+
+    /// The listeners that have rested: they are to be watched again.
+    pub(crate) fn rested(&mut self, now: Time) -> Vec<ListenerId> {
+        if self.scarcity.until.is_none_or(|until| until > now) {
+            return Vec::new();
+        }
+        let reserve = self.scarcity.reserve.take();
+        self.scarcity.reserve = reserve.or_else(open_reserve);
+        self.scarcity.until = None;
+        std::mem::take(&mut self.scarcity.resting)
+    }
+}
+
+fn open_reserve() -> Option<File> {
+    File::open("/dev/null").ok()
+}

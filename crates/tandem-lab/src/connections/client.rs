@@ -1,0 +1,234 @@
+//! One connection to the server, with messages in and out.
+
+use super::options::{Target, Units};
+use super::tls::client_config;
+use crate::load::messages::{Nonce, Unit, Writer};
+use rustls::pki_types::ServerName;
+use sip_message::{Frame, Framer, Message, Method};
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// How long anything may take: connect, handshake, an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Octets of a message: what a server may send at most here.
+const LONGEST: usize = 64 << 10;
+
+/// Opens connections to one server, each from the next address.
+pub(super) struct Opener {
+    target: Target,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    opened: AtomicU64,
+}
+
+impl Opener {
+    /// For connections that begin like that.
+    pub(super) fn new(target: &Target, units: Units) -> io::Result<Arc<Self>> {
+        let tls = if units == Units::Plain {
+            None
+        } else {
+            let config = client_config(target.key, units == Units::Resumed)?;
+            let name = ServerName::try_from(target.domain.clone()).map_err(io::Error::other)?;
+            Some((TlsConnector::from(config), name))
+        };
+        Ok(Arc::new(Self {
+            target: target.clone(),
+            tls,
+            opened: AtomicU64::new(0),
+        }))
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// A connection, handshake included.
+    pub(super) async fn open(&self) -> io::Result<Client> {
+        patiently("connecting", self.connect()).await
+    }
+
+    async fn connect(&self) -> io::Result<Client> {
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        let socket = TcpSocket::new_v4()?;
+        // Ports of connections that have just gone.
+        socket.set_reuseaddr(true)?;
+        let source = 1 + (number % u64::from(self.target.sources)) as u8;
+        socket.bind((Ipv4Addr::new(127, 0, 0, source), 0).into())?;
+        let stream = socket.connect(self.target.server).await?;
+        stream.set_nodelay(true)?;
+        let local = stream.local_addr()?;
+        let stream = match &self.tls {
+            None => Stream::Tcp(stream),
+            Some((connector, name)) => {
+                let stream = connector.connect(name.clone(), stream).await?;
+                Stream::Tls(Box::new(stream))
+            }
+        };
+        Ok(Client {
+            stream,
+            received: Vec::new(),
+            framer: Framer::new(LONGEST, LONGEST),
+            writer: Writer {
+                domain: self.target.domain.clone(),
+                transport: if self.tls.is_some() { "TLS" } else { "TCP" },
+                local,
+                contact: local,
+            },
+        })
+    }
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection.
+pub(super) struct Client {
+    stream: Stream,
+    received: Vec<u8>,
+    framer: Framer,
+    pub(super) writer: Writer,
+}
+
+impl Client {
+    pub(super) fn local(&self) -> SocketAddr {
+        self.writer.local
+    }
+
+    /// Whether the handshake took up an earlier session.
+    pub(super) fn is_resumed(&self) -> bool {
+        match &self.stream {
+            Stream::Tcp(_) => false,
+            Stream::Tls(stream) => {
+                stream.get_ref().1.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+            }
+        }
+    }
+
+    pub(super) async fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Tcp(stream) => stream.write_all(message).await,
+            Stream::Tls(stream) => {
+                stream.write_all(message).await?;
+                stream.flush().await
+            }
+        }
+    }
+
+    /// The next message, however long it takes to come.
+    pub(super) async fn receive(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            match self.framer.next(&self.received).map_err(io::Error::other)? {
+                Frame::Message(length) => {
+                    let rest = self.received.split_off(length);
+                    return Ok(std::mem::replace(&mut self.received, rest));
+                }
+                Frame::Ping(length) | Frame::Crlf(length) => drop(self.received.drain(..length)),
+                Frame::Incomplete => self.read().await?,
+            }
+        }
+    }
+
+    async fn read(&mut self) -> io::Result<()> {
+        let mut octets = [0; 4 << 10];
+        let count = match &mut self.stream {
+            Stream::Tcp(stream) => stream.read(&mut octets).await?,
+            Stream::Tls(stream) => stream.read(&mut octets).await?,
+        };
+        if count == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.received
+            .extend_from_slice(octets.get(..count).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Sends a request and waits for its final response.
+    pub(super) async fn ask(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
+        let cseq = Message::parse(request)
+            .ok()
+            .and_then(|request| Some(request.cseq()?.number));
+        let ask = async {
+            self.send(request).await?;
+            loop {
+                let octets = self.receive().await?;
+                if let Ok(message) = Message::parse(&octets)
+                    && !message.is_request()
+                    && message.status() >= 200
+                    && message.cseq().map(|cseq| cseq.number) == cseq
+                {
+                    return Ok(octets);
+                }
+            }
+        };
+        patiently("an answer", ask).await
+    }
+
+    /// One OPTIONS.
+    pub(super) async fn options(&mut self, unit: Unit) -> io::Result<()> {
+        let mut request = Vec::new();
+        self.writer.options(unit, &mut request);
+        let response = self.ask(&request).await?;
+        expect(&response, Method::Options)
+    }
+
+    /// A REGISTER; a challenge is answered.
+    pub(super) async fn register(&mut self, mut unit: Unit) -> io::Result<()> {
+        let mut request = Vec::new();
+        self.writer.register(unit, None, &mut request);
+        let mut response = self.ask(&request).await?;
+        let nonce = Message::parse(&response)
+            .ok()
+            .filter(|response| response.status() == 401)
+            .and_then(|response| Nonce::of(&response, false));
+        if let Some(mut nonce) = nonce {
+            unit.cseq += 1;
+            request.clear();
+            self.writer.register(unit, Some(&mut nonce), &mut request);
+            response = self.ask(&request).await?;
+        }
+        expect(&response, Method::Register)
+    }
+
+    /// Says goodbye and goes.
+    pub(super) async fn close(mut self) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Tcp(stream) => stream.shutdown().await,
+            Stream::Tls(stream) => stream.shutdown().await,
+        }
+    }
+}
+
+/// A 2xx, or what came instead.
+pub(super) fn expect(response: &[u8], method: Method<'_>) -> io::Result<()> {
+    let status = Message::parse(response).map_or(0, |response| response.status());
+    if (200..300).contains(&status) {
+        return Ok(());
+    }
+    let method = String::from_utf8_lossy(method.as_bytes());
+    Err(io::Error::other(format!(
+        "{method} was answered with {status}"
+    )))
+}
+
+/// Waits, but not for ever.
+pub(super) async fn patiently<T>(
+    what: &str,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(result) => result,
+        Err(_) => Err(io::Error::new(
+            ErrorKind::TimedOut,
+            format!("{what} took longer than {PATIENCE:?}"),
+        )),
+    }
+}

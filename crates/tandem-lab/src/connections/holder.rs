@@ -1,0 +1,90 @@
+//! The process that holds connections: it is told how many more to open, and says how that went.
+//!
+//! A line in is `FIRST COUNT`: the users of the next connections. A line out is `OPEN FAILED REASON`: how many are open now, how many
+//! of the last ones failed, and why the first of them did.
+
+use super::client::Opener;
+use super::options::{Target, Units};
+use super::phone::{enlist, serve};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Connections being opened at a time.
+const AT_A_TIME: usize = 32;
+
+/// Holds until standard input ends.
+pub(super) fn run(target: &Target) -> io::Result<()> {
+    let opener = Opener::new(target, Units::of(target.transport))?;
+    let (sender, orders) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            let mut numbers = line.split_whitespace().map(str::parse);
+            if let (Some(Ok(first)), Some(Ok(count))) = (numbers.next(), numbers.next()) {
+                let _ = sender.send((first, count));
+            }
+        }
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(obey(&opener, orders))
+}
+
+async fn obey(
+    opener: &Arc<Opener>,
+    mut orders: mpsc::UnboundedReceiver<(u64, u64)>,
+) -> io::Result<()> {
+    let open = Arc::new(AtomicU64::new(0));
+    while let Some((first, count)) = orders.recv().await {
+        let failures = add(opener, first, count, &open).await;
+        let reason = failures.front().map(ToString::to_string);
+        let mut out = io::stdout().lock();
+        writeln!(
+            out,
+            "{} {} {}",
+            open.load(Ordering::Relaxed),
+            failures.len(),
+            reason.unwrap_or_default()
+        )?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// Opens the connections of so many users and lets their phones answer. Returns what failed.
+async fn add(
+    opener: &Arc<Opener>,
+    first: u64,
+    count: u64,
+    open: &Arc<AtomicU64>,
+) -> VecDeque<io::Error> {
+    let mut users = first..first + count;
+    let mut opening = JoinSet::new();
+    let mut failures = VecDeque::new();
+    loop {
+        while opening.len() < AT_A_TIME
+            && let Some(user) = users.next()
+        {
+            let opener = Arc::clone(opener);
+            opening.spawn(async move { (user, enlist(&opener, user).await) });
+        }
+        match opening.join_next().await {
+            None => return failures,
+            Some(Ok((user, Ok(client)))) => {
+                open.fetch_add(1, Ordering::Relaxed);
+                let open = Arc::clone(open);
+                tokio::spawn(async move {
+                    // However it ends: there is one less.
+                    let _ = serve(client, user).await;
+                    open.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            Some(Ok((_, Err(error)))) => failures.push_back(error),
+            Some(Err(error)) => failures.push_back(io::Error::other(error)),
+        }
+    }
+}

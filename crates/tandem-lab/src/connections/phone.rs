@@ -1,0 +1,140 @@
+//! A phone that stays registered over its connection and answers what comes over it; and the one that calls it.
+
+use super::client::{Client, Opener, expect, patiently};
+use super::options::Units;
+use crate::load::messages::{Nonce, Unit, contact_parameter};
+use crate::load::phone::Callee;
+use sip_message::{HeaderName, Message, Method};
+use std::io;
+use std::time::{Duration, Instant};
+
+impl Units {
+    /// How connections begin that are there to stay.
+    pub(super) const fn of(transport: super::Transport) -> Self {
+        match transport {
+            super::Transport::Tcp => Self::Plain,
+            super::Transport::Tls => Self::Full,
+        }
+    }
+}
+
+/// The first request of a dialog or registration. Numbers of different processes never meet.
+pub(super) fn first_unit(number: u64, user: u64) -> Unit {
+    Unit {
+        number: (u64::from(std::process::id()) << 32) + number,
+        user: user as u32,
+        callee: user as u32,
+        cseq: 1,
+    }
+}
+
+/// Opens a connection and registers a subscriber over it, or only says hello.
+pub(super) async fn enlist(opener: &Opener, user: u64) -> io::Result<Client> {
+    let mut client = opener.open().await?;
+    let unit = first_unit(user, user);
+    if opener.target().unregistered {
+        client.options(unit).await?;
+    } else {
+        client.register(unit).await?;
+    }
+    Ok(client)
+}
+
+/// The tag by which a phone says that it was this one that answered.
+fn tag_of(user: u64) -> String {
+    format!("phone{user}")
+}
+
+/// Answers everything until the connection ends.
+pub(super) async fn serve(mut client: Client, user: u64) -> io::Result<()> {
+    let tag = tag_of(user);
+    let mut answers = Vec::new();
+    loop {
+        let octets = client.receive().await?;
+        let Ok(request) = Message::parse(&octets) else {
+            continue;
+        };
+        let callee = Callee {
+            address: client.local(),
+            parameter: contact_parameter(client.writer.transport),
+            tag: tag.as_bytes(),
+        };
+        answers.clear();
+        match request.method() {
+            _ if !request.is_request() => {}
+            Method::Ack => {}
+            Method::Invite => {
+                callee.respond(&request, 180, &mut answers);
+                callee.respond(&request, 200, &mut answers);
+            }
+            _ => callee.respond(&request, 200, &mut answers),
+        }
+        if !answers.is_empty() {
+            client.send(&answers).await?;
+        }
+    }
+}
+
+/// How a call went.
+pub(super) struct Call {
+    /// Until it was answered.
+    pub(super) delay: Duration,
+    /// It rang where its callee is registered.
+    pub(super) is_right: bool,
+}
+
+/// Calls a phone and hangs up at once. `number` is the call's own.
+pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> io::Result<Call> {
+    let mut unit = first_unit(number, callee);
+    let begun = Instant::now();
+    let mut request = Vec::new();
+    caller.writer.invite(unit, None, &mut request);
+    let mut response = caller.ask(&request).await?;
+    if let Some(mut nonce) = challenge_in(&response) {
+        acknowledge_refusal(caller, unit, &response).await?;
+        unit.cseq += 1;
+        request.clear();
+        caller.writer.invite(unit, Some(&mut nonce), &mut request);
+        response = caller.ask(&request).await?;
+    }
+    let delay = begun.elapsed();
+    if let Err(error) = expect(&response, Method::Invite) {
+        acknowledge_refusal(caller, unit, &response).await?;
+        return Err(error);
+    }
+    let answer = Message::parse(&response).map_err(|_| io::Error::other("the answer is no SIP"))?;
+    let to = answer.header(HeaderName::To).unwrap_or_default();
+    let tag = format!(";tag={}", tag_of(callee));
+    let is_right = to.ends_with(tag.as_bytes());
+    hang_up(caller, unit, &answer).await?;
+    Ok(Call { delay, is_right })
+}
+
+async fn hang_up(caller: &mut Client, mut unit: Unit, answer: &Message<'_>) -> io::Result<()> {
+    let mut request = Vec::new();
+    let writer = &caller.writer;
+    writer.in_dialog(Method::Ack, unit, answer, &mut request);
+    caller.send(&request).await?;
+    unit.cseq += 1;
+    request.clear();
+    let writer = &caller.writer;
+    writer.in_dialog(Method::Bye, unit, answer, &mut request);
+    let response = patiently("hanging up", caller.ask(&request)).await?;
+    expect(&response, Method::Bye)
+}
+
+fn challenge_in(response: &[u8]) -> Option<Nonce> {
+    let response = Message::parse(response).ok()?;
+    (response.status() == 407)
+        .then(|| Nonce::of(&response, true))
+        .flatten()
+}
+
+async fn acknowledge_refusal(caller: &mut Client, unit: Unit, response: &[u8]) -> io::Result<()> {
+    let Ok(response) = Message::parse(response) else {
+        return Ok(());
+    };
+    let mut ack = Vec::new();
+    caller.writer.ack_refusal(unit, &response, &mut ack);
+    caller.send(&ack).await
+}

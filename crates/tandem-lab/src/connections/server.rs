@@ -1,0 +1,98 @@
+//! The server under test: its processes, and what it says of itself.
+
+use super::options::Arguments;
+use crate::process::Processes;
+use serde_json::Value;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long its memory may take to come to rest.
+const LOOKS: u32 = 12;
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Bytes by which memory at rest may change between two looks.
+const AT_REST: u64 = 128 << 10;
+
+/// A server.
+pub(super) struct Server {
+    processes: Processes,
+    admin: Option<SocketAddr>,
+}
+
+impl Server {
+    pub(super) fn find(arguments: &Arguments) -> io::Result<Self> {
+        let pid = match (arguments.pid, arguments.admin) {
+            (Some(pid), _) => pid,
+            (None, Some(admin)) => pid_of(admin)?,
+            (None, None) => return Err(io::Error::other("neither --pid nor --admin is given")),
+        };
+        Ok(Self {
+            processes: Processes::family(pid)?,
+            admin: arguments.admin,
+        })
+    }
+
+    /// CPU time spent so far, once it has nothing more to do.
+    pub(super) fn cpu_at_rest(&self) -> io::Result<Duration> {
+        self.processes.wait_until_idle()?;
+        self.processes.cpu_time()
+    }
+
+    pub(super) fn cpu(&self) -> io::Result<Duration> {
+        self.processes.cpu_time()
+    }
+
+    /// Bytes of memory (proportional set size) once they change no more.
+    pub(super) fn memory_at_rest(&self) -> io::Result<u64> {
+        let (mut before, _) = self.processes.memory()?;
+        for _ in 0..LOOKS {
+            std::thread::sleep(LOOK_EVERY);
+            let (now, _) = self.processes.memory()?;
+            if now.abs_diff(before) < AT_REST {
+                return Ok(now);
+            }
+            before = now;
+        }
+        Ok(before)
+    }
+
+    /// Descriptors that it may open.
+    pub(super) fn descriptor_limit(&self) -> io::Result<u64> {
+        self.processes.descriptor_limit()
+    }
+
+    /// How many connections it counts, where it can be asked.
+    pub(super) fn connections(&self) -> io::Result<Option<u64>> {
+        let Some(admin) = self.admin else {
+            return Ok(None);
+        };
+        let text = get(admin, "/metrics")?;
+        let values = text.lines().filter_map(|line| {
+            let (key, value) = line.rsplit_once(' ')?;
+            (key.split('{').next() == Some("tandem_connections"))
+                .then(|| value.parse::<f64>().ok())
+                .flatten()
+        });
+        Ok(Some(values.sum::<f64>() as u64))
+    }
+}
+
+fn pid_of(admin: SocketAddr) -> io::Result<u32> {
+    let question = r#"{"jsonrpc":"2.0","id":1,"method":"node.status","params":{}}"#;
+    let answer = ureq::post(format!("http://{admin}/rpc"))
+        .header("content-type", "application/json")
+        .send(question)
+        .and_then(|mut response| response.body_mut().read_to_string())
+        .map_err(|error| io::Error::other(format!("http://{admin}: {error}")))?;
+    let answer: Value = serde_json::from_str(&answer)?;
+    let pid = answer.pointer("/result/pid").and_then(Value::as_u64);
+    pid.and_then(|pid| u32::try_from(pid).ok())
+        .ok_or_else(|| io::Error::other(format!("http://{admin} does not say its process")))
+}
+
+fn get(admin: SocketAddr, path: &str) -> io::Result<String> {
+    ureq::get(format!("http://{admin}{path}"))
+        .call()
+        .and_then(|mut response| response.body_mut().read_to_string())
+        .map_err(|error| io::Error::other(format!("http://{admin}{path}: {error}")))
+}

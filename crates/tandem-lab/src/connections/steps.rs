@@ -1,0 +1,163 @@
+//! Connections that stay: how much memory they take, step by step, and whether calls find them.
+
+use super::client::{Client, Opener};
+use super::held::Held;
+use super::line::Line;
+use super::options::{Arguments, Units};
+use super::phone::{call, enlist, first_unit};
+use super::report::{CallReport, HeldReport, Step};
+use super::server::Server;
+use hdrhistogram::Histogram;
+use std::io;
+use std::time::Instant;
+
+/// Descriptors of a server that are no connections: listeners, its database, its admin interface.
+const OTHERS: u64 = 100;
+
+/// Calls come from a user whom no connection is registered for.
+const CALLER: u64 = 0;
+
+/// Holds connections in steps.
+pub(super) fn run(arguments: &Arguments) -> io::Result<HeldReport> {
+    let server = Server::find(arguments)?;
+    let target = &arguments.target;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let opener = Opener::new(target, Units::of(target.transport))?;
+    let mut caller = runtime.block_on(enlist(&opener, CALLER))?;
+    let first = 1 + arguments.registrations;
+    let registration_bytes = if target.unregistered {
+        0.0
+    } else {
+        let before = server.memory_at_rest()?;
+        runtime.block_on(register_alone(&mut caller, arguments.registrations))?;
+        let after = server.memory_at_rest()?;
+        after.saturating_sub(before) as f64 / arguments.registrations.max(1) as f64
+    };
+    let base = server.memory_at_rest()?;
+    let mut held = Held::new(target);
+    let mut steps = Vec::new();
+    let mut left_out = None;
+    let limit = server.descriptor_limit()?;
+    for wanted in &arguments.steps {
+        if *wanted + OTHERS > limit {
+            left_out = Some(format!(
+                "{wanted} connections are left out: the server may open {limit} descriptors (RLIMIT_NOFILE; `ulimit -Hn` shows how far it \
+                 can be raised)"
+            ));
+            break;
+        }
+        steps.push(step(&server, &mut held, first, *wanted)?);
+    }
+    let mut points = vec![(0.0, base as f64)];
+    points.extend(
+        steps
+            .iter()
+            .map(|step| (step.connections as f64, step.memory_bytes as f64)),
+    );
+    let line = Line::through(&points);
+    let calls = if target.unregistered {
+        None
+    } else {
+        let last = first..first + held.open();
+        Some(runtime.block_on(deliver(&mut caller, last, arguments.calls))?)
+    };
+    Ok(HeldReport {
+        transport: target.transport.via_token(),
+        registration_bytes,
+        base_bytes: base,
+        steps,
+        left_out,
+        connection_bytes: line.map(|line| line.each - registration_bytes),
+        bytes_each: line.map(|line| line.each),
+        r_squared: line.map(|line| line.r_squared),
+        calls,
+    })
+}
+
+/// Registers subscribers over one connection, to learn what a registration takes by itself.
+async fn register_alone(caller: &mut Client, count: u64) -> io::Result<()> {
+    for user in 1..=count {
+        caller.register(first_unit(user, user)).await?;
+    }
+    Ok(())
+}
+
+/// Opens what is missing to `wanted` connections.
+fn step(server: &Server, held: &mut Held<'_>, first: u64, wanted: u64) -> io::Result<Step> {
+    let before = held.open();
+    let cpu_before = server.cpu_at_rest()?;
+    let begun = Instant::now();
+    let (failed, reason) = held.add(first + before, wanted.saturating_sub(before))?;
+    let elapsed = begun.elapsed();
+    if failed > 0 {
+        return Err(io::Error::other(format!(
+            "{failed} of {} connections could not be opened: {reason}",
+            wanted - before
+        )));
+    }
+    let cpu = server.cpu()?.saturating_sub(cpu_before);
+    let memory_bytes = server.memory_at_rest()?;
+    // One is the caller's.
+    if let Some(counted) = server.connections()?
+        && counted != held.open() + 1
+    {
+        return Err(io::Error::other(format!(
+            "{} connections are held, but the server counts {counted}",
+            held.open() + 1
+        )));
+    }
+    let opened = (wanted - before).max(1) as f64;
+    Ok(Step {
+        connections: wanted,
+        memory_bytes,
+        accepted_per_second: opened / elapsed.as_secs_f64(),
+        server_cpu_us_each: cpu.as_secs_f64() * 1e6 / opened,
+    })
+}
+
+/// Calls users drawn at random.
+async fn deliver(
+    caller: &mut Client,
+    users: std::ops::Range<u64>,
+    count: u64,
+) -> io::Result<CallReport> {
+    let mut report = CallReport::default();
+    let mut delays = histogram()?;
+    let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
+    for number in 0..count {
+        let callee = users.start + draw.next() % (users.end - users.start).max(1);
+        report.made += 1;
+        match call(caller, number, callee).await {
+            Ok(call) if call.is_right => {
+                report.answered += 1;
+                delays.saturating_record(call.delay.as_micros() as u64);
+            }
+            Ok(_) => report.wrong += 1,
+            Err(error) => {
+                report.failed += 1;
+                report.failure.get_or_insert_with(|| error.to_string());
+            }
+        }
+    }
+    report.delays(&delays);
+    Ok(report)
+}
+
+/// Microseconds up to a minute.
+pub(super) fn histogram() -> io::Result<Histogram<u64>> {
+    Histogram::new_with_max(60_000_000, 3).map_err(io::Error::other)
+}
+
+/// Numbers without a pattern (xorshift), the same ones each time.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}

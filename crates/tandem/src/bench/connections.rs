@@ -1,0 +1,22 @@
+//! `tandem bench connections`: what connections cost a running server.
+
+use crate::cli::show;
+use std::io;
+use std::process::ExitCode;
+use tandem_lab::connections::{self, Arguments};
+
+/// Measures and prints. Fails where a connection or a call failed.
+pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+    let report = connections::run(arguments).map_err(io::Error::other)?;
+    let shown = if arguments.json {
+        serde_json::to_string(&report)? + "\n"
+    } else {
+        report.to_string()
+    };
+    let printed = show(&shown);
+    Ok(if report.is_clean() {
+        printed
+    } else {
+        ExitCode::FAILURE
+    })
+}
