@@ -308,6 +308,16 @@ impl Server {
         values.sum()
     }
 
+    /// The same of a metric that counts.
+    #[expect(
+        clippy::cast_sign_loss,
+        clippy::cast_possible_truncation,
+        reason = "counts are whole numbers and not negative"
+    )]
+    pub fn count(&self, name: &str, label: &str) -> u64 {
+        self.metric(name, label) as u64
+    }
+
     fn exchange(&self, request: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(self.admin_address()).ok()?;
         stream

@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// sipp's word for datagrams that all go over one socket.
 const UDP: &str = "u1";
 
+/// What the scenarios say of where they are.
+const CONTACT: &str = "Contact: <sip:[local_ip]:[local_port]>";
+
 /// What sipp is to do.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -124,7 +127,11 @@ impl Scenario {
     fn expanded(&self) -> String {
         let mut text = String::new();
         self.expand(&read(&self.name), &mut text);
-        text
+        if self.transport == UDP {
+            return text;
+        }
+        // Who calls it does so over TCP, too.
+        text.replace(CONTACT, &CONTACT.replace('>', ";transport=tcp>"))
     }
 
     fn expand(&self, source: &str, text: &mut String) {

@@ -59,12 +59,6 @@ fn had<const N: usize>(phones: [Sipp; N]) -> [usize; N] {
     phones.map(|phone| phone.stop().messages.received("INVITE").len())
 }
 
-/// A metric that counts.
-#[expect(clippy::cast_sign_loss, reason = "counts are not negative")]
-fn count(server: &Server, name: &str, label: &str) -> u64 {
-    server.metric(name, label) as u64
-}
-
 fn refusal(outcome: &Outcome, status: &str) -> String {
     let refused = outcome.messages.received(status);
     assert_eq!(refused.len(), 1, "{:?}", outcome.messages);
@@ -125,8 +119,8 @@ fn a_dead_server_costs_one_call_its_patience_and_no_call_its_life() {
     let dead = server.rpc("targets.dead", &json!({}));
     let found = &dead["targets"][0];
     assert_eq!(found["address"], format!("127.0.0.1:{nobody}"), "{dead}");
-    assert_eq!(count(&server, "tandem_dead_targets", ""), 1);
-    assert_eq!(count(&server, "tandem_failovers_total", ""), 1);
+    assert_eq!(server.count("tandem_dead_targets", ""), 1);
+    assert_eq!(server.count("tandem_failovers_total", ""), 1);
 }
 
 #[test]
@@ -182,7 +176,7 @@ fn naptr_records_may_prefer_tcp() {
     calls(3).run(&server);
     assert_eq!(came_over(tcp), ["SIP/2.0/TCP"; 3]);
     assert_eq!(had([udp]), [0]);
-    let opened = count(&server, "tandem_connections_begun_total", "by=\"server\"");
+    let opened = server.count("tandem_connections_begun_total", "by=\"server\"");
     assert_eq!(opened, 1, "all take one connection");
 }
 
@@ -251,10 +245,10 @@ fn a_name_that_does_not_exist_is_refused_with_its_reason_and_not_asked_for_each_
     let refused = Scenario::new("call_refused").to(FAR).run(&server);
     let line = refusal(&refused, "SIP/2.0 500");
     assert_eq!(line, "SIP/2.0 500 Next hop has no address");
-    assert_eq!(count(&server, "tandem_lookups_total", "missing"), 1);
+    assert_eq!(server.count("tandem_lookups_total", "missing"), 1);
     let again = Scenario::new("call_refused").to(FAR).calls(5);
     again.with(&["-r", "100"]).run(&server);
-    assert_eq!(count(&server, "tandem_lookups_total", "missing"), 6);
+    assert_eq!(server.count("tandem_lookups_total", "missing"), 6);
     // sipp takes its time to begin: by then the first answer may have been forgotten.
     let asked = names.asked("NAPTR", "nowhere.carrier.test");
     assert!(asked <= 2, "asked {asked} times");
@@ -313,16 +307,16 @@ fn one_of_two_servers_dies_in_the_middle_of_200_calls_a_second_and_no_call_fails
     let server = server(&names, "no_answer = \"1s\"");
     let caller = many("call").to(BOB).with(&["-d", "1000"]).start(&server);
     std::thread::sleep(Duration::from_secs(9));
-    assert_eq!(count(&server, "tandem_failovers_total", ""), 0);
+    assert_eq!(server.count("tandem_failovers_total", ""), 0);
     doomed.kill();
     let caller = caller.finish_within(Duration::from_secs(90));
     let phone = phone.finish();
-    let failovers = count(&server, "tandem_failovers_total", "");
+    let failovers = server.count("tandem_failovers_total", "");
     println!("{failovers} requests went on to the other server");
     for outcome in [&caller, &phone] {
         assert_eq!(outcome.count("SuccessfulCall(C)"), u64::from(CALLS));
         assert_eq!(outcome.count("FailedCall(C)"), 0);
     }
     assert!(failovers > 0, "the dead server had its share of the calls");
-    assert_eq!(count(&server, "tandem_dead_targets", ""), 1);
+    assert_eq!(server.count("tandem_dead_targets", ""), 1);
 }

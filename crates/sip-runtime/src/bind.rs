@@ -13,8 +13,14 @@ use sip_transport::{Listener, Node, Protocol};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 use tracing::warn;
+
+/// How long whoever is bound to our addresses may take to go, in all: the kernel closes the sockets of a process that had a ring a
+/// moment after its end, and who follows it should not stumble over them.
+const FOR_PREDECESSORS: Duration = Duration::from_secs(1);
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Where a program begins: [`Runtime::bind`].
 #[derive(Debug)]
@@ -25,7 +31,7 @@ impl Runtime {
     ///
     /// Each listener's address is concrete (see [`expand_wildcard`](crate::expand_wildcard)).
     /// Port 0 lets the kernel choose one, the same for all workers. An empty `advertised` becomes
-    /// the address as bound.
+    /// the address as bound. Where somebody is bound already he has a second to go.
     ///
     /// # Errors
     /// See [`BindError`]; nothing stays open then.
@@ -35,8 +41,9 @@ impl Runtime {
         options: Options,
     ) -> Result<Bound, BindError> {
         let mut workers: Vec<Vec<WorkerSocket>> = (0..workers.get()).map(|_| Vec::new()).collect();
+        let patient_until = Instant::now() + FOR_PREDECESSORS;
         for listener in &mut listeners {
-            let sockets = open_listener(listener, workers.len(), &options)?;
+            let sockets = open_listener(listener, workers.len(), &options, patient_until)?;
             for (worker, socket) in workers.iter_mut().zip(sockets) {
                 worker.push(socket);
             }
@@ -63,6 +70,7 @@ fn open_listener(
     listener: &mut Listener,
     workers: usize,
     options: &Options,
+    patient_until: Instant,
 ) -> Result<Vec<WorkerSocket>, BindError> {
     if listener.address.ip().is_unspecified() {
         return Err(BindError::Wildcard {
@@ -76,7 +84,14 @@ fn open_listener(
         (false, 1) => (Sharing::Nobody, Sharing::Nobody),
         (false, _) => (Sharing::Latecomers, Sharing::Anybody),
     };
-    let (socket, address) = open_socket(listener, first, options)?;
+    let (socket, address) = loop {
+        match open_socket(listener, first, options) {
+            Err(BindError::InUse { .. }) if Instant::now() < patient_until => {
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            opened => break opened?,
+        }
+    };
     listener.address = address;
     if let WorkerSocket::Datagrams(socket) = &socket {
         warn_of_small_buffer(address, socket.receive_buffer(), options.receive_buffer);

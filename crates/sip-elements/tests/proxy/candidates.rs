@@ -411,3 +411,27 @@ fn a_request_stays_a_datagram_when_it_is_short_or_its_uri_says_so_or_we_know_no_
         wire.finish();
     }
 }
+
+/// RFC 3261 section 18.3: the end of a datagram is that of its body, a stream has nothing but Content-Length to tell.
+#[test]
+fn what_leaves_as_a_stream_has_a_content_length() {
+    const NONE: &str = "Content-Length: 0\r\n";
+    let both = vec![udp(US, 24), listener(Protocol::Tcp, US, 24)];
+    for (transport, lengths) in [("tcp", vec!["2"]), ("udp", vec![])] {
+        let uri = format!("sip:bob@{BOB};transport={transport}");
+        let mut wire = Wire::with(settings(both.clone()), vec![target_uri(&uri, 1000)]);
+        let message = request("MESSAGE", "sip:bob@example.org", "").replace(NONE, "");
+        wire.receive(ALICE, &format!("{message}hi"));
+        let sent = wire.expect(BOB, "MESSAGE");
+        assert_eq!(sent.header("Content-Length"), lengths, "{transport}");
+        wire.receive(BOB, &sent.reply("200 OK").replace(NONE, ""));
+        let answered = wire.expect(ALICE, "SIP/2.0 200 OK");
+        assert_eq!(answered.header("Content-Length"), ["0"]);
+        let ack = request_in("ACK", &uri, "b1", 1, "").replace(NONE, "");
+        wire.receive(ALICE, &ack);
+        let sent = wire.expect(BOB, "ACK");
+        let expected = lengths.iter().map(|_| "0").collect::<Vec<_>>();
+        assert_eq!(sent.header("Content-Length"), expected, "{transport}");
+        wire.finish();
+    }
+}

@@ -3,6 +3,7 @@
 use super::script::{ANYWHERE, options, udp_listener, workers};
 use sip_runtime::{BindError, Bound, Options, Runtime};
 use std::net::UdpSocket;
+use std::time::Duration;
 
 fn bind(address: &str, count: u16, share_port: bool) -> Result<Bound, BindError> {
     let options = Options {
@@ -118,5 +119,19 @@ fn what_cannot_be_a_listener_is_refused_with_the_reason() {
     ] {
         let error = bind(address, 1, false).expect_err("refused").to_string();
         assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn whoever_is_about_to_go_is_waited_for() {
+    for address in ANYWHERE {
+        let there = bind(address, 2, false).expect("bind");
+        let taken = there.listeners()[0].address.to_string();
+        let leaves = std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            drop(there);
+        });
+        bind(&taken, 2, false).expect("it has gone");
+        leaves.join().expect("it has gone");
     }
 }
