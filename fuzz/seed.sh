@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 torture=../crates/sip-message/tests/torture
 
 for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge node \
-    websocket_handshake websocket_frames stun proxy_protocol; do
+    websocket_handshake websocket_frames stun proxy_protocol connection flow_token; do
     mkdir -p "corpus/$target"
 done
 
@@ -24,6 +24,7 @@ for message in "$torture"/*/*.dat; do
     cp "$message" "corpus/datagram/$name"
     # No cuts, then three: at 10, 100 and 300.
     { printf '\000'; cat "$message"; } > "corpus/stream/$name"
+    { printf '\000\001\100\000'; cat "$message"; } > "corpus/connection/$name"
     { printf '\003\012\000\144\000\054\001'; cat "$message"; cat "$message"; } > "corpus/stream/$name-cut"
 done
 

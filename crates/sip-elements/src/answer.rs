@@ -167,9 +167,9 @@ pub(crate) fn answer(
 /// Lines of a message with too many header fields that are looked at: no more than are parsed.
 const MOST_LINES: usize = 512;
 
-/// Refuses a request with more header fields than are parsed, where what must be copied into the response (section 8.2.6.2)
+/// Refuses a request of which we have, or parse, no more than the beginning, where what must be copied into the response (section 8.2.6.2)
 /// stands at its beginning, as it nearly always does.
-pub(crate) fn answer_beginning(round: &mut Round<'_>, flow: Flow, bytes: &[u8]) {
+pub(crate) fn answer_beginning(round: &mut Round<'_>, flow: Flow, bytes: &[u8], refusal: &Refusal) {
     let lines = bytes.split_inclusive(|octet| *octet == b'\n');
     let length = lines.take(MOST_LINES).map(<[u8]>::len).sum();
     let beginning = bytes.get(..length).unwrap_or_default();
@@ -190,8 +190,7 @@ pub(crate) fn answer_beginning(round: &mut Round<'_>, flow: Flow, bytes: &[u8]) 
             received: round.now,
             questions_asked: 0,
         };
-        let refusal = Refusal::Because(400, "Too many header fields");
-        answer(round, &request, &origin, &refusal);
+        answer(round, &request, &origin, refusal);
     }
 }
 

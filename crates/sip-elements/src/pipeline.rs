@@ -39,10 +39,15 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
         Ok(message) => message,
         Err(ParseError::TooManyHeaders) => {
             worker.round.metrics.dropped(Drop::TooManyHeaders);
-            return answer_beginning(&mut worker.round, flow, bytes);
+            let refusal = Refusal::Because(400, "Too many header fields");
+            return answer_beginning(&mut worker.round, flow, bytes, &refusal);
         }
         Err(_) => return worker.round.metrics.dropped(Drop::NotSip),
     };
+    if sanity::is_beginning(&worker.round, message, flow) {
+        let refusal = Refusal::Because(513, "Message Too Large");
+        return answer_beginning(&mut worker.round, flow, bytes, &refusal);
+    }
     if !message.is_request() {
         return response(worker, flow, message, handed_over);
     }
@@ -73,7 +78,7 @@ fn request(
     handed_over: bool,
 ) -> Result<(), Stop> {
     note_alias(worker, request, origin.flow);
-    sanity::check(&worker.round, request)?;
+    sanity::check(&worker.round, request, origin.flow)?;
     keep_alive::answer(&worker.round, request)?;
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
     match_transaction(worker, request, origin)?;
@@ -459,7 +464,7 @@ fn refuse_parked(worker: &mut Worker<'_, '_>, parked: &ParkedRequest, refusal: &
 /// The way of a response.
 fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, handed_over: bool) {
     let round = &mut worker.round;
-    if response.validate().is_err() {
+    if sanity::validate(round, response, flow).is_err() {
         return round.metrics.dropped(Drop::MalformedResponse);
     }
     if hand_over_to_home(worker, response, flow, handed_over).is_err() {

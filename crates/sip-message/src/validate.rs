@@ -6,7 +6,7 @@ use crate::{HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
 /// Why a message is refused: the status to answer (a response is dropped instead) and the header field at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// 400, 505, 416 (unknown scheme of the Request-URI), 501 (unknown method whose `CSeq` disagrees).
+    /// 400, 505, 416 (unknown scheme of the Request-URI), 501 (unknown method whose `CSeq` disagrees), 513 (in a stream).
     pub status: u16,
     /// The header field at fault, `None` for the start line.
     pub header: Option<HeaderName>,
@@ -33,6 +33,35 @@ const fn bad_start(status: u16, reason: &'static str) -> Malformed {
 }
 
 impl Message<'_> {
+    /// [`Message::validate`] for what came through a stream, where only Content-Length says where a message ends (sections 18.3 and
+    /// 20.14): without it nobody knows, and what does not end is longer than is taken (section 21.5.7).
+    pub fn validate_in_stream(&self) -> Result<(), Malformed> {
+        let too_large = |header| Malformed {
+            status: 513,
+            header: Some(header),
+            reason: "Message Too Large",
+        };
+        if !self.has_whole_header() {
+            return Err(too_large(HeaderName::Invalid));
+        }
+        let length = self.header(HeaderName::ContentLength);
+        let length = length.ok_or(bad(HeaderName::ContentLength, "Missing Content-Length"))?;
+        if parse_u32(length).is_some_and(|length| length as usize > self.available()) {
+            return Err(too_large(HeaderName::ContentLength));
+        }
+        self.validate()
+    }
+
+    /// Whether there is an empty line at the end of the header.
+    pub const fn has_whole_header(&self) -> bool {
+        self.layout.body_start != self.layout.headers_end
+    }
+
+    /// Octets behind the header.
+    fn available(&self) -> usize {
+        self.bytes().len().saturating_sub(self.layout.body_start)
+    }
+
     /// Checks everything that every SIP element must check: version, mandatory header fields present once and well-formed
     /// (To, From, Call-ID, `CSeq`, Via, Max-Forwards if present, Contact if present, Content-Length), `CSeq` method equal to the
     /// request's, Request-URI well-formed, Content-Length not beyond the datagram. What RFC 2543 left out is not asked for:
@@ -127,7 +156,7 @@ impl Message<'_> {
                 "Bad header line: not a header field",
             ));
         }
-        if self.layout.body_start == self.layout.headers_end {
+        if !self.has_whole_header() {
             return Err(bad(
                 HeaderName::Invalid,
                 "Bad header: no empty line at its end",
@@ -334,8 +363,7 @@ impl Message<'_> {
             HeaderName::ContentLength,
             "Bad Content-Length: not a number",
         ))?;
-        let available = self.bytes().len().saturating_sub(self.layout.body_start);
-        if usize::try_from(length).is_ok_and(|length| length <= available) {
+        if usize::try_from(length).is_ok_and(|length| length <= self.available()) {
             Ok(())
         } else {
             Err(bad(

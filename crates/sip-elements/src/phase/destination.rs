@@ -5,7 +5,7 @@ use super::{Need, Stop};
 use crate::answer::Refusal;
 use crate::auth::Cached;
 use crate::location::Binding;
-use crate::proxy::{NextHop, Routing, Target};
+use crate::proxy::{Routing, Target};
 use crate::{Foreign, Round};
 use sip_message::{Host, Message, Method, Uri};
 use sip_transport::{Flow, Protocol};
@@ -145,15 +145,16 @@ fn registered(
     };
     match protocol {
         None => Some(target),
-        Some(Protocol::Udp) => Some(Target {
-            next_hop: translated.then_some(NextHop::Address(binding.source)),
+        Some(Protocol::Udp) if !translated => Some(Target {
             listener: Some(binding.listener),
             ..target
         }),
-        Some(_) if binding.connection.is_some() => Some(Target {
-            flow: Some(flow),
-            ..target
-        }),
+        Some(protocol) if protocol == Protocol::Udp || binding.connection.is_some() => {
+            Some(Target {
+                flow: Some(flow),
+                ..target
+            })
+        }
         Some(Protocol::Ws | Protocol::Wss) => None,
         Some(_) => (!translated).then_some(target),
     }

@@ -3,12 +3,12 @@
 use super::{Stop, identity, keep_alive};
 use crate::answer::Refusal;
 use crate::{Round, proxy};
-use sip_message::{Message, Method, Scheme};
+use sip_message::{Malformed, Message, Method, Scheme};
+use sip_transport::{Flow, Protocol};
 
-/// Syntax (400, 505), scheme (416), Max-Forwards (483), loops (482), Proxy-Require (420).
-pub(crate) fn check(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop> {
-    request
-        .validate()
+/// Syntax (400, 505, 513), scheme (416), Max-Forwards (483), loops (482), Proxy-Require (420).
+pub(crate) fn check(round: &Round<'_>, request: &Message<'_>, flow: Flow) -> Result<(), Stop> {
+    validate(round, request, flow)
         .map_err(|malformed| Refusal::Because(malformed.status, malformed.reason))?;
     let scheme = request.uri().map(|uri| uri.scheme);
     if !matches!(scheme, Some(Scheme::Sip | Scheme::Sips)) {
@@ -31,6 +31,31 @@ pub(crate) fn check(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop
         Some(tags) => Err(Refusal::BadExtension(tags).into()),
         None => Ok(()),
     }
+}
+
+/// Is it well-formed for where it came from?
+pub(crate) fn validate(
+    round: &Round<'_>,
+    message: &Message<'_>,
+    flow: Flow,
+) -> Result<(), Malformed> {
+    if is_in_stream(round, flow) {
+        message.validate_in_stream()
+    } else {
+        message.validate()
+    }
+}
+
+/// Whether this is only the beginning of a message whose header is longer than we take.
+pub(crate) fn is_beginning(round: &Round<'_>, message: &Message<'_>, flow: Flow) -> bool {
+    !message.has_whole_header() && is_in_stream(round, flow)
+}
+
+/// Whether nothing but a message itself says where it ends.
+fn is_in_stream(round: &Round<'_>, flow: Flow) -> bool {
+    let listener = round.settings.listeners.get(usize::from(flow.listener.0));
+    let protocol = listener.map(|listener| listener.protocol);
+    matches!(protocol, Some(Protocol::Tcp | Protocol::Tls))
 }
 
 /// Whether we are its final recipient, whom Max-Forwards 0 may well reach (sections 11 and 16.3 item 3). A REGISTER within a

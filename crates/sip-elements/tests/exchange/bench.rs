@@ -92,13 +92,23 @@ impl Bench {
         self.sent()
     }
 
+    /// The same over any flow.
+    pub(crate) fn receive_on(&mut self, flow: Flow, message: &str) -> Vec<(Flow, String)> {
+        let message = message.replace('\n', "\r\n");
+        self.exchange
+            .receive(self.now, flow, message.as_bytes(), &mut self.output);
+        self.sent_on()
+    }
+
     pub(crate) fn sent(&mut self) -> Vec<(SocketAddr, String)> {
+        let sent = self.sent_on().into_iter();
+        sent.map(|(flow, text)| (flow.remote, text)).collect()
+    }
+
+    pub(crate) fn sent_on(&mut self) -> Vec<(Flow, String)> {
         let sent = self.output.outgoing().iter().map(|outgoing| {
             let bytes = self.output.written(outgoing.range.clone());
-            (
-                outgoing.flow.remote,
-                String::from_utf8_lossy(bytes).into_owned(),
-            )
+            (outgoing.flow, String::from_utf8_lossy(bytes).into_owned())
         });
         let sent = sent.collect();
         let questions: Vec<Question> = self.output.drain_questions().collect();

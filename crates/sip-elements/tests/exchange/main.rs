@@ -3,6 +3,8 @@
 mod bench;
 mod calls;
 mod draining;
+mod flows;
 mod identity;
 mod itself;
 mod parking;
+mod streams;

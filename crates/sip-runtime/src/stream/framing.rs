@@ -2,7 +2,7 @@
 
 use super::close::CloseReason;
 use super::options::StreamOptions;
-use sip_message::{Frame, Framer};
+use sip_message::{Frame, FrameError, Framer};
 use sip_transport::Protocol;
 use sip_transport::websocket::{
     Decoder, Event, Handshake, Opcode, Role, Upgrade, write_close, write_frame, write_message,
@@ -62,7 +62,7 @@ impl Framing {
         deliver: &mut impl FnMut(&[u8]),
     ) -> usize {
         match self {
-            Self::Stream(framer) => take_messages(framer, octets, reply, brought, deliver),
+            Self::Stream(framer) => take_messages(framer, octets, options, reply, brought, deliver),
             Self::WebSocket(decoder) => take_frames(decoder, octets, reply, brought, deliver),
             Self::Upgrading(handshake) => {
                 let consumed = match handshake.next(octets, &options.origins, reply) {
@@ -93,6 +93,7 @@ impl Framing {
 fn take_messages(
     framer: &mut Framer,
     octets: &[u8],
+    options: &StreamOptions,
     reply: &mut Vec<u8>,
     brought: &mut Brought,
     deliver: &mut impl FnMut(&[u8]),
@@ -115,12 +116,24 @@ fn take_messages(
             Ok(Frame::Incomplete) => return taken,
             Err(error) => {
                 // The node answers what it can make of it.
-                deliver(rest);
+                deliver(match error {
+                    FrameError::HeaderTooLong => whole_lines(rest, options.max_header),
+                    _ => rest,
+                });
                 brought.end = Some(error.into());
                 return taken;
             }
         }
     }
+}
+
+/// The whole lines within the first octets.
+fn whole_lines(octets: &[u8], most: usize) -> &[u8] {
+    let octets = octets.get(..most).unwrap_or(octets);
+    let end = octets.iter().rposition(|octet| *octet == b'\n');
+    octets
+        .get(..end.map_or(0, |end| end + 1))
+        .unwrap_or_default()
 }
 
 fn take_frames(

@@ -1,10 +1,11 @@
 //! Peers that cost others nothing, whatever they do.
 
-use super::peer::Peer;
+use super::peer::{Peer, reset_at_the_end};
 use super::switch::{Switches, framed, impatient};
 use crate::workers::script::{ANYWHERE, await_count, eventually};
 use sip_runtime::{CloseReason, RefuseReason, StreamOptions};
 use std::io::Write;
+use std::net::TcpStream;
 
 /// What a peer sends is the end of its connection, for that reason; another peer's goes on.
 fn check_is_closed(octets: &[u8], options: StreamOptions, reason: CloseReason) {
@@ -150,6 +151,30 @@ fn one_address_has_no_more_connections_than_it_may() {
     drop(peers);
     eventually(|| stats.iter().all(|stats| stats.connections.value() == 0));
     assert_eq!(Peer::of(switches.address()).asks("again"), "again");
+}
+
+#[test]
+fn fifty_thousand_connections_of_one_address_cost_others_nothing() {
+    const MANY: u64 = 50_000;
+    let options = StreamOptions {
+        max_per_peer: 10,
+        ..StreamOptions::default()
+    };
+    let switches = Switches::start(ANYWHERE[0], 1, options);
+    let _own: Vec<Peer> = (0..10).map(|_| Peer::of(switches.address())).collect();
+    let stats = &switches.running.stats()[0];
+    await_count(&stats.connections_accepted, 10);
+    let mut other = Peer::from_another_address(switches.address());
+    for number in 0..MANY {
+        let stream = TcpStream::connect(switches.address()).expect("connect");
+        reset_at_the_end(&stream);
+        if number % 5_000 == 0 {
+            assert_eq!(other.asks("others go on"), "others go on");
+        }
+    }
+    let refused = &stats.connections_refused[RefuseReason::PeerLimit as usize];
+    eventually(|| refused.value() == MANY);
+    assert_eq!(stats.connections.value(), 11);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use super::peer::{Peer, reset_at_the_end};
 use super::switch::{Switches, framed, impatient};
 use crate::workers::script::ANYWHERE;
-use sip_runtime::{CloseReason, StreamOptions};
+use sip_runtime::{Aliases, CloseReason, StreamOptions};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -49,15 +51,50 @@ fn who_talks_nonsense_gets_what_waited_and_then_the_end() {
 
 #[test]
 fn nobody_is_led_to_a_connection_that_is_being_left() {
-    let switches = Switches::start(ANYWHERE[0], 1, impatient());
+    let options = StreamOptions {
+        aliases: Aliases::Everybody,
+        ..StreamOptions::default()
+    };
+    let switches = Switches::start(ANYWHERE[0], 1, options);
+    let callee = TcpListener::bind(ANYWHERE[0]).expect("bind");
+    let address = callee.local_addr().expect("an address");
     let mut peer = Peer::of(switches.address());
-    let address = peer.stream.local_addr().expect("an address");
+    peer.asks(&format!("alias {}", address.port()));
+    let mut caller = Peer::of(switches.address());
+    caller.send(&framed(&format!("dial {address} over the alias")));
+    assert_eq!(peer.receive(), "over the alias");
     peer.send(b"nonsense\r\n\r\n");
     assert!(peer.until_closed().is_empty());
-    let mut caller = Peer::of(switches.address());
-    caller.send(&framed(&format!("dial {address} hello")));
-    // A connection of its own is opened to it, where nobody listens.
-    assert_eq!(switches.question(), "undeliverable: hello");
+    caller.send(&framed(&format!("dial {address} over another")));
+    let (stream, _) = callee.accept().expect("accept");
+    assert_eq!(Peer::over(stream).receive(), "over another");
+}
+
+#[test]
+fn the_answer_to_a_message_that_ends_its_connection_arrives_whatever_follows_it() {
+    let bad = b"MESSAGE sip:switch SIP/2.0\r\nContent-Length: 5x\r\n\r\nwrong".to_vec();
+    let large = b"MESSAGE sip:switch SIP/2.0\r\nContent-Length: 999999\r\n\r\ntoo large".to_vec();
+    for message in [bad, large] {
+        let switches = Switches::start(ANYWHERE[0], 1, StreamOptions::default());
+        let mut peer = Peer::of(switches.address());
+        let mut writer = peer.stream.try_clone().expect("a second end");
+        let writing = std::thread::spawn(move || {
+            let _ = writer.write_all(&message);
+            std::thread::sleep(Duration::from_millis(100));
+            for _ in 0..100 {
+                let _ = writer.write_all(&[b'x'; 10_000]);
+            }
+        });
+        let answer = peer.receive();
+        assert!(
+            ["wrong", "too large"].contains(&answer.as_str()),
+            "{answer}"
+        );
+        writing.join().expect("it writes");
+        // It is an end, and no reset.
+        let mut rest = Vec::new();
+        peer.stream.read_to_end(&mut rest).expect("the end");
+    }
 }
 
 #[test]

@@ -35,6 +35,15 @@ impl Peer {
         Self::over(TcpStream::connect(server).expect("connect"))
     }
 
+    /// A peer of 127.0.0.2.
+    pub fn from_another_address(server: SocketAddr) -> Self {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&socket, &SocketAddr::from(([127, 0, 0, 2], 0))).expect("bind");
+        connect(&socket, &server).expect("connect");
+        Self::over(socket.into())
+    }
+
     pub fn over(stream: TcpStream) -> Self {
         Self::on(patient(stream))
     }

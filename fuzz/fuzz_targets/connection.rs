@@ -1,0 +1,158 @@
+//! A connection from its socket to the messages in it, cut where the fuzzer likes: they are those of the uncut stream, and when
+//! the peer has gone nothing of it is left.
+//!
+//! Input: an octet that says which listener (a plain one, one behind a balancer, a WebSocket), the number of cuts, two octets for
+//! each, the stream.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use sip_runtime::{
+    CloseReason, Driver, EventLoopKind, Options, Runtime, StreamOptions, WorkerStats,
+};
+use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroU16;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const LONGEST: usize = 2_000;
+
+/// Keeps what it receives, and answers it.
+struct Keeper(Rc<RefCell<Vec<Vec<u8>>>>);
+
+impl Node for Keeper {
+    type Question = ();
+    type Answer = ();
+
+    fn receive(&mut self, _: Time, flow: Flow, bytes: &[u8], output: &mut Output<()>) {
+        self.0.borrow_mut().push(bytes.to_vec());
+        output.send(flow, |into| into.extend_from_slice(bytes));
+    }
+
+    fn receive_handed_over(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<()>) {}
+
+    fn answer(&mut self, _: Time, (): (), _: &mut Output<()>) {}
+
+    fn expire(&mut self, _: Time, _: &mut Output<()>) {}
+
+    fn next_deadline(&self) -> Option<Time> {
+        None
+    }
+}
+
+type Sink = fn(u16, ()) -> Result<(), ()>;
+
+struct Bench {
+    driver: Driver<Keeper, Sink>,
+    received: Rc<RefCell<Vec<Vec<u8>>>>,
+    addresses: Vec<SocketAddr>,
+}
+
+thread_local! {
+    static BENCH: RefCell<Bench> = RefCell::new(Bench::new());
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let [which, count, rest @ ..] = bytes else {
+        return;
+    };
+    let Some((cuts, stream)) = rest.split_at_checked(usize::from(count % 8) * 2) else {
+        return;
+    };
+    let mut cuts: Vec<usize> = cuts
+        .chunks(2)
+        .map(|cut| usize::from(u16::from_le_bytes([cut[0], cut[1]])) % (stream.len() + 1))
+        .collect();
+    cuts.extend([0, stream.len()]);
+    cuts.sort_unstable();
+    let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &stream[cut[0]..cut[1]]).collect();
+    BENCH.with_borrow_mut(|bench| {
+        let which = usize::from(which % 3);
+        assert_eq!(bench.connect(which, &pieces), bench.connect(which, &[stream]));
+    });
+});
+
+impl Bench {
+    fn new() -> Self {
+        let listeners = [(Protocol::Tcp, false), (Protocol::Tcp, true), (Protocol::Ws, false)];
+        let listeners = listeners.map(|(protocol, behind_balancer)| Listener {
+            protocol,
+            address: ([127, 0, 0, 1], 0).into(),
+            prefix_length: 8,
+            advertised: String::new(),
+            behind_balancer,
+        });
+        let options = Options {
+            event_loop: EventLoopKind::Epoll,
+            streams: StreamOptions {
+                max_header: LONGEST,
+                max_body: LONGEST,
+                ..StreamOptions::default()
+            },
+            ..Options::default()
+        };
+        let received = Rc::default();
+        let bound = Runtime::bind(listeners.to_vec(), NonZeroU16::MIN, options).expect("bind");
+        let sink: Sink = |_, ()| Ok(());
+        let driver = bound.drive(Keeper(Rc::clone(&received)), sink).expect("epoll");
+        let addresses = driver.listeners().iter().map(|it| it.address).collect();
+        Self {
+            driver,
+            received,
+            addresses,
+        }
+    }
+
+    /// One connection with this to say, and the messages that came of it.
+    fn connect(&mut self, which: usize, pieces: &[&[u8]]) -> Vec<Vec<u8>> {
+        let stats = self.driver.stats();
+        let (ended, framing) = (closed(&stats), by_framing(&stats));
+        let mut peer = TcpStream::connect(self.addresses[which]).expect("connect");
+        peer.set_nonblocking(true).expect("a socket");
+        self.turn_until(|| stats.connections.value() == 1);
+        let begun = stats.stream_octets_received.value();
+        let mut sent = 0;
+        for piece in pieces {
+            if peer.write_all(piece).is_err() {
+                break;
+            }
+            sent += piece.len() as u64;
+            self.turn_until(|| {
+                stats.stream_octets_received.value() - begun == sent || closed(&stats) > ended
+            });
+            let mut answers = [0; 65_536];
+            while peer.read(&mut answers).is_ok_and(|count| count > 0) {}
+        }
+        drop(peer);
+        self.turn_until(|| stats.connections.value() == 0);
+        assert_eq!(stats.connections_accepted.value(), closed(&stats));
+        let mut received = self.received.take();
+        // Of what ends a plain stream the node gets as much as has come.
+        if which != 2 && by_framing(&stats) > framing {
+            received.pop();
+        }
+        received
+    }
+
+    fn turn_until(&mut self, is_done: impl Fn() -> bool) {
+        for _ in 0..1_000_000 {
+            self.driver.turn();
+            if is_done() {
+                return;
+            }
+        }
+        panic!("it hangs");
+    }
+}
+
+fn closed(stats: &Arc<WorkerStats>) -> u64 {
+    stats.connections_closed.iter().map(|it| it.value()).sum()
+}
+
+/// How many connections ended because nobody knew where a message did.
+fn by_framing(stats: &Arc<WorkerStats>) -> u64 {
+    let reasons = [CloseReason::NotSip, CloseReason::TooLong, CloseReason::BadLength];
+    let of = |reason: CloseReason| stats.connections_closed[reason as usize].value();
+    reasons.into_iter().map(of).sum()
+}
