@@ -24,6 +24,8 @@ pub struct ServerOptions {
     pub workers: u16,
     /// Where it listens.
     pub address: IpAddr,
+    /// Descriptors that it may open: before it raises the limit, and at most. `None`: as many as the test.
+    pub descriptors: Option<(u64, u64)>,
 }
 
 impl Default for ServerOptions {
@@ -34,6 +36,7 @@ impl Default for ServerOptions {
             users: ["alice", "bob", "carol"].map(String::from).to_vec(),
             workers: 2,
             address: Ipv4Addr::LOCALHOST.into(),
+            descriptors: None,
         }
     }
 }
@@ -56,6 +59,7 @@ pub struct Server {
     address: SocketAddr,
     admin_port: u16,
     domain: String,
+    descriptors: Option<(u64, u64)>,
 }
 
 impl Server {
@@ -83,6 +87,7 @@ impl Server {
             address: SocketAddr::new(options.address, free_port()),
             admin_port: free_port(),
             domain: options.domain.clone(),
+            descriptors: options.descriptors,
         };
         server.configure(options);
         let csv = server.path("users.csv");
@@ -124,7 +129,16 @@ impl Server {
 
     /// Starts it (again) on the same database and does not wait.
     pub fn launch(&mut self) {
-        let mut command = Command::new(Self::binary());
+        let mut command = match self.descriptors {
+            Some((soft, hard)) => {
+                let mut command = Command::new("prlimit");
+                command
+                    .arg(format!("--nofile={soft}:{hard}"))
+                    .arg(Self::binary());
+                command
+            }
+            None => Command::new(Self::binary()),
+        };
         command
             .arg("serve")
             .arg("--config")

@@ -53,7 +53,7 @@ impl Connections {
         }
         let written = self.write_output(now, event_loop, name);
         match (written.err().or(brought.end), stage) {
-            (None, Stage::Opening) => self.after_opening(now, event_loop, name),
+            (None, Stage::Opening) => self.after_opening(now, event_loop, name, brought),
             (None, _) => self.after_read(now, name, brought, was_in_message),
             (Some(CloseReason::ByPeer | CloseReason::Failed), Stage::Leaving(reason))
             | (Some(reason @ (CloseReason::ByPeer | CloseReason::Failed)), _) => {
@@ -108,7 +108,13 @@ impl Connections {
     }
 
     /// What had to be agreed on may be agreed on now: what waited for it goes out.
-    fn after_opening(&mut self, now: Time, event_loop: &mut EventLoop, name: u32) {
+    fn after_opening(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        name: u32,
+        brought: Brought,
+    ) {
         let Some(connection) = self.slab.get(name).filter(|found| found.is_open()) else {
             return;
         };
@@ -118,6 +124,8 @@ impl Connections {
         };
         self.set_deadline(now, name, patience);
         self.flush(now, event_loop, name);
+        // The first message may come with the last octets of a handshake.
+        self.after_read(now, name, brought, false);
     }
 
     /// Moves the deadline to what the connection waits for now.

@@ -96,12 +96,21 @@ pub struct Switches {
 
 impl Switches {
     pub fn start(address: &str, count: u16, streams: StreamOptions) -> Self {
+        Self::listening(address, count, streams, false)
+    }
+
+    /// Who is connected, a balancer says (PROXY protocol).
+    pub fn behind_balancer(address: &str, streams: StreamOptions) -> Self {
+        Self::listening(address, 1, streams, true)
+    }
+
+    fn listening(address: &str, count: u16, streams: StreamOptions, behind_balancer: bool) -> Self {
         let listener = Listener {
             protocol: Protocol::Tcp,
             address: address.parse().expect("an address"),
             prefix_length: 8,
             advertised: String::new(),
-            behind_balancer: false,
+            behind_balancer,
         };
         let options = Options {
             event_loop: crate::EVENT_LOOP,
