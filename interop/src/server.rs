@@ -27,6 +27,8 @@ pub struct ServerOptions {
     pub address: IpAddr,
     /// How its workers wait: what `TANDEM_INTEROP_EVENT_LOOP` says, or `auto`.
     pub event_loop: String,
+    /// Descriptors that it may open: before it raises the limit, and at most. `None`: as many as the test.
+    pub descriptors: Option<(u64, u64)>,
 }
 
 impl Default for ServerOptions {
@@ -38,6 +40,7 @@ impl Default for ServerOptions {
             workers: 2,
             address: Ipv4Addr::LOCALHOST.into(),
             event_loop: std::env::var("TANDEM_INTEROP_EVENT_LOOP").unwrap_or("auto".into()),
+            descriptors: None,
         }
     }
 }
@@ -63,6 +66,7 @@ pub struct Server {
     web: SocketAddr,
     admin_port: u16,
     domain: String,
+    descriptors: Option<(u64, u64)>,
 }
 
 impl Server {
@@ -91,6 +95,7 @@ impl Server {
             web: SocketAddr::new(options.address, free_port()),
             admin_port: free_port(),
             domain: options.domain.clone(),
+            descriptors: options.descriptors,
         };
         server.configure(options);
         server.renew_certificate();
@@ -163,7 +168,16 @@ impl Server {
 
     /// Starts it (again) on the same database and does not wait.
     pub fn launch(&mut self) {
-        let mut command = Command::new(Self::binary());
+        let mut command = match self.descriptors {
+            Some((soft, hard)) => {
+                let mut command = Command::new("prlimit");
+                command
+                    .arg(format!("--nofile={soft}:{hard}"))
+                    .arg(Self::binary());
+                command
+            }
+            None => Command::new(Self::binary()),
+        };
         command
             .arg("serve")
             .arg("--config")

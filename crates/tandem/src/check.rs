@@ -1,6 +1,7 @@
 //! `tandem check`: what is wrong with a configuration, or what it would run.
 use crate::cli::{ConfigurationFile, complain, show};
 use crate::config::{self, Configuration};
+use crate::descriptors::shortage;
 use sip_runtime::tls::Certificate;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -81,6 +82,10 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     }
     line("tls", peers(configuration));
     line("workers", workers.count.resolve().to_string());
+    // As far as the program may raise its limit where this is run.
+    if let Some(shortage) = shortage(configuration, sip_runtime::raise_descriptor_limit()) {
+        line("WARNING", shortage);
+    }
     line("database", database.url.0.clone());
     let methods = listed(auth.challenge.iter().map(|method| method.word()));
     let algorithms = listed(auth.algorithms.iter().map(|digest| digest.word()));

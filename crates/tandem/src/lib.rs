@@ -13,5 +13,6 @@ pub mod check;
 pub mod cli;
 pub mod config;
 pub mod ctl;
+mod descriptors;
 pub mod serve;
 mod user;

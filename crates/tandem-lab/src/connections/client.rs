@@ -21,26 +21,39 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Octets of a message: what a server may send at most here.
 const LONGEST: usize = 64 << 10;
 
+/// Clients that have sessions to resume: each remembers its own, as few as a phone would, so there must be more of them than units at a
+/// time.
+const CLIENTS: usize = 256;
+
+/// Octets read at a time.
+const READ: usize = 2 << 10;
+
 /// Opens connections to one server, each from the next address.
 pub(super) struct Opener {
     target: Target,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    name: ServerName<'static>,
+    /// Taken in turn. None: there is no TLS.
+    connectors: Vec<TlsConnector>,
     opened: AtomicU64,
 }
 
 impl Opener {
     /// For connections that begin like that.
     pub(super) fn new(target: &Target, units: Units) -> io::Result<Arc<Self>> {
-        let tls = if units == Units::Plain {
-            None
-        } else {
-            let config = client_config(target.key, units == Units::Resumed)?;
-            let name = ServerName::try_from(target.domain.clone()).map_err(io::Error::other)?;
-            Some((TlsConnector::from(config), name))
+        let connectors = match units {
+            Units::Plain => 0,
+            Units::Full => 1,
+            Units::Resumed => CLIENTS,
         };
+        let connector = |_| {
+            let config = client_config(target.key, units == Units::Resumed);
+            config.map(TlsConnector::from)
+        };
+        let connectors: io::Result<_> = (0..connectors).map(connector).collect();
         Ok(Arc::new(Self {
             target: target.clone(),
-            tls,
+            name: ServerName::try_from(target.domain.clone()).map_err(io::Error::other)?,
+            connectors: connectors?,
             opened: AtomicU64::new(0),
         }))
     }
@@ -64,10 +77,11 @@ impl Opener {
         let stream = socket.connect(self.target.server).await?;
         stream.set_nodelay(true)?;
         let local = stream.local_addr()?;
-        let stream = match &self.tls {
+        let turn = number % self.connectors.len().max(1) as u64;
+        let stream = match self.connectors.get(turn as usize) {
             None => Stream::Tcp(stream),
-            Some((connector, name)) => {
-                let stream = connector.connect(name.clone(), stream).await?;
+            Some(connector) => {
+                let stream = connector.connect(self.name.clone(), stream).await?;
                 Stream::Tls(Box::new(stream))
             }
         };
@@ -77,7 +91,7 @@ impl Opener {
             framer: Framer::new(LONGEST, LONGEST),
             writer: Writer {
                 domain: self.target.domain.clone(),
-                transport: if self.tls.is_some() { "TLS" } else { "TCP" },
+                transport: self.target.transport.via_token(),
                 local,
                 contact: local,
             },
@@ -138,16 +152,14 @@ impl Client {
     }
 
     async fn read(&mut self) -> io::Result<()> {
-        let mut octets = [0; 4 << 10];
+        self.received.reserve(READ);
         let count = match &mut self.stream {
-            Stream::Tcp(stream) => stream.read(&mut octets).await?,
-            Stream::Tls(stream) => stream.read(&mut octets).await?,
+            Stream::Tcp(stream) => stream.read_buf(&mut self.received).await?,
+            Stream::Tls(stream) => stream.read_buf(&mut self.received).await?,
         };
         if count == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        self.received
-            .extend_from_slice(octets.get(..count).unwrap_or_default());
         Ok(())
     }
 
@@ -220,10 +232,7 @@ pub(super) fn expect(response: &[u8], method: Method<'_>) -> io::Result<()> {
 }
 
 /// Waits, but not for ever.
-pub(super) async fn patiently<T>(
-    what: &str,
-    work: impl Future<Output = io::Result<T>>,
-) -> io::Result<T> {
+async fn patiently<T>(what: &str, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(result) => result,
         Err(_) => Err(io::Error::new(

@@ -1,6 +1,6 @@
 //! A phone that stays registered over its connection and answers what comes over it; and the one that calls it.
 
-use super::client::{Client, Opener, expect, patiently};
+use super::client::{Client, Opener, expect};
 use super::options::Units;
 use crate::load::messages::{Nonce, Unit, contact_parameter};
 use crate::load::phone::Callee;
@@ -119,7 +119,7 @@ async fn hang_up(caller: &mut Client, mut unit: Unit, answer: &Message<'_>) -> i
     request.clear();
     let writer = &caller.writer;
     writer.in_dialog(Method::Bye, unit, answer, &mut request);
-    let response = patiently("hanging up", caller.ask(&request)).await?;
+    let response = caller.ask(&request).await?;
     expect(&response, Method::Bye)
 }
 

@@ -70,10 +70,10 @@ impl Server {
         let values = text.lines().filter_map(|line| {
             let (key, value) = line.rsplit_once(' ')?;
             (key.split('{').next() == Some("tandem_connections"))
-                .then(|| value.parse::<f64>().ok())
+                .then(|| value.parse::<u64>().ok())
                 .flatten()
         });
-        Ok(Some(values.sum::<f64>() as u64))
+        Ok(Some(values.sum()))
     }
 }
 

@@ -2,6 +2,7 @@
 use super::control::{Control, DataPlane};
 use super::questions::Desk;
 use crate::config::{self, Configuration};
+use crate::descriptors::shortage;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::Locations;
 use sip_elements::metrics::WorkerMetrics;
@@ -11,7 +12,7 @@ use sip_runtime::{Running, Runtime};
 use sip_transport::Listener;
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use tracing::info;
+use tracing::{info, warn};
 
 /// Tables that all workers share, empty. The secret they sign with outlives a restart, and so do nonces and Record-Route cookies.
 pub(super) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared {
@@ -43,8 +44,12 @@ fn pair(bytes: &[u8]) -> (u64, u64) {
 }
 
 /// Connections need descriptors: the limit is raised as far as it goes, and the log says how far.
-fn tell_descriptor_limit() {
-    if let Some(limit) = sip_runtime::raise_descriptor_limit() {
+fn tell_descriptor_limit(configuration: &Configuration) {
+    let limit = sip_runtime::raise_descriptor_limit();
+    if let Some(shortage) = shortage(configuration, limit) {
+        warn!("{shortage}");
+    }
+    if let Some(limit) = limit {
         info!(
             limit,
             "open files and sockets are limited (RLIMIT_NOFILE), and so are connections"
@@ -67,7 +72,7 @@ pub(super) fn start(
     let count = NonZeroU16::new(configuration.workers.count.resolve()).unwrap_or(NonZeroU16::MIN);
     let mut options = config::runtime_options(&configuration, control.clock);
     options.streams.tls = control.tls().cloned();
-    tell_descriptor_limit();
+    tell_descriptor_limit(&configuration);
     let bound = Runtime::bind(listeners, count, options).map_err(|error| error.to_string())?;
     let settings = Arc::new(config::settings(&configuration, bound.listeners()));
     let seeds = seeds(count)?;

@@ -68,6 +68,19 @@ fn a_silent_peer_is_closed_by_deadline() {
 }
 
 #[test]
+fn a_peer_whose_first_message_comes_with_what_opens_the_connection_is_not_silent() {
+    let switches = Switches::behind_balancer(ANYWHERE[0], impatient());
+    let mut peer = Peer::of(switches.address());
+    // The balancer speaks for itself.
+    let opening = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+    peer.send(&[&opening[..], &framed("at once")].concat());
+    assert_eq!(peer.receive(), "at once");
+    peer.until_closed();
+    let stats = switches.running.stats();
+    await_count(&stats[0].connections_closed[CloseReason::Idle as usize], 1);
+}
+
+#[test]
 fn half_a_message_is_closed_by_deadline() {
     let half = &framed("half")[..40];
     check_is_closed(half, impatient(), CloseReason::HalfMessage);

@@ -126,6 +126,15 @@ impl Switches {
         Self::listening(listener(protocol, ANYWHERE[0]), 1, streams)
     }
 
+    /// Who is connected, a balancer says (PROXY protocol).
+    pub fn behind_balancer(address: &str, streams: StreamOptions) -> Self {
+        let listener = Listener {
+            behind_balancer: true,
+            ..listener(Protocol::Tcp, address)
+        };
+        Self::listening(listener, 1, streams)
+    }
+
     pub fn listening(listener: Listener, count: u16, streams: StreamOptions) -> Self {
         let options = Options {
             event_loop: crate::EVENT_LOOP,
