@@ -6,7 +6,7 @@ use sip_message::{HeaderName, Message, Method, RequestWriter};
 use sip_runtime::Clock;
 use sip_transaction::{Event, Kind, Limits, TimerSettings, Transactions, write_branch};
 use sip_transport::{Flow, ListenerId, Node, Output, Time};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::SocketAddr;
 
 /// Starts the client stack. It has a port for each target, but one for all connections: who opens them need not listen.
@@ -25,9 +25,11 @@ pub(super) fn start(cell: &Cell, targets: Vec<SocketAddr>) -> io::Result<Side> {
             sender.advertised
         ),
     });
-    let client = Client {
+    let mut routes: Vec<Route> = routes.collect();
+    let cell = *cell;
+    Side::start(bound, move |_| Client {
         transactions: transactions(cell.transactions),
-        routes: routes.collect(),
+        routes: std::mem::take(&mut routes),
         is_reliable,
         window: u64::from(cell.window),
         total: cell.transactions,
@@ -35,8 +37,7 @@ pub(super) fn start(cell: &Cell, targets: Vec<SocketAddr>) -> io::Result<Side> {
         ended: 0,
         failed: 0,
         events: Vec::new(),
-    };
-    Side::start(bound, client)
+    })
 }
 
 /// Transactions of a stack, with room for those of a whole run.

@@ -10,14 +10,15 @@ use std::io;
 
 /// Starts the server stack.
 pub(super) fn start(cell: &Cell) -> io::Result<Side> {
-    let server = Server {
+    let bound = bind(cell, SERVER, cell.ports.get())?;
+    let cell = *cell;
+    Side::start(bound, move |_| Server {
         transactions: transactions(cell.transactions),
         keys: KeyHasher::new((0, 0)),
         is_reliable: cell.transport.protocol().is_reliable(),
         unanswered: 0,
         events: Vec::new(),
-    };
-    Side::start(bind(cell, SERVER, cell.ports.get())?, server)
+    })
 }
 
 struct Server {

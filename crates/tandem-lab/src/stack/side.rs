@@ -59,19 +59,23 @@ pub(super) fn bind(cell: &Cell, address: IpAddr, ports: u16) -> io::Result<Bound
         ..Options::default()
     };
     options.streams.max_per_peer = u32::MAX;
-    Runtime::bind(vec![listener; usize::from(ports)], NonZeroU16::MIN, options)
-        .map_err(io::Error::other)
+    let listeners = vec![listener; usize::from(ports)];
+    Runtime::bind(listeners, NonZeroU16::MIN, options).map_err(|error| {
+        io::Error::other(format!(
+            "cannot open {ports} ports at {address}: {error} (the kernel chooses them from net.ipv4.ip_local_port_range)"
+        ))
+    })
 }
 
 impl Side {
-    pub(super) fn start<N>(bound: Bound, node: N) -> io::Result<Self>
+    /// Starts it with its node.
+    pub(super) fn start<N>(bound: Bound, node: impl FnMut(u16) -> N) -> io::Result<Self>
     where
         N: Node<Question = Counts, Answer = Order> + Send + 'static,
     {
         let (tell, told) = channel();
-        let mut node = Some(node);
         let questions = move |_, counts| tell.send(counts).map_err(|unsent| unsent.0);
-        let running = bound.start(|_| node.take().expect("there is one worker"), &questions)?;
+        let running = bound.start(node, &questions)?;
         Ok(Self { running, told })
     }
 

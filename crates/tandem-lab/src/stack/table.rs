@@ -69,7 +69,20 @@ const WIDTH: usize = 16;
 
 /// The whole table, for people.
 pub fn table(rows: &[Row]) -> String {
-    let mut text = String::from("Transactions per second, mean and standard deviation\n\n");
+    let mut text = String::new();
+    if let Some(Row { cell, .. }) = rows.first() {
+        let Cell {
+            transactions,
+            window,
+            cpu,
+            ..
+        } = cell;
+        let _ = writeln!(
+            text,
+            "{transactions} REGISTERs in each run, {window} unanswered at a time; client and server stack are two threads on core {cpu}"
+        );
+    }
+    text.push_str("Transactions per second, mean and standard deviation\n\n");
     let columns = columns(rows);
     header(&mut text, &columns);
     for event_loop in [EventLoop::Epoll, EventLoop::Poll, EventLoop::IoUring] {
@@ -154,12 +167,13 @@ fn figure(row: &Row) -> String {
 fn details(text: &mut String, rows: &[Row]) {
     let _ = writeln!(
         text,
-        "\n{:<10}{:<6}{:>7}{:>6}{:>22}{:>9}{:>15}{:>7}{:>11}",
+        "\n{:<10}{:<6}{:>7}{:>6}{:>22}{:>16}{:>9}{:>15}{:>7}{:>11}",
         "loop",
         "",
         "ports",
         "runs",
         "CPU us/transaction",
+        "per CPU second",
         "failed",
         "retransmitted",
         "lost",
@@ -169,12 +183,13 @@ fn details(text: &mut String, rows: &[Row]) {
         let cpu = row.cpu();
         let _ = writeln!(
             text,
-            "{:<10}{:<6}{:>7}{:>6}{:>22}{:>9}{:>15}{:>7}{:>11}",
+            "{:<10}{:<6}{:>7}{:>6}{:>22}{:>16}{:>9}{:>15}{:>7}{:>11}",
             row.cell.event_loop.name(),
             row.cell.transport.parameter(),
             row.cell.ports,
             row.runs.len(),
             format!("{:.1} ±{:.1}", cpu.mean, cpu.deviation),
+            format!("{:.0}", 1e6 / cpu.mean.max(f64::MIN_POSITIVE)),
             row.sum(|run| run.failed),
             row.sum(|run| run.retransmitted),
             row.sum(|run| run.lost),
@@ -235,10 +250,10 @@ mod tests {
             .lines()
             .map(|line| line.split_whitespace().collect())
             .collect();
-        assert_eq!(lines[2], ["Protocol", "TCP", "UDP"]);
-        assert_eq!(lines[3], ["NumPorts", "10000", "100"]);
+        assert_eq!(lines[3], ["Protocol", "TCP", "UDP"]);
+        assert_eq!(lines[4], ["NumPorts", "10000", "100"]);
         assert_eq!(
-            lines[4],
+            lines[5],
             ["Tandem,", "epoll", "50000", "±0", "!", "61000", "±1414"]
         );
         assert!(lines.contains(&vec!["EventStackThread/epoll", "(b)", "3681", "9444"]));

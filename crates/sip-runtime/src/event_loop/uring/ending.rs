@@ -10,6 +10,9 @@ use tracing::error;
 /// How long the kernel may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often the kernel is asked for completions: it writes some twenty at a time, and there is a request for each listener.
+const LOOKS: usize = 1 << 14;
+
 impl Uring {
     /// Sends what is to be sent still, and ends all other requests. False when the kernel does not let go of some.
     fn end_requests(&mut self) -> bool {
@@ -28,7 +31,15 @@ impl Uring {
             return false;
         }
         // Each ends with a completion, which the kernel writes when it is asked for it.
-        self.look().is_ok() && self.datagrams.as_ref().is_none_or(|it| it.is_idle())
+        for _ in 0..LOOKS {
+            if self.look().is_err() {
+                return false;
+            }
+            if self.datagrams.as_ref().is_none_or(|it| it.is_idle()) {
+                return true;
+            }
+        }
+        false
     }
 }
 

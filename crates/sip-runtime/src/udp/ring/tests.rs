@@ -296,3 +296,42 @@ fn the_end_of_a_ring_closes_its_sockets_though_datagrams_wait() {
         }
     }
 }
+
+#[test]
+fn the_end_of_a_ring_lets_go_of_all_its_sockets() {
+    let mut carrier = Carrier::of(&[ANYWHERE[0]; 100]);
+    let (peer, _) = bound(ANYWHERE[0]);
+    for listener in 0..carrier.sockets.len() {
+        peer.send_to(b"hello", carrier.address(listener))
+            .expect("send");
+    }
+    assert!(!carrier.wait(PATIENCE).is_empty());
+    let Carrier {
+        event_loop,
+        sockets,
+        ..
+    } = carrier;
+    drop(event_loop);
+    for socket in sockets {
+        let shared = socket.shared();
+        drop(socket);
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+}
+
+#[test]
+fn each_of_many_sockets_is_named_as_long_as_something_waits_in_it() {
+    let mut carrier = Carrier::of(&[ANYWHERE[0]; 100]);
+    let (peer, from) = bound(ANYWHERE[0]);
+    let hello = (b"hello".to_vec(), from);
+    for round in 0..3 {
+        for listener in (0..100).rev() {
+            peer.send_to(b"hello", carrier.address(listener))
+                .expect("send");
+        }
+        for listener in 0..100 {
+            assert_eq!(carrier.receive(listener), [hello.clone()], "round {round}");
+        }
+        assert_eq!(carrier.wait(Duration::ZERO), [0; 0]);
+    }
+}
