@@ -9,6 +9,7 @@
     reason = "a panic is how a test fails; all of this is for tests"
 )]
 
+mod admin;
 mod baresip;
 mod browser;
 mod capture;
@@ -16,6 +17,7 @@ mod devtools;
 mod dns;
 mod kamailio;
 mod linphone;
+mod messages;
 mod phone;
 mod process;
 mod server;
@@ -28,8 +30,9 @@ pub use capture::{Capture, Packets, WireMessage};
 pub use dns::{NameServer, Records, ZONE};
 pub use kamailio::Kamailio;
 pub use linphone::Linphone;
+pub use messages::{Messages, header};
 pub use phone::{Account, Phone, ReceivedRequest, last_received};
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use server::{Server, ServerOptions};
-pub use sipp::{Messages, Outcome, Scenario, Sipp, header};
+pub use sipp::{Outcome, Scenario, Sipp};
 pub use tunnel::Tunnel;

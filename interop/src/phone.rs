@@ -1,7 +1,7 @@
 //! What the telephones have in common: how they are told to call, and the messages in their logs.
 
+use crate::messages::header;
 use crate::server::Server;
-use crate::sipp::header;
 use sip_transport::Protocol;
 
 /// Whose telephone it is, how it speaks to the server, and how its media go.

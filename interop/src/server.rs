@@ -5,11 +5,9 @@ use crate::sipp::Scenario;
 use serde_json::Value;
 use sip_transport::Protocol;
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// What a test wants to be different from the default.
@@ -283,66 +281,5 @@ impl Server {
             .args(arguments)
             .arg("--config")
             .arg(self.path("tandem.toml")))
-    }
-
-    /// GET: status and body.
-    pub fn http(&self, path: &str) -> (u16, String) {
-        self.exchange(&format!(
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        ))
-        .unwrap_or_default()
-    }
-
-    /// Calls a JSON-RPC method; panics with the error it gives.
-    pub fn rpc(&self, method: &str, params: &Value) -> Value {
-        let body =
-            serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-                .to_string();
-        let request = format!(
-            "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        );
-        let (_, answer) = self.exchange(&request).expect("the admin API answers");
-        let answer: Value =
-            serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
-        assert!(answer.get("error").is_none(), "{method}: {answer}");
-        answer.get("result").cloned().unwrap_or_default()
-    }
-
-    /// The sum of a metric over all its labels that contain `label`.
-    pub fn metric(&self, name: &str, label: &str) -> f64 {
-        let text = self.http("/metrics").1;
-        let values = text.lines().filter_map(|line| {
-            let (key, value) = line.rsplit_once(' ')?;
-            let bare = key.split('{').next()?;
-            (bare == name && key.contains(label))
-                .then(|| value.parse::<f64>().ok())
-                .flatten()
-        });
-        values.sum()
-    }
-
-    /// The same of a metric that counts.
-    #[expect(
-        clippy::cast_sign_loss,
-        clippy::cast_possible_truncation,
-        reason = "counts are whole numbers and not negative"
-    )]
-    pub fn count(&self, name: &str, label: &str) -> u64 {
-        self.metric(name, label) as u64
-    }
-
-    fn exchange(&self, request: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(self.admin_address()).ok()?;
-        stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .ok()?;
-        stream.write_all(request.as_bytes()).ok()?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok()?;
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        Some((status, body.to_owned()))
     }
 }

@@ -3,6 +3,7 @@
 //! A scenario is a file of `interop/sipp`, in sipp's own language with one addition: `<include part="NAME"/>` stands for the
 //! contents of `interop/sipp/parts/NAME.xml`, so that a scenario shows only what is special about it.
 
+use crate::messages::{Messages, header};
 use crate::process::{Child, PATIENCE, eventually, free_port, wait_until};
 use crate::server::Server;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -244,7 +245,7 @@ impl Sipp {
     /// Tells a scenario that waits for INFO to go on with the call it is in, past the server.
     pub fn cue(&self) {
         let messages = self.messages();
-        let (_, last) = messages.0.last().expect("a call has begun");
+        let last = messages.last().expect("a call has begun");
         let call_id = header(last, "Call-ID")[0];
         let cue = format!(
             "INFO sip:cue SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKcue\r\nFrom: <sip:cue@interop>\r\n\
@@ -314,63 +315,6 @@ impl Outcome {
         let value = found.and_then(|(_, value)| value.parse().ok());
         value.unwrap_or_else(|| panic!("sipp counts no {name}:\n{}", self.statistics))
     }
-}
-
-/// The messages that one sipp sent and received, in order.
-#[derive(Clone, Debug, Default)]
-pub struct Messages(Vec<(Direction, String)>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Sent,
-    Received,
-}
-
-impl Messages {
-    /// From sipp's own trace: a line of dashes and the time, a line that says what happened, an empty line, the message.
-    fn read(trace: &str) -> Self {
-        let entries = trace.split("----------------------------------------------- ");
-        let messages = entries.filter_map(|entry| {
-            let (head, message) = entry.split_once("\n\n")?;
-            let direction = if head.contains("message sent") {
-                Direction::Sent
-            } else if head.contains("message received") {
-                Direction::Received
-            } else {
-                return None;
-            };
-            Some((direction, message.to_owned()))
-        });
-        Self(messages.collect())
-    }
-
-    /// Those received whose first line begins like this.
-    pub fn received(&self, beginning: &str) -> Vec<&str> {
-        self.those(Direction::Received, beginning)
-    }
-
-    /// Those sent whose first line begins like this.
-    pub fn sent(&self, beginning: &str) -> Vec<&str> {
-        self.those(Direction::Sent, beginning)
-    }
-
-    fn those(&self, direction: Direction, beginning: &str) -> Vec<&str> {
-        let found = self
-            .0
-            .iter()
-            .filter(|(of, message)| *of == direction && message.starts_with(beginning));
-        found.map(|(_, message)| message.as_str()).collect()
-    }
-}
-
-/// The values of a header field of a message, in order.
-pub fn header<'m>(message: &'m str, name: &str) -> Vec<&'m str> {
-    let lines = message.lines().take_while(|line| !line.is_empty());
-    let fields = lines.filter_map(|line| line.split_once(':'));
-    fields
-        .filter(|(field, _)| field.trim().eq_ignore_ascii_case(name))
-        .map(|(_, value)| value.trim())
-        .collect()
 }
 
 /// A file of `interop/sipp`.

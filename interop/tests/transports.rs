@@ -3,12 +3,13 @@
 
 use interop::{
     Account, Baresip, Library, Linphone, Phone, Scenario, Server, ServerOptions, WebPhone,
-    last_received,
+    last_received, wait_until,
 };
 use serde_json::json;
 use sip_transport::Protocol;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
+use std::time::{Duration, Instant};
 
 use Protocol::{Tcp, Tls, Udp, Ws, Wss};
 
@@ -293,4 +294,30 @@ fn each_transport_calls_over_ipv6() {
     matrix.calls_between(&server, &mut web, &mut other_web);
     matrix.print();
     assert_eq!(connections(&server), before, "no call needs another one");
+}
+
+/// Nobody connects to it: it may be behind a translator.
+#[test]
+fn a_phone_that_died_with_its_connection_is_refused_at_once_and_called_when_it_is_back() {
+    let server = Server::start(&ServerOptions::default());
+    for protocol in [Tcp, Tls] {
+        let account = Account::new("bob").over(protocol);
+        drop(Baresip::with_account(&server, &account));
+        wait_until("its connection is gone", || {
+            server.count("tandem_connections", "") == 0
+        });
+        let begun = Instant::now();
+        Scenario::new("call_refused").run(&server);
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        let mut bob = Baresip::with_account(&server, &account);
+        let alice = Scenario::new("call").start(&server);
+        bob.wait_for("CALL_INCOMING");
+        bob.accept();
+        alice.finish();
+        bob.wait_for("CALL_CLOSED");
+        bob.quit();
+        server.rpc("location.remove", &json!({ "address": "bob@example.org" }));
+    }
+    assert_eq!(connections(&server)[1], 0);
 }
