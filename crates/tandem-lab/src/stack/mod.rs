@@ -5,7 +5,7 @@
 //! transport, system calls.
 //!
 //! ```text
-//! client stack (a worker) ── 127.0.0.2 ──▶ 127.0.0.1 ── server stack (a worker)      both pinned to one core
+//! client stack (a worker) ── 127.1.0.1 ──▶ 127.0.0.1 ── server stack (a worker)      both pinned to one core
 //! ```
 //!
 //! A port is a transport on both sides, as it is there. UDP: a socket of the client and a socket of the server, which speak to
