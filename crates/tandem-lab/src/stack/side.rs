@@ -3,16 +3,17 @@
 use super::Cell;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use sip_runtime::{Bound, Options, Running, Runtime};
+use sip_runtime::{Bound, Counter, Options, Running, Runtime, WorkerStats};
 use sip_transport::{Listener, Node};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Where the server stack listens: this address and those behind it.
-pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+pub(super) const SERVER: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Where the client stack sends from.
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
 
@@ -106,7 +107,7 @@ impl Side {
     /// What was lost on the way to it and from it.
     pub(super) fn lost(&self) -> u64 {
         let stats = self.running.stats();
-        let of_worker = |stats: &std::sync::Arc<sip_runtime::WorkerStats>| {
+        let of_worker = |stats: &Arc<WorkerStats>| {
             let counters = [
                 &stats.kernel_drops,
                 &stats.receive_errors,
@@ -114,7 +115,7 @@ impl Side {
                 &stats.send_errors,
                 &stats.undeliverable,
             ];
-            counters.map(|counter| counter.value()).iter().sum::<u64>()
+            counters.map(Counter::value).iter().sum::<u64>()
         };
         stats.iter().map(of_worker).sum()
     }
@@ -136,5 +137,6 @@ impl Side {
 /// CPU time of this process.
 pub(super) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+    Duration::from_secs(time.tv_sec.cast_unsigned())
+        + Duration::from_nanos(time.tv_nsec.cast_unsigned())
 }
