@@ -99,16 +99,16 @@ impl Client {
                 })
                 .header(HeaderName::MaxForwards, b"70")
                 .header_with(HeaderName::From, |value| {
-                    value.extend_from_slice(b"<sip:fluffy@127.0.0.2>;tag=");
+                    value.extend_from_slice(b"<sip:fluffy@client.tandem.localhost>;tag=");
                     push_number(value, serial);
                 })
-                .header(HeaderName::To, b"<sip:fluffy@127.0.0.1>")
+                .header(HeaderName::To, b"<sip:fluffy@server.tandem.localhost>")
                 .header_with(HeaderName::CallId, |value| {
                     push_number(value, serial);
                     value.extend_from_slice(b"@client.tandem.localhost");
                 })
                 .header(HeaderName::CSeq, b"1 REGISTER")
-                .header(HeaderName::Contact, b"<sip:fluffy@127.0.0.2>")
+                .header(HeaderName::Contact, b"<sip:fluffy@client.tandem.localhost>")
                 .finish();
         };
         let (kind, flow, is_reliable) = (Kind::NonInvite, route.flow, self.is_reliable);

@@ -5,7 +5,7 @@
 //! transport, system calls.
 //!
 //! ```text
-//! client stack (a worker) ── 127.0.0.2 ──▶ 127.0.0.1 ── server stack (a worker)      both pinned to one core
+//! client stack (a worker) ── 127.1.0.1 ──▶ 127.0.0.1 ── server stack (a worker)      both pinned to one core
 //! ```
 //!
 //! A port is a transport on both sides, as it is there. UDP: a socket of the client and a socket of the server, which speak to
@@ -132,13 +132,21 @@ impl Run {
     }
 }
 
+/// Which processes a cell takes, with as many descriptors as this process may have.
+///
+/// # Errors
+/// When there are more ports than descriptors.
+pub fn plan(cell: &Cell) -> io::Result<Plan> {
+    let limit = sip_runtime::raise_descriptor_limit();
+    Plan::new(cell.transport, cell.ports, limit).map_err(io::Error::other)
+}
+
 /// Runs one cell once. `program` starts server stacks of their own where one process may not open that many descriptors.
 ///
 /// # Errors
 /// When there are more ports than descriptors or port numbers, the kernel does not have the event loop, or a run does not end.
 pub fn run(cell: &Cell, program: &Program) -> io::Result<Run> {
-    let limit = sip_runtime::raise_descriptor_limit();
-    let plan = Plan::new(cell.transport, cell.ports, limit).map_err(io::Error::other)?;
+    let plan = plan(cell)?;
     let mut servers = plan
         .servers
         .iter()
@@ -154,10 +162,7 @@ pub fn run(cell: &Cell, program: &Program) -> io::Result<Run> {
             }
         })
         .collect::<io::Result<Vec<_>>>()?;
-    let targets = servers
-        .iter()
-        .flat_map(|server| server.addresses())
-        .collect();
+    let targets = servers.iter().flat_map(Server::addresses).collect();
     let client = client::start(cell, targets)?;
     for server in &mut servers {
         server.begin()?;

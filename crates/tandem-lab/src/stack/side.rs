@@ -3,18 +3,22 @@
 use super::Cell;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use sip_runtime::{Bound, Options, Running, Runtime};
+use sip_runtime::{Bound, Counter, Options, Running, Runtime, WorkerStats};
 use sip_transport::{Listener, Node};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Where the server stack listens.
-pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
-/// Where the client stack sends from: a port number serves both.
-pub(super) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+/// Where the server stack listens: this address and those behind it.
+pub(super) const SERVER: Ipv4Addr = Ipv4Addr::LOCALHOST;
+/// Where the client stack sends from.
+pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
+
+/// Ports at one address. The kernel looks for a free port number by trying, which takes long where most are taken.
+const PORTS_OF_ADDRESS: u32 = 1_000;
 
 /// How long a stack that is not in the middle of a run may take to tell its counts.
 const COUNTING: Duration = Duration::from_secs(10);
@@ -42,11 +46,15 @@ pub(super) struct Side {
     told: Receiver<Counts>,
 }
 
-/// Opens so many ports at an address.
-pub(super) fn bind(cell: &Cell, address: IpAddr, ports: u16) -> io::Result<Bound> {
-    let listener = Listener {
+/// Opens so many ports, from an address on.
+pub(super) fn bind(cell: &Cell, first: Ipv4Addr, ports: u16) -> io::Result<Bound> {
+    let listener = |port: u32| Listener {
         protocol: cell.transport.protocol(),
-        address: SocketAddr::new(address, 0),
+        address: (
+            Ipv4Addr::from_bits(first.to_bits() + port / PORTS_OF_ADDRESS),
+            0,
+        )
+            .into(),
         prefix_length: 8,
         advertised: String::new(),
         behind_balancer: false,
@@ -59,10 +67,10 @@ pub(super) fn bind(cell: &Cell, address: IpAddr, ports: u16) -> io::Result<Bound
         ..Options::default()
     };
     options.streams.max_per_peer = u32::MAX;
-    let listeners = vec![listener; usize::from(ports)];
+    let listeners = (0..ports.into()).map(listener).collect();
     Runtime::bind(listeners, NonZeroU16::MIN, options).map_err(|error| {
         io::Error::other(format!(
-            "cannot open {ports} ports at {address}: {error} (the kernel chooses them from net.ipv4.ip_local_port_range)"
+            "cannot open {ports} ports from {first} on: {error} (the kernel chooses them from net.ipv4.ip_local_port_range)"
         ))
     })
 }
@@ -99,7 +107,7 @@ impl Side {
     /// What was lost on the way to it and from it.
     pub(super) fn lost(&self) -> u64 {
         let stats = self.running.stats();
-        let of_worker = |stats: &std::sync::Arc<sip_runtime::WorkerStats>| {
+        let of_worker = |stats: &Arc<WorkerStats>| {
             let counters = [
                 &stats.kernel_drops,
                 &stats.receive_errors,
@@ -107,7 +115,7 @@ impl Side {
                 &stats.send_errors,
                 &stats.undeliverable,
             ];
-            counters.map(|counter| counter.value()).iter().sum::<u64>()
+            counters.map(Counter::value).iter().sum::<u64>()
         };
         stats.iter().map(of_worker).sum()
     }
@@ -129,5 +137,6 @@ impl Side {
 /// CPU time of this process.
 pub(super) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+    Duration::from_secs(time.tv_sec.cast_unsigned())
+        + Duration::from_nanos(time.tv_nsec.cast_unsigned())
 }

@@ -1,4 +1,4 @@
-//! The table, in the layout of reSIProcate's (SipStack Event Loop, "Performance"), with its rows beneath ours.
+//! The table, in the layout of reSIProcate's (`SipStack Event Loop`, performance), with its rows beneath ours.
 
 use super::{Cell, EventLoop, Run, Statistics, Transport};
 use serde::Serialize;

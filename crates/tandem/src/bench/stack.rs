@@ -48,6 +48,10 @@ pub(super) fn run(arguments: &StackArguments) -> io::Result<ExitCode> {
             runs: Vec::new(),
         })
         .collect();
+    // Before the first run rather than after the last but one.
+    for row in &rows {
+        stack::plan(&row.cell)?;
+    }
     for round in 1..=arguments.runs.get() {
         for row in &mut rows {
             let Cell {
