@@ -1,38 +1,83 @@
 //! How many connections each peer has, over all workers.
 
-use papaya::{Compute, HashMap, Operation};
+use papaya::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Counts by address, in constant time. An address without connections takes no room.
+///
+/// Entries stay where they are while they count: a table whose entries are replaced all the time spends its time on reclaiming them.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    counts: HashMap<IpAddr, u32>,
+    counts: HashMap<IpAddr, Count>,
 }
 
 impl Peers {
     /// Counts one more from an address, unless it has `most` already.
     pub(super) fn enter(&self, address: IpAddr, most: u32) -> bool {
+        if most == 0 {
+            return false;
+        }
         let counts = self.counts.pin();
-        let entered = counts.compute(peer(address), |entry| {
-            let count = entry.map_or(0, |(_, count)| *count);
-            if count >= most {
-                Operation::Abort(())
-            } else {
-                Operation::Insert(count + 1)
+        let peer = peer(address);
+        loop {
+            match counts.get_or_insert_with(peer, Count::default).add(most) {
+                Added::Yes => return true,
+                Added::Full => return false,
+                // Whoever left last has not taken it out yet.
+                Added::Over => drop(counts.remove_if(&peer, |_, count| count.is_over())),
             }
-        });
-        !matches!(entered, Compute::Aborted(()))
+        }
     }
 
     /// One less.
     pub(super) fn leave(&self, address: IpAddr) {
-        self.counts
-            .pin()
-            .compute(peer(address), |entry| match entry {
-                Some((_, count)) if *count > 1 => Operation::Insert(count - 1),
-                Some(_) => Operation::Remove,
-                None => Operation::Abort(()),
-            });
+        let counts = self.counts.pin();
+        let peer = peer(address);
+        if counts.get(&peer).is_some_and(Count::take) {
+            // An error says that somebody was faster, and that the entry there is another one.
+            let _ = counts.remove_if(&peer, |_, count| count.is_over());
+        }
+    }
+}
+
+/// The connections of one peer. Once it is down to none it is over, and counts no more.
+#[derive(Debug, Default)]
+struct Count(AtomicU32);
+
+/// What became of one more.
+enum Added {
+    Yes,
+    Full,
+    Over,
+}
+
+impl Count {
+    const OVER: u32 = u32::MAX;
+
+    fn add(&self, most: u32) -> Added {
+        let more = |count| (count < most && count != Self::OVER).then(|| count + 1);
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        match self.0.fetch_update(set, fetch, more) {
+            Ok(_) => Added::Yes,
+            Err(Self::OVER) => Added::Over,
+            Err(_) => Added::Full,
+        }
+    }
+
+    /// One less; true: that was the last one.
+    fn take(&self) -> bool {
+        let less = |count| match count {
+            0 | Self::OVER => None,
+            1 => Some(Self::OVER),
+            count => Some(count - 1),
+        };
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        self.0.fetch_update(set, fetch, less) == Ok(1)
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Self::OVER
     }
 }
 
@@ -70,9 +115,25 @@ mod tests {
             let ip = address(&format!("192.0.2.{last}"));
             assert!(peers.enter(ip, 1));
             peers.leave(ip);
-            assert!(!peers.enter(ip, 0));
         }
         assert!(peers.counts.is_empty());
+    }
+
+    #[test]
+    fn workers_that_count_the_same_peer_lose_nobody() {
+        let (peers, ip) = (Peers::default(), address("192.0.2.1"));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        assert!(peers.enter(ip, 4), "four threads never have more than four");
+                        peers.leave(ip);
+                    }
+                });
+            }
+        });
+        assert!(peers.counts.is_empty());
+        assert!(peers.enter(ip, 1) && !peers.enter(ip, 1));
     }
 
     #[test]
