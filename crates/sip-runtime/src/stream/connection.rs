@@ -124,8 +124,16 @@ impl Connection {
         own == address || own.ip() == address.ip() && self.alias == Some(address.port())
     }
 
-    /// Whether a message has begun and not ended.
+    /// Whether a message has begun and not ended, in whichever layer.
     pub(super) fn is_in_message(&self) -> bool {
+        let tls = self.tls.as_ref();
+        self.has_partial()
+            || self.framing.is_in_message()
+            || tls.is_some_and(|tls| tls.is_in_record())
+    }
+
+    /// Whether the beginning of a message or frame is kept.
+    const fn has_partial(&self) -> bool {
         !self.partial.is_empty()
     }
 
@@ -147,7 +155,7 @@ impl Connection {
         buffers.output.clear();
         buffers.reply.clear();
         let is_direct = self.tls.is_none() && !self.awaits_source;
-        let octets = if is_direct && self.is_in_message() {
+        let octets = if is_direct && self.has_partial() {
             self.partial.reserve(READ_REST);
             &mut self.partial
         } else {
@@ -198,7 +206,7 @@ impl Connection {
             None
         };
         let flow = self.flow;
-        let is_rest = self.is_in_message();
+        let is_rest = self.has_partial();
         let octets = if is_rest {
             &mut self.partial
         } else {

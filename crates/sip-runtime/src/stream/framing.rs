@@ -46,6 +46,11 @@ impl Framing {
         !matches!(self, Self::Upgrading(_))
     }
 
+    /// Whether parts of a message are kept here.
+    pub(super) fn is_in_message(&self) -> bool {
+        matches!(self, Self::WebSocket(decoder) if decoder.is_in_message())
+    }
+
     /// Whether messages go out as they are.
     pub(super) const fn is_plain(&self) -> bool {
         matches!(self, Self::Stream(_))

@@ -23,7 +23,8 @@ pub struct StreamOptions {
     /// Connections that may come from one address, over all workers; IPv6 addresses count by their first 64 bits. Default
     /// 10,000.
     pub max_per_peer: u32,
-    /// Octets of a message's start line and header fields. Default 32 KiB.
+    /// Octets of a message's start line and header fields. Default 32 KiB. With the body it should be no more than a message is
+    /// parsed with, 256 KiB: what is longer is dropped.
     pub max_header: usize,
     /// Octets of its body. Default 64 KiB.
     pub max_body: usize,

@@ -141,7 +141,13 @@ impl Connections {
         if has_come && connection.stage == Stage::Fresh {
             connection.stage = Stage::Used;
         }
-        if has_come || connection.is_in_message() && !was_in_message {
+        // A message on its way gets no more time by keep-alives.
+        let is_news = if connection.is_in_message() {
+            brought.messages > 0 || !was_in_message
+        } else {
+            has_come
+        };
+        if is_news {
             self.set_deadline_of_waiting(now, name);
         }
     }

@@ -186,6 +186,11 @@ impl TlsSession {
         }
     }
 
+    /// Whether part of a record is kept.
+    pub const fn is_in_record(&self) -> bool {
+        !self.incomplete.is_empty()
+    }
+
     /// Whether the handshake goes on.
     pub const fn is_handshaking(&self) -> bool {
         !self.established

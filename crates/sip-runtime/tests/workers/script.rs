@@ -290,7 +290,7 @@ pub fn await_count(counter: &Counter, value: u64) {
 }
 
 /// Waits until something is so.
-pub fn eventually(is_so: impl Fn() -> bool) {
+pub fn eventually(mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < PATIENCE, "it never is so");

@@ -102,6 +102,11 @@ impl Decoder {
         }
     }
 
+    /// Whether a message has come in part: its fragments are kept here.
+    pub const fn is_in_message(&self) -> bool {
+        self.fragments.is_some()
+    }
+
     /// Looks at all bytes buffered so far, the first not yet consumed one first, and unmasks in place. What it says to be
     /// consumed is to be removed before the next call. A frame that is too big is refused by its header: no more than a message
     /// of the greatest size and a header need ever be buffered.

@@ -311,10 +311,10 @@ section! {
         restart max_per_peer: u32 = 10_000, between(1, 1_000_000);
 
         /// Most octets of a message's start line and header fields.
-        restart max_header: usize = 32_768, between(1_024, 1_048_576);
+        restart max_header: usize = 32_768, between(1_024, 65_536);
 
         /// Most octets of a message's body.
-        restart max_body: usize = 65_536, between(1_024, 16_777_216);
+        restart max_body: usize = 65_536, between(1_024, 196_608);
 
         /// Octets that may wait for one peer to read. A message that finds no room is not sent, as if its peer could not be reached.
         restart max_queue: usize = 262_144, between(65_536, 67_108_864);

@@ -1,6 +1,6 @@
 //! What becomes of messages when their connection ends.
 
-use super::peer::{Peer, reset_at_the_end};
+use super::peer::{Peer, accepted, reset_at_the_end};
 use super::switch::{Switches, framed, impatient};
 use crate::workers::script::ANYWHERE;
 use sip_runtime::{Aliases, CloseReason, StreamOptions};
@@ -66,8 +66,7 @@ fn nobody_is_led_to_a_connection_that_is_being_left() {
     peer.send(b"nonsense\r\n\r\n");
     assert!(peer.until_closed().is_empty());
     caller.send(&framed(&format!("dial {address} over another")));
-    let (stream, _) = callee.accept().expect("accept");
-    assert_eq!(Peer::over(stream).receive(), "over another");
+    assert_eq!(Peer::on(accepted(&callee)).receive(), "over another");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! A peer of a switch, and what it sees.
 
 use super::switch::framed;
-use crate::workers::script::PATIENCE;
+use crate::workers::script::{PATIENCE, eventually};
 use sip_message::{Frame, Framer, Message};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 pub struct Peer<S = TcpStream> {
@@ -23,6 +23,19 @@ pub fn patient(stream: TcpStream) -> TcpStream {
     stream.set_write_timeout(Some(PATIENCE)).expect("timeout");
     stream.set_nodelay(true).expect("no delay");
     stream
+}
+
+/// The next connection of somebody who calls.
+pub fn accepted(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).expect("a socket");
+    let mut accepted = None;
+    eventually(|| {
+        accepted = listener.accept().ok();
+        accepted.is_some()
+    });
+    let (stream, _) = accepted.expect("a connection");
+    stream.set_nonblocking(false).expect("a socket");
+    patient(stream)
 }
 
 /// Makes the connection end with a reset.

@@ -1,7 +1,7 @@
 //! Peers that speak TLS: rustls as it comes, over sockets.
 
 use super::authority::{Authority, pair};
-use super::peer::{Peer, connected, patient};
+use super::peer::{Peer, connected};
 use super::switch::Switches;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
@@ -64,7 +64,7 @@ pub fn server_over(stream: TcpStream, authority: &Authority, names: &[&str]) -> 
         .with_single_cert(chain, key)
         .expect("a pair");
     let session = ServerConnection::new(Arc::new(config)).expect("a server");
-    Peer::on(StreamOwned::new(session, patient(stream)))
+    Peer::on(StreamOwned::new(session, stream))
 }
 
 impl Peer<Client> {

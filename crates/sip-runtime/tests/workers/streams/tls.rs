@@ -68,6 +68,22 @@ fn a_handshake_that_does_not_end_is_ended_by_deadline() {
 }
 
 #[test]
+fn half_a_record_is_closed_by_deadline() {
+    let authority = Authority::new();
+    let options = StreamOptions {
+        idle_timeout: Duration::from_secs(3_600),
+        ..impatient()
+    };
+    let switches = secure(&authority, options);
+    let mut peer = client_of(&switches, &trusting(authority.roots(), None));
+    assert_eq!(peer.asks("hello"), "hello");
+    let record = b"\x17\x03\x03\x40\x00 the rest never comes";
+    peer.stream.sock.write_all(record).expect("sent");
+    assert!(peer.until_closed().is_empty());
+    switches.await_closed(CloseReason::HalfMessage, 1);
+}
+
+#[test]
 fn records_come_whole_wherever_the_stream_is_cut() {
     /// Writes single octets.
     struct Slowly(std::net::TcpStream);

@@ -1,7 +1,7 @@
 //! Connections that switches open over TLS: whoever is called must prove to be who was named.
 
 use super::authority::Authority;
-use super::peer::Peer;
+use super::peer::{Peer, accepted};
 use super::secure_peer::{Client, NAME, client_of, server_over, trusting, with_tls};
 use super::switch::{Switches, framed, impatient};
 use crate::workers::script::ANYWHERE;
@@ -42,8 +42,7 @@ impl Scene {
 
     /// The callee's side of the next connection.
     fn accept(&self, names: &[&str]) -> Peer<super::secure_peer::Server> {
-        let (stream, _) = self.callee.accept().expect("accept");
-        server_over(stream, &self.authority, names)
+        server_over(accepted(&self.callee), &self.authority, names)
     }
 }
 
@@ -84,7 +83,7 @@ fn a_certificate_for_another_name_makes_all_that_waits_undeliverable_at_once() {
 fn a_certificate_of_another_authority_is_as_good_as_none() {
     let mut scene = Scene::new();
     scene.dial("bob.example", "hello");
-    let (stream, _) = scene.callee.accept().expect("accept");
+    let stream = accepted(&scene.callee);
     let mut callee = server_over(stream, &Authority::new(), &["bob.example"]);
     assert!(callee.until_refused());
     assert_eq!(scene.switches.question(), "undeliverable: hello");
@@ -94,7 +93,7 @@ fn a_certificate_of_another_authority_is_as_good_as_none() {
 fn a_server_that_does_not_shake_hands_makes_messages_undeliverable_in_time() {
     let mut scene = Scene::new();
     scene.dial("bob.example", "hello");
-    let _silent = scene.callee.accept().expect("accept");
+    let _silent = accepted(&scene.callee);
     assert_eq!(scene.switches.question(), "undeliverable: hello");
     scene.switches.await_closed(CloseReason::OpenTimeout, 1);
 }

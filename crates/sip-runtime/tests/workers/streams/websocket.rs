@@ -8,7 +8,7 @@ use sip_message::Message as Sip;
 use sip_runtime::{CloseReason, StreamOptions};
 use sip_transport::Protocol;
 use std::io::{Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, WebSocket};
@@ -214,6 +214,25 @@ fn half_a_frame_is_closed_by_deadline() {
     let message = framed("half");
     let half = &frame(0x81, message.len() as u64, &message)[..40];
     check_is_closed(&[UPGRADE, half].concat(), CloseReason::HalfMessage);
+}
+
+#[test]
+fn half_a_message_in_whole_frames_is_closed_by_deadline_whatever_else_comes() {
+    let options = StreamOptions {
+        idle_timeout: Duration::from_secs(3_600),
+        ..impatient()
+    };
+    let switches = Switches::speaking(Protocol::Ws, options);
+    let mut socket = opened(connected(switches.address()));
+    assert_eq!(asks(&mut socket, "hello"), "hello");
+    let half = frame(0x01, 20, &framed("half")[..20]);
+    socket.get_mut().write_all(&half).expect("sent");
+    let begun = Instant::now();
+    while switches.closed(CloseReason::HalfMessage) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        let _ = socket.get_mut().write_all(&frame(0x89, 0, b""));
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]
