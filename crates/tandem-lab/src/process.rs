@@ -39,7 +39,10 @@ impl Processes {
         let mut nanoseconds = 0;
         for pid in &self.0 {
             for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-                let schedstat = fs::read_to_string(task?.path().join("schedstat"))?;
+                // A thread may end while it is looked at.
+                let Ok(schedstat) = fs::read_to_string(task?.path().join("schedstat")) else {
+                    continue;
+                };
                 let running = schedstat
                     .split_whitespace()
                     .next()

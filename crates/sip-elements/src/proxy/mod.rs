@@ -237,11 +237,17 @@ impl Proxy {
             return;
         };
         let state = context.state_of(place, id);
+        let flow = round.transactions.client_flow(id);
+        let failure = if flow.is_some_and(|flow| flow.connection.is_some()) {
+            Failure::Gone
+        } else {
+            Failure::Unreachable
+        };
         if matches!(state, Some(BranchState::Calling | BranchState::Trying)) {
             round.transactions.abandon_client(id);
             let turn = &mut self.turn(round, key);
             context.bury(turn, place, Death::Unreachable);
-            context.fail_branch(turn, place, Failure::Unreachable);
+            context.fail_branch(turn, place, failure);
         }
         self.settle(round, key, context);
     }

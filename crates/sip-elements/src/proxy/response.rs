@@ -17,6 +17,8 @@ pub(super) enum Failure {
     Unlocated,
     /// Name servers did not say in time where it is.
     Unresolved,
+    /// The connection that a phone is reached over is there no more.
+    Gone,
     /// A table of ours is full.
     Overloaded,
     /// The URI is none that we can route.
@@ -33,6 +35,7 @@ impl Failure {
         match self {
             Self::Timeout => 408,
             Self::Unreachable | Self::Unlocated => 500,
+            Self::Gone => 480,
             Self::Unresolved => 504,
             Self::Overloaded => 503,
             Self::UnsupportedScheme => 416,

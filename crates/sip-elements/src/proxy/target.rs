@@ -139,7 +139,13 @@ impl Target {
             Some(next_hop) => next_hop.hop(listeners)?,
             None => hop_of_uri(&uri, listeners)?,
         };
-        Ok(Hop { strict, ..hop })
+        // Who registered over UDP is where he registered from: nobody knows whether he takes TCP connections there.
+        let is_open = hop.is_open && (self.listener.is_none() || topmost.is_some());
+        Ok(Hop {
+            is_open,
+            strict,
+            ..hop
+        })
     }
 }
 
