@@ -15,7 +15,7 @@ const ALONE: u32 = 200;
 const BYTES_EACH: f64 = 2_048.0;
 
 /// A TCP listener for subscribers whom nobody asks for a password.
-fn over_tcp(descriptors: Option<(u64, u64)>) -> (Server, SocketAddr) {
+fn over_tcp(workers: u16, descriptors: Option<(u64, u64)>) -> (Server, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let sections = format!(
         "[auth]\nchallenge = []\n\n[[listen]]\ntransport = \"tcp\"\naddress = \"{address}\"\n"
@@ -24,6 +24,7 @@ fn over_tcp(descriptors: Option<(u64, u64)>) -> (Server, SocketAddr) {
     let server = Server::start(&ServerOptions {
         sections,
         users: users.collect(),
+        workers,
         descriptors,
         ..ServerOptions::default()
     });
@@ -32,7 +33,7 @@ fn over_tcp(descriptors: Option<(u64, u64)>) -> (Server, SocketAddr) {
 
 #[test]
 fn calls_find_their_way_over_any_of_thousands_of_connections() {
-    let (mut server, address) = over_tcp(Some((256, 20_000)));
+    let (mut server, address) = over_tcp(2, Some((256, 20_000)));
     let log = server.log();
     assert!(
         log.contains("RLIMIT_NOFILE") && log.contains("20000"),
@@ -99,7 +100,7 @@ fn ticks(process: u32) -> u64 {
 
 #[test]
 fn without_a_descriptor_newcomers_are_told_to_go_and_others_go_on() {
-    let (mut server, address) = over_tcp(Some((64, 100)));
+    let (mut server, address) = over_tcp(1, Some((64, 100)));
     let process = server.process().id();
     let mut streams: Vec<TcpStream> = (0..200).map(|_| connect(address)).collect();
     // Whoever was not taken on reads the end at once, not after a deadline.
