@@ -144,6 +144,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     /// Whether another round is worth it without asking the event loop.
     fn is_busy(&self) -> bool {
         self.waiting.any_likely()
+            || !self.ready.is_empty()
             || self.inbox().is_some_and(|inbox| !inbox.is_empty())
             || self.post.connections.has_undeliverable()
     }

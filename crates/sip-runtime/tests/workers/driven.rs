@@ -159,3 +159,29 @@ fn a_loop_drives_one_worker() {
     let text = error.expect_err("one is enough").to_string();
     assert!(text.contains("one worker"), "{text}");
 }
+
+#[test]
+fn connections_are_served_in_the_turn_that_finds_them_ready() {
+    use std::io::{Read, Write};
+    if crate::EVENT_LOOP != EventLoopKind::Epoll {
+        return; // Nobody else has a descriptor to wait for.
+    }
+    let mut listener = udp_listener(ANYWHERE[0]);
+    listener.protocol = sip_transport::Protocol::Tcp;
+    let bound = Runtime::bind(vec![listener], workers(1), options()).expect("bind");
+    let mut driver = bound
+        .drive(Script::new(0), |_, _| Ok(()))
+        .expect("a driver");
+    let address = driver.listeners()[0].address;
+    let mut peer = std::net::TcpStream::connect(address).expect("connect");
+    let stats = driver.stats();
+    run(&mut driver, || stats.connections.value() == 1);
+    let message = b"OPTIONS sip:a SIP/2.0\r\nContent-Length: 0\r\n\r\n";
+    for round in 1..=20 {
+        peer.write_all(message).expect("sent");
+        let begun = Instant::now();
+        run(&mut driver, || stats.stream_messages_sent.value() == round);
+        assert!(begun.elapsed() < Duration::from_millis(500));
+        peer.read_exact(&mut [0; 44]).expect("the same");
+    }
+}
