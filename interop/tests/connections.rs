@@ -100,7 +100,7 @@ fn ticks(process: u32) -> u64 {
 
 #[test]
 fn without_a_descriptor_newcomers_are_told_to_go_and_others_go_on() {
-    let (mut server, address) = over_tcp(1, Some((64, 100)));
+    let (mut server, address) = over_tcp(2, Some((64, 100)));
     let process = server.process().id();
     let mut streams: Vec<TcpStream> = (0..200).map(|_| connect(address)).collect();
     // Whoever was not taken on reads the end at once, not after a deadline.

@@ -24,6 +24,8 @@ impl Connections {
     ) {
         for _ in 0..AT_ONCE {
             match listening.accept() {
+                // It got the descriptor with which another worker was about to refuse somebody.
+                Ok(_) if self.shared.wanted.is_any() => self.refused(RefuseReason::NoDescriptor),
                 Ok((socket, peer)) => {
                     let flow = Flow::to(id, peer);
                     if let Err(reason) = self.admit(now, event_loop, socket, flow) {

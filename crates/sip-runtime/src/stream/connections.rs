@@ -8,7 +8,7 @@ use super::directory::{Destination, Directory};
 use super::framing::Framing;
 use super::options::{Aliases, StreamOptions};
 use super::peers::Peers;
-use super::scarcity::Scarcity;
+use super::scarcity::{Scarcity, Wanted};
 use super::slab::Slab;
 use crate::event_loop::{EventLoop, Interest};
 use crate::stats::WorkerStats;
@@ -30,6 +30,7 @@ const FIRST_TOKEN: usize = 1 << 32;
 pub(crate) struct Shared {
     pub(super) directory: Directory,
     pub(super) peers: Peers,
+    pub(super) wanted: Wanted,
 }
 
 /// A worker's connections.

@@ -7,6 +7,7 @@ use crate::event_loop::{EventLoop, Interest};
 use sip_transport::{ListenerId, Time};
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tracing::error;
 
@@ -20,6 +21,19 @@ pub(super) struct Scarcity {
     reserve: Option<File>,
     resting: Vec<ListenerId>,
     until: Option<Time>,
+    /// This worker is one of those in [`Wanted`].
+    is_wanting: bool,
+}
+
+/// How many workers have given their reserve up and want one back. While any does, whoever is accepted has taken it from him.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted(AtomicUsize);
+
+impl Wanted {
+    /// Whether a newcomer must go for the sake of a worker that cannot even refuse.
+    pub(super) fn is_any(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
 }
 
 impl Scarcity {
@@ -46,16 +60,33 @@ impl Connections {
         id: ListenerId,
         listening: &Listening,
     ) {
+        self.want_reserve(true);
         let had_reserve = self.scarcity.reserve.take().is_some();
         let is_somebody = !had_reserve || listening.accept().is_ok();
         if is_somebody {
             self.refused(RefuseReason::NoDescriptor);
         }
-        self.scarcity.reserve = open_reserve();
+        self.restore_reserve();
         if self.scarcity.reserve.is_none() {
             // Another thread was faster. Whoever waits would make the listener ready all the time.
             self.rest(now, event_loop, id, listening);
         }
+    }
+
+    fn restore_reserve(&mut self) {
+        let reserve = self.scarcity.reserve.take();
+        self.scarcity.reserve = reserve.or_else(open_reserve);
+        self.want_reserve(self.scarcity.reserve.is_none());
+    }
+
+    fn want_reserve(&mut self, wants: bool) {
+        let wanted = &self.shared.wanted.0;
+        match (self.scarcity.is_wanting, wants) {
+            (false, true) => drop(wanted.fetch_add(1, Ordering::AcqRel)),
+            (true, false) => drop(wanted.fetch_sub(1, Ordering::AcqRel)),
+            _ => {}
+        }
+        self.scarcity.is_wanting = wants;
     }
 
     fn rest(
@@ -79,8 +110,7 @@ impl Connections {
         if self.scarcity.until.is_none_or(|until| until > now) {
             return Vec::new();
         }
-        let reserve = self.scarcity.reserve.take();
-        self.scarcity.reserve = reserve.or_else(open_reserve);
+        self.restore_reserve();
         self.scarcity.until = None;
         std::mem::take(&mut self.scarcity.resting)
     }
