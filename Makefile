@@ -28,7 +28,7 @@ check: setup ## Formatting, lints, licences
 fuzz: setup-test ## Run every fuzz target for ten minutes in all
 	scripts/fuzz 600
 
-interop: setup-test ## Calls with sipp, sipsak, baresip, linphone, browsers and tshark
+interop: setup-test ## Calls with sipp, sipsak, baresip, linphone, browsers, Kamailio and tshark
 	scripts/interop
 
 interop-event-loops: setup-test ## The same on each event loop: epoll, poll, io_uring

@@ -1,6 +1,6 @@
 //! baresip without a screen or a sound card, told what to do over its control socket.
 
-use crate::phone::{Account, Phone};
+use crate::phone::{Account, Moment, Phone};
 use crate::process::{Child, PATIENCE, eventually, free_port};
 use crate::server::Server;
 use serde_json::{Value, json};
@@ -85,23 +85,8 @@ impl Baresip {
         }
     }
 
-    /// Calls a URI.
-    pub fn dial(&mut self, uri: &str) {
-        self.command("dial", uri);
-    }
-
-    /// Answers the call that rings.
-    pub fn accept(&mut self) {
-        self.command("accept", "");
-    }
-
-    /// Ends the call.
-    pub fn hang_up(&mut self) {
-        self.command("hangup", "");
-    }
-
     /// Waits for an event after those already waited for, such as `CALL_ESTABLISHED`.
-    pub fn wait_for(&mut self, event: &str) {
+    fn wait_for(&mut self, event: &str) {
         let happened = eventually(PATIENCE, || {
             self.read();
             while let Some(message) = self.next_message() {
@@ -112,11 +97,6 @@ impl Baresip {
             false
         });
         assert!(happened, "no {event}:\n{}", self.child.output());
-    }
-
-    /// What it has printed, the messages that it sent and received among it.
-    pub fn log(&self) -> String {
-        self.child.output()
     }
 
     /// Ends the program the way its user does: it takes its registration back first.
@@ -161,34 +141,27 @@ impl Phone for Baresip {
     }
 
     fn dial(&mut self, uri: &str) {
-        Self::dial(self, uri);
+        self.command("dial", uri);
     }
 
     fn accept(&mut self) {
-        Self::accept(self);
+        self.command("accept", "");
     }
 
     fn hang_up(&mut self) {
-        Self::hang_up(self);
+        self.command("hangup", "");
     }
 
-    fn wait_until_called(&mut self) {
-        self.wait_for("CALL_INCOMING");
+    fn wait_until(&mut self, moment: Moment) {
+        self.wait_for(match moment {
+            Moment::Called => "CALL_INCOMING",
+            Moment::Rings => "CALL_RINGING",
+            Moment::Established => "CALL_ESTABLISHED",
+            Moment::Over => "CALL_CLOSED",
+        });
     }
 
-    fn wait_until_it_rings(&mut self) {
-        self.wait_for("CALL_RINGING");
-    }
-
-    fn wait_until_established(&mut self) {
-        self.wait_for("CALL_ESTABLISHED");
-    }
-
-    fn wait_until_over(&mut self) {
-        self.wait_for("CALL_CLOSED");
-    }
-
-    fn trace(&self) -> String {
-        self.log()
+    fn log(&self) -> String {
+        self.child.output()
     }
 }

@@ -6,7 +6,7 @@
 //! told to do could not be done).
 
 use crate::devtools::DevTools;
-use crate::phone::{Account, Phone};
+use crate::phone::{Account, Moment, Phone};
 use crate::process::{Child, PATIENCE, eventually, run};
 use crate::server::Server;
 use serde_json::json;
@@ -88,21 +88,6 @@ impl WebPhone {
         Self::start(library, &account)
     }
 
-    /// Calls a URI.
-    pub fn dial(&mut self, uri: &str) {
-        self.tell(&format!("dial({})", json!(uri)));
-    }
-
-    /// Answers the call that rings.
-    pub fn accept(&mut self) {
-        self.tell("accept()");
-    }
-
-    /// Ends the call, or gives it up, or refuses it.
-    pub fn hang_up(&mut self) {
-        self.tell("hangUp()");
-    }
-
     /// Takes its registration back and closes the browser.
     pub fn quit(mut self) {
         self.tell("quit()");
@@ -111,27 +96,20 @@ impl WebPhone {
         self.child.wait();
     }
 
-    /// Waits for a report after those already waited for that begins with this word; what stands behind the word.
-    pub fn wait_for(&mut self, word: &str) -> String {
-        let mut rest = None;
-        eventually(PATIENCE, || {
+    /// Waits for a report after those already waited for that begins with this word.
+    fn wait_for(&mut self, word: &str) {
+        let happened = eventually(PATIENCE, || {
             self.page.read();
             while let Some(line) = self.page.reports().get(self.read) {
                 self.read += 1;
-                let (first, behind) = line.split_once(' ').unwrap_or((line, ""));
-                if first == word {
-                    rest = Some(behind.to_owned());
+                if line.split(' ').next() == Some(word) {
                     return true;
                 }
             }
             false
         });
-        rest.unwrap_or_else(|| panic!("no {word}:\n{}", self.log()))
-    }
-
-    /// What it has reported and what its library has logged, so far.
-    pub fn log(&self) -> String {
-        format!("{}\n{}", self.page.log(), self.child.output())
+        let (page, browser) = (self.page.log(), self.child.output());
+        assert!(happened, "no {word}:\n{page}\n{browser}");
     }
 
     fn open(library: Library) -> Self {
@@ -175,38 +153,31 @@ impl Phone for WebPhone {
     }
 
     fn dial(&mut self, uri: &str) {
-        Self::dial(self, uri);
+        self.tell(&format!("dial({})", json!(uri)));
     }
 
     fn accept(&mut self) {
-        Self::accept(self);
+        self.tell("accept()");
     }
 
     fn hang_up(&mut self) {
-        Self::hang_up(self);
+        self.tell("hangUp()");
     }
 
-    fn wait_until_called(&mut self) {
-        self.wait_for("incoming");
-    }
-
-    fn wait_until_it_rings(&mut self) {
-        self.wait_for("ringing");
-    }
-
-    fn wait_until_established(&mut self) {
-        self.wait_for("established");
+    fn wait_until(&mut self, moment: Moment) {
+        self.wait_for(match moment {
+            Moment::Called => "incoming",
+            Moment::Rings => "ringing",
+            Moment::Established => "established",
+            Moment::Over => "ended",
+        });
     }
 
     fn wait_for_sound(&mut self) {
         self.wait_for("media");
     }
 
-    fn wait_until_over(&mut self) {
-        self.wait_for("ended");
-    }
-
-    fn trace(&self) -> String {
+    fn log(&self) -> String {
         self.page.log().to_owned()
     }
 }

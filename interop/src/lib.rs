@@ -31,7 +31,7 @@ pub use dns::{NameServer, Records, ZONE};
 pub use kamailio::Kamailio;
 pub use linphone::Linphone;
 pub use messages::{Messages, header};
-pub use phone::{Account, Phone, ReceivedRequest, last_received};
+pub use phone::{Account, Moment, Phone, ReceivedRequest, last_received};
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use server::{Server, ServerOptions};
 pub use sipp::{Outcome, Scenario, Sipp};

@@ -1,6 +1,6 @@
 //! Linphone without a screen or a sound card: its daemon, which reads commands from standard input.
 
-use crate::phone::{Account, Phone};
+use crate::phone::{Account, Moment, Phone};
 use crate::process::{Child, PATIENCE, eventually, free_port};
 use crate::server::Server;
 use sip_transport::Protocol;
@@ -99,23 +99,8 @@ impl Linphone {
         linphone
     }
 
-    /// Calls a URI.
-    pub fn dial(&mut self, uri: &str) {
-        self.child.say(&format!("call {uri}"));
-    }
-
-    /// Answers the call that rings.
-    pub fn accept(&mut self) {
-        self.child.say("answer");
-    }
-
-    /// Ends the call.
-    pub fn hang_up(&mut self) {
-        self.child.say("terminate");
-    }
-
     /// Waits for an event after those already waited for, such as `LinphoneCallStreamsRunning`.
-    pub fn wait_for(&mut self, event: &str) {
+    fn wait_for(&mut self, event: &str) {
         let line = format!("Event: {event}\n");
         let happened = eventually(PATIENCE, || {
             let output = self.child.output();
@@ -130,12 +115,6 @@ impl Linphone {
     /// Takes its registration back.
     pub fn unregister(&mut self) {
         self.child.say("unregister ALL");
-    }
-
-    /// What it has logged, the messages it sent and received among it.
-    pub fn log(&self) -> String {
-        let log = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
-        String::from_utf8_lossy(&log).into_owned()
     }
 }
 
@@ -159,34 +138,28 @@ impl Phone for Linphone {
     }
 
     fn dial(&mut self, uri: &str) {
-        Self::dial(self, uri);
+        self.child.say(&format!("call {uri}"));
     }
 
     fn accept(&mut self) {
-        Self::accept(self);
+        self.child.say("answer");
     }
 
     fn hang_up(&mut self) {
-        Self::hang_up(self);
+        self.child.say("terminate");
     }
 
-    fn wait_until_called(&mut self) {
-        self.wait_for("LinphoneCallIncomingReceived");
+    fn wait_until(&mut self, moment: Moment) {
+        self.wait_for(match moment {
+            Moment::Called => "LinphoneCallIncomingReceived",
+            Moment::Rings => "LinphoneCallOutgoingRinging",
+            Moment::Established => "LinphoneCallStreamsRunning",
+            Moment::Over => "LinphoneCallEnd",
+        });
     }
 
-    fn wait_until_it_rings(&mut self) {
-        self.wait_for("LinphoneCallOutgoingRinging");
-    }
-
-    fn wait_until_established(&mut self) {
-        self.wait_for("LinphoneCallStreamsRunning");
-    }
-
-    fn wait_until_over(&mut self) {
-        self.wait_for("LinphoneCallEnd");
-    }
-
-    fn trace(&self) -> String {
-        self.log()
+    fn log(&self) -> String {
+        let log = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
     }
 }

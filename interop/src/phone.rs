@@ -48,6 +48,19 @@ impl Account {
     }
 }
 
+/// What happens to a call, as a telephone tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// It comes in.
+    Called,
+    /// The other side rings.
+    Rings,
+    /// Both sides can talk.
+    Established,
+    /// It has ended.
+    Over,
+}
+
 /// A telephone that has registered. What it is told and what it waits for is one call at a time.
 pub trait Phone {
     /// What it is, for whoever reads of it.
@@ -56,20 +69,14 @@ pub trait Phone {
     fn dial(&mut self, uri: &str);
     /// Answers the call that rings.
     fn accept(&mut self);
-    /// Ends the call.
+    /// Ends the call, or gives it up, or refuses it.
     fn hang_up(&mut self);
-    /// Waits for a call to come.
-    fn wait_until_called(&mut self);
-    /// Waits until the other side rings.
-    fn wait_until_it_rings(&mut self);
-    /// Waits until the call is established.
-    fn wait_until_established(&mut self);
+    /// Waits until this happens, after what was already waited for.
+    fn wait_until(&mut self, moment: Moment);
     /// Waits until sound has arrived, where the telephone can tell.
     fn wait_for_sound(&mut self) {}
-    /// Waits until the call is over.
-    fn wait_until_over(&mut self);
     /// Everything it has logged, its messages among it.
-    fn trace(&self) -> String;
+    fn log(&self) -> String;
 }
 
 /// The last request of a method that a telephone received through the server, by its log: requests that it sent itself have but

@@ -1,6 +1,6 @@
 //! Two telephones that nobody here wrote register with digest and call each other through the server.
 
-use interop::{Baresip, Linphone, Server, ServerOptions, wait_until};
+use interop::{Baresip, Linphone, Moment, Phone, Server, ServerOptions, wait_until};
 
 #[test]
 fn baresip_calls_linphone_and_hangs_up() {
@@ -8,14 +8,14 @@ fn baresip_calls_linphone_and_hangs_up() {
     let mut alice = Baresip::start(&server, "alice");
     let mut bob = Linphone::start(&server, "bob");
     alice.dial("sip:bob@example.org");
-    bob.wait_for("LinphoneCallIncomingReceived");
-    alice.wait_for("CALL_RINGING");
+    bob.wait_until(Moment::Called);
+    alice.wait_until(Moment::Rings);
     bob.accept();
-    alice.wait_for("CALL_ESTABLISHED");
-    bob.wait_for("LinphoneCallStreamsRunning");
+    alice.wait_until(Moment::Established);
+    bob.wait_until(Moment::Established);
     alice.hang_up();
-    bob.wait_for("LinphoneCallEnd");
-    alice.wait_for("CALL_CLOSED");
+    bob.wait_until(Moment::Over);
+    alice.wait_until(Moment::Over);
     assert_each_unregisters_for_himself(&server, alice, bob);
 }
 
@@ -25,14 +25,14 @@ fn linphone_calls_baresip_and_hangs_up() {
     let mut alice = Baresip::start(&server, "alice");
     let mut bob = Linphone::start(&server, "bob");
     bob.dial("sip:alice@example.org");
-    alice.wait_for("CALL_INCOMING");
-    bob.wait_for("LinphoneCallOutgoingRinging");
+    alice.wait_until(Moment::Called);
+    bob.wait_until(Moment::Rings);
     alice.accept();
-    bob.wait_for("LinphoneCallStreamsRunning");
-    alice.wait_for("CALL_ESTABLISHED");
+    bob.wait_until(Moment::Established);
+    alice.wait_until(Moment::Established);
     bob.hang_up();
-    alice.wait_for("CALL_CLOSED");
-    bob.wait_for("LinphoneCallEnd");
+    alice.wait_until(Moment::Over);
+    bob.wait_until(Moment::Over);
     assert_each_unregisters_for_himself(&server, alice, bob);
 }
 

@@ -2,7 +2,7 @@
 //! TLS, browsers over WS and WSS.
 
 use interop::{
-    Account, Baresip, Library, Linphone, Phone, Scenario, Server, ServerOptions, WebPhone,
+    Account, Baresip, Library, Linphone, Moment, Phone, Scenario, Server, ServerOptions, WebPhone,
     last_received, wait_until,
 };
 use serde_json::json;
@@ -133,11 +133,11 @@ impl Matrix {
         let what = format!("{} calls {}", caller.user, callee.user);
         eprintln!("{what}");
         caller.phone.dial(&server.uri(&callee.user));
-        callee.phone.wait_until_called();
-        caller.phone.wait_until_it_rings();
+        callee.phone.wait_until(Moment::Called);
+        caller.phone.wait_until(Moment::Rings);
         callee.phone.accept();
-        callee.phone.wait_until_established();
-        caller.phone.wait_until_established();
+        callee.phone.wait_until(Moment::Established);
+        caller.phone.wait_until(Moment::Established);
         if caller.hears_whom_it_calls(callee) {
             callee.phone.wait_for_sound();
             caller.phone.wait_for_sound();
@@ -146,8 +146,8 @@ impl Matrix {
             Side::Caller => caller.phone.hang_up(),
             Side::Callee => callee.phone.hang_up(),
         }
-        callee.phone.wait_until_over();
-        caller.phone.wait_until_over();
+        callee.phone.wait_until(Moment::Over);
+        caller.phone.wait_until(Moment::Over);
         assert_way_of_requests(&what, caller, callee, ends);
         let pair = (caller.protocol.via_token(), callee.protocol.via_token());
         let names = (caller.phone.name(), callee.phone.name());
@@ -167,10 +167,10 @@ impl Matrix {
         let register = Scenario::new("register").from("bob");
         register.key("contact", &contact).run(server);
         caller.phone.dial(&server.uri("bob"));
-        caller.phone.wait_until_it_rings();
+        caller.phone.wait_until(Moment::Rings);
         bob.wait_for("ACK");
         caller.phone.hang_up();
-        caller.phone.wait_until_over();
+        caller.phone.wait_until(Moment::Over);
         let messages = bob.finish().messages;
         let from = caller.protocol.via_token();
         for method in ["INVITE", "ACK", "BYE"] {
@@ -195,7 +195,7 @@ impl Matrix {
 /// The requests of the call that is over came as they should: INVITE and ACK to the callee, BYE to the other side.
 fn assert_way_of_requests(what: &str, caller: &Line, callee: &Line, ends: Side) {
     let came = |to: &Line, from: &Line, method: &str| {
-        let trace = to.phone.trace();
+        let trace = to.phone.log();
         let request = last_received(&trace, method);
         let request = request.unwrap_or_else(|| panic!("{what}: no {method}:\n{trace}"));
         let way = (&*request.upstream, &*request.downstream);
@@ -312,10 +312,10 @@ fn a_phone_that_died_with_its_connection_is_refused_at_once_and_called_when_it_i
         assert!(took < Duration::from_secs(5), "{took:?}");
         let mut bob = Baresip::with_account(&server, &account);
         let alice = Scenario::new("call").start(&server);
-        bob.wait_for("CALL_INCOMING");
+        bob.wait_until(Moment::Called);
         bob.accept();
         alice.finish();
-        bob.wait_for("CALL_CLOSED");
+        bob.wait_until(Moment::Over);
         bob.quit();
         server.rpc("location.remove", &json!({ "address": "bob@example.org" }));
     }

@@ -88,19 +88,15 @@ impl Connections {
         TlsSession::accept(context.acceptor()?).ok()
     }
 
-    /// A balancer has said who is connected: that is the peer whose connections are counted, and under whose address this one is
-    /// found. Until then it counts for nobody: a balancer may bring many at once. False: the peer has as many as it may.
-    pub(super) fn admit_source(&mut self, name: u32) -> bool {
+    /// A balancer has said who is connected: under that peer's address the connection is found from now on.
+    pub(super) fn enter_source(&mut self, name: u32) {
         let Some(connection) = self.slab.get(name) else {
-            return false;
+            return;
         };
         let (flow, before) = (connection.flow, connection.destination);
-        let most = self.options.max_per_peer;
-        connection.is_counted = self.shared.peers.enter(flow.remote.ip(), most);
         connection.destination = before.at(flow.remote);
         let directory = &self.shared.directory;
         directory.leave(before, flow.connection);
         directory.enter(connection.destination, flow.connection);
-        connection.is_counted
     }
 }

@@ -17,7 +17,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sock
 use sip_transport::Flow;
 use sip_transport::proxy_protocol::{self, ProxyHeader};
 use std::io::IoSlice;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Octets read at a time.
@@ -144,11 +144,13 @@ impl Connection {
             .is_some_and(|tls| tls.peer_identities().is_some())
     }
 
-    /// Reads once and hands out every message that is whole. What is to be written in answer is in `buffers.output` then.
+    /// Reads once and hands out every message that is whole. What is to be written in answer is in `buffers.output` then. Whom a
+    /// balancer brings is heard only once he has been admitted.
     pub(super) fn read(
         &mut self,
         buffers: &mut Buffers,
         options: &StreamOptions,
+        admit: impl FnOnce(IpAddr) -> bool,
         mut deliver: impl FnMut(Flow, &[u8]),
     ) -> (usize, Brought) {
         let mut brought = Brought::default();
@@ -176,7 +178,7 @@ impl Connection {
             }
         };
         if self.end().is_none() {
-            let taken = self.take(buffers, options, &mut brought, |flow, bytes| {
+            let taken = self.take(buffers, options, &mut brought, admit, |flow, bytes| {
                 deliver(flow, bytes);
             });
             if let Err(reason) = taken {
@@ -192,10 +194,17 @@ impl Connection {
         buffers: &mut Buffers,
         options: &StreamOptions,
         brought: &mut Brought,
+        admit: impl FnOnce(IpAddr) -> bool,
         mut deliver: impl FnMut(Flow, &[u8]),
     ) -> Result<(), CloseReason> {
-        if self.awaits_source && !self.take_source(&mut buffers.raw)? {
-            return Ok(());
+        if self.awaits_source {
+            if !self.take_source(&mut buffers.raw)? {
+                return Ok(());
+            }
+            self.is_counted = admit(self.flow.remote.ip());
+            if !self.is_counted {
+                return Err(CloseReason::PeerLimit);
+            }
         }
         let end = if self.tls.is_some() {
             self.decrypt(buffers)

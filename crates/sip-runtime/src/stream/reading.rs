@@ -42,14 +42,16 @@ impl Connections {
         };
         let (was_in_message, stage) = (connection.is_in_message(), connection.stage);
         let awaited_source = connection.awaits_source;
-        let (octets, brought) = connection.read(&mut self.buffers, &self.options, deliver);
+        let (peers, most) = (&self.shared.peers, self.options.max_per_peer);
+        let admit = |peer| peers.enter(peer, most);
+        let (octets, brought) = connection.read(&mut self.buffers, &self.options, admit, deliver);
         let is_introduced = awaited_source && !connection.awaits_source;
         self.stats.stream_octets_received.add(octets as u64);
         let messages = brought.messages as u64;
         self.stats.stream_messages_received.add(messages);
         self.stats.pings.add(brought.pings as u64);
-        if is_introduced && !self.admit_source(name) {
-            return self.close(event_loop, name, CloseReason::PeerLimit);
+        if is_introduced {
+            self.enter_source(name);
         }
         if let Err(reason) = self.write_output(now, event_loop, name) {
             return self.close(event_loop, name, reason);
@@ -57,6 +59,8 @@ impl Connections {
         match brought.end {
             // Nothing can be said to it any more.
             Some(reason) if octets == 0 => self.close(event_loop, name, reason),
+            // Nothing is to be said to it.
+            Some(reason @ CloseReason::PeerLimit) => self.close(event_loop, name, reason),
             Some(reason) => self.leave(now, event_loop, name, reason),
             None if stage == Stage::Opening => self.after_opening(now, event_loop, name, brought),
             None => self.after_read(now, name, brought, was_in_message),

@@ -1,10 +1,9 @@
 //! Listeners behind a balancer: who is connected is who the balancer says (PROXY protocol, version 2).
 
 use super::peer::Peer;
-use super::switch::{Switches, framed, impatient, listener};
+use super::switch::{Switches, framed, impatient};
 use crate::workers::script::ANYWHERE;
 use sip_runtime::{CloseReason, StreamOptions};
-use sip_transport::{Listener, Protocol};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
@@ -22,17 +21,9 @@ fn header(source: &str) -> Vec<u8> {
 /// The header of a balancer that only looks whether we live.
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-fn behind_balancer(options: StreamOptions) -> Switches {
-    let listener = Listener {
-        behind_balancer: true,
-        ..listener(Protocol::Tcp, ANYWHERE[0])
-    };
-    Switches::listening(listener, 1, options)
-}
-
 #[test]
 fn a_peer_is_found_under_the_address_that_the_balancer_says() {
-    let switches = behind_balancer(StreamOptions::default());
+    let switches = Switches::behind_balancer(ANYWHERE[0], StreamOptions::default());
     let source = "203.0.113.9:4711";
     let mut peer = Peer::of(switches.address());
     for octet in header(source) {
@@ -57,7 +48,7 @@ fn a_message_that_comes_with_the_header_counts() {
         idle_timeout: Duration::from_secs(60),
         ..impatient()
     };
-    let switches = behind_balancer(options);
+    let switches = Switches::behind_balancer(ANYWHERE[0], options);
     let mut peer = Peer::of(switches.address());
     peer.send(&[header("203.0.113.9:4711"), framed("first")].concat());
     assert_eq!(peer.receive(), "first");
@@ -67,7 +58,7 @@ fn a_message_that_comes_with_the_header_counts() {
 
 #[test]
 fn a_balancer_that_speaks_for_itself_is_a_peer_too() {
-    let switches = behind_balancer(StreamOptions::default());
+    let switches = Switches::behind_balancer(ANYWHERE[0], StreamOptions::default());
     let mut peer = Peer::of(switches.address());
     peer.send(LOCAL);
     assert_eq!(peer.asks("hello"), "hello");
@@ -82,7 +73,7 @@ fn who_comes_without_header_is_closed() {
         b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\n",
         &http,
     ] {
-        let switches = behind_balancer(StreamOptions::default());
+        let switches = Switches::behind_balancer(ANYWHERE[0], StreamOptions::default());
         let mut peer = Peer::of(switches.address());
         peer.send(octets);
         assert!(peer.until_closed().is_empty());
@@ -95,7 +86,7 @@ fn who_comes_without_header_is_closed() {
 fn half_a_header_is_closed_by_deadline() {
     let header = header("203.0.113.9:4711");
     for half in [&b""[..], &header[..20]] {
-        let switches = behind_balancer(impatient());
+        let switches = Switches::behind_balancer(ANYWHERE[0], impatient());
         let mut peer = Peer::of(switches.address());
         peer.send(half);
         assert!(peer.until_closed().is_empty());
@@ -109,7 +100,7 @@ fn connections_count_for_who_is_behind_the_balancer() {
         max_per_peer: 2,
         ..StreamOptions::default()
     };
-    let switches = behind_balancer(options);
+    let switches = Switches::behind_balancer(ANYWHERE[0], options);
     let from = |source: &str, text: &str| {
         let mut peer = Peer::of(switches.address());
         peer.send(&[header(source), framed(text)].concat());
@@ -126,6 +117,8 @@ fn connections_count_for_who_is_behind_the_balancer() {
         from("203.0.113.9:3", "too many").until_closed();
     }
     switches.await_closed(CloseReason::PeerLimit, 20);
+    // Nothing of whom the limit refused was heard.
+    assert_eq!(switches.messages_received(), 3);
     for peer in &mut peers {
         assert_eq!(peer.asks("still mine"), "still mine");
     }

@@ -163,6 +163,11 @@ impl Switches {
         );
     }
 
+    /// How many messages one worker has heard.
+    pub fn messages_received(&self) -> u64 {
+        self.running.stats()[0].stream_messages_received.value()
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.running.listeners()[0].address
     }
