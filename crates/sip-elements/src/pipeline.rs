@@ -16,7 +16,7 @@ use crate::phase::identity::Identity;
 use crate::phase::{Need, Stop, destination, identity, keep_alive, sanity};
 use crate::proxy::{self, Routing};
 use crate::{Answer, Question, Round, registrar};
-use sip_message::{Host, Message, Method, ParseError, home_hash};
+use sip_message::{Host, Message, Method, ParseError, worker_hash};
 use sip_transaction::{Kind, RequestMatch, ServerId};
 use sip_transport::{Flow, response_flow};
 use std::net::SocketAddr;
@@ -176,8 +176,8 @@ fn home_elsewhere(worker: &Worker<'_, '_>, message: &Message<'_>) -> Option<u16>
     if worker.workers < 2 {
         return None;
     }
-    let home = home_hash(message.call_id().unwrap_or_default()) % u64::from(worker.workers);
-    (home != u64::from(worker.index)).then_some(home as u16)
+    let home = worker_hash(message.call_id().unwrap_or_default()) % u32::from(worker.workers);
+    (home != u32::from(worker.index)).then_some(home as u16)
 }
 
 /// Retransmissions and the ACK of a non-2xx end here; so does CANCEL, which acts on the transaction of its INVITE.

@@ -32,6 +32,7 @@ mod write;
 
 pub mod digest;
 pub mod framing;
+pub mod worker_hash;
 
 pub use framing::{Frame, FrameError, Framer};
 pub use header::{CSeq, Challenge, Credentials, HeaderName, NameAddr, Via};
@@ -43,4 +44,5 @@ pub use params::Params;
 pub use patch::Patch;
 pub use uri::{Scheme, Uri};
 pub use validate::Malformed;
+pub use worker_hash::worker_hash;
 pub use write::{RequestWriter, ResponseWriter, reason_phrase, write_ack, write_cancel};

@@ -6,12 +6,13 @@ use crate::options::Options;
 use crate::running::{Handle, QuestionSink, Running};
 use crate::stats::WorkerStats;
 use crate::stream::{Listening, Shared};
-use crate::udp::{Buffers, Sharing, SocketError, UdpSocket};
+use crate::udp::{Buffers, Sharing, SocketError, UdpSocket, steer};
 use crate::worker::{Surroundings, Worker, WorkerSocket};
 use rustix::io::Errno;
 use sip_transport::{Listener, Node, Protocol};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -100,10 +101,30 @@ fn open_listener(
     for _ in 1..workers {
         sockets.push(open_socket(listener, others, options)?.0);
     }
+    // Strangers at the same address would get what is meant for ours.
+    if options.steering && !options.share_port {
+        steer_datagrams(address, &sockets);
+    }
     if listener.advertised.is_empty() {
         listener.advertised = address.to_string();
     }
     Ok(sockets)
+}
+
+/// Has the kernel give each datagram to the home of its call, where it can.
+fn steer_datagrams(address: SocketAddr, sockets: &[WorkerSocket]) {
+    let (Some(WorkerSocket::Datagrams(first)), workers @ 2..) = (sockets.first(), sockets.len())
+    else {
+        return;
+    };
+    if let Err(error) = steer(first.as_fd(), workers as u16) {
+        warn!(
+            %address,
+            %error,
+            "the kernel cannot steer datagrams to the worker of their call (net.core.optmem_max may be too small): \
+             workers hand over what is not theirs, which costs more CPU"
+        );
+    }
 }
 
 /// One socket, and where it is bound.

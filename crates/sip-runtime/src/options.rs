@@ -18,6 +18,9 @@ pub struct Options {
     /// Whether messages to one address that are ready together go to the kernel as one, which cuts them up (`UDP_SEGMENT`).
     /// Where the kernel cannot, each is sent by itself. Default true.
     pub segmentation: bool,
+    /// Whether the kernel gives a datagram with a Call-ID to the worker that [`worker_hash`](sip_message::worker_hash) of it picks,
+    /// modulo their number, rather than to one that the addresses pick. Not with `share_port`. Default true.
+    pub steering: bool,
     /// Bounds and deadlines of connections.
     pub streams: StreamOptions,
     /// Whether another process may be bound to the same addresses already and share their
@@ -46,6 +49,7 @@ impl Default for Options {
             receive_buffer: 4 << 20,
             send_buffer: 1 << 20,
             segmentation: true,
+            steering: true,
             streams: StreamOptions::default(),
             share_port: false,
             cpus: Vec::new(),

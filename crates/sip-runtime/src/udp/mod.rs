@@ -6,9 +6,11 @@ mod refusals;
 mod ring;
 mod send;
 mod socket;
+mod steering;
 mod train;
 
 pub(crate) use receive::{Datagram, Expected, ReceiveBatch};
 pub(crate) use ring::RingDatagrams;
 pub(crate) use send::SendBatch;
 pub(crate) use socket::{Buffers, Sharing, SocketError, UdpSocket};
+pub(crate) use steering::steer;

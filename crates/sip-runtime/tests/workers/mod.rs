@@ -6,5 +6,6 @@ mod echo;
 mod hand_over;
 mod inbox;
 mod script;
+mod steering;
 mod streams;
 mod timers;

@@ -30,6 +30,8 @@ struct Awaited {
 struct Forwarded {
     at: Time,
     answered: bool,
+    /// The last that happened was a 503: where it is sent on after that, it may still be answered by nobody.
+    refused: bool,
 }
 
 /// The rule.
@@ -76,10 +78,12 @@ impl Invariant for Answered {
                     let forwarded = Forwarded {
                         at: now,
                         answered: false,
+                        refused: false,
                     };
                     self.forwarded
                         .entry((host, seen.upstream_transaction()))
-                        .or_insert(forwarded);
+                        .or_insert(forwarded)
+                        .refused = false;
                 } else {
                     self.response_left(now, (host, destination, seen.transaction()), seen.status);
                 }
@@ -173,7 +177,10 @@ impl Answered {
     fn response_arrived(&mut self, facts: &Facts, now: Time, host: usize, seen: &Seen<'_>) {
         let alive = (facts.hosts[host].bounds.t1 * 64).saturating_sub(facts.lateness);
         if let Some(forwarded) = self.forwarded.get_mut(&(host, seen.upstream_transaction())) {
-            forwarded.answered |= seen.is_final() && now.saturating_since(forwarded.at) < alive;
+            if seen.is_final() && now.saturating_since(forwarded.at) < alive {
+                forwarded.refused = seen.status == 503;
+                forwarded.answered |= !forwarded.refused;
+            }
         }
     }
 
@@ -185,7 +192,7 @@ impl Answered {
             };
             awaited.due = None;
             let forwarded = self.forwarded.get(&(key.0, key.2));
-            let in_vain = forwarded.is_some_and(|forwarded| !forwarded.answered);
+            let in_vain = forwarded.is_some_and(|it| !it.answered && !it.refused);
             let what = match awaited.answered {
                 None if in_vain && !awaited.is_invite => continue,
                 None => format!("no final response to {}", awaited.what),

@@ -51,6 +51,16 @@ impl Invariant for NoOpenRelay {
                 self.learn_parties(seen);
                 Ok(())
             }
+            // Who calls from an address that is not his contact, like one behind a translator, is reached there.
+            Observation::Delivered {
+                source,
+                to: Party::Host(_),
+                seen: Some(seen),
+                ..
+            } if seen.is_request() && seen.method == Method::Invite => {
+                self.parties.insert((seen.call(), source));
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -210,6 +210,7 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
         gather: workers.gather.duration(),
         receive_buffer: udp.receive_buffer,
         segmentation: udp.segmentation,
+        steering: udp.steering,
         streams: StreamOptions {
             max_connections: connections.max,
             max_per_peer: connections.max_per_peer,

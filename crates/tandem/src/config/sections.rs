@@ -294,6 +294,11 @@ section! {
         /// than 1,200 octets are sent by themselves, and so are all where the kernel cannot do it.
         restart segmentation: bool = true, any();
 
+        /// The kernel gives a datagram to the worker that is the home of its call, whichever address it comes from: less processor
+        /// time with several workers, and what one trunk sends is spread over all of them. Where the kernel takes no program for it
+        /// (the log says so), and with `share_port`, workers hand over what is not theirs.
+        restart steering: bool = true, any();
+
         /// Whether another process may be bound to the same address already and share its traffic. It is refused otherwise, because
         /// a forgotten process would silently take half of the requests.
         restart share_port: bool = false, any();

@@ -1,0 +1,109 @@
+//! Datagrams that the kernel gives to the worker of their call.
+
+use super::script::{ANYWHERE, Client, address_of, options, start};
+use sip_message::worker_hash;
+use sip_runtime::Options;
+
+const WORKERS: u16 = 3;
+
+/// Asks which worker reads it; the header begins so many octets later than it could.
+fn message(later: usize, call_id: &str) -> String {
+    let branch = "x".repeat(later);
+    format!(
+        "who sip:bob@example.org SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch={branch}\r\n{call_id}\r\nCSeq: 1 INVITE\r\n\
+         Subject: what comes behind, so that the end is not near\r\n\r\n"
+    )
+}
+
+/// Which worker is the home of that call.
+fn home(call_id: &str) -> String {
+    let home = worker_hash(call_id.as_bytes()) % u32::from(WORKERS);
+    format!("worker {home}")
+}
+
+#[test]
+fn a_message_is_read_by_the_home_of_its_call_wherever_its_call_id_stands() {
+    for address in ANYWHERE {
+        let running = start(address, WORKERS, options());
+        let client = Client::of(address_of(&running));
+        for later in (0..60).chain([100, 200, 300]) {
+            let call_id = format!("{later}-4711@192.0.2.1");
+            let header = format!("Call-ID: {call_id}");
+            assert_eq!(client.asks(&message(later, &header)), home(&call_id));
+        }
+        running.stop();
+    }
+}
+
+#[test]
+fn a_call_id_may_be_short_or_long_and_stand_close_to_its_name() {
+    let running = start(ANYWHERE[0], WORKERS, options());
+    let client = Client::of(address_of(&running));
+    for length in 1..=80 {
+        let call_id: String = ('a'..='z').cycle().take(length).collect();
+        for space in ["", " "] {
+            let header = format!("Call-ID:{space}{call_id}");
+            assert_eq!(client.asks(&message(0, &header)), home(&call_id));
+        }
+    }
+    running.stop();
+}
+
+#[test]
+fn messages_without_a_call_id_that_the_kernel_finds_are_read_by_any_worker() {
+    let running = start(ANYWHERE[0], WORKERS, options());
+    let headers = [
+        "i: short@form",
+        "call-id: small@letters",
+        "Call-Info: <http://example.org/x>",
+        "Subject: Call-ID: in a line",
+        "Call-ID:  two@spaces",
+    ];
+    for worker in 0..WORKERS {
+        let client = Client::read_by(address_of(&running), worker);
+        for header in headers {
+            let reader = client.asks(&message(0, header));
+            // Behind two spaces it sees an empty Call-ID.
+            let is_seen = header.contains("two");
+            let expected = if is_seen {
+                home("")
+            } else {
+                format!("worker {worker}")
+            };
+            assert_eq!(reader, expected, "{header}");
+        }
+        // Far behind is not looked.
+        let header = "Call-ID: far@behind";
+        assert_eq!(
+            client.asks(&message(1_300, header)),
+            format!("worker {worker}")
+        );
+    }
+    running.stop();
+}
+
+#[test]
+fn a_message_that_ends_anywhere_is_read() {
+    let running = start(ANYWHERE[0], WORKERS, options());
+    let client = Client::of(address_of(&running));
+    let whole = message(100, "Call-ID: cut@192.0.2.1");
+    for length in "who ".len()..whole.len() {
+        assert!(client.asks(&whole[..length]).starts_with("worker "));
+    }
+    running.stop();
+}
+
+#[test]
+fn without_steering_addresses_alone_pick_the_worker() {
+    let options = Options {
+        steering: false,
+        ..options()
+    };
+    let running = start(ANYWHERE[0], WORKERS, options);
+    let client = Client::read_by(address_of(&running), 1);
+    for call in 0..50 {
+        let header = format!("Call-ID: {call}");
+        assert_eq!(client.asks(&message(0, &header)), "worker 1");
+    }
+    running.stop();
+}
