@@ -176,11 +176,13 @@ impl Answered {
     /// A response counts while its client transaction must still live.
     fn response_arrived(&mut self, facts: &Facts, now: Time, host: usize, seen: &Seen<'_>) {
         let alive = (facts.hosts[host].bounds.t1 * 64).saturating_sub(facts.lateness);
-        if let Some(forwarded) = self.forwarded.get_mut(&(host, seen.upstream_transaction())) {
-            if seen.is_final() && now.saturating_since(forwarded.at) < alive {
-                forwarded.refused = seen.status == 503;
-                forwarded.answered |= !forwarded.refused;
-            }
+        let request = (host, seen.upstream_transaction());
+        if let Some(forwarded) = self.forwarded.get_mut(&request)
+            && seen.is_final()
+            && now.saturating_since(forwarded.at) < alive
+        {
+            forwarded.refused = seen.status == 503;
+            forwarded.answered |= !forwarded.refused;
         }
     }
 
