@@ -327,8 +327,11 @@ impl Context {
         };
         branch.state = BranchState::Ended;
         let cursor = branch.cursor.take();
-        self.note_failure(failure);
         self.try_again(cursor);
+        // What becomes of the next candidate will be what became of the target.
+        if self.retry.is_none() {
+            self.note_failure(failure);
+        }
     }
 }
 

@@ -68,6 +68,30 @@ fn a_silent_candidate_is_left_for_the_next_and_other_calls_try_it_last() {
     wire.finish();
 }
 
+/// In a fork, 408 would be the better response of the two; and silence is all that anybody hears of it but for an INVITE.
+#[test]
+fn the_last_candidate_speaks_for_the_silent_ones_before_it() {
+    for method in ["MESSAGE", "INVITE"] {
+        let mut wire = wire(Some(SECOND * 2));
+        wire.receive(ALICE, &request(method, "sip:bob@example.org", ""));
+        if method == "INVITE" {
+            wire.expect(ALICE, "SIP/2.0 100");
+        }
+        let (ticket, _, _) = wire.expect_question();
+        wire.resolved(ticket, &[BOB, CAROL]);
+        wire.pass(SECOND * 2 + SECOND / 100);
+        for _ in 0..3 {
+            wire.expect(BOB, method);
+        }
+        let second = wire.expect(CAROL, method);
+        wire.receive(CAROL, &second.reply("500 Server Internal Error"));
+        if method == "INVITE" {
+            wire.expect(CAROL, "ACK");
+        }
+        wire.expect(ALICE, "SIP/2.0 500");
+    }
+}
+
 #[test]
 fn a_call_that_had_nothing_but_100_from_a_server_that_died_moves_on() {
     let mut wire = wire(Some(SECOND));
