@@ -29,9 +29,12 @@ struct Awaited {
 #[derive(Debug)]
 struct Forwarded {
     at: Time,
+    /// Its transactions there, in the order in which they began.
+    branches: Vec<u64>,
+    /// The last of them had its final response. Where one before it was, the machine may have given that one up.
     answered: bool,
-    /// The last that happened was a 503: where it is sent on after that, it may still be answered by nobody.
-    refused: bool,
+    /// One of them had a 2xx.
+    accepted: bool,
 }
 
 /// The rule.
@@ -75,15 +78,7 @@ impl Invariant for Answered {
                 ..
             } => {
                 if seen.is_request() {
-                    let forwarded = Forwarded {
-                        at: now,
-                        answered: false,
-                        refused: false,
-                    };
-                    self.forwarded
-                        .entry((host, seen.upstream_transaction()))
-                        .or_insert(forwarded)
-                        .refused = false;
+                    self.request_left(now, host, seen);
                 } else {
                     self.response_left(now, (host, destination, seen.transaction()), seen.status);
                 }
@@ -158,6 +153,20 @@ impl Answered {
         self.due.insert((due, key));
     }
 
+    fn request_left(&mut self, now: Time, host: usize, seen: &Seen<'_>) {
+        let request = (host, seen.upstream_transaction());
+        let forwarded = self.forwarded.entry(request).or_insert(Forwarded {
+            at: now,
+            branches: Vec::new(),
+            answered: false,
+            accepted: false,
+        });
+        if !forwarded.branches.contains(&seen.transaction()) {
+            forwarded.branches.push(seen.transaction());
+            forwarded.answered = false;
+        }
+    }
+
     fn response_left(&mut self, now: Time, key: Key, status: u16) {
         let Some(awaited) = self.awaited.get_mut(&key) else {
             return;
@@ -181,8 +190,8 @@ impl Answered {
             && seen.is_final()
             && now.saturating_since(forwarded.at) < alive
         {
-            forwarded.refused = seen.status == 503;
-            forwarded.answered |= !forwarded.refused;
+            forwarded.answered |= forwarded.branches.last() == Some(&seen.transaction());
+            forwarded.accepted |= seen.status < 300;
         }
     }
 
@@ -194,7 +203,7 @@ impl Answered {
             };
             awaited.due = None;
             let forwarded = self.forwarded.get(&(key.0, key.2));
-            let in_vain = forwarded.is_some_and(|it| !it.answered && !it.refused);
+            let in_vain = forwarded.is_some_and(|it| !it.answered && !it.accepted);
             let what = match awaited.answered {
                 None if in_vain && !awaited.is_invite => continue,
                 None => format!("no final response to {}", awaited.what),
