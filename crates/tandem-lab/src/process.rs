@@ -1,5 +1,6 @@
 //! What the server under test costs: CPU time and memory of its processes, read from /proc.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io;
 use std::time::Duration;
@@ -112,6 +113,13 @@ fn kilobytes(text: &str, label: &str) -> u64 {
     let line = text.lines().find(|line| line.starts_with(label));
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
         .unwrap_or(0)
+}
+
+/// CPU time of this process.
+pub(crate) fn own_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::from_secs(time.tv_sec.cast_unsigned())
+        + Duration::from_nanos(time.tv_nsec.cast_unsigned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The command line: what can be asked of the program, and where each command is done.
 use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
+use crate::lab::{self, LabCommand};
 use crate::user::{self, UserCommand};
 use crate::{check, config, ctl, serve};
 use clap::{Args, Parser, Subcommand};
@@ -40,6 +41,11 @@ enum Command {
     Bench {
         #[command(subcommand)]
         command: BenchCommand,
+    },
+    /// Traffic that can be trusted: phones by the thousand, counted exactly.
+    Lab {
+        #[command(subcommand)]
+        command: LabCommand,
     },
 }
 
@@ -85,6 +91,7 @@ pub fn run() -> ExitCode {
         Command::Certificate { command } => certificate::run(&command),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Bench { command } => bench::run(&command),
+        Command::Lab { command } => lab::run(&command),
         Command::Check(arguments) => check::run(&arguments),
     }
 }

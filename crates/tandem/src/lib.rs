@@ -14,5 +14,6 @@ pub mod cli;
 pub mod config;
 pub mod ctl;
 mod descriptors;
+mod lab;
 pub mod serve;
 mod user;

@@ -1,7 +1,9 @@
 //! The requests of a caller, written into a reused buffer.
 
-use sip_message::digest::{self, DigestInput};
-use sip_message::{Challenge, HeaderName, Message, Method, RequestWriter};
+pub(crate) use crate::credentials::Nonce;
+
+use crate::credentials::Account;
+use sip_message::{HeaderName, Message, Method, RequestWriter};
 use std::io::Write;
 use std::net::SocketAddr;
 
@@ -28,47 +30,6 @@ pub(crate) struct Unit {
     pub(crate) user: u32,
     pub(crate) callee: u32,
     pub(crate) cseq: u32,
-}
-
-/// A nonce and how often it was used.
-#[derive(Clone, Debug)]
-pub(crate) struct Nonce {
-    value: Vec<u8>,
-    sha256: bool,
-    count: u32,
-    /// H(A1) of the user, from when it was first needed.
-    ha1: Option<Ha1>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Ha1 {
-    Md5([u8; 16]),
-    Sha256([u8; 32]),
-}
-
-impl Nonce {
-    /// From the first challenge that we can answer (it is the best one: RFC 8760).
-    pub(crate) fn of(response: &Message<'_>, proxy: bool) -> Option<Self> {
-        let name = if proxy {
-            HeaderName::ProxyAuthenticate
-        } else {
-            HeaderName::WwwAuthenticate
-        };
-        response
-            .headers()
-            .filter(|header| header.name == name)
-            .find_map(|header| {
-                let challenge = Challenge::parse(header.value)?;
-                let algorithm = digest::Algorithm::from_token(challenge.algorithm)?;
-                let sha256 = algorithm == digest::Algorithm::Sha256;
-                Some(Self {
-                    value: challenge.nonce.to_vec(),
-                    sha256,
-                    count: 0,
-                    ha1: None,
-                })
-            })
-    }
 }
 
 impl Writer {
@@ -226,39 +187,14 @@ impl Writer {
     }
 
     fn credentials(&self, user: u32, method: &[u8], uri: &str, nonce: &mut Nonce) -> Vec<u8> {
-        nonce.count += 1;
-        let count = format!("{:08x}", nonce.count);
-        let username = format!("user{user}");
-        let sha256 = nonce.sha256;
-        let ha1 = *nonce.ha1.get_or_insert_with(|| {
-            let password = format!("password{user}");
-            let (name, realm) = (username.as_bytes(), self.domain.as_bytes());
-            if sha256 {
-                Ha1::Sha256(digest::ha1_sha256(name, realm, password.as_bytes()))
-            } else {
-                Ha1::Md5(digest::ha1_md5(name, realm, password.as_bytes()))
-            }
-        });
-        let input = DigestInput {
-            method,
-            uri: uri.as_bytes(),
-            nonce: &nonce.value,
-            qop_auth: Some((count.as_bytes(), b"0a4f113b")),
-        };
-        let (algorithm, response) = match ha1 {
-            Ha1::Sha256(ha1) => ("SHA-256", digest::response_sha256(&ha1, &input).to_vec()),
-            Ha1::Md5(ha1) => ("MD5", digest::response_md5(&ha1, &input).to_vec()),
+        let (name, password) = (format!("user{user}"), format!("password{user}"));
+        let account = Account {
+            user: name.as_bytes(),
+            realm: self.domain.as_bytes(),
+            password: password.as_bytes(),
         };
         let mut value = Vec::with_capacity(300);
-        put(
-            &mut value,
-            format_args!(
-                "Digest username=\"{username}\",realm=\"{}\",nonce=\"{}\",uri=\"{uri}\",algorithm={algorithm},qop=auth,nc={count},cnonce=\"0a4f113b\",response=\"{}\"",
-                self.domain,
-                String::from_utf8_lossy(&nonce.value),
-                String::from_utf8_lossy(&response),
-            ),
-        );
+        nonce.authorize(account, method, uri.as_bytes(), &mut value);
         value
     }
 }

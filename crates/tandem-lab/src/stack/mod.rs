@@ -25,6 +25,7 @@ pub use remote::{Program, serve};
 pub use statistics::Statistics;
 pub use table::{Row, table};
 
+use crate::process::own_cpu_time;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
 use side::Side;
@@ -167,12 +168,12 @@ pub fn run(cell: &Cell, program: &Program) -> io::Result<Run> {
     for server in &mut servers {
         server.begin()?;
     }
-    let cpu = side::cpu_time();
+    let cpu = own_cpu_time();
     let begun = Instant::now();
     client.order(side::Order::Begin)?;
     let mut counts = client.wait(patience(cell.transactions))?;
     let elapsed = begun.elapsed();
-    let mut cpu = side::cpu_time().saturating_sub(cpu);
+    let mut cpu = own_cpu_time().saturating_sub(cpu);
     counts.lost += client.lost();
     client.stop();
     let processes = if plan.is_one_process {

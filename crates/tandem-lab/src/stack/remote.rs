@@ -12,7 +12,8 @@
 //! The end of its input ends the child at any time.
 
 use super::Cell;
-use super::side::{Counts, cpu_time};
+use super::side::Counts;
+use crate::process::own_cpu_time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -110,15 +111,15 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> 
         Err(error) => return write_line(&mut output, &Started::Err(error.to_string())),
     };
     write_line(&mut output, &Started::Ok(side.addresses()))?;
-    let mut begun = cpu_time();
+    let mut begun = own_cpu_time();
     loop {
         match read_line(&mut input)? {
             Request::Begin => {
-                begun = cpu_time();
+                begun = own_cpu_time();
                 write_line(&mut output, &())?;
             }
             Request::End => {
-                let cpu = cpu_time().saturating_sub(begun);
+                let cpu = own_cpu_time().saturating_sub(begun);
                 let counts = side.end()?;
                 return write_line(&mut output, &Ended { counts, cpu });
             }

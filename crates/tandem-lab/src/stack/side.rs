@@ -1,7 +1,6 @@
 //! One of the two stacks: its worker, what it is told, what it counts.
 
 use super::Cell;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use sip_runtime::{Bound, Counter, Options, Running, Runtime, WorkerStats};
 use sip_transport::{Listener, Node};
@@ -132,11 +131,4 @@ impl Side {
     pub(super) fn stop(self) {
         self.running.stop();
     }
-}
-
-/// CPU time of this process.
-pub(super) fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::from_secs(time.tv_sec.cast_unsigned())
-        + Duration::from_nanos(time.tv_nsec.cast_unsigned())
 }

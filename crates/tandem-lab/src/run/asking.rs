@@ -1,0 +1,176 @@
+//! Units of one transaction, or two where the server asks for credentials: OPTIONS, NOTIFY, REGISTER.
+
+use super::figures::{Delay, Kind};
+use super::messages::{Branch, Heading, push_address};
+use super::phones::{Out, Phones, Stage, Unit};
+use super::subscribers::{authorize, push_decimal};
+use crate::credentials::{Nonce, is_stale};
+use sip_message::{HeaderName, Message, Method, RequestWriter};
+use sip_transaction::Kind as TransactionKind;
+use sip_transport::{Flow, Time};
+
+impl Phones {
+    /// Begins one.
+    pub(super) fn ask(&mut self, now: Time, due: Time, kind: Kind, phone: u32, output: Out<'_>) {
+        let number = self.next_number();
+        self.figures.ends_mut(kind).attempted += 1;
+        let has_credentials = kind == Kind::Register && self.remember(phone, false);
+        let unit = Unit {
+            phone,
+            due,
+            asked: due,
+            cseq: 1,
+            stage: Stage::Asked {
+                kind,
+                has_credentials,
+            },
+        };
+        self.units.insert(number, unit);
+        self.send_question(now, number, output);
+    }
+
+    /// Whether a phone has a nonce that it may use again.
+    pub(super) fn remember(&mut self, phone: u32, is_proxy: bool) -> bool {
+        let reuse = self.plan.reuse_nonces;
+        let nonce = self.memories[(phone - self.first) as usize].nonce(is_proxy);
+        if !reuse {
+            *nonce = None;
+        }
+        nonce.is_some()
+    }
+
+    fn send_question(&mut self, now: Time, number: u64, output: Out<'_>) {
+        let Some(&Unit {
+            phone, ref stage, ..
+        }) = self.units.get(&number)
+        else {
+            return;
+        };
+        let kind = stage.kind();
+        let Ok(client) = self.transactions.reserve_client(number) else {
+            return self.fail(number, &"too many transactions");
+        };
+        let place = (phone - self.first) as usize;
+        let port = &self.ports[place % self.ports.len()];
+        let (remote, subscribers) = (self.plan.server, &self.plan.subscribers);
+        let Some(remote) = remote else {
+            return self.fail(number, &"there is no server to ask");
+        };
+        let memory = &mut self.memories[place];
+        let is_registration = kind == Kind::Register;
+        // A registration is one, whatever renews it.
+        let (call, cseq) = if is_registration {
+            memory.cseq += 1;
+            (
+                (number >> 40 << 40) | 1 << 39 | u64::from(phone),
+                memory.cseq,
+            )
+        } else {
+            (number, 1)
+        };
+        let uri = [b"sip:", subscribers.domain.as_bytes()].concat();
+        let heading = Heading {
+            method: match kind {
+                Kind::Register => Method::Register,
+                Kind::KeepAlive => Method::Notify,
+                _ => Method::Options,
+            },
+            uri: &uri,
+            port,
+            phone,
+            number: call,
+            cseq,
+        };
+        let (expires, nonce) = (self.plan.expires, &mut memory.nonce);
+        let write = |into: &mut Vec<u8>| {
+            let request = heading.begin(subscribers, Branch::Client(client), into);
+            let request = request.header_with(HeaderName::To, |into| {
+                push_address(into, subscribers, phone);
+            });
+            let request = match kind {
+                Kind::Register => registration(request, expires, |into| {
+                    port.write_contact(subscribers, phone, into);
+                }),
+                Kind::KeepAlive => request.header(HeaderName::Event, b"keep-alive"),
+                _ => request,
+            };
+            match nonce.as_mut().filter(|_| is_registration) {
+                Some(nonce) => request.header_with(HeaderName::Authorization, |into| {
+                    authorize(subscribers, phone, nonce, (b"REGISTER", &uri), into);
+                }),
+                None => request,
+            }
+            .finish();
+        };
+        let flow = Flow::to(port.listener, remote);
+        let (transport, kind) = (port.is_reliable, TransactionKind::NonInvite);
+        self.transactions
+            .start_client(now, client, kind, flow, transport, output, write);
+    }
+
+    /// A response to one.
+    pub(super) fn answered(
+        &mut self,
+        now: Time,
+        number: u64,
+        response: &Message<'_>,
+        output: Out<'_>,
+    ) {
+        let Some(unit) = self.units.get_mut(&number) else {
+            return;
+        };
+        let Stage::Asked {
+            kind,
+            ref mut has_credentials,
+        } = unit.stage
+        else {
+            return;
+        };
+        match response.status() {
+            ..200 => {}
+            200..300 => {
+                let delay = now.saturating_since(unit.asked);
+                self.units.remove(&number);
+                self.figures.record(delay_of(kind), delay);
+                self.figures.succeed(kind);
+            }
+            status @ (401 | 407) => {
+                if *has_credentials && !is_stale(response) {
+                    return self.fail(number, &status);
+                }
+                let Some(nonce) = Nonce::of(response, status == 407) else {
+                    return self.fail(number, &format_args!("{status} without a challenge"));
+                };
+                *has_credentials = true;
+                unit.asked = now;
+                let phone = unit.phone;
+                self.memories[(phone - self.first) as usize].nonce = Some(Box::new(nonce));
+                self.send_question(now, number, output);
+            }
+            status => self.fail(number, &status),
+        }
+    }
+}
+
+fn registration(
+    request: RequestWriter<'_>,
+    expires: u32,
+    contact: impl FnOnce(&mut Vec<u8>),
+) -> RequestWriter<'_> {
+    request
+        .header_with(HeaderName::Contact, |into| {
+            into.push(b'<');
+            contact(into);
+            into.push(b'>');
+        })
+        .header_with(HeaderName::Expires, |into| {
+            push_decimal(into, u64::from(expires));
+        })
+}
+
+const fn delay_of(kind: Kind) -> Delay {
+    match kind {
+        Kind::Register => Delay::Registration,
+        _ => Delay::Other,
+    }
+}

@@ -1,0 +1,281 @@
+//! The caller's side of calls: INVITE, credentials where they are asked for, ACK, BYE.
+
+use super::dialog::Dialog;
+use super::figures::{Delay, Kind};
+use super::messages::{Branch, Heading, finish_with_offer, push_address, push_uri};
+use super::phones::{Alarm, Out, Phones, Stage, Unit};
+use super::subscribers::authorize;
+use crate::credentials::{Nonce, is_stale};
+use sip_message::{HeaderName, Message, Method, RequestWriter};
+use sip_transaction::Kind as TransactionKind;
+use sip_transport::{Flow, Time};
+
+impl Phones {
+    /// Begins a call. The callee is the phone half of all phones further on.
+    pub(super) fn call(&mut self, now: Time, due: Time, phone: u32, output: Out<'_>) {
+        let number = self.next_number();
+        self.figures.ends_mut(Kind::Call).attempted += 1;
+        let count = self.memories.len() as u32;
+        let callee = self.first + (phone - self.first + count.div_ceil(2)) % count;
+        let has_credentials = self.remember(phone, true);
+        let unit = Unit {
+            phone,
+            due,
+            asked: due,
+            cseq: 0,
+            stage: Stage::Invited {
+                callee,
+                has_credentials,
+                heard_100: false,
+                rang: false,
+            },
+        };
+        self.units.insert(number, unit);
+        self.invite(now, number, output);
+    }
+
+    fn invite(&mut self, now: Time, number: u64, output: Out<'_>) {
+        let Some(unit) = self.units.get_mut(&number) else {
+            return;
+        };
+        let Stage::Invited { callee, .. } = unit.stage else {
+            return;
+        };
+        unit.cseq += 1;
+        let (phone, cseq) = (unit.phone, unit.cseq);
+        let Ok(client) = self.transactions.reserve_client(number) else {
+            return self.fail(number, &"too many transactions");
+        };
+        let place = (phone - self.first) as usize;
+        let port = &self.ports[place % self.ports.len()];
+        let subscribers = &self.plan.subscribers;
+        let mut uri = Vec::with_capacity(64);
+        let remote = if let Some(server) = self.plan.server {
+            push_uri(&mut uri, subscribers, callee);
+            server
+        } else {
+            let port = self.port_of(callee);
+            port.write_contact(subscribers, callee, &mut uri);
+            port.address
+        };
+        let heading = Heading {
+            method: Method::Invite,
+            uri: &uri,
+            port,
+            phone,
+            number,
+            cseq,
+        };
+        let nonce = &mut self.memories[place].proxy_nonce;
+        let write = |into: &mut Vec<u8>| {
+            let request = heading
+                .begin(subscribers, Branch::Client(client), into)
+                .header_with(HeaderName::To, |into| {
+                    push_address(into, subscribers, callee);
+                })
+                .header_with(HeaderName::Contact, |into| {
+                    into.push(b'<');
+                    port.write_contact(subscribers, phone, into);
+                    into.push(b'>');
+                });
+            finish_with_offer(match nonce {
+                Some(nonce) => request.header_with(HeaderName::ProxyAuthorization, |into| {
+                    authorize(subscribers, phone, nonce, (b"INVITE", &uri), into);
+                }),
+                None => request,
+            });
+        };
+        let flow = Flow::to(port.listener, remote);
+        let (transport, kind) = (port.is_reliable, TransactionKind::Invite);
+        self.transactions
+            .start_client(now, client, kind, flow, transport, output, write);
+    }
+
+    /// A response to the INVITE or the BYE of a call.
+    pub(super) fn call_answered(
+        &mut self,
+        now: Time,
+        number: u64,
+        response: &Message<'_>,
+        output: Out<'_>,
+    ) {
+        let is_of_invite = response
+            .cseq()
+            .is_some_and(|cseq| cseq.method == Method::Invite);
+        let Some(unit) = self.units.get(&number) else {
+            return;
+        };
+        match (&unit.stage, response.status()) {
+            (Stage::Invited { .. }, ..200) => self.call_proceeds(now, number, response.status()),
+            (Stage::Invited { .. }, 200..300) => self.accepted(now, number, response, output),
+            (
+                Stage::Invited {
+                    has_credentials, ..
+                },
+                status @ (401 | 407),
+            ) => {
+                let challenged = *has_credentials && !is_stale(response);
+                if challenged {
+                    return self.fail(number, &status);
+                }
+                self.show_credentials(now, number, response, output);
+            }
+            // The callee has not had the ACK.
+            (Stage::Up { .. }, 200..300) if is_of_invite => {
+                self.figures.retransmissions_received += 1;
+                self.acknowledge(number, output);
+            }
+            (Stage::Up { leaving: true, .. }, 200..300) => {
+                let delay = now.saturating_since(unit.asked);
+                self.units.remove(&number);
+                self.figures.record(Delay::SessionDisconnect, delay);
+                self.figures.succeed(Kind::Call);
+            }
+            (_, ..200) => {}
+            (_, status) => self.fail(number, &status),
+        }
+    }
+
+    fn call_proceeds(&mut self, now: Time, number: u64, status: u16) {
+        let Some(unit) = self.units.get_mut(&number) else {
+            return;
+        };
+        let delay = now.saturating_since(unit.asked);
+        let Stage::Invited {
+            heard_100, rang, ..
+        } = &mut unit.stage
+        else {
+            return;
+        };
+        let (known, measured) = if status == 100 {
+            (heard_100, Delay::Trying)
+        } else {
+            (rang, Delay::SessionRequest)
+        };
+        if !std::mem::replace(known, true) {
+            self.figures.record(measured, delay);
+        }
+    }
+
+    fn show_credentials(
+        &mut self,
+        now: Time,
+        number: u64,
+        response: &Message<'_>,
+        output: Out<'_>,
+    ) {
+        let status = response.status();
+        let Some(nonce) = Nonce::of(response, status == 407) else {
+            return self.fail(number, &format_args!("{status} without a challenge"));
+        };
+        let Some(unit) = self.units.get_mut(&number) else {
+            return;
+        };
+        if let Stage::Invited {
+            has_credentials, ..
+        } = &mut unit.stage
+        {
+            *has_credentials = true;
+        }
+        unit.asked = now;
+        let place = (unit.phone - self.first) as usize;
+        self.memories[place].proxy_nonce = Some(Box::new(nonce));
+        self.invite(now, number, output);
+    }
+
+    fn accepted(&mut self, now: Time, number: u64, response: &Message<'_>, output: Out<'_>) {
+        let Some(unit) = self.units.get(&number) else {
+            return;
+        };
+        let Stage::Invited { rang, .. } = unit.stage else {
+            return;
+        };
+        let (due, asked) = (unit.due, unit.asked);
+        let dialog = Dialog::of(response, self.port_of(unit.phone), self.plan.server);
+        let Some(dialog) = dialog else {
+            return self.fail(number, &"2xx without a contact that can be reached");
+        };
+        if !rang {
+            self.figures
+                .record(Delay::SessionRequest, now.saturating_since(asked));
+        }
+        self.figures
+            .record(Delay::Answer, now.saturating_since(due));
+        if let Some(unit) = self.units.get_mut(&number) {
+            unit.stage = Stage::Up {
+                dialog: Box::new(dialog),
+                leaving: false,
+            };
+        }
+        self.acknowledge(number, output);
+        let talking = self.plan.call.talking;
+        if talking.is_zero() {
+            self.hang_up(now, number, output);
+        } else {
+            self.wheel.arm(now + talking, Alarm::HangUp(number));
+        }
+    }
+
+    fn acknowledge(&self, number: u64, output: Out<'_>) {
+        let Some(unit) = self.units.get(&number) else {
+            return;
+        };
+        let Stage::Up { dialog, leaving } = &unit.stage else {
+            return;
+        };
+        let heading = Heading {
+            method: Method::Ack,
+            uri: &dialog.target,
+            port: self.port_of(unit.phone),
+            phone: unit.phone,
+            number,
+            // After BYE its CSeq is one further.
+            cseq: unit.cseq - u32::from(*leaving),
+        };
+        output.send(dialog.flow, |into| {
+            let request = heading.begin(&self.plan.subscribers, Branch::Acknowledgement, into);
+            finish_in_dialog(request, dialog);
+        });
+    }
+
+    /// Sends the BYE.
+    pub(super) fn hang_up(&mut self, now: Time, number: u64, output: Out<'_>) {
+        let Some(unit) = self.units.get_mut(&number) else {
+            return;
+        };
+        let Stage::Up { dialog, leaving } = &mut unit.stage else {
+            return;
+        };
+        let Ok(client) = self.transactions.reserve_client(number) else {
+            return self.fail(number, &"too many transactions");
+        };
+        *leaving = true;
+        unit.cseq += 1;
+        unit.asked = now;
+        let place = (unit.phone - self.first) as usize;
+        let port = &self.ports[place % self.ports.len()];
+        let heading = Heading {
+            method: Method::Bye,
+            uri: &dialog.target,
+            port,
+            phone: unit.phone,
+            number,
+            cseq: unit.cseq,
+        };
+        let subscribers = &self.plan.subscribers;
+        let write = |into: &mut Vec<u8>| {
+            let request = heading.begin(subscribers, Branch::Client(client), into);
+            finish_in_dialog(request, dialog);
+        };
+        let (kind, transport) = (TransactionKind::NonInvite, port.is_reliable);
+        self.transactions
+            .start_client(now, client, kind, dialog.flow, transport, output, write);
+    }
+}
+
+fn finish_in_dialog(mut request: RequestWriter<'_>, dialog: &Dialog) {
+    for route in &dialog.routes {
+        request = request.header(HeaderName::Route, route);
+    }
+    request.header(HeaderName::To, &dialog.to).finish();
+}

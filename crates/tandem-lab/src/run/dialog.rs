@@ -1,0 +1,49 @@
+//! A call's dialog as its caller keeps it (RFC 3261 section 12.1.2).
+
+use super::messages::Port;
+use sip_message::{HeaderName, Host, Message, NameAddr, Uri};
+use sip_transport::Flow;
+use std::net::SocketAddr;
+
+/// What requests within the dialog need.
+#[derive(Debug)]
+pub(super) struct Dialog {
+    /// To, with the callee's tag.
+    pub(super) to: Box<[u8]>,
+    /// The callee's contact.
+    pub(super) target: Box<[u8]>,
+    /// Route header fields, in the order in which they are sent.
+    pub(super) routes: Vec<Box<[u8]>>,
+    /// Where requests go.
+    pub(super) flow: Flow,
+}
+
+impl Dialog {
+    /// From the 2xx of an INVITE. `None`: it has no contact that can be reached.
+    pub(super) fn of(
+        response: &Message<'_>,
+        port: &Port,
+        server: Option<SocketAddr>,
+    ) -> Option<Self> {
+        let contact = NameAddr::parse(response.values(HeaderName::Contact).next()?)?;
+        let routes: Vec<&[u8]> = response.values(HeaderName::RecordRoute).collect();
+        // Whoever records himself is reached where the INVITE was sent.
+        let remote = match server {
+            Some(server) if !routes.is_empty() => server,
+            _ => address_of(&contact.uri()?)?,
+        };
+        Some(Self {
+            to: response.header(HeaderName::To)?.into(),
+            target: contact.uri_bytes.into(),
+            routes: routes.into_iter().rev().map(Into::into).collect(),
+            flow: Flow::to(port.listener, remote),
+        })
+    }
+}
+
+fn address_of(uri: &Uri<'_>) -> Option<SocketAddr> {
+    match uri.host {
+        Host::Address(ip) => Some(SocketAddr::new(ip, uri.port.unwrap_or(5060))),
+        Host::Name(_) => None,
+    }
+}

@@ -1,0 +1,174 @@
+//! The messages of phones, written straight into what is sent.
+
+use super::subscribers::{Subscribers, push_decimal};
+use sip_message::{HeaderName, Message, Method, RequestWriter, ResponseWriter, reason_phrase};
+use sip_transaction::{ClientId, write_branch};
+use sip_transport::{Listener, ListenerId, Protocol};
+use std::net::SocketAddr;
+
+/// An SDP offer and answer of ordinary size.
+const SESSION: &[u8] = b"v=0\r\no=phone 2890844526 2890844526 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+                         m=audio 49170 RTP/AVP 0 8 101\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n\
+                         a=rtpmap:101 telephone-event/8000\r\na=sendrecv\r\n";
+
+/// Where phones are: one socket, or one connection to the server.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub(super) listener: ListenerId,
+    pub(super) address: SocketAddr,
+    pub(super) is_reliable: bool,
+    /// Via up to the branch.
+    sent_by: Vec<u8>,
+    /// A contact behind its user.
+    host: Vec<u8>,
+}
+
+impl Port {
+    pub(super) fn new(listener: &Listener, id: ListenerId) -> Self {
+        let transport = match listener.protocol {
+            Protocol::Udp => "",
+            Protocol::Tcp => ";transport=tcp",
+            Protocol::Tls => ";transport=tls",
+            Protocol::Ws | Protocol::Wss => ";transport=ws",
+        };
+        let (token, at) = (listener.protocol.via_token(), &listener.advertised);
+        Self {
+            listener: id,
+            address: listener.address,
+            is_reliable: listener.protocol.is_reliable(),
+            sent_by: format!("SIP/2.0/{token} {at};branch=").into_bytes(),
+            host: format!("@{at}{transport}").into_bytes(),
+        }
+    }
+
+    /// Appends a phone's contact URI.
+    pub(super) fn write_contact(&self, subscribers: &Subscribers, phone: u32, into: &mut Vec<u8>) {
+        into.extend_from_slice(b"sip:");
+        subscribers.user.write(phone, into);
+        into.extend_from_slice(&self.host);
+    }
+}
+
+/// What a request says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heading<'a> {
+    pub(super) method: Method<'a>,
+    pub(super) uri: &'a [u8],
+    pub(super) port: &'a Port,
+    /// Who sends it.
+    pub(super) phone: u32,
+    /// Number of its call or registration.
+    pub(super) number: u64,
+    pub(super) cseq: u32,
+}
+
+/// Where a request's branch comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Branch {
+    /// Its transaction.
+    Client(ClientId),
+    /// Its call's number: an ACK has no transaction.
+    Acknowledgement,
+}
+
+impl Heading<'_> {
+    /// Begins the request: up to `CSeq`, but for To.
+    pub(super) fn begin<'o>(
+        &self,
+        subscribers: &Subscribers,
+        branch: Branch,
+        into: &'o mut Vec<u8>,
+    ) -> RequestWriter<'o> {
+        RequestWriter::begin(into, self.method, self.uri)
+            .header_with(HeaderName::Via, |into| {
+                into.extend_from_slice(&self.port.sent_by);
+                match branch {
+                    Branch::Client(client) => write_branch(into, client, self.number),
+                    Branch::Acknowledgement => {
+                        into.extend_from_slice(b"z9hG4bK-ack-");
+                        push_hexadecimal(into, self.number);
+                    }
+                }
+                into.extend_from_slice(b";rport");
+            })
+            .header(HeaderName::MaxForwards, b"70")
+            .header_with(HeaderName::From, |into| {
+                push_address(into, subscribers, self.phone);
+                into.extend_from_slice(b";tag=");
+                push_hexadecimal(into, self.number);
+            })
+            .header_with(HeaderName::CallId, |into| {
+                push_hexadecimal(into, self.number);
+                into.extend_from_slice(b"@lab");
+            })
+            .header_with(HeaderName::CSeq, |into| {
+                push_decimal(into, u64::from(self.cseq));
+                into.push(b' ');
+                into.extend_from_slice(self.method.as_bytes());
+            })
+    }
+}
+
+/// Ends an INVITE.
+pub(super) fn finish_with_offer(request: RequestWriter<'_>) {
+    request.finish_with_body(b"application/sdp", SESSION);
+}
+
+/// Appends `<sip:user@domain>`.
+pub(super) fn push_address(into: &mut Vec<u8>, subscribers: &Subscribers, phone: u32) {
+    into.push(b'<');
+    push_uri(into, subscribers, phone);
+    into.push(b'>');
+}
+
+/// Appends `sip:user@domain`.
+pub(super) fn push_uri(into: &mut Vec<u8>, subscribers: &Subscribers, phone: u32) {
+    into.extend_from_slice(b"sip:");
+    subscribers.user.write(phone, into);
+    into.push(b'@');
+    into.extend_from_slice(subscribers.domain.as_bytes());
+}
+
+/// Appends the response of a phone that is called; 200 of an INVITE has an SDP answer.
+pub(super) fn respond(
+    request: &Message<'_>,
+    status: u16,
+    source: SocketAddr,
+    contact: impl FnOnce(&mut Vec<u8>),
+    into: &mut Vec<u8>,
+) {
+    let tag = request.to().is_none_or(|to| to.tag().is_none());
+    let tag = tag.then_some(&b"callee"[..]);
+    let phrase = reason_phrase(status);
+    let mut response = ResponseWriter::begin(into, request, source, status, phrase, tag);
+    let makes_dialog = request.method() == Method::Invite && status < 300;
+    if !makes_dialog {
+        return response.finish();
+    }
+    for route in request.values(HeaderName::RecordRoute) {
+        response = response.header(HeaderName::RecordRoute, route);
+    }
+    response = response.header_with(HeaderName::Contact, |into| {
+        into.push(b'<');
+        contact(into);
+        into.push(b'>');
+    });
+    if status >= 200 {
+        response.finish_with_body(b"application/sdp", SESSION);
+    } else {
+        response.finish();
+    }
+}
+
+/// The number in a Call-ID of ours.
+pub(super) fn number_in(call_id: &[u8]) -> Option<u64> {
+    let digits = call_id
+        .strip_suffix(b"@lab")
+        .filter(|digits| digits.len() == 16)?;
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+fn push_hexadecimal(into: &mut Vec<u8>, number: u64) {
+    let digit = |place: u32| b"0123456789abcdef"[(number >> (4 * place)) as usize & 15];
+    into.extend((0..16).rev().map(digit));
+}

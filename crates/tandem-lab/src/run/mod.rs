@@ -1,0 +1,143 @@
+//! `tandem lab run`: traffic of many phones against a server, or against themselves, counted exactly.
+//!
+//! Phones live in nodes on the project's own runtime, some thousands to a worker, each with requests of its own in transactions.
+//! Units begin when they are due, however slow the server is (open loop), and delays count from when a message was due, so that a
+//! server that stalls cannot hide it. What the generator itself adds, its lateness and its CPU, stands beside every figure.
+
+mod arrivals;
+mod asking;
+mod callee;
+mod caller;
+mod dialog;
+mod figures;
+mod html;
+mod messages;
+mod options;
+mod phones;
+mod profile;
+mod report;
+mod subscribers;
+mod worker;
+
+pub use arrivals::{Rate, Spacing};
+pub use figures::{Delay, Ends, Figures, Kind};
+pub use options::{Arguments, ProfileCommand};
+pub use profile::{Activity, CallShape, Profile};
+pub use report::{DelaySummary, Report, Second};
+pub use subscribers::{Pattern, Subscribers};
+pub use worker::Losses;
+
+use crate::process::own_cpu_time;
+use phones::{Order, Plan};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use worker::Workers;
+
+/// How long units may take to end once none begins any more: as long as a transaction lives, and a little.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// A run, with all that it needs.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// As it is called in reports.
+    pub name: String,
+    /// What begins.
+    pub profile: Profile,
+    /// How long units begin.
+    pub duration: Duration,
+    /// How units lie within a second.
+    pub spacing: Spacing,
+    /// Makes the random ones repeatable.
+    pub seed: u64,
+    /// Whether all phones are registered first, and how many at a time.
+    pub populate: Option<u32>,
+    fleet: Fleet,
+    plan: Plan,
+}
+
+/// Where phones are.
+#[derive(Clone, Debug)]
+struct Fleet {
+    protocol: sip_transport::Protocol,
+    /// One of our addresses.
+    address: SocketAddr,
+    /// Sockets, or connections, of each worker.
+    ports: u16,
+    workers: u16,
+    cpus: Vec<usize>,
+}
+
+/// Runs it. `tell` hears of every second.
+///
+/// # Errors
+/// Sockets cannot be opened, or phones cannot be registered.
+pub fn run(run: &Run, mut tell: impl FnMut(&Second)) -> io::Result<Report> {
+    let mut workers = Workers::start(run)?;
+    let populated = run
+        .populate
+        .map(|at_a_time| populate(&mut workers, at_a_time));
+    let populated = populated.transpose()?;
+    let mut report = Report::new(run, populated);
+    if run.profile.activities.is_empty() {
+        return Ok(report);
+    }
+    let (began, cpu) = (Instant::now(), own_cpu_time());
+    workers.order(&Order::Begin)?;
+    let mut next = began;
+    let mut ended = None;
+    loop {
+        next += Duration::from_secs(1);
+        if ended.is_none() {
+            next = next.min(began + run.duration);
+        }
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        if ended.is_none() && began.elapsed() >= run.duration {
+            workers.order(&Order::End)?;
+            ended = Some(Instant::now());
+            report.measured(began.elapsed(), own_cpu_time().saturating_sub(cpu));
+        }
+        let (figures, in_progress) = workers.tell()?;
+        tell(report.add(began.elapsed(), &figures, in_progress));
+        if let Some(ended) = ended
+            && (in_progress == 0 || ended.elapsed() > PATIENCE)
+        {
+            report.finish(in_progress, &workers.losses());
+            return Ok(report);
+        }
+    }
+}
+
+/// Registers all phones. How many, and in what time.
+fn populate(workers: &mut Workers, at_a_time: u32) -> io::Result<report::Populated> {
+    let began = Instant::now();
+    workers.order(&Order::Populate(at_a_time))?;
+    let mut figures = Figures::default();
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let (part, in_progress) = workers.tell()?;
+        figures.add(&part);
+        if in_progress == 0 {
+            break;
+        }
+    }
+    let ends = figures.ends(Kind::Register);
+    if ends.failed > 0 {
+        let reasons: Vec<String> = figures
+            .failures
+            .iter()
+            .map(|((_, reason), count)| format!("{reason}: {count}"))
+            .collect();
+        let message = format!(
+            "{} of {} registrations failed ({}): do the subscribers exist, with these passwords, in that domain?",
+            ends.failed,
+            ends.attempted,
+            reasons.join(", ")
+        );
+        return Err(io::Error::other(message));
+    }
+    Ok(report::Populated {
+        phones: ends.succeeded,
+        seconds: began.elapsed().as_secs_f64(),
+    })
+}

@@ -1,0 +1,329 @@
+//! The command line of a run.
+
+use super::arrivals::{Rate, Spacing};
+use super::figures::Kind;
+use super::phones::Plan;
+use super::profile::{CallShape, Profile};
+use super::subscribers::{Pattern, Subscribers};
+use super::{Fleet, Run};
+use clap::{Args, Subcommand, ValueEnum};
+use sip_transport::Protocol;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Traffic against a SIP server, or against itself.
+#[derive(Clone, Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    profile: ProfileCommand,
+    /// The server: where all requests go.
+    #[arg(long, global = true, default_value = "127.0.0.1:5060")]
+    server: SocketAddr,
+    /// Callers call callees directly, without a server: what the generator can do by itself.
+    #[arg(long, global = true)]
+    direct: bool,
+    /// The server's domain, which is the realm of its challenges, too.
+    #[arg(long, global = true, default_value = "tandem.localhost")]
+    domain: String,
+    /// What requests go over.
+    #[arg(long, global = true, value_enum, default_value = "udp")]
+    transport: Transport,
+    /// How many phones.
+    #[arg(long, global = true, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..=20_000_000))]
+    phones: u32,
+    /// Number of the first phone.
+    #[arg(long, global = true, default_value_t = 0)]
+    first: u32,
+    /// Names of the phones; {} stands for the number.
+    #[arg(long, global = true, value_name = "PATTERN", default_value = "user{}")]
+    user: Pattern,
+    /// Passwords of the phones; {} stands for the number.
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATTERN",
+        default_value = "password{}"
+    )]
+    password: Pattern,
+    /// How long units begin.
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    duration: Duration,
+    /// How the units of a second lie in it.
+    #[arg(long, global = true, value_enum, default_value = "regular")]
+    spacing: Spacing,
+    /// Makes random spacing repeatable.
+    #[arg(long, global = true, default_value_t = 1)]
+    seed: u64,
+    /// Sockets that the phones of a worker share, or connections to the server.
+    #[arg(long, global = true, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    ports: u16,
+    /// The address that phones send from; the one that the way to the server begins with when none is named.
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    from: Option<IpAddr>,
+    /// Threads that phones live on. Calls are made between phones of one thread.
+    #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: u16,
+    /// Processors for the threads.
+    #[arg(long, global = true, value_delimiter = ',')]
+    cpus: Vec<usize>,
+    /// Whether a nonce serves more than one request, or each is challenged anew.
+    #[arg(long, global = true, value_enum)]
+    nonces: Option<Nonces>,
+    /// Seconds that registrations ask for.
+    #[arg(long, global = true, default_value_t = 3_600)]
+    expires: u32,
+    /// Phones are registered already: do not register them first.
+    #[arg(long, global = true)]
+    registered: bool,
+    /// Units in progress beyond which none begins: those are counted as skipped.
+    #[arg(long, global = true, default_value_t = 1_000_000)]
+    most: usize,
+    /// Write the report there, as JSON.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the seconds of the run there, as CSV.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write the report there, as a page with plots.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// No line for each second.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+/// What a run consists of.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// OPTIONS for the server itself.
+    Options(Pace),
+    /// NOTIFY keep-alives.
+    KeepAlive(Pace),
+    /// REGISTER.
+    Register(Pace),
+    /// Calls: INVITE, 100, 180, 200, ACK, BYE, 200, with 407 where the server asks for it.
+    Call {
+        /// How often they begin.
+        #[command(flatten)]
+        pace: Pace,
+        /// From 180 to 200.
+        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+        ringing: Duration,
+        /// From ACK to BYE.
+        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+        talking: Duration,
+    },
+    /// The mixture of a provider: keep-alives, refreshed registrations and calls of so many subscribers, all challenged.
+    Itsp {
+        /// How many; they are the phones.
+        #[arg(long)]
+        subscribers: u32,
+    },
+    /// Calls of a border element: so many begin each second, so many are up at a time.
+    Sbc {
+        /// Calls per second.
+        #[arg(long, default_value_t = 1_000.0)]
+        rate: f64,
+        /// Calls that are up at a time, once as many have begun as end.
+        #[arg(long, default_value_t = 60_000)]
+        concurrent: u32,
+    },
+    /// All phones register again within a time, as after an outage.
+    ReregisterStorm {
+        /// The time.
+        #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+        within: Duration,
+    },
+    /// Register all phones as fast as the server answers, and no more.
+    Populate {
+        /// Registrations in progress at a time, of each thread.
+        #[arg(long, default_value_t = 256)]
+        at_a_time: u32,
+    },
+}
+
+/// How often units begin.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Pace {
+    /// Units per second.
+    #[arg(long, default_value_t = 100.0)]
+    rate: f64,
+    /// More units per second with each step.
+    #[arg(long, requires = "every", default_value_t = 0.0)]
+    step: f64,
+    /// How long a step lasts.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    every: Option<Duration>,
+}
+
+impl Pace {
+    fn rate(self) -> Rate {
+        match self.every {
+            Some(every) => Rate::Steps {
+                from: self.rate,
+                step: self.step,
+                every,
+            },
+            None => Rate::Constant(self.rate),
+        }
+    }
+}
+
+/// What requests go over.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Transport {
+    /// Datagrams.
+    Udp,
+    /// Connections, as many as there are ports.
+    Tcp,
+}
+
+/// How often a nonce serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Nonces {
+    /// As long as the server takes it.
+    Reuse,
+    /// Once: every unit is challenged.
+    Fresh,
+}
+
+impl Arguments {
+    /// What is to be run.
+    ///
+    /// # Errors
+    /// No way leads to the server; the profile needs one; a rate makes no sense.
+    pub fn run(&self) -> io::Result<Run> {
+        let (name, profile) = self.profile();
+        self.check(&profile)?;
+        let phones = match self.profile {
+            ProfileCommand::Itsp { subscribers } => subscribers.max(2),
+            _ => self.phones,
+        };
+        let populate = match self.profile {
+            ProfileCommand::Populate { at_a_time } => Some(at_a_time.max(1)),
+            _ if self.registered || self.direct => None,
+            _ => profile.needs_registrations().then_some(64),
+        };
+        let protocol = match self.transport {
+            Transport::Udp => Protocol::Udp,
+            Transport::Tcp => Protocol::Tcp,
+        };
+        let fresh = matches!(self.profile, ProfileCommand::Itsp { .. });
+        let duration = match self.profile {
+            ProfileCommand::ReregisterStorm { within } => within,
+            _ => self.duration,
+        };
+        Ok(Run {
+            name: name.to_owned(),
+            plan: Plan {
+                server: (!self.direct).then_some(self.server),
+                subscribers: Subscribers {
+                    first: self.first,
+                    count: phones,
+                    user: self.user.clone(),
+                    password: self.password.clone(),
+                    domain: self.domain.clone(),
+                },
+                call: profile.call,
+                reuse_nonces: self.nonces.map_or(!fresh, |nonces| nonces == Nonces::Reuse),
+                expires: self.expires,
+                most: self.most,
+            },
+            profile,
+            duration,
+            spacing: self.spacing,
+            seed: self.seed,
+            populate,
+            fleet: Fleet {
+                protocol,
+                address: SocketAddr::new(self.own_address()?, 0),
+                ports: self.ports,
+                workers: self.workers,
+                cpus: self.cpus.clone(),
+            },
+        })
+    }
+
+    fn profile(&self) -> (&'static str, Profile) {
+        let none = CallShape::default();
+        match self.profile {
+            ProfileCommand::Options(pace) => {
+                ("options", Profile::only(Kind::Options, pace.rate(), none))
+            }
+            ProfileCommand::KeepAlive(pace) => (
+                "keep-alive",
+                Profile::only(Kind::KeepAlive, pace.rate(), none),
+            ),
+            ProfileCommand::Register(pace) => {
+                ("register", Profile::only(Kind::Register, pace.rate(), none))
+            }
+            ProfileCommand::Call {
+                pace,
+                ringing,
+                talking,
+            } => {
+                let call = CallShape { ringing, talking };
+                ("call", Profile::only(Kind::Call, pace.rate(), call))
+            }
+            ProfileCommand::Itsp { subscribers } => ("itsp", Profile::provider(subscribers)),
+            ProfileCommand::Sbc { rate, concurrent } => ("sbc", Profile::border(rate, concurrent)),
+            ProfileCommand::ReregisterStorm { within } => {
+                ("reregister-storm", Profile::storm(self.phones, within))
+            }
+            ProfileCommand::Populate { .. } => ("populate", Profile::default()),
+        }
+    }
+
+    fn check(&self, profile: &Profile) -> io::Result<()> {
+        let only_calls = profile
+            .activities
+            .iter()
+            .all(|activity| activity.kind == Kind::Call);
+        if self.direct && (!only_calls || profile.activities.is_empty()) {
+            return Err(mistake(
+                "--direct is for calls: everything else needs a server to ask".into(),
+            ));
+        }
+        let rates = profile
+            .activities
+            .iter()
+            .map(|activity| activity.rate.at(0.0));
+        for rate in rates {
+            if !(0.0..=10_000_000.0).contains(&rate) {
+                return Err(mistake(format!(
+                    "{rate} units per second make no sense: from 0 to 10,000,000"
+                )));
+            }
+        }
+        if self.phones < u32::from(self.workers) * 2 {
+            let message = format!(
+                "{} phones are too few for {} workers: each needs two",
+                self.phones, self.workers
+            );
+            return Err(mistake(message));
+        }
+        Ok(())
+    }
+
+    /// The address that the server sees.
+    fn own_address(&self) -> io::Result<IpAddr> {
+        if let Some(from) = self.from {
+            return Ok(from);
+        }
+        let any: SocketAddr = if self.server.is_ipv4() {
+            ([0; 4], 0).into()
+        } else {
+            ([0_u16; 8], 0).into()
+        };
+        let probe = UdpSocket::bind(any)?;
+        let connected = probe.connect(self.server);
+        connected.map_err(|error| mistake(format!("no way leads to {}: {error}", self.server)))?;
+        Ok(probe.local_addr()?.ip())
+    }
+}
+
+fn mistake(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}

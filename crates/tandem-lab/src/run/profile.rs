@@ -1,0 +1,107 @@
+//! What a run consists of: which units, how often, and what a call is like.
+
+use super::arrivals::Rate;
+use super::figures::Kind;
+use std::time::Duration;
+
+/// Units of one kind that begin at a rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Activity {
+    /// What begins.
+    pub kind: Kind,
+    /// How often.
+    pub rate: Rate,
+}
+
+/// What a call is like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallShape {
+    /// From 180 to 200.
+    pub ringing: Duration,
+    /// From ACK to BYE.
+    pub talking: Duration,
+}
+
+/// A mixture of traffic.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// What begins, and how often.
+    pub activities: Vec<Activity>,
+    /// Of its calls.
+    pub call: CallShape,
+}
+
+impl Profile {
+    /// Units of one kind only.
+    pub fn only(kind: Kind, rate: Rate, call: CallShape) -> Self {
+        Self {
+            activities: vec![Activity { kind, rate }],
+            call,
+        }
+    }
+
+    /// The traffic of a provider with so many subscribers: each sends a keep-alive every 15 seconds and refreshes its registration
+    /// every 3,000, and in five thousand of them one calls each second. A call rings for four seconds.
+    pub fn provider(subscribers: u32) -> Self {
+        let each = |kind, every: f64| Activity {
+            kind,
+            rate: Rate::Constant(f64::from(subscribers) / every),
+        };
+        Self {
+            activities: vec![
+                each(Kind::KeepAlive, 15.0),
+                each(Kind::Register, 3_000.0),
+                each(Kind::Call, 5_000.0),
+            ],
+            call: CallShape {
+                ringing: Duration::from_secs(4),
+                talking: Duration::ZERO,
+            },
+        }
+    }
+
+    /// The traffic of a border element: calls at a rate, so long that so many are up at a time.
+    pub fn border(rate: f64, concurrent: u32) -> Self {
+        let talking = Duration::from_secs_f64(f64::from(concurrent) / rate.max(1e-3));
+        let call = CallShape {
+            ringing: Duration::ZERO,
+            talking,
+        };
+        Self::only(Kind::Call, Rate::Constant(rate), call)
+    }
+
+    /// Everybody registers again within so long, as after an outage.
+    pub fn storm(phones: u32, within: Duration) -> Self {
+        let rate = f64::from(phones) / within.as_secs_f64().max(1e-3);
+        Self::only(Kind::Register, Rate::Constant(rate), CallShape::default())
+    }
+
+    /// Whether phones must be registered for it before.
+    pub fn needs_registrations(&self) -> bool {
+        self.activities
+            .iter()
+            .any(|activity| activity.kind == Kind::Call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_subscribers_make_the_traffic_of_the_model() {
+        let profile = Profile::provider(1_000_000);
+        let rates: Vec<f64> = profile
+            .activities
+            .iter()
+            .map(|activity| activity.rate.at(0.0).round())
+            .collect();
+        assert_eq!(rates, [66_667.0, 333.0, 200.0]);
+    }
+
+    #[test]
+    fn calls_of_a_border_element_last_as_long_as_their_number_asks() {
+        let profile = Profile::border(1_000.0, 60_000);
+        assert_eq!(profile.call.talking, Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,375 @@
+//! What a run found, for people and for programs.
+
+use super::Run;
+use super::figures::{Delay, Ends, Figures, Kind};
+use super::worker::Losses;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// Lateness of the generator above which its delays are its own, in microseconds.
+const LATE: u64 = 5_000;
+/// Share of its processors above which a generator may be the bottleneck.
+const BUSY: f64 = 0.9;
+
+/// A distribution, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "named by what they are; in microseconds")]
+pub struct DelaySummary {
+    pub count: u64,
+    pub mean: f64,
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+}
+
+impl DelaySummary {
+    fn of(delays: &Histogram<u64>) -> Self {
+        Self {
+            count: delays.len(),
+            mean: delays.mean(),
+            p50: delays.value_at_quantile(0.5),
+            p90: delays.value_at_quantile(0.9),
+            p99: delays.value_at_quantile(0.99),
+            p999: delays.value_at_quantile(0.999),
+            max: delays.max(),
+        }
+    }
+}
+
+/// One second of a run, or its rest.
+#[derive(Clone, Debug, Serialize)]
+pub struct Second {
+    /// Seconds since the start, at its end.
+    pub time: f64,
+    /// Units begun in it.
+    pub attempted: u64,
+    /// Units that ended well in it.
+    pub succeeded: u64,
+    /// Units that failed in it.
+    pub failed: u64,
+    /// Units in progress at its end.
+    pub in_progress: u64,
+    /// Median of the delay that the run is about, in microseconds.
+    pub p50_us: u64,
+    /// 99 of a hundred waited no longer.
+    pub p99_us: u64,
+    /// The latest unit of the generator, in microseconds.
+    pub lateness_us: u64,
+}
+
+/// Phones that were registered before the run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Populated {
+    /// How many.
+    pub phones: u64,
+    /// In what time.
+    pub seconds: f64,
+}
+
+/// The figures of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Name of the profile.
+    pub profile: String,
+    /// The server; none where callers call callees directly.
+    pub server: Option<String>,
+    /// How many.
+    pub phones: u32,
+    /// Registered before.
+    pub populated: Option<Populated>,
+    /// How long units began.
+    pub seconds: f64,
+    /// How units ended, by kind.
+    pub units: BTreeMap<&'static str, Ends>,
+    /// Units that were still in progress when patience ended.
+    pub unfinished: u64,
+    /// Units that were due and began, per second.
+    pub units_per_second: f64,
+    /// Failures by kind and reason.
+    pub failures: BTreeMap<String, u64>,
+    /// INVITEs that reached a callee.
+    pub calls_taken: u64,
+    /// Messages sent again.
+    pub retransmissions_sent: u64,
+    /// Messages that came again.
+    pub retransmissions_received: u64,
+    /// Messages that nobody waited for any more.
+    pub late_messages: u64,
+    /// What came and is no SIP message.
+    pub nonsense: u64,
+    /// Lost on the way.
+    pub losses: Losses,
+    /// Delays by name.
+    pub delays: BTreeMap<&'static str, DelaySummary>,
+    /// CPU of the generator, microseconds for each unit.
+    pub generator_cpu_us_per_unit: f64,
+    /// Share of the processors of its threads that the generator used.
+    pub generator_busy: f64,
+    /// Why these figures may not be the server's.
+    pub doubts: Vec<String>,
+    /// The run, second by second.
+    pub timeline: Vec<Second>,
+    #[serde(skip)]
+    figures: Figures,
+    #[serde(skip)]
+    cpu: Duration,
+    #[serde(skip)]
+    workers: u16,
+    #[serde(skip)]
+    delay: Option<Delay>,
+}
+
+impl Report {
+    pub(super) fn new(run: &Run, populated: Option<Populated>) -> Self {
+        let first = run.profile.activities.last();
+        Self {
+            profile: run.name.clone(),
+            server: run.plan.server.map(|server| server.to_string()),
+            phones: run.plan.subscribers.count,
+            populated,
+            seconds: 0.0,
+            units: BTreeMap::new(),
+            unfinished: 0,
+            units_per_second: 0.0,
+            failures: BTreeMap::new(),
+            calls_taken: 0,
+            retransmissions_sent: 0,
+            retransmissions_received: 0,
+            late_messages: 0,
+            nonsense: 0,
+            losses: Losses::default(),
+            delays: BTreeMap::new(),
+            generator_cpu_us_per_unit: 0.0,
+            generator_busy: 0.0,
+            doubts: Vec::new(),
+            timeline: Vec::new(),
+            figures: Figures::default(),
+            cpu: Duration::ZERO,
+            workers: run.fleet.workers,
+            delay: first.map(|activity| match activity.kind {
+                Kind::Call => Delay::SessionRequest,
+                Kind::Register => Delay::Registration,
+                Kind::Options | Kind::KeepAlive => Delay::Other,
+            }),
+        }
+    }
+
+    /// Units have begun for so long, and cost so much.
+    pub(super) fn measured(&mut self, elapsed: Duration, cpu: Duration) {
+        self.seconds = elapsed.as_secs_f64();
+        self.cpu = cpu;
+    }
+
+    pub(super) fn add(
+        &mut self,
+        elapsed: Duration,
+        figures: &Figures,
+        in_progress: usize,
+    ) -> &Second {
+        let total = figures.total();
+        let empty = Histogram::new(1).unwrap_or_else(|_| unreachable!("the bounds are sound"));
+        let delays = self.delay.map_or(&empty, |delay| figures.delay(delay));
+        self.timeline.push(Second {
+            time: elapsed.as_secs_f64(),
+            attempted: total.attempted,
+            succeeded: total.succeeded,
+            failed: total.failed,
+            in_progress: in_progress as u64,
+            p50_us: delays.value_at_quantile(0.5),
+            p99_us: delays.value_at_quantile(0.99),
+            lateness_us: figures.delay(Delay::Lateness).max(),
+        });
+        self.figures.add(figures);
+        self.timeline
+            .last()
+            .unwrap_or_else(|| unreachable!("just added"))
+    }
+
+    pub(super) fn finish(&mut self, in_progress: usize, losses: &Losses) {
+        let figures = &self.figures;
+        let total = figures.total();
+        self.units = Kind::ALL
+            .into_iter()
+            .filter(|kind| figures.ends(*kind).attempted + figures.ends(*kind).skipped > 0)
+            .map(|kind| (kind.plural(), *figures.ends(kind)))
+            .collect();
+        self.unfinished = in_progress as u64;
+        self.units_per_second = total.attempted as f64 / self.seconds.max(1e-9);
+        let failures = figures.failures.iter();
+        self.failures = failures
+            .map(|((kind, reason), count)| (format!("{kind}: {reason}"), *count))
+            .collect();
+        self.calls_taken = figures.calls_taken;
+        self.retransmissions_sent = figures.retransmissions_sent;
+        self.retransmissions_received = figures.retransmissions_received;
+        self.late_messages = figures.late_messages;
+        self.nonsense = figures.nonsense;
+        self.losses = *losses;
+        let delays = Delay::ALL.map(|delay| (delay.name(), DelaySummary::of(figures.delay(delay))));
+        self.delays = delays
+            .into_iter()
+            .filter(|(_, delay)| delay.count > 0)
+            .collect();
+        self.generator_cpu_us_per_unit =
+            self.cpu.as_secs_f64() * 1e6 / total.attempted.max(1) as f64;
+        self.generator_busy =
+            self.cpu.as_secs_f64() / self.seconds.max(1e-9) / f64::from(self.workers);
+        self.doubts = self.reasons_to_doubt(&total);
+    }
+
+    fn reasons_to_doubt(&self, total: &Ends) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let late = self.figures.delay(Delay::Lateness).value_at_quantile(0.99);
+        if late > LATE {
+            doubts.push(format!(
+                "one unit in a hundred began more than {:.1} ms late: the generator was the bottleneck, or its processor was shared",
+                late as f64 / 1e3
+            ));
+        }
+        if self.generator_busy > BUSY {
+            doubts.push(format!(
+                "the generator's threads were busy {:.0} % of the time: it was at its limit; more --workers help",
+                self.generator_busy * 100.0
+            ));
+        }
+        if total.skipped > 0 {
+            doubts.push(format!(
+                "{} units did not begin because too many were in progress (--most)",
+                total.skipped
+            ));
+        }
+        if self.losses.kernel_drops > 0 {
+            doubts.push(format!(
+                "the kernel dropped {} messages to the generator: raise net.core.rmem_max, or take more --ports",
+                self.losses.kernel_drops
+            ));
+        }
+        doubts
+    }
+
+    /// Whether every unit ended well.
+    pub fn is_clean(&self) -> bool {
+        let total = self.figures.total();
+        total.failed == 0 && total.skipped == 0 && self.unfinished == 0
+    }
+
+    /// The seconds of the run, as CSV with a header.
+    pub fn csv(&self) -> String {
+        use std::fmt::Write;
+        let mut text =
+            String::from("time,attempted,succeeded,failed,in_progress,p50_us,p99_us,lateness_us\n");
+        for second in &self.timeline {
+            let Second {
+                time,
+                attempted,
+                succeeded,
+                failed,
+                in_progress,
+                p50_us,
+                p99_us,
+                lateness_us,
+            } = second;
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "{time:.3},{attempted},{succeeded},{failed},{in_progress},{p50_us},{p99_us},{lateness_us}"
+            );
+        }
+        text
+    }
+}
+
+impl fmt::Display for Second {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>7.1} s  begun {:>7}  well {:>7}  failed {:>5}  in progress {:>7}  p50 {:>8.2} ms  p99 {:>8.2} ms  late {:>7.2} ms",
+            self.time,
+            self.attempted,
+            self.succeeded,
+            self.failed,
+            self.in_progress,
+            self.p50_us as f64 / 1e3,
+            self.p99_us as f64 / 1e3,
+            self.lateness_us as f64 / 1e3
+        )
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(populated) = &self.populated {
+            let Populated { phones, seconds } = populated;
+            let rate = *phones as f64 / seconds.max(1e-9);
+            writeln!(
+                f,
+                "registered {phones} phones in {seconds:.1} s, {rate:.0} per second"
+            )?;
+        }
+        for (kind, ends) in &self.units {
+            let Ends {
+                attempted,
+                succeeded,
+                failed,
+                skipped,
+            } = ends;
+            let rate = *attempted as f64 / self.seconds.max(1e-9);
+            writeln!(
+                f,
+                "{kind}: {attempted} begun ({rate:.1} per second), {succeeded} well, {failed} failed, {skipped} skipped"
+            )?;
+        }
+        for (reason, count) in &self.failures {
+            writeln!(f, "  {reason}: {count}")?;
+        }
+        if self.units.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "unfinished {}, calls taken {}, sent again {}, came again {}, late {}, nonsense {}, kernel drops {}, not sent {}",
+            self.unfinished,
+            self.calls_taken,
+            self.retransmissions_sent,
+            self.retransmissions_received,
+            self.late_messages,
+            self.nonsense,
+            self.losses.kernel_drops,
+            self.losses.not_sent
+        )?;
+        writeln!(
+            f,
+            "{:<28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "milliseconds", "count", "p50", "p90", "p99", "p99.9", "max"
+        )?;
+        for (name, delay) in &self.delays {
+            let ms = |us: u64| us as f64 / 1e3;
+            writeln!(
+                f,
+                "{:<28} {:>9} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3}",
+                name,
+                delay.count,
+                ms(delay.p50),
+                ms(delay.p90),
+                ms(delay.p99),
+                ms(delay.p999),
+                ms(delay.max)
+            )?;
+        }
+        writeln!(
+            f,
+            "generator: {:.1} us of CPU per unit, busy {:.0} %",
+            self.generator_cpu_us_per_unit,
+            self.generator_busy * 100.0
+        )?;
+        for doubt in &self.doubts {
+            writeln!(f, "DO NOT TRUST THIS RUN: {doubt}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! The threads that phones live on.
+
+use super::arrivals::Arrivals;
+use super::messages::Port;
+use super::phones::{Order, Phones, Source, Told};
+use super::{Figures, Run};
+use sip_runtime::{Bound, Clock, Counter, Options, Running, Runtime, WorkerStats};
+use sip_transaction::{Limits, TimerSettings, Transactions};
+use sip_transport::{Listener, ListenerId};
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How long a worker may take to say what it counted.
+const COUNTING: Duration = Duration::from_secs(20);
+
+/// Transactions of a worker. A call has two that live for half a minute.
+const TRANSACTIONS: usize = 8_000_000;
+
+/// All of them.
+pub(super) struct Workers(Vec<Worker>);
+
+struct Worker {
+    running: Running<Order>,
+    told: Receiver<Box<Told>>,
+}
+
+/// Messages that were lost on the way to phones and from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Losses {
+    /// Datagrams that the kernel dropped because a receive buffer was full.
+    pub kernel_drops: u64,
+    /// Messages that could not be sent.
+    pub not_sent: u64,
+}
+
+impl Workers {
+    pub(super) fn start(run: &Run) -> io::Result<Self> {
+        let salt = u64::from(std::process::id() & 0xffff) << 8;
+        let workers = (0..run.fleet.workers).map(|index| Worker::start(run, index, salt));
+        workers.collect::<io::Result<_>>().map(Self)
+    }
+
+    pub(super) fn order(&self, order: &Order) -> io::Result<()> {
+        for worker in &self.0 {
+            worker
+                .running
+                .send(0, order.clone())
+                .map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// What they counted since the last time, and how many units are in progress.
+    pub(super) fn tell(&mut self) -> io::Result<(Figures, usize)> {
+        self.order(&Order::Tell)?;
+        let mut figures = Figures::default();
+        let mut in_progress = 0;
+        for worker in &self.0 {
+            let told = worker.told.recv_timeout(COUNTING).map_err(|_| {
+                let seconds = COUNTING.as_secs();
+                io::Error::other(format!("a worker said nothing for {seconds} seconds"))
+            })?;
+            figures.add(&told.figures);
+            in_progress += told.in_progress;
+        }
+        Ok((figures, in_progress))
+    }
+
+    pub(super) fn losses(&self) -> Losses {
+        let sum = |counters: &dyn Fn(&WorkerStats) -> u64| {
+            let stats = self.0.iter().map(|worker| worker.running.stats());
+            stats
+                .map(|stats| stats.iter().map(|stats| counters(stats)).sum::<u64>())
+                .sum()
+        };
+        let not_sent = |stats: &WorkerStats| {
+            let counters = [
+                &stats.send_buffer_full,
+                &stats.send_errors,
+                &stats.undeliverable,
+            ];
+            counters.map(Counter::value).iter().sum()
+        };
+        Losses {
+            kernel_drops: sum(&|stats| stats.kernel_drops.value()),
+            not_sent: sum(&not_sent),
+        }
+    }
+}
+
+impl Worker {
+    fn start(run: &Run, index: u16, salt: u64) -> io::Result<Self> {
+        let clock = Clock::start();
+        let bound = bind(run, index, clock)?;
+        let phones = phones(run, index, salt, &bound, &clock);
+        let mut phones = Some(phones);
+        let (tell, told) = channel();
+        let questions = move |_, told| tell.send(told).map_err(|unsent| unsent.0);
+        let running = bound.start(
+            |_| phones.take().unwrap_or_else(|| unreachable!("one worker")),
+            &questions,
+        )?;
+        Ok(Self { running, told })
+    }
+}
+
+fn bind(run: &Run, index: u16, clock: Clock) -> io::Result<Bound> {
+    let fleet = &run.fleet;
+    let listener = Listener {
+        protocol: fleet.protocol,
+        address: SocketAddr::new(fleet.address.ip(), 0),
+        prefix_length: 8,
+        advertised: String::new(),
+        behind_balancer: false,
+    };
+    let listeners = vec![listener; usize::from(fleet.ports)];
+    let cpus = fleet.cpus.get(usize::from(index) % fleet.cpus.len().max(1));
+    let mut options = Options {
+        cpus: cpus.copied().into_iter().collect(),
+        receive_buffer: 8 << 20,
+        clock,
+        ..Options::default()
+    };
+    options.streams.max_per_peer = u32::MAX;
+    Runtime::bind(listeners, NonZeroU16::MIN, options).map_err(io::Error::other)
+}
+
+/// The part of the phones, and of the traffic, that is this worker's.
+fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Phones {
+    let workers = u32::from(run.fleet.workers);
+    let subscribers = &run.plan.subscribers;
+    let begin =
+        |index: u32| (u64::from(subscribers.count) * u64::from(index) / u64::from(workers)) as u32;
+    let (from, until) = (begin(u32::from(index)), begin(u32::from(index) + 1));
+    let ports = (0..).map(ListenerId).zip(bound.listeners());
+    let ports = ports.map(|(id, listener)| Port::new(listener, id));
+    let activities = run.profile.activities.iter().zip(0_u64..);
+    let sources = activities.map(|(activity, place)| Source {
+        kind: activity.kind,
+        arrivals: Arrivals::new(
+            activity.rate.share(usize::from(run.fleet.workers)),
+            run.spacing,
+            run.seed ^ (place << 32) ^ u64::from(index) << 48,
+        ),
+    });
+    let limits = Limits {
+        servers: 0,
+        clients: TRANSACTIONS,
+    };
+    let now = clock.now();
+    Phones::new(
+        run.plan.clone(),
+        ports.collect(),
+        (subscribers.first + from, until - from),
+        sources.collect(),
+        Transactions::new(now, TimerSettings::default(), limits, 0),
+        (salt | u64::from(index), now),
+    )
+}

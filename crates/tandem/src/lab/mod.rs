@@ -1,0 +1,23 @@
+//! `tandem lab`: traffic that can be trusted.
+
+mod run;
+
+use crate::cli::complain;
+use clap::Subcommand;
+use std::process::ExitCode;
+use tandem_lab::run::Arguments as RunArguments;
+
+/// What the laboratory does.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Traffic of many phones against a server, counted exactly.
+    Run(Box<RunArguments>),
+}
+
+/// Does it. Fails where a unit failed.
+pub fn run(command: &LabCommand) -> ExitCode {
+    let result = match command {
+        LabCommand::Run(arguments) => run::run(arguments),
+    };
+    result.unwrap_or_else(complain)
+}

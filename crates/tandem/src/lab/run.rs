@@ -1,0 +1,40 @@
+//! `tandem lab run`: runs, prints, and writes the report where it is wanted.
+
+use crate::cli::show;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use tandem_lab::run::{self, Arguments, Second};
+
+/// Fails where a unit failed, or the figures cannot be trusted.
+pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+    let what = arguments.run()?;
+    let quiet = arguments.quiet;
+    let report = run::run(&what, |second: &Second| {
+        if !quiet {
+            eprintln!("{second}");
+        }
+    })?;
+    let json = || serde_json::to_string_pretty(&report).map_err(io::Error::other);
+    if let Some(path) = &arguments.json {
+        write(path, &json()?)?;
+    }
+    if let Some(path) = &arguments.csv {
+        write(path, &report.csv())?;
+    }
+    if let Some(path) = &arguments.html {
+        write(path, &report.html())?;
+    }
+    let printed = show(&report.to_string());
+    Ok(if report.is_clean() && report.doubts.is_empty() {
+        printed
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text)
+        .map_err(|error| io::Error::other(format!("cannot write {}: {error}", path.display())))
+}
