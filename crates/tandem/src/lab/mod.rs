@@ -1,10 +1,13 @@
 //! `tandem lab`: traffic that can be trusted.
 
+mod capacity;
+mod output;
 mod run;
 
 use crate::cli::complain;
 use clap::Subcommand;
 use std::process::ExitCode;
+use tandem_lab::capacity::Arguments as CapacityArguments;
 use tandem_lab::run::Arguments as RunArguments;
 
 /// What the laboratory does.
@@ -12,12 +15,15 @@ use tandem_lab::run::Arguments as RunArguments;
 pub enum LabCommand {
     /// Traffic of many phones against a server, counted exactly.
     Run(Box<RunArguments>),
+    /// The highest rate at which a server keeps a service objective, found by trying.
+    Capacity(Box<CapacityArguments>),
 }
 
 /// Does it. Fails where a unit failed.
 pub fn run(command: &LabCommand) -> ExitCode {
     let result = match command {
         LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Capacity(arguments) => capacity::run(arguments),
     };
     result.unwrap_or_else(complain)
 }
