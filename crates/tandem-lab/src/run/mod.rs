@@ -30,7 +30,7 @@ pub use worker::Losses;
 use crate::process::own_cpu_time;
 use phones::{Order, Plan};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use worker::Workers;
 
@@ -99,9 +99,11 @@ impl Run {
 #[derive(Clone, Debug)]
 struct Fleet {
     protocol: sip_transport::Protocol,
-    /// One of our addresses.
-    address: SocketAddr,
-    /// Sockets, or connections, of each worker.
+    /// The first of our addresses.
+    first: IpAddr,
+    /// How many, in a row.
+    addresses: u16,
+    /// Sockets, or connections, of each worker at each address.
     ports: u16,
     workers: u16,
     cpus: Vec<usize>,
