@@ -139,11 +139,14 @@ pub enum ProfileCommand {
         #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
         within: Duration,
     },
-    /// Register all phones as fast as the server answers, and no more.
+    /// Register all phones as fast as the server answers, and call some of them to see that they are there.
     Populate {
         /// Registrations in progress at a time, of each thread.
         #[arg(long, default_value_t = 256)]
         at_a_time: u32,
+        /// Calls afterwards, to phones all over.
+        #[arg(long, default_value_t = 1_000)]
+        sample: u32,
     },
 }
 
@@ -223,7 +226,7 @@ impl Arguments {
             _ => self.phones,
         };
         let populate = match self.profile {
-            ProfileCommand::Populate { at_a_time } => Some(at_a_time.max(1)),
+            ProfileCommand::Populate { at_a_time, .. } => Some(at_a_time.max(1)),
             _ if self.registered || self.direct => None,
             _ => profile.needs_registrations().then_some(64),
         };
@@ -290,7 +293,16 @@ impl Arguments {
             ProfileCommand::ReregisterStorm { within } => {
                 ("reregister-storm", Profile::storm(self.phones, within))
             }
-            ProfileCommand::Populate { .. } => ("populate", Profile::default()),
+            ProfileCommand::Populate { sample, .. } => {
+                let rate = f64::from(sample) / self.duration.as_secs_f64().max(1e-3);
+                let calls = Profile::only(Kind::Call, Rate::Constant(rate), none);
+                let profile = if sample > 0 {
+                    calls
+                } else {
+                    Profile::default()
+                };
+                ("populate", profile)
+            }
         }
     }
 
