@@ -19,6 +19,7 @@ mod report;
 mod subscribers;
 mod worker;
 
+pub(crate) use arrivals::Arrivals;
 pub use arrivals::{Rate, Spacing};
 pub use figures::{Delay, Ends, Figures, Kind};
 pub use options::{Arguments, ProfileCommand};

@@ -1,23 +1,31 @@
 //! `tandem lab`: traffic that can be trusted.
 
 mod run;
+mod scenario;
 
 use crate::cli::complain;
 use clap::Subcommand;
 use std::process::ExitCode;
 use tandem_lab::run::Arguments as RunArguments;
+use tandem_lab::scenario::ScenarioCommand;
 
 /// What the laboratory does.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
     /// Traffic of many phones against a server, counted exactly.
     Run(Box<RunArguments>),
+    /// Scenario files: who calls whom, and when. Make them, check them, draw them.
+    Scenario {
+        #[command(subcommand)]
+        command: Box<ScenarioCommand>,
+    },
 }
 
 /// Does it. Fails where a unit failed.
 pub fn run(command: &LabCommand) -> ExitCode {
     let result = match command {
         LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Scenario { command } => scenario::run(command),
     };
     result.unwrap_or_else(complain)
 }
