@@ -17,6 +17,7 @@ mod phones;
 mod profile;
 mod report;
 mod subscribers;
+mod timetable;
 mod worker;
 
 pub(crate) use arrivals::Arrivals;
@@ -33,6 +34,7 @@ use phones::{Order, Plan};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use timetable::Timetable;
 use worker::Workers;
 
 /// How long units may take to end once none begins any more: as long as a transaction lives, and a little.
@@ -53,6 +55,8 @@ pub struct Run {
     pub seed: u64,
     /// Whether all phones are registered first, and how many at a time.
     pub populate: Option<u32>,
+    /// The calls, where a scenario gives them.
+    timetable: Option<Timetable>,
     fleet: Fleet,
     plan: Plan,
 }
