@@ -11,12 +11,16 @@ use sip_transaction::Kind as TransactionKind;
 use sip_transport::{Flow, Time};
 
 impl Phones {
-    /// Begins a call. The callee is the phone half of all phones further on.
-    pub(super) fn call(&mut self, now: Time, due: Time, phone: u32, output: Out<'_>) {
+    /// The phone half of all phones further on: whom a phone calls that is free to choose.
+    pub(super) fn opposite(&self, phone: u32) -> u32 {
+        let count = self.memories.len() as u32;
+        self.first + (phone - self.first + count.div_ceil(2)) % count
+    }
+
+    /// Begins a call.
+    pub(super) fn call(&mut self, now: Time, due: Time, phone: u32, callee: u32, output: Out<'_>) {
         let number = self.next_number();
         self.figures.ends_mut(Kind::Call).attempted += 1;
-        let count = self.memories.len() as u32;
-        let callee = self.first + (phone - self.first + count.div_ceil(2)) % count;
         let has_credentials = self.remember(phone, true);
         let unit = Unit {
             phone,

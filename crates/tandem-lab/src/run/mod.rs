@@ -17,8 +17,10 @@ mod phones;
 mod profile;
 mod report;
 mod subscribers;
+mod timetable;
 mod worker;
 
+pub(crate) use arrivals::Arrivals;
 pub use arrivals::{Rate, Spacing};
 pub use figures::{Delay, Ends, Figures, Kind};
 pub use options::{Arguments, ProfileCommand};
@@ -32,6 +34,7 @@ use phones::{Order, Plan};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
+use timetable::Timetable;
 use worker::Workers;
 
 /// How long units may take to end once none begins any more: as long as a transaction lives, and a little.
@@ -52,6 +55,8 @@ pub struct Run {
     pub seed: u64,
     /// Whether all phones are registered first, and how many at a time.
     pub populate: Option<u32>,
+    /// The calls, where a scenario gives them.
+    timetable: Option<Timetable>,
     fleet: Fleet,
     plan: Plan,
 }

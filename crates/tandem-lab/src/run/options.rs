@@ -5,6 +5,7 @@ use super::figures::Kind;
 use super::phones::Plan;
 use super::profile::{CallShape, Profile};
 use super::subscribers::{Pattern, Subscribers};
+use super::timetable::Timetable;
 use super::{Fleet, Run};
 use clap::{Args, Subcommand, ValueEnum};
 use sip_transport::Protocol;
@@ -47,7 +48,7 @@ pub struct Arguments {
         default_value = "password{}"
     )]
     password: Pattern,
-    /// How long units begin.
+    /// How long units begin; a scenario says so itself.
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     duration: Duration,
     /// How the units of a second lie in it.
@@ -111,6 +112,17 @@ pub enum ProfileCommand {
         /// How often they begin.
         #[command(flatten)]
         pace: Pace,
+        /// From 180 to 200.
+        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+        ringing: Duration,
+        /// From ACK to BYE.
+        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+        talking: Duration,
+    },
+    /// The calls of a scenario file: its callers, its callees, its times.
+    Scenario {
+        /// The file; `tandem lab scenario` makes one.
+        file: PathBuf,
         /// From 180 to 200.
         #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
         ringing: Duration,
@@ -225,6 +237,17 @@ impl Arguments {
             ProfileCommand::Itsp { subscribers } => subscribers.max(2),
             _ => self.phones,
         };
+        let subscribers = Subscribers {
+            first: self.first,
+            count: phones,
+            user: self.user.clone(),
+            password: self.password.clone(),
+            domain: self.domain.clone(),
+        };
+        let timetable = match &self.profile {
+            ProfileCommand::Scenario { file, .. } => Some(Timetable::load(file, &subscribers)?),
+            _ => None,
+        };
         let populate = match self.profile {
             ProfileCommand::Populate { at_a_time, .. } => Some(at_a_time.max(1)),
             _ if self.registered || self.direct => None,
@@ -233,19 +256,17 @@ impl Arguments {
         let fresh = matches!(self.profile, ProfileCommand::Itsp { .. });
         let duration = match self.profile {
             ProfileCommand::ReregisterStorm { within } => within,
-            _ => self.duration,
+            _ => match &timetable {
+                // Nobody shall miss the last call because a thread began late.
+                Some(timetable) => timetable.duration() + Duration::from_secs(1),
+                None => self.duration,
+            },
         };
         Ok(Run {
             name: name.to_owned(),
             plan: Plan {
                 server: (!self.direct).then_some(self.server),
-                subscribers: Subscribers {
-                    first: self.first,
-                    count: phones,
-                    user: self.user.clone(),
-                    password: self.password.clone(),
-                    domain: self.domain.clone(),
-                },
+                subscribers,
                 call: profile.call,
                 reuse_nonces: self.nonces.map_or(!fresh, |nonces| nonces == Nonces::Reuse),
                 expires: self.expires,
@@ -256,6 +277,7 @@ impl Arguments {
             spacing: self.spacing,
             seed: self.seed,
             populate,
+            timetable,
             fleet: Fleet {
                 protocol: self.transport.protocol(),
                 first: self.own_address()?,
@@ -288,6 +310,13 @@ impl Arguments {
                 let call = CallShape { ringing, talking };
                 ("call", Profile::only(Kind::Call, pace.rate(), call))
             }
+            ProfileCommand::Scenario {
+                ringing, talking, ..
+            } => {
+                let call = CallShape { ringing, talking };
+                let rate = Rate::Constant(0.0);
+                ("scenario", Profile::only(Kind::Call, rate, call))
+            }
             ProfileCommand::Itsp { subscribers } => ("itsp", Profile::provider(subscribers)),
             ProfileCommand::Sbc { rate, concurrent } => ("sbc", Profile::border(rate, concurrent)),
             ProfileCommand::ReregisterStorm { within } => {
@@ -314,6 +343,12 @@ impl Arguments {
         if self.direct && (!only_calls || profile.activities.is_empty()) {
             return Err(mistake(
                 "--direct is for calls: everything else needs a server to ask".into(),
+            ));
+        }
+        let is_scenario = matches!(self.profile, ProfileCommand::Scenario { .. });
+        if self.direct && is_scenario && self.workers > 1 {
+            return Err(mistake(
+                "--direct calls stay within a thread, and a scenario's do not: --workers 1".into(),
             ));
         }
         let rates = profile

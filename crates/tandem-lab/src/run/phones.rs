@@ -3,13 +3,13 @@
 //! Requests of phones have transactions ([`sip_transaction`]); what a phone answers to others it can say again from the request
 //! alone, so it keeps but a few octets for each call.
 
-use super::arrivals::Arrivals;
 use super::callee::Callees;
 use super::dialog::Dialog;
 use super::figures::{Delay, Figures, Kind};
 use super::messages::Port;
 use super::profile::CallShape;
 use super::subscribers::{Phone, Subscribers};
+use super::timetable::Due;
 use rustc_hash::FxHashMap;
 use sip_message::Message;
 use sip_transaction::{Event, TimerWheel, Transactions};
@@ -56,7 +56,7 @@ pub(super) struct Told {
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) kind: Kind,
-    pub(super) arrivals: Arrivals,
+    pub(super) arrivals: Due,
 }
 
 /// What is under way.
@@ -197,24 +197,48 @@ impl Phones {
                 .map(|since| begun + since)
                 && due <= now
             {
-                self.sources[place].arrivals.advance();
+                let parties = self.sources[place].arrivals.advance();
                 let kind = self.sources[place].kind;
-                self.begin_unit(now, due, kind, output);
+                self.begin_unit(now, due, kind, parties, output);
             }
         }
     }
 
-    fn begin_unit(&mut self, now: Time, due: Time, kind: Kind, output: Out<'_>) {
+    fn begin_unit(
+        &mut self,
+        now: Time,
+        due: Time,
+        kind: Kind,
+        parties: Option<(u32, u32)>,
+        output: Out<'_>,
+    ) {
         if self.units.len() >= self.plan.most {
             self.figures.ends_mut(kind).skipped += 1;
             return;
         }
         self.figures
             .record(Delay::Lateness, now.saturating_since(due));
-        let phone = self.next_phone();
-        match kind {
-            Kind::Call => self.call(now, due, phone, output),
-            kind => self.ask(now, due, kind, phone, output),
+        match (kind, parties) {
+            (Kind::Call, Some((caller, callee))) => self.call(now, due, caller, callee, output),
+            (Kind::Call, None) => {
+                let caller = self.next_phone();
+                self.call(now, due, caller, self.opposite(caller), output);
+            }
+            (kind, _) => {
+                let phone = self.next_phone();
+                self.ask(now, due, kind, phone, output);
+            }
+        }
+    }
+
+    /// Ends the beginning of units. Calls of a scenario that were not due yet have been skipped.
+    fn end(&mut self, now: Time, output: Out<'_>) {
+        self.begin_due(now, output);
+        self.begun = None;
+        for source in &mut self.sources {
+            if let Due::Planned(page) = &mut source.arrivals {
+                self.figures.ends_mut(source.kind).skipped += page.skip_rest();
+            }
         }
     }
 
@@ -314,7 +338,7 @@ impl Node for Phones {
                 self.begun = Some(now);
                 self.begin_due(now, output);
             }
-            Order::End => self.begun = None,
+            Order::End => self.end(now, output),
             Order::Tell => self.tell(output),
         }
     }

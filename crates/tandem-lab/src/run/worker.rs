@@ -3,6 +3,7 @@
 use super::arrivals::Arrivals;
 use super::messages::Port;
 use super::phones::{Order, Phones, Source, Told};
+use super::timetable::{Due, Page};
 use super::{Figures, Run};
 use sip_runtime::tls::{SharedTls, TlsSettings};
 use sip_runtime::{Bound, Clock, Counter, Options, Running, Runtime, WorkerStats};
@@ -159,11 +160,17 @@ fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Pho
     let activities = run.profile.activities.iter().zip(0_u64..);
     let sources = activities.map(|(activity, place)| Source {
         kind: activity.kind,
-        arrivals: Arrivals::new(
-            activity.rate.share(usize::from(run.fleet.workers)),
-            run.spacing,
-            run.seed ^ (place << 32) ^ u64::from(index) << 48,
-        ),
+        arrivals: match &run.timetable {
+            Some(timetable) => {
+                let callers = subscribers.first + from..subscribers.first + until;
+                Due::Planned(Page::new(timetable.clone(), callers))
+            }
+            None => Due::Paced(Box::new(Arrivals::new(
+                activity.rate.share(usize::from(run.fleet.workers)),
+                run.spacing,
+                run.seed ^ (place << 32) ^ u64::from(index) << 48,
+            ))),
+        },
     });
     let limits = Limits {
         servers: 0,

@@ -3,12 +3,14 @@
 mod capacity;
 mod output;
 mod run;
+mod scenario;
 
 use crate::cli::complain;
 use clap::Subcommand;
 use std::process::ExitCode;
 use tandem_lab::capacity::Arguments as CapacityArguments;
 use tandem_lab::run::Arguments as RunArguments;
+use tandem_lab::scenario::ScenarioCommand;
 
 /// What the laboratory does.
 #[derive(Debug, Subcommand)]
@@ -17,6 +19,11 @@ pub enum LabCommand {
     Run(Box<RunArguments>),
     /// The highest rate at which a server keeps a service objective, found by trying.
     Capacity(Box<CapacityArguments>),
+    /// Scenario files: who calls whom, and when. Make them, check them, draw them.
+    Scenario {
+        #[command(subcommand)]
+        command: Box<ScenarioCommand>,
+    },
 }
 
 /// Does it. Fails where a unit failed.
@@ -24,6 +31,7 @@ pub fn run(command: &LabCommand) -> ExitCode {
     let result = match command {
         LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::Capacity(arguments) => capacity::run(arguments),
+        LabCommand::Scenario { command } => scenario::run(command),
     };
     result.unwrap_or_else(complain)
 }
