@@ -36,8 +36,8 @@ pub(super) struct Plan {
 pub(super) enum Order {
     /// Register all phones, so many at a time.
     Populate(u32),
-    /// Begin units from now on.
-    Begin,
+    /// Begin units from now on, as these say.
+    Begin(Vec<Source>),
     /// Begin no more units.
     End,
     /// Tell the figures since the last time.
@@ -53,7 +53,7 @@ pub(super) struct Told {
 }
 
 /// Units of one kind, and when they begin.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) kind: Kind,
     pub(super) arrivals: Due,
@@ -144,7 +144,6 @@ impl Phones {
         plan: Plan,
         ports: Vec<Port>,
         (first, count): (u32, u32),
-        sources: Vec<Source>,
         transactions: Transactions,
         (salt, now): (u64, Time),
     ) -> Self {
@@ -153,7 +152,7 @@ impl Phones {
             ports,
             memories: vec![Phone::default(); count as usize],
             first,
-            sources,
+            sources: Vec::new(),
             begun: None,
             populating: None,
             transactions,
@@ -334,7 +333,8 @@ impl Node for Phones {
                 self.populating = Some((0, at_a_time));
                 self.populate(now, output);
             }
-            Order::Begin => {
+            Order::Begin(sources) => {
+                self.sources = sources;
                 self.begun = Some(now);
                 self.begin_due(now, output);
             }

@@ -38,6 +38,15 @@ pub struct Losses {
     pub not_sent: u64,
 }
 
+impl Losses {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            kernel_drops: self.kernel_drops - before.kernel_drops,
+            not_sent: self.not_sent - before.not_sent,
+        }
+    }
+}
+
 impl Workers {
     pub(super) fn start(run: &Run) -> io::Result<Self> {
         let salt = u64::from(std::process::id() & 0xffff) << 8;
@@ -51,6 +60,15 @@ impl Workers {
                 .running
                 .send(0, order.clone())
                 .map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the units of a run.
+    pub(super) fn begin(&self, run: &Run) -> io::Result<()> {
+        for (index, worker) in (0..).zip(&self.0) {
+            let order = Order::Begin(sources(run, index));
+            worker.running.send(0, order).map_err(io::Error::other)?;
         }
         Ok(())
     }
@@ -148,30 +166,19 @@ fn further(first: IpAddr, place: u16) -> IpAddr {
     }
 }
 
-/// The part of the phones, and of the traffic, that is this worker's.
+/// The phones that are this worker's: the first one, and the one behind the last.
+fn own(run: &Run, index: u16) -> (u32, u32) {
+    let (workers, subscribers) = (u64::from(run.fleet.workers), &run.plan.subscribers);
+    let begin = |index: u64| (u64::from(subscribers.count) * index / workers) as u32;
+    let index = u64::from(index);
+    let first = subscribers.first;
+    (first + begin(index), first + begin(index + 1))
+}
+
 fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Phones {
-    let workers = u32::from(run.fleet.workers);
-    let subscribers = &run.plan.subscribers;
-    let begin =
-        |index: u32| (u64::from(subscribers.count) * u64::from(index) / u64::from(workers)) as u32;
-    let (from, until) = (begin(u32::from(index)), begin(u32::from(index) + 1));
+    let (from, until) = own(run, index);
     let ports = (0..).map(ListenerId).zip(bound.listeners());
     let ports = ports.map(|(id, listener)| Port::new(listener, id));
-    let activities = run.profile.activities.iter().zip(0_u64..);
-    let sources = activities.map(|(activity, place)| Source {
-        kind: activity.kind,
-        arrivals: match &run.timetable {
-            Some(timetable) => {
-                let callers = subscribers.first + from..subscribers.first + until;
-                Due::Planned(Page::new(timetable.clone(), callers))
-            }
-            None => Due::Paced(Box::new(Arrivals::new(
-                activity.rate.share(usize::from(run.fleet.workers)),
-                run.spacing,
-                run.seed ^ (place << 32) ^ u64::from(index) << 48,
-            ))),
-        },
-    });
     let limits = Limits {
         servers: 0,
         clients: TRANSACTIONS,
@@ -180,9 +187,26 @@ fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Pho
     Phones::new(
         run.plan.clone(),
         ports.collect(),
-        (subscribers.first + from, until - from),
-        sources.collect(),
+        (from, until - from),
         Transactions::new(now, TimerSettings::default(), limits, 0),
         (salt | u64::from(index), now),
     )
+}
+
+/// The part of the traffic that is this worker's.
+fn sources(run: &Run, index: u16) -> Vec<Source> {
+    let (from, until) = own(run, index);
+    let activities = run.profile.activities.iter().zip(0_u64..);
+    let sources = activities.map(|(activity, place)| Source {
+        kind: activity.kind,
+        arrivals: match &run.timetable {
+            Some(timetable) => Due::Planned(Page::new(timetable.clone(), from..until)),
+            None => Due::Paced(Box::new(Arrivals::new(
+                activity.rate.share(usize::from(run.fleet.workers)),
+                run.spacing,
+                run.seed ^ (place << 32) ^ u64::from(index) << 48,
+            ))),
+        },
+    });
+    sources.collect()
 }
