@@ -202,7 +202,7 @@ fn every_panel_shows_a_server_that_is_called_and_its_p99() {
     // The phones rang for 200 ms; a machine may be busy.
     assert!((0.1..5.0).contains(&ours), "{ours}");
 
-    // Every alarm can be evaluated, and none is raised by a server that works, but for the certificate: it is a young one.
+    // Every alarm can be evaluated, and none is raised by a server that works.
     let mut server = server;
     let evaluated = || prometheus.rules().iter().all(|rule| rule["health"] == "ok");
     assert!(eventually(PATIENCE, evaluated), "{:?}", prometheus.rules());
