@@ -181,8 +181,10 @@ impl Phones {
         {
             *has_credentials = true;
         }
+        let delay = now.saturating_since(unit.asked);
         unit.asked = now;
         let place = (unit.phone - self.first) as usize;
+        self.figures.record(Delay::Challenge, delay);
         self.memories[place].proxy_nonce = Some(Box::new(nonce));
         self.invite(now, number, output);
     }
@@ -205,6 +207,10 @@ impl Phones {
         }
         self.figures
             .record(Delay::Answer, now.saturating_since(due));
+        if let Some(since) = self.callees.answered(response) {
+            self.figures
+                .record(Delay::AnswerForwarding, now.saturating_since(since));
+        }
         if let Some(unit) = self.units.get_mut(&number) {
             unit.stage = Stage::Up {
                 dialog: Box::new(dialog),

@@ -32,7 +32,7 @@ pub use worker::Losses;
 use crate::process::own_cpu_time;
 use phones::{Order, Plan};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use timetable::Timetable;
 use worker::Workers;
@@ -61,13 +61,54 @@ pub struct Run {
     plan: Plan,
 }
 
+impl Run {
+    /// Units per second; of a mixture, those of its last kind.
+    pub fn rate(&self) -> f64 {
+        self.profile.rate()
+    }
+
+    /// The same at another rate.
+    #[must_use]
+    pub fn at_rate(&self, rate: f64) -> Self {
+        let mut run = self.clone();
+        run.profile.set_rate(rate);
+        run
+    }
+
+    /// The delay that it is about.
+    pub fn main_delay(&self) -> Delay {
+        self.profile.main_delay()
+    }
+
+    /// The server, where there is one.
+    pub const fn server(&self) -> Option<SocketAddr> {
+        self.plan.server
+    }
+
+    /// Whether requests go over connections.
+    pub const fn is_stream(&self) -> bool {
+        self.fleet.protocol.is_reliable()
+    }
+
+    /// Cuts off the registrations that it begins with, for whoever runs it several times.
+    pub fn take_registrations(&mut self) -> Option<Self> {
+        let at_a_time = self.populate.take()?;
+        let mut registrations = self.clone();
+        registrations.populate = Some(at_a_time);
+        registrations.profile.activities.clear();
+        Some(registrations)
+    }
+}
+
 /// Where phones are.
 #[derive(Clone, Debug)]
 struct Fleet {
     protocol: sip_transport::Protocol,
-    /// One of our addresses.
-    address: SocketAddr,
-    /// Sockets, or connections, of each worker.
+    /// The first of our addresses.
+    first: IpAddr,
+    /// How many, in a row.
+    addresses: u16,
+    /// Sockets, or connections, of each worker at each address.
     ports: u16,
     workers: u16,
     cpus: Vec<usize>,

@@ -57,10 +57,13 @@ pub struct Arguments {
     /// Makes random spacing repeatable.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// Sockets that the phones of a worker share, or connections to the server.
+    /// Sockets that the phones of a worker share, or connections to the server, at each address.
     #[arg(long, global = true, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     ports: u16,
-    /// The address that phones send from; the one that the way to the server begins with when none is named.
+    /// Addresses that phones send from: so many in a row.
+    #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    addresses: u16,
+    /// The first address that phones send from; the one that the way to the server begins with when none is named.
     #[arg(long, global = true, value_name = "ADDRESS")]
     from: Option<IpAddr>,
     /// Threads that phones live on. Calls are made between phones of one thread.
@@ -148,11 +151,14 @@ pub enum ProfileCommand {
         #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
         within: Duration,
     },
-    /// Register all phones as fast as the server answers, and no more.
+    /// Register all phones as fast as the server answers, and call some of them to see that they are there.
     Populate {
         /// Registrations in progress at a time, of each thread.
         #[arg(long, default_value_t = 256)]
         at_a_time: u32,
+        /// Calls afterwards, to phones all over.
+        #[arg(long, default_value_t = 1_000)]
+        sample: u32,
     },
 }
 
@@ -190,6 +196,24 @@ pub enum Transport {
     Udp,
     /// Connections, as many as there are ports.
     Tcp,
+    /// The same, encrypted. Whoever is there is believed to be the server.
+    Tls,
+    /// Web sockets, as many as there are ports.
+    Ws,
+    /// The same, encrypted.
+    Wss,
+}
+
+impl Transport {
+    const fn protocol(self) -> Protocol {
+        match self {
+            Self::Udp => Protocol::Udp,
+            Self::Tcp => Protocol::Tcp,
+            Self::Tls => Protocol::Tls,
+            Self::Ws => Protocol::Ws,
+            Self::Wss => Protocol::Wss,
+        }
+    }
 }
 
 /// How often a nonce serves.
@@ -225,13 +249,9 @@ impl Arguments {
             _ => None,
         };
         let populate = match self.profile {
-            ProfileCommand::Populate { at_a_time } => Some(at_a_time.max(1)),
+            ProfileCommand::Populate { at_a_time, .. } => Some(at_a_time.max(1)),
             _ if self.registered || self.direct => None,
             _ => profile.needs_registrations().then_some(64),
-        };
-        let protocol = match self.transport {
-            Transport::Udp => Protocol::Udp,
-            Transport::Tcp => Protocol::Tcp,
         };
         let fresh = matches!(self.profile, ProfileCommand::Itsp { .. });
         let duration = match self.profile {
@@ -259,8 +279,9 @@ impl Arguments {
             populate,
             timetable,
             fleet: Fleet {
-                protocol,
-                address: SocketAddr::new(self.own_address()?, 0),
+                protocol: self.transport.protocol(),
+                first: self.own_address()?,
+                addresses: self.addresses,
                 ports: self.ports,
                 workers: self.workers,
                 cpus: self.cpus.clone(),
@@ -301,7 +322,16 @@ impl Arguments {
             ProfileCommand::ReregisterStorm { within } => {
                 ("reregister-storm", Profile::storm(self.phones, within))
             }
-            ProfileCommand::Populate { .. } => ("populate", Profile::default()),
+            ProfileCommand::Populate { sample, .. } => {
+                let rate = f64::from(sample) / self.duration.as_secs_f64().max(1e-3);
+                let calls = Profile::only(Kind::Call, Rate::Constant(rate), none);
+                let profile = if sample > 0 {
+                    calls
+                } else {
+                    Profile::default()
+                };
+                ("populate", profile)
+            }
         }
     }
 
@@ -331,6 +361,15 @@ impl Arguments {
                     "{rate} units per second make no sense: from 0 to 10,000,000"
                 )));
             }
+        }
+        let sockets = u32::from(self.ports) * u32::from(self.addresses);
+        if sockets > 65_535 {
+            return Err(mistake(format!(
+                "{sockets} sockets for a worker are too many: --ports times --addresses may be 65,535"
+            )));
+        }
+        if self.direct && self.transport.protocol().is_reliable() {
+            return Err(mistake("--direct goes over UDP".into()));
         }
         if self.phones < u32::from(self.workers) * 2 {
             let message = format!(

@@ -131,7 +131,9 @@ pub(super) struct Phones {
     told_retransmissions: u64,
     /// Number of the next unit; what is above the counter tells runs and workers apart.
     next: u64,
-    pub(super) turn: u32,
+    /// The place of the phone that begins the next unit, and how far it is to the one after.
+    turn: u32,
+    stride: u32,
     events: Vec<Event>,
 }
 
@@ -162,6 +164,7 @@ impl Phones {
             told_retransmissions: 0,
             next: salt << 40,
             turn: 0,
+            stride: stride(count),
             events: Vec::new(),
         }
     }
@@ -176,11 +179,12 @@ impl Phones {
         &self.ports[(phone - self.first) as usize % self.ports.len()]
     }
 
-    /// The next phone in turn.
+    /// The next phone in turn: each once before any comes again, those behind one another far apart.
     fn next_phone(&mut self) -> u32 {
-        let place = self.turn % self.memories.len() as u32;
-        self.turn = self.turn.wrapping_add(1);
-        self.first + place
+        let phone = self.first + self.turn;
+        let count = self.memories.len() as u64;
+        self.turn = ((u64::from(self.turn) + u64::from(self.stride)) % count) as u32;
+        phone
     }
 
     /// Begins all units that are due.
@@ -284,6 +288,19 @@ impl Phones {
     }
 }
 
+/// How far from one phone to the next, of so many, so that all have their turn and neighbours are far apart: about the golden section.
+fn stride(count: u32) -> u32 {
+    let section = (u64::from(count) * 618 / 1_000) as u32;
+    let prime_to_count = |stride: &u32| {
+        let (mut a, mut b) = (count, *stride);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a == 1
+    };
+    (section..count).find(prime_to_count).unwrap_or(1)
+}
+
 impl Node for Phones {
     type Question = Box<Told>;
     type Answer = Order;
@@ -358,5 +375,24 @@ impl Node for Phones {
             self.wheel.next_deadline(),
         ];
         arrivals.chain(timers.into_iter().flatten()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_phone_has_its_turn_before_any_has_two() {
+        for count in [1_u32, 2, 3, 4, 6, 7, 12, 100, 1_000, 1_001, 30_030] {
+            let stride = stride(count);
+            let mut turns = vec![0; count as usize];
+            let mut turn = 0;
+            for _ in 0..count {
+                turns[turn as usize] += 1;
+                turn = (turn + stride) % count;
+            }
+            assert!(turns.iter().all(|turns| *turns == 1), "{count}: {stride}");
+        }
     }
 }

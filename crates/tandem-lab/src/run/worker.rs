@@ -5,11 +5,12 @@ use super::messages::Port;
 use super::phones::{Order, Phones, Source, Told};
 use super::timetable::{Due, Page};
 use super::{Figures, Run};
+use sip_runtime::tls::{SharedTls, TlsSettings};
 use sip_runtime::{Bound, Clock, Counter, Options, Running, Runtime, WorkerStats};
 use sip_transaction::{Limits, TimerSettings, Transactions};
 use sip_transport::{Listener, ListenerId};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -110,14 +111,15 @@ impl Worker {
 
 fn bind(run: &Run, index: u16, clock: Clock) -> io::Result<Bound> {
     let fleet = &run.fleet;
-    let listener = Listener {
+    let sockets = usize::from(fleet.ports) * usize::from(fleet.addresses);
+    let addresses = (0..fleet.addresses).map(|place| further(fleet.first, place));
+    let listeners = addresses.cycle().take(sockets).map(|address| Listener {
         protocol: fleet.protocol,
-        address: SocketAddr::new(fleet.address.ip(), 0),
+        address: SocketAddr::new(address, 0),
         prefix_length: 8,
         advertised: String::new(),
         behind_balancer: false,
-    };
-    let listeners = vec![listener; usize::from(fleet.ports)];
+    });
     let cpus = fleet.cpus.get(usize::from(index) % fleet.cpus.len().max(1));
     let mut options = Options {
         cpus: cpus.copied().into_iter().collect(),
@@ -126,7 +128,24 @@ fn bind(run: &Run, index: u16, clock: Clock) -> io::Result<Bound> {
         ..Options::default()
     };
     options.streams.max_per_peer = u32::MAX;
-    Runtime::bind(listeners, NonZeroU16::MIN, options).map_err(io::Error::other)
+    options.streams.is_client = true;
+    if fleet.protocol.is_secure() {
+        let settings = TlsSettings {
+            verify_servers: false,
+            ..TlsSettings::default()
+        };
+        let context = settings.load(None).map_err(io::Error::other)?;
+        options.streams.tls = Some(SharedTls::new(context));
+    }
+    Runtime::bind(listeners.collect(), NonZeroU16::MIN, options).map_err(io::Error::other)
+}
+
+/// The address so many further on.
+fn further(first: IpAddr, place: u16) -> IpAddr {
+    match first {
+        IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).wrapping_add(place.into())).into(),
+        IpAddr::V6(first) => Ipv6Addr::from(u128::from(first).wrapping_add(place.into())).into(),
+    }
 }
 
 /// The part of the phones, and of the traffic, that is this worker's.

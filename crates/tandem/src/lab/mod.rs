@@ -1,11 +1,14 @@
 //! `tandem lab`: traffic that can be trusted.
 
+mod capacity;
+mod output;
 mod run;
 mod scenario;
 
 use crate::cli::complain;
 use clap::Subcommand;
 use std::process::ExitCode;
+use tandem_lab::capacity::Arguments as CapacityArguments;
 use tandem_lab::run::Arguments as RunArguments;
 use tandem_lab::scenario::ScenarioCommand;
 
@@ -14,6 +17,8 @@ use tandem_lab::scenario::ScenarioCommand;
 pub enum LabCommand {
     /// Traffic of many phones against a server, counted exactly.
     Run(Box<RunArguments>),
+    /// The highest rate at which a server keeps a service objective, found by trying.
+    Capacity(Box<CapacityArguments>),
     /// Scenario files: who calls whom, and when. Make them, check them, draw them.
     Scenario {
         #[command(subcommand)]
@@ -25,6 +30,7 @@ pub enum LabCommand {
 pub fn run(command: &LabCommand) -> ExitCode {
     let result = match command {
         LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Capacity(arguments) => capacity::run(arguments),
         LabCommand::Scenario { command } => scenario::run(command),
     };
     result.unwrap_or_else(complain)
