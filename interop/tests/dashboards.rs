@@ -1,11 +1,11 @@
 //! The Prometheus configuration and the Grafana dashboard that go with the project, on a server that is called: Debian's Prometheus
 //! scrapes it, every expression is asked for, and must name what there is and give numbers.
 
-use interop::{PATIENCE, Prometheus, Server, ServerOptions, eventually, run};
+use interop::{PATIENCE, Prometheus, Server, ServerOptions, eventually, lab_run, lab_users};
 use serde_json::Value;
+use sip_transport::Protocol;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::Command;
 
 const PHONES: u32 = 20;
 const RINGING: &str = "200ms";
@@ -37,32 +37,15 @@ fn prometheus(server: &Server) -> Prometheus {
 
 /// Calls at a rate, each of which rings for a while. All of them end well.
 fn call(server: &Server, duration: &str) {
-    let json = server.path("report.json");
-    let (_, output) = run(Command::new(Server::binary())
-        .args(["lab", "run", "call", "--rate", "40", "--duration", duration])
-        .args([
-            "--ringing",
-            RINGING,
-            "--phones",
-            &PHONES.to_string(),
-            "--quiet",
-        ])
-        .args([
-            "--server",
-            &server.address().to_string(),
-            "--domain",
-            server.domain(),
-        ])
-        .args(["--user", "phone{}", "--password", "phone{}-secret"])
-        .arg("--json")
-        .arg(&json));
-    let report = std::fs::read(&json).unwrap_or_else(|error| panic!("{error}:\n{output}"));
-    let report: Value = serde_json::from_slice(&report).expect("a report");
+    let phones = PHONES.to_string();
+    let rate = ["call", "--rate", "40", "--duration", duration, "--quiet"];
+    let arguments = [&rate[..], &["--ringing", RINGING, "--phones", &phones]].concat();
+    let (_, report, output) = lab_run(server, Protocol::Udp, &arguments);
     let calls = &report["units"]["calls"];
-    assert_eq!(calls["attempted"], calls["succeeded"], "{report}");
+    assert_eq!(calls["attempted"], calls["succeeded"], "{output}");
     assert!(
         calls["attempted"].as_u64().is_some_and(|calls| calls > 100),
-        "{report}"
+        "{output}"
     );
 }
 
@@ -154,7 +137,7 @@ fn p99(server: &Server, method: &str) -> f64 {
 #[test]
 fn every_panel_shows_a_server_that_is_called_and_its_p99() {
     let server = Server::start(&ServerOptions {
-        users: (0..PHONES).map(|number| format!("phone{number}")).collect(),
+        users: lab_users(PHONES),
         ..ServerOptions::default()
     });
     let prometheus = prometheus(&server);

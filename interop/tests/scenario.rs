@@ -1,7 +1,8 @@
 //! A scenario file is played against a real server: as many calls as it has lines, between whom it says, when it says.
 
-use interop::{Capture, Server, ServerOptions, run};
+use interop::{Capture, Server, ServerOptions, lab_run, lab_users, run};
 use serde_json::Value;
+use sip_transport::Protocol;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -20,26 +21,18 @@ fn lab(arguments: &[&str]) -> (i32, String) {
 
 fn server(phones: u32) -> Server {
     Server::start(&ServerOptions {
-        users: (0..phones).map(|number| format!("phone{number}")).collect(),
+        users: lab_users(phones),
         ..ServerOptions::default()
     })
 }
 
-/// Plays a file and returns the report.
-fn play(server: &Server, file: &Path, more: &[&str]) -> Value {
-    let json = server.path("report.json");
-    let (server_address, file) = (server.address().to_string(), file.to_string_lossy());
-    let mut arguments = vec!["run", "scenario", &*file, "--server", &server_address];
-    arguments.extend(["--domain", server.domain(), "--user", "phone{}"]);
-    arguments.extend(["--password", "phone{}-secret", "--quiet"]);
-    let json_path = json.to_string_lossy();
-    arguments.extend(["--json", &*json_path]);
-    arguments.extend(more);
-    // Fails where the machine was too busy for its figures to be trusted, too: counts are exact all the same.
-    let (_, output) = lab(&arguments);
-    let report =
-        std::fs::read(&json).unwrap_or_else(|error| panic!("no report ({error}):\n{output}"));
-    serde_json::from_slice(&report).expect("a report")
+/// Plays a file and returns the report. That fails where the machine was too busy for its figures to be trusted, too: counts are
+/// exact all the same.
+fn play(server: &Server, file: &str, more: &[&str]) -> Value {
+    let arguments = [&["scenario", file, "--quiet"], more].concat();
+    let (_, report, output) = lab_run(server, Protocol::Udp, &arguments);
+    assert!(report.is_object(), "no report:\n{output}");
+    report
 }
 
 /// The calls of a file, read by its format.
@@ -61,7 +54,7 @@ fn planned(file: &Path) -> Vec<Call> {
 }
 
 fn number_of(user: &str) -> u32 {
-    let number = user.strip_prefix("phone").map(str::parse);
+    let number = user.strip_prefix("user").map(str::parse);
     number
         .and_then(Result::ok)
         .unwrap_or_else(|| panic!("`{user}` is no phone"))
@@ -114,7 +107,7 @@ fn every_line_of_a_scenario_is_a_call_between_its_phones_at_its_time() {
     assert!(planned.len() > 100, "{}", planned.len());
 
     let capture = Capture::start(&server);
-    let report = play(&server, &file, &["--phones", "40"]);
+    let report = play(&server, &path, &["--phones", "40"]);
     let packets = capture.finish();
     let calls = &report["units"]["calls"];
     let lines = planned.len() as u64;
@@ -168,7 +161,7 @@ fn the_calls_of_a_scenario_are_shared_by_workers() {
         &path,
     ]);
     assert_eq!(code, 0, "{output}");
-    let report = play(&server, &file, &["--phones", "30", "--workers", "3"]);
+    let report = play(&server, &path, &["--phones", "30", "--workers", "3"]);
     let calls = &report["units"]["calls"];
     assert_eq!(
         (&calls["attempted"], &calls["succeeded"]),

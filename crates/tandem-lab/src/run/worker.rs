@@ -3,7 +3,7 @@
 use super::arrivals::Arrivals;
 use super::messages::Port;
 use super::phones::{Order, Phones, Source, Told};
-use super::timetable::{Due, Page};
+use super::timetable::{Due, Share};
 use super::{Figures, Run};
 use sip_runtime::tls::{SharedTls, TlsSettings};
 use sip_runtime::{Bound, Clock, Counter, Options, Running, Runtime, WorkerStats};
@@ -163,7 +163,7 @@ fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Pho
         arrivals: match &run.timetable {
             Some(timetable) => {
                 let callers = subscribers.first + from..subscribers.first + until;
-                Due::Planned(Page::new(timetable.clone(), callers))
+                Due::Planned(Share::new(timetable.clone(), callers))
             }
             None => Due::Paced(Box::new(Arrivals::new(
                 activity.rate.share(usize::from(run.fleet.workers)),
