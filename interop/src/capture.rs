@@ -80,6 +80,14 @@ pub struct WireMessage {
     pub what: String,
     /// The method in its `CSeq`.
     pub method: String,
+    /// Seconds since the first packet.
+    pub seconds: f64,
+    /// Its Call-ID.
+    pub call_id: String,
+    /// The user in From.
+    pub from_user: String,
+    /// The user in To.
+    pub to_user: String,
     /// Every To.
     pub to: Vec<String>,
     /// Every tag in To.
@@ -97,6 +105,10 @@ impl Packets {
             "sip.Method",
             "sip.Status-Code",
             "sip.CSeq.method",
+            "frame.time_relative",
+            "sip.Call-ID",
+            "sip.from.user",
+            "sip.to.user",
             "sip.To",
             "sip.to.tag",
             "sip.Record-Route",
@@ -109,16 +121,24 @@ impl Packets {
                 method,
                 status,
                 of,
+                seconds,
+                call_id,
+                from_user,
+                to_user,
                 to,
                 to_tags,
                 record_routes,
-            ] = <[Vec<String>; 8]>::try_from(fields).expect("eight fields");
+            ] = <[Vec<String>; 12]>::try_from(fields).expect("twelve fields");
             let port = |of: Vec<String>| of.concat().parse().expect("a port");
             WireMessage {
                 source: port(source),
                 destination: port(destination),
                 what: [method, status].concat().concat(),
                 method: of.concat(),
+                seconds: seconds.concat().parse().expect("a time"),
+                call_id: call_id.concat(),
+                from_user: from_user.concat(),
+                to_user: to_user.concat(),
                 to,
                 to_tags,
                 record_routes,

@@ -1,5 +1,5 @@
 //! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, Kamailio, dnsmasq, coturn,
-//! stunnel, tshark.
+//! stunnel, tshark, Prometheus.
 //!
 //! Everything happens on 127.0.0.1 (and `::1`) with ports of the test's own; every process that a test starts ends with it. A
 //! program that is missing fails the test that needs it: `scripts/setup test` installs them all. What goes wrong in here is a
@@ -21,6 +21,7 @@ mod linphone;
 mod messages;
 mod phone;
 mod process;
+mod prometheus;
 mod server;
 mod sipp;
 mod tunnel;
@@ -35,6 +36,7 @@ pub use linphone::Linphone;
 pub use messages::{Messages, header};
 pub use phone::{Account, Moment, Phone, ReceivedRequest, last_received};
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
+pub use prometheus::Prometheus;
 pub use server::{Server, ServerOptions};
 pub use sipp::{Outcome, Scenario, Sipp};
 pub use tunnel::Tunnel;

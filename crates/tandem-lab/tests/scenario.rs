@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use std::time::Duration;
 use tandem_lab::run::Spacing;
 use tandem_lab::scenario::{
-    Call, Course, Generator, Measured, Pairing, Phones, Rules, Stretch, read, validate, write,
+    Call, Course, Generator, HEADER, Measured, Pairing, Phones, Rules, Stretch, plot, read,
+    validate, write,
 };
 
 fn stretches() -> impl Strategy<Value = Vec<Stretch>> {
@@ -60,6 +61,40 @@ proptest! {
             prop_assert_eq!((read.wait_ms, read.second), (call.wait_ms, call.second));
             prop_assert!((read.rate / call.rate - 1.0).abs() < 1e-5, "{} {}", read.rate, call.rate);
         }
+    }
+}
+
+/// A field of a scenario, right or wrong.
+fn field() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => any::<u32>().prop_map(|number| number.to_string().into_bytes()),
+        2 => (0..20_u32).prop_map(|number| format!("{number:04}").into_bytes()),
+        1 => any::<f64>().prop_map(|number| number.to_string().into_bytes()),
+        1 => proptest::collection::vec(any::<u8>(), 0..300),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn whatever_is_in_a_file_each_line_is_a_call_or_a_mistake(
+        lines in proptest::collection::vec(proptest::collection::vec(field(), 4..7), 0..60),
+        (phones, pairing) in phones(),
+        spacing in prop_oneof![Just(Spacing::Regular), Just(Spacing::Poisson)],
+    ) {
+        let mut file = Vec::from(HEADER);
+        for fields in &lines {
+            file.push(b'\n');
+            file.extend(fields.join(&b';'));
+        }
+        let rules = Rules { phones: Some(phones), pairing, spacing };
+        let verdict = validate(read(file.as_slice()), &rules).unwrap();
+        let unreadable = read(file.as_slice()).filter(Result::is_err).count() as u64;
+        let read_lines = read(file.as_slice()).count() as u64;
+        prop_assert_eq!(verdict.calls + unreadable, read_lines);
+        let mistakes = verdict.mistakes.first.len() as u64 + verdict.mistakes.more;
+        prop_assert!(mistakes >= unreadable);
+        let _ = plot(read(file.as_slice()), "whatever");
     }
 }
 

@@ -235,8 +235,8 @@ impl Phones {
         self.begin_due(now, output);
         self.begun = None;
         for source in &mut self.sources {
-            if let Due::Planned(page) = &mut source.arrivals {
-                self.figures.ends_mut(source.kind).skipped += page.skip_rest();
+            if let Due::Planned(share) = &mut source.arrivals {
+                self.figures.ends_mut(source.kind).skipped += share.skip_rest();
             }
         }
     }

@@ -103,22 +103,22 @@ impl Timetable {
 
 /// The calls of some of the callers, one after the other.
 #[derive(Clone, Debug)]
-pub(super) struct Page {
+pub(super) struct Share {
     timetable: Timetable,
     callers: Range<u32>,
     /// The next call, or the end.
     place: usize,
 }
 
-impl Page {
+impl Share {
     pub(super) fn new(timetable: Timetable, callers: Range<u32>) -> Self {
-        let mut page = Self {
+        let mut share = Self {
             timetable,
             callers,
             place: 0,
         };
-        page.skip_others();
-        page
+        share.skip_others();
+        share
     }
 
     fn skip_others(&mut self) {
@@ -153,7 +153,7 @@ pub(super) enum Due {
     /// At a rate, without end, between phones whose turn it is.
     Paced(Box<Arrivals>),
     /// As a scenario says.
-    Planned(Page),
+    Planned(Share),
 }
 
 impl Due {
@@ -161,7 +161,7 @@ impl Due {
     pub(super) fn peek(&self) -> Option<Duration> {
         match self {
             Self::Paced(arrivals) => arrivals.peek(),
-            Self::Planned(page) => page
+            Self::Planned(share) => share
                 .next()
                 .map(|call| Duration::from_millis(call.due_ms.into())),
         }
@@ -174,9 +174,9 @@ impl Due {
                 arrivals.advance();
                 None
             }
-            Self::Planned(page) => {
-                let parties = page.next().map(|call| (call.caller, call.callee));
-                page.advance();
+            Self::Planned(share) => {
+                let parties = share.next().map(|call| (call.caller, call.callee));
+                share.advance();
                 parties
             }
         }
@@ -213,7 +213,7 @@ mod tests {
         let timetable = load(lines).unwrap();
         assert_eq!(timetable.duration(), Duration::from_millis(150));
         let calls_of = |callers| {
-            let mut due = Due::Planned(Page::new(timetable.clone(), callers));
+            let mut due = Due::Planned(Share::new(timetable.clone(), callers));
             std::iter::from_fn(|| Some((due.peek()?.as_millis(), due.advance()?)))
                 .collect::<Vec<_>>()
         };

@@ -3,7 +3,7 @@
 use super::arrivals::Arrivals;
 use super::messages::Port;
 use super::phones::{Order, Phones, Source, Told};
-use super::timetable::{Due, Page};
+use super::timetable::{Due, Share};
 use super::{Figures, Run};
 use sip_runtime::tls::{SharedTls, TlsSettings};
 use sip_runtime::{Bound, Clock, Counter, Options, Running, Runtime, WorkerStats};
@@ -200,7 +200,7 @@ fn sources(run: &Run, index: u16) -> Vec<Source> {
     let sources = activities.map(|(activity, place)| Source {
         kind: activity.kind,
         arrivals: match &run.timetable {
-            Some(timetable) => Due::Planned(Page::new(timetable.clone(), from..until)),
+            Some(timetable) => Due::Planned(Share::new(timetable.clone(), from..until)),
             None => Due::Paced(Box::new(Arrivals::new(
                 activity.rate.share(usize::from(run.fleet.workers)),
                 run.spacing,

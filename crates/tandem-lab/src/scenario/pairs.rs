@@ -51,7 +51,9 @@ impl Pairing {
         match self {
             Self::Any => Ok(None),
             Self::EvenPodCallsOdd { pod } => {
-                let of = caller / pod;
+                let Some(of) = caller.checked_div(pod) else {
+                    return Ok(None);
+                };
                 if of.is_multiple_of(2) {
                     Ok(Some(caller.saturating_add(pod)))
                 } else {
@@ -74,19 +76,20 @@ impl Pairing {
         }
         match self {
             Self::Any if count < 2 => Err("one phone has nobody to call: there must be two".into()),
-            Self::EvenPodCallsOdd { pod }
-                if pod == 0
-                    || !first.is_multiple_of(pod * 2)
-                    || !count.is_multiple_of(pod * 2)
-                    || count == 0 =>
-            {
+            Self::EvenPodCallsOdd { pod } => {
+                let pair = u64::from(pod) * 2;
+                let are_pairs = [first, count]
+                    .iter()
+                    .all(|number| u64::from(*number).is_multiple_of(pair));
+                if pod > 0 && count > 0 && are_pairs {
+                    return Ok(());
+                }
                 Err(format!(
-                    "phones {first} to {} are no pairs of pods with {pod} phones each: the first number and how many there are must be multiples of {}",
+                    "phones {first} to {} are no pairs of pods with {pod} phones each: the first number and how many there are must be multiples of {pair}",
                     phones.last(),
-                    u64::from(pod) * 2
                 ))
             }
-            _ => Ok(()),
+            Self::Any => Ok(()),
         }
     }
 }

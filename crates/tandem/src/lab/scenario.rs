@@ -1,7 +1,8 @@
 //! `tandem lab scenario`: makes scenario files, checks them and draws them.
 
+use super::output;
 use crate::cli::show;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,7 +36,7 @@ fn generate(arguments: &GenerateArguments) -> io::Result<ExitCode> {
         let calls = scenario::write(&mut output, digits, generator)?;
         output.flush().map(|()| calls)
     });
-    let calls = written.map_err(|error| unwritable(path, &error))?;
+    let calls = written.map_err(|error| output::unwritable(path, &error))?;
     Ok(show(&format!("{}: {calls} calls\n", path.display())))
 }
 
@@ -66,7 +67,7 @@ fn plot(arguments: &PlotArguments) -> io::Result<ExitCode> {
     let Some(path) = &arguments.output else {
         return Ok(show(&svg));
     };
-    fs::write(path, svg).map_err(|error| unwritable(path, &error))?;
+    output::write(path, &svg)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -91,8 +92,4 @@ fn display_name(path: &Path) -> String {
     } else {
         path.display().to_string()
     }
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::other(format!("cannot write {}: {error}", path.display()))
 }
