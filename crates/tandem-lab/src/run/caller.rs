@@ -13,10 +13,22 @@ use sip_transport::{Flow, Time};
 impl Phones {
     /// Begins a call. The callee is the phone half of all phones further on.
     pub(super) fn call(&mut self, now: Time, due: Time, phone: u32, output: Out<'_>) {
-        let number = self.next_number();
-        self.figures.ends_mut(Kind::Call).attempted += 1;
         let count = self.memories.len() as u32;
         let callee = self.first + (phone - self.first + count.div_ceil(2)) % count;
+        self.call_to(now, due, phone, callee, output);
+    }
+
+    /// Begins a call to a certain phone.
+    pub(super) fn call_to(
+        &mut self,
+        now: Time,
+        due: Time,
+        phone: u32,
+        callee: u32,
+        output: Out<'_>,
+    ) {
+        let number = self.next_number();
+        self.figures.ends_mut(Kind::Call).attempted += 1;
         let has_credentials = self.remember(phone, true);
         let unit = Unit {
             phone,
@@ -246,6 +258,9 @@ impl Phones {
         let Stage::Up { dialog, leaving } = &mut unit.stage else {
             return;
         };
+        if *leaving {
+            return;
+        }
         let Ok(client) = self.transactions.reserve_client(number) else {
             return self.fail(number, &"too many transactions");
         };

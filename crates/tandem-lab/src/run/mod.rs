@@ -8,6 +8,7 @@ mod arrivals;
 mod asking;
 mod callee;
 mod caller;
+mod commanded;
 mod dialog;
 mod figures;
 mod html;
@@ -20,8 +21,9 @@ mod subscribers;
 mod worker;
 
 pub use arrivals::{Rate, Spacing};
+pub use commanded::{Commanded, Commander, Settings};
 pub use figures::{Delay, Ends, Figures, Kind};
-pub use options::{Arguments, ProfileCommand};
+pub use options::{Arguments, ProfileCommand, Transport};
 pub use profile::{Activity, CallShape, Profile};
 pub use report::{DelaySummary, Report, Second};
 pub use subscribers::{Pattern, Subscribers};

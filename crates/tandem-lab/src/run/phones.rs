@@ -5,6 +5,7 @@
 
 use super::arrivals::Arrivals;
 use super::callee::Callees;
+use super::commanded::Command;
 use super::dialog::Dialog;
 use super::figures::{Delay, Figures, Kind};
 use super::messages::Port;
@@ -42,6 +43,8 @@ pub(super) enum Order {
     End,
     /// Tell the figures since the last time.
     Tell,
+    /// Do this one thing.
+    Do(Command),
 }
 
 /// What they tell.
@@ -299,6 +302,7 @@ impl Node for Phones {
             }
             Order::End => self.begun = None,
             Order::Tell => self.tell(output),
+            Order::Do(command) => self.command(now, command, output),
         }
     }
 

@@ -4,7 +4,7 @@ use super::arrivals::Arrivals;
 use super::messages::Port;
 use super::phones::{Order, Phones, Source, Told};
 use super::{Figures, Run};
-use sip_runtime::{Bound, Clock, Counter, Options, Running, Runtime, WorkerStats};
+use sip_runtime::{Bound, Clock, Counter, Handle, Options, Running, Runtime, WorkerStats};
 use sip_transaction::{Limits, TimerSettings, Transactions};
 use sip_transport::{Listener, ListenerId};
 use std::io;
@@ -24,6 +24,7 @@ pub(super) struct Workers(Vec<Worker>);
 
 struct Worker {
     running: Running<Order>,
+    clock: Clock,
     told: Receiver<Box<Told>>,
 }
 
@@ -51,6 +52,12 @@ impl Workers {
                 .map_err(io::Error::other)?;
         }
         Ok(())
+    }
+
+    /// The ways to give orders to each from other threads, and the clock that it goes by.
+    pub(super) fn handles(&self) -> Vec<(Handle<Order>, Clock)> {
+        let handle = |worker: &Worker| (worker.running.handle(), worker.clock);
+        self.0.iter().map(handle).collect()
     }
 
     /// What they counted since the last time, and how many units are in progress.
@@ -103,7 +110,11 @@ impl Worker {
             |_| phones.take().unwrap_or_else(|| unreachable!("one worker")),
             &questions,
         )?;
-        Ok(Self { running, told })
+        Ok(Self {
+            running,
+            clock,
+            told,
+        })
     }
 }
 
