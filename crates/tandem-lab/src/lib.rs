@@ -9,7 +9,9 @@
     reason = "figures for people: counts far below 2^52"
 )]
 
+pub mod agent;
 pub mod connections;
+pub mod controller;
 mod credentials;
 pub mod load;
 pub mod process;

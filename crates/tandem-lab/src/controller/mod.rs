@@ -1,0 +1,2 @@
+//! The controller.
+pub mod protocol;
