@@ -19,6 +19,7 @@ impl Counts {
         self.before += self.report.not_carried;
         self.report = AgentReport {
             run: Some(run),
+            registration: self.report.registration,
             registered: self.report.registered,
             unregistered: std::mem::take(&mut self.report.unregistered),
             ..AgentReport::default()
@@ -26,10 +27,11 @@ impl Counts {
     }
 
     /// Other phones are played.
-    pub(super) fn other_phones(&mut self) {
+    pub(super) fn other_phones(&mut self, registration: u64) {
         self.before = 0;
         self.report = AgentReport {
             run: self.report.run,
+            registration: Some(registration),
             ..AgentReport::default()
         };
     }
@@ -91,31 +93,34 @@ impl Counts {
             };
             *failures.entry(reason.clone()).or_default() += count;
         }
-        add(&mut report.session_request, figures, Delay::SessionRequest);
-        add(&mut report.answer, figures, Delay::Answer);
-        add(&mut report.registration, figures, Delay::Registration);
+        add(
+            &mut report.session_request_delay,
+            figures,
+            Delay::SessionRequest,
+        );
+        add(&mut report.answer_delay, figures, Delay::Answer);
+        add(&mut report.registration_delay, figures, Delay::Registration);
         add(&mut report.lateness, figures, Delay::Lateness);
         self.refused("too many in progress", calls.skipped);
     }
 
     /// The report, if there is news; its delays are not told again.
     pub(super) fn news(&mut self) -> Option<AgentReport> {
-        let mut report = AgentReport {
-            session_request: std::mem::take(&mut self.report.session_request),
-            answer: std::mem::take(&mut self.report.answer),
-            registration: std::mem::take(&mut self.report.registration),
+        let report = AgentReport {
+            session_request_delay: std::mem::take(&mut self.report.session_request_delay),
+            answer_delay: std::mem::take(&mut self.report.answer_delay),
+            registration_delay: std::mem::take(&mut self.report.registration_delay),
             lateness: std::mem::take(&mut self.report.lateness),
             ..self.report.clone()
         };
-        let has_delays = !report.session_request.is_empty()
-            || !report.answer.is_empty()
-            || !report.registration.is_empty()
+        let has_delays = !report.session_request_delay.is_empty()
+            || !report.answer_delay.is_empty()
+            || !report.registration_delay.is_empty()
             || !report.lateness.is_empty();
         if !has_delays && self.reported.as_ref() == Some(&self.report) {
             return None;
         }
         self.reported = Some(self.report.clone());
-        report.run = self.report.run;
         Some(report)
     }
 
@@ -168,8 +173,8 @@ mod tests {
     #[test]
     fn delays_are_reported_once() {
         let mut counts = Counts::default();
-        counts.report.answer = vec![(1_000, 2)];
-        assert_eq!(counts.anyhow().answer, [(1_000, 2)]);
-        assert!(counts.anyhow().answer.is_empty());
+        counts.report.answer_delay = vec![(1_000, 2)];
+        assert_eq!(counts.anyhow().answer_delay, [(1_000, 2)]);
+        assert!(counts.anyhow().answer_delay.is_empty());
     }
 }

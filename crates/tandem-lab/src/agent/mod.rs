@@ -11,6 +11,7 @@ mod registering;
 mod session;
 
 pub use options::Arguments;
+pub(crate) use options::is_name;
 
 use backoff::Backoff;
 use player::Player;

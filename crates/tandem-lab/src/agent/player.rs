@@ -53,8 +53,8 @@ impl Player {
     }
 
     /// Plays these phones and registers them. Phones that are played already keep their sockets.
-    pub(super) async fn register(&mut self, phones: Vec<u32>, per_second: u32) {
-        self.counts.other_phones();
+    pub(super) async fn register(&mut self, registration: u64, phones: Vec<u32>, per_second: u32) {
+        self.counts.other_phones(registration);
         let registering = Registering::new(
             phones.clone(),
             per_second,

@@ -118,9 +118,11 @@ async fn do_it(
     read: Instant,
 ) -> Result<(), tungstenite::Error> {
     match command {
-        FromController::Register { phones, per_second } => {
-            player.register(phones, per_second).await
-        }
+        FromController::Register {
+            registration,
+            phones,
+            per_second,
+        } => player.register(registration, phones, per_second).await,
         FromController::Begin {
             run,
             ringing_ms,

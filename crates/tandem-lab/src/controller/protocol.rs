@@ -60,6 +60,8 @@ pub enum FromAgent {
 pub struct AgentReport {
     /// The run that calls are counted of.
     pub run: Option<u64>,
+    /// Number of the [`FromController::Register`] that the next two are of.
+    pub registration: Option<u64>,
     /// Phones that are registered.
     pub registered: u32,
     /// Registrations that failed, by status code or reason.
@@ -82,13 +84,13 @@ pub struct AgentReport {
     pub not_carried: u64,
     /// Session request delay (RFC 6076 section 4.3), INVITE to the first response that says that somebody was found: pairs of microseconds and how often.
     #[serde(default)]
-    pub session_request: Distribution,
+    pub session_request_delay: Distribution,
     /// From when the agent had read a call's command to its 200.
     #[serde(default)]
-    pub answer: Distribution,
+    pub answer_delay: Distribution,
     /// Registration request delay (RFC 6076 section 4.1).
     #[serde(default)]
-    pub registration: Distribution,
+    pub registration_delay: Distribution,
     /// From when the agent had read a call's command to its INVITE.
     #[serde(default)]
     pub lateness: Distribution,
@@ -108,6 +110,8 @@ pub enum FromController {
     },
     /// Play these phones, and register them.
     Register {
+        /// For reports.
+        registration: u64,
         /// Their numbers, ascending.
         phones: Vec<u32>,
         /// How many registrations begin in a second.
@@ -131,6 +135,37 @@ pub enum FromController {
     },
     /// End all calls.
     Stop,
+}
+
+/// Counts beyond which an agent talks nonsense.
+const PLAUSIBLE: u64 = 1 << 40;
+
+impl AgentReport {
+    /// Whether its counts can be: sums of those of many agents do not overflow.
+    pub fn is_plausible(&self) -> bool {
+        let counts = [
+            self.in_progress,
+            self.commanded,
+            self.answered,
+            self.succeeded,
+            self.nonsense,
+            self.not_carried,
+        ];
+        let reasons = self.failed.values().chain(self.unregistered.values());
+        let distributions = [
+            &self.session_request_delay,
+            &self.answer_delay,
+            &self.registration_delay,
+            &self.lateness,
+        ];
+        let delays = distributions.into_iter().flatten().map(|(_, count)| count);
+        self.failed.len() + self.unregistered.len() <= 1_000
+            && counts
+                .iter()
+                .chain(reasons)
+                .chain(delays)
+                .all(|count| *count <= PLAUSIBLE)
+    }
 }
 
 impl FromAgent {

@@ -1,10 +1,14 @@
 //! `tandem lab`: traffic that can be trusted.
 
+mod agent;
+mod controller;
 mod run;
 
 use crate::cli::complain;
 use clap::Subcommand;
 use std::process::ExitCode;
+use tandem_lab::agent::Arguments as AgentArguments;
+use tandem_lab::controller::Arguments as ControllerArguments;
 use tandem_lab::run::Arguments as RunArguments;
 
 /// What the laboratory does.
@@ -12,12 +16,18 @@ use tandem_lab::run::Arguments as RunArguments;
 pub enum LabCommand {
     /// Traffic of many phones against a server, counted exactly.
     Run(Box<RunArguments>),
+    /// Phones that do what a controller tells them.
+    Agent(Box<AgentArguments>),
+    /// Tells agents what to do, by a scenario, and shows a page about it.
+    Controller(ControllerArguments),
 }
 
 /// Does it. Fails where a unit failed.
 pub fn run(command: &LabCommand) -> ExitCode {
     let result = match command {
         LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Agent(arguments) => agent::run(arguments),
+        LabCommand::Controller(arguments) => controller::run(arguments),
     };
     result.unwrap_or_else(complain)
 }
