@@ -1,4 +1,4 @@
-//! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, Kamailio, dnsmasq, coturn,
+//! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, a browser at the laboratory's page, Kamailio, dnsmasq, coturn,
 //! stunnel, tshark.
 //!
 //! Everything happens on 127.0.0.1 (and `::1`) with ports of the test's own; every process that a test starts ends with it. A
@@ -16,8 +16,10 @@ mod capture;
 mod devtools;
 mod dns;
 mod kamailio;
+mod laboratory;
 mod linphone;
 mod messages;
+mod page;
 mod phone;
 mod process;
 mod server;
@@ -29,8 +31,10 @@ pub use browser::{Library, WebAccount, WebPhone};
 pub use capture::{Capture, Packets, WireMessage};
 pub use dns::{NameServer, Records, ZONE};
 pub use kamailio::Kamailio;
+pub use laboratory::Laboratory;
 pub use linphone::Linphone;
 pub use messages::{Messages, header};
+pub use page::{Look, Page};
 pub use phone::{Account, Moment, Phone, ReceivedRequest, last_received};
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use server::{Server, ServerOptions};

@@ -16,4 +16,5 @@ mod credentials;
 pub mod load;
 pub mod process;
 pub mod run;
+pub mod scenario;
 pub mod stack;
