@@ -14,6 +14,8 @@ pub mod protocol;
 mod run;
 mod scenarios;
 mod state;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod view;
 mod web;
@@ -51,31 +53,28 @@ struct Controller {
 /// # Errors
 /// It cannot listen; the folder with scenarios cannot be read.
 pub fn run(arguments: &Arguments, tell: impl Fn(&str)) -> io::Result<()> {
-    let controller = Controller {
-        options: arguments.clone(),
-        scenarios: Scenarios::new(arguments.scenarios.clone()),
-        pages: Arc::new(Semaphore::new(MOST_PAGES)),
-        state: Mutex::default(),
-    };
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
         .build()?;
-    runtime.block_on(serve(Arc::new(controller), &tell))
+    runtime.block_on(async {
+        let controller = Controller::new(arguments.clone());
+        let listener = listen(&controller, &tell).await?;
+        serve(controller, listener).await
+    })
 }
 
-async fn serve(controller: Arc<Controller>, tell: &impl Fn(&str)) -> io::Result<()> {
+/// Opens the port and says what there is.
+async fn listen(controller: &Controller, tell: &impl Fn(&str)) -> io::Result<TcpListener> {
     let Arguments {
         listen, scenarios, ..
     } = &controller.options;
-    let list = controller.scenarios.list();
-    let list = list.map_err(|problem| {
+    let list = controller.scenarios.list().map_err(|problem| {
         io::Error::other(format!(
             "{problem}; make it, or name another one with --scenarios"
         ))
     })?;
-    let listener = TcpListener::bind(listen).await;
-    let listener = listener.map_err(|error| {
+    let listener = TcpListener::bind(listen).await.map_err(|error| {
         io::Error::other(format!(
             "cannot listen on {listen}: {error}; stop what listens there, or take another --listen"
         ))
@@ -97,6 +96,10 @@ async fn serve(controller: Arc<Controller>, tell: &impl Fn(&str)) -> io::Result<
             "the page was not built: `scripts/console` does it (npm), then build this program again",
         );
     }
+    Ok(listener)
+}
+
+async fn serve(controller: Arc<Controller>, listener: TcpListener) -> io::Result<()> {
     tokio::spawn(dispatcher::look_after(Arc::clone(&controller)));
     // Commands leave at once.
     let listener = listener.tap_io(|stream| {
@@ -107,6 +110,15 @@ async fn serve(controller: Arc<Controller>, tell: &impl Fn(&str)) -> io::Result<
 }
 
 impl Controller {
+    fn new(options: Arguments) -> Arc<Self> {
+        Arc::new(Self {
+            scenarios: Scenarios::new(options.scenarios.clone()),
+            options,
+            pages: Arc::new(Semaphore::new(MOST_PAGES)),
+            state: Mutex::default(),
+        })
+    }
+
     /// What it knows. Held for moments only.
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing is left half done by whoever panics with it.
