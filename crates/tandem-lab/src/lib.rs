@@ -1,6 +1,6 @@
 //! The laboratory: SIP traffic that can be trusted, and what it cost the server.
 //!
-//! [`run`] plays many phones, each with a mind of its own, and counts everything. [`load`] drives one of the workloads W1 to W4 against a server over UDP from one thread and
+//! [`scenario`] makes and checks files of who calls whom, and when. [`run`] plays many phones, each with a mind of its own, and counts everything. [`load`] drives one of the workloads W1 to W4 against a server over UDP from one thread and
 //! counts everything: what was attempted, answered, failed, retransmitted, late. [`connections`] opens TCP and TLS connections
 //! by the thousand. [`stack`] has two stacks of this program send transactions to each other: what it carries without an application.
 

@@ -112,7 +112,7 @@ async fn serve(controller: Arc<Controller>, listener: TcpListener) -> io::Result
 impl Controller {
     fn new(options: Arguments) -> Arc<Self> {
         Arc::new(Self {
-            scenarios: Scenarios::new(options.scenarios.clone()),
+            scenarios: Scenarios::new(options.scenarios.clone(), options.division),
             options,
             pages: Arc::new(Semaphore::new(MOST_PAGES)),
             state: Mutex::default(),

@@ -1,11 +1,12 @@
 //! The folder with scenarios: what is in it, what is wrong with it, and what is put there.
 
-use super::plan::Call;
-use crate::scenario::{Mistakes, Unreadable, read};
+use super::plan::{Call, Division, POD};
+use crate::run::Spacing;
+use crate::scenario::{Pairing, Rules, read, validate};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -13,7 +14,7 @@ use std::time::{Duration, SystemTime};
 /// Files that are shown.
 const MOST_FILES: usize = 1_000;
 /// Calls of a scenario: a week with a few hundred a minute, or three hours with a thousand a second.
-const MOST_CALLS: usize = 10_000_000;
+const MOST_CALLS: u64 = 10_000_000;
 /// Longest name of a file.
 const LONGEST_NAME: usize = 100;
 
@@ -35,6 +36,8 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Scenarios {
     folder: PathBuf,
+    /// Who may call whom.
+    pairing: Pairing,
     /// What has been read, as long as the file has not changed.
     known: Mutex<BTreeMap<String, (Version, Entry)>>,
 }
@@ -43,9 +46,13 @@ pub(super) struct Scenarios {
 type Version = (Option<SystemTime>, u64);
 
 impl Scenarios {
-    pub(super) fn new(folder: PathBuf) -> Self {
+    pub(super) fn new(folder: PathBuf, division: Division) -> Self {
         Self {
             folder,
+            pairing: match division {
+                Division::Ranges => Pairing::Any,
+                Division::Pods => Pairing::EvenPodCallsOdd { pod: POD },
+            },
             known: Mutex::default(),
         }
     }
@@ -96,9 +103,7 @@ impl Scenarios {
             )]);
         }
         let path = self.folder.join(name);
-        let file =
-            File::open(&path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
-        calls(name, BufReader::new(file))
+        calls(name, self.pairing, || File::open(&path).map(BufReader::new))
     }
 
     /// Puts a file into the folder, if it can be run. What it holds.
@@ -111,7 +116,7 @@ impl Scenarios {
                 "`{name}` is no name of a scenario: letters, digits, `.`, `_`, `-`, and .csv at the end"
             )]);
         }
-        let entry = summary(name, &calls(name, content)?);
+        let entry = summary(name, &calls(name, self.pairing, || Ok(content))?);
         let path = self.folder.join(name);
         let beside = self.folder.join(format!(".{name}.part"));
         let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, &path));
@@ -154,68 +159,55 @@ fn is_name(name: &str) -> bool {
             .is_some_and(|extension| extension == "csv")
 }
 
-fn calls(name: &str, input: impl BufRead) -> Result<Vec<Call>, Vec<String>> {
-    let mut calls: Vec<Call> = Vec::new();
-    let mut problems = Vec::new();
-    let mut more = 0_u64;
-    let mut elapsed_ms = 0_u64;
-    let mut complain = |problem: String| {
-        if problems.len() < Mistakes::MOST {
-            problems.push(problem);
-        } else {
-            more += 1;
-        }
+/// Reads twice: what is wrong first, then the calls.
+fn calls<R: BufRead>(
+    name: &str,
+    pairing: Pairing,
+    open: impl Fn() -> io::Result<R>,
+) -> Result<Vec<Call>, Vec<String>> {
+    let failed = |error: io::Error| vec![format!("{name}: {error}")];
+    let rules = Rules {
+        phones: None,
+        pairing,
+        // Evenly spaced calls keep these rules, too.
+        spacing: Spacing::Poisson,
     };
-    for line in read(input) {
-        match line {
-            Ok(line) => {
-                let call = line.call;
-                if u64::from(call.second) != elapsed_ms / 1_000 {
-                    complain(format!(
-                        "{name}:{}: second {}, but the waits up to here make {:.3} s: lines are missing, in the wrong order, or a wait is wrong",
-                        line.number,
-                        call.second,
-                        elapsed_ms as f64 / 1e3
-                    ));
-                    // From here on it is right again, so that each hole is told once.
-                    elapsed_ms = u64::from(call.second) * 1_000;
-                }
-                if call.caller == call.callee {
-                    complain(format!(
-                        "{name}:{}: phone {} calls itself",
-                        line.number, call.caller
-                    ));
-                }
-                if calls.len() == MOST_CALLS {
-                    complain(format!(
-                        "{name}:{}: more than {MOST_CALLS} calls: cut the scenario into parts",
-                        line.number
-                    ));
-                    break;
-                }
-                calls.push(Call {
-                    at: Duration::from_millis(elapsed_ms),
-                    caller: call.caller,
-                    callee: call.callee,
-                });
-                elapsed_ms += u64::from(call.wait_ms);
-            }
-            Err(Unreadable::Wrong(mistake)) => complain(format!("{name}:{mistake}")),
-            Err(Unreadable::Failed(line, error)) => {
-                complain(format!("{name}:{line}: reading stopped: {error}"))
-            }
-        }
+    let verdict = validate(read(open().map_err(failed)?), &rules).map_err(failed)?;
+    let mistakes = &verdict.mistakes;
+    let mut problems: Vec<String> = mistakes
+        .first
+        .iter()
+        .map(|mistake| format!("{name}:{mistake}"))
+        .collect();
+    if mistakes.more > 0 {
+        problems.push(format!("{name}: and {} more mistakes", mistakes.more));
     }
-    if more > 0 {
-        problems.push(format!("and {more} more"));
+    if verdict.calls > MOST_CALLS {
+        problems.push(format!(
+            "{name}: {} calls, and {MOST_CALLS} can be run: cut it into parts",
+            verdict.calls
+        ));
     }
-    if problems.is_empty() && calls.is_empty() {
-        problems.push(format!("{name}: no call comes after the header"));
+    if !problems.is_empty() {
+        return Err(problems);
     }
-    if problems.is_empty() {
+    let mut calls = Vec::with_capacity(verdict.calls as usize);
+    let mut elapsed_ms = 0;
+    for line in read(open().map_err(failed)?).flatten() {
+        let call = line.call;
+        calls.push(Call {
+            at: Duration::from_millis(elapsed_ms),
+            caller: call.caller,
+            callee: call.callee,
+        });
+        elapsed_ms += u64::from(call.wait_ms);
+    }
+    if calls.len() as u64 == verdict.calls {
         Ok(calls)
     } else {
-        Err(problems)
+        Err(vec![format!(
+            "{name}: it was changed while it was read: try again"
+        )])
     }
 }
 
@@ -240,17 +232,19 @@ fn summary(name: &str, calls: &[Call]) -> Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::HEADER;
+    use crate::scenario::{HEADER, Mistakes};
 
     fn problems(lines: &str) -> Vec<String> {
         let text = format!("{HEADER}\n{lines}");
-        calls("a.csv", text.as_bytes()).err().unwrap_or_default()
+        calls("a.csv", Pairing::Any, || Ok(text.as_bytes()))
+            .err()
+            .unwrap_or_default()
     }
 
     #[test]
     fn calls_are_due_when_the_waits_before_them_are_over() {
         let text = format!("{HEADER}\n0400;0500;700;0;2\n0600;0700;300;0;2\n0400;0500;0;1;2\n");
-        let calls = calls("a.csv", text.as_bytes()).unwrap();
+        let calls = calls("a.csv", Pairing::Any, || Ok(text.as_bytes())).unwrap();
         let at: Vec<u128> = calls.iter().map(|call| call.at.as_millis()).collect();
         assert_eq!(at, [0, 700, 1_000]);
         let entry = summary("a.csv", &calls);
@@ -258,16 +252,16 @@ mod tests {
     }
 
     #[test]
-    fn holes_wrong_order_and_unknown_numbers_are_named_with_file_and_line() {
+    fn holes_wrong_order_and_what_is_no_number_are_named_with_file_and_line() {
         for (lines, wanted) in [
-            ("", "a.csv: no call"),
+            ("", "a.csv:1: no call"),
             (
-                "0400;0500;1000;0;1\n0400;0500;1000;2;1\n",
-                "a.csv:3: second 2, but the waits up to here make 1.000 s",
+                "0400;0500;1000;0;1\n0400;0500;1000;5;1\n",
+                "a.csv:3: second 5, but the waits up to here make 1.000 s",
             ),
             (
                 "0400;0500;1000;0;1\n0400;0500;1000;1;1\n0400;0500;1000;0;1\n",
-                "a.csv:4: second 0",
+                "a.csv:4: second 0 after second 1",
             ),
             ("0400;bob;1000;0;1\n", "a.csv:2: callee `bob`"),
             ("0400;0400;1000;0;1\n", "a.csv:2: phone 400 calls itself"),
@@ -282,10 +276,23 @@ mod tests {
     }
 
     #[test]
+    fn by_pods_an_even_one_calls_the_odd_one_after_it() {
+        let text = format!("{HEADER}\n0400;0500;1000;0;1\n0711;0811;1000;1;1\n");
+        let open = || Ok(text.as_bytes());
+        assert!(calls("a.csv", Pairing::Any, open).is_ok());
+        let pods = Pairing::EvenPodCallsOdd { pod: POD };
+        let problems = calls("a.csv", pods, open).unwrap_err();
+        assert!(
+            problems[0].starts_with("a.csv:3: caller 711 is of pod 7"),
+            "{problems:?}"
+        );
+    }
+
+    #[test]
     fn only_sound_files_get_into_the_folder_and_only_under_their_name() {
         let folder = std::env::temp_dir().join(format!("tandem-scenarios-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let scenarios = Scenarios::new(folder.clone());
+        let scenarios = Scenarios::new(folder.clone(), Division::Ranges);
         let sound = format!("{HEADER}\n1;2;1000;0;1\n");
         for name in ["../a.csv", "a", ".a.csv", "a/b.csv", "", "a.txt", "ä.csv"] {
             assert!(scenarios.put(name, sound.as_bytes()).is_err(), "{name}");

@@ -68,7 +68,7 @@ pub enum Spacing {
 
 /// The times at which units begin, one after the other, without end.
 #[derive(Clone, Debug)]
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     rate: Rate,
     spacing: Spacing,
     /// Seconds since the start.
@@ -77,7 +77,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new(rate: Rate, spacing: Spacing, seed: u64) -> Self {
+    pub(crate) fn new(rate: Rate, spacing: Spacing, seed: u64) -> Self {
         let mut arrivals = Self {
             rate,
             spacing,
@@ -90,13 +90,13 @@ impl Arrivals {
     }
 
     /// Time since the start of the next one; `None`: none comes within a year.
-    pub(super) fn peek(&self) -> Option<Duration> {
+    pub(crate) fn peek(&self) -> Option<Duration> {
         const YEAR: f64 = 365.0 * 86_400.0;
         (self.next < YEAR).then(|| Duration::from_secs_f64(self.next))
     }
 
     /// On to the one after.
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         let interval = self.rate.interval(self.next);
         self.next += match self.spacing {
             Spacing::Regular => interval,

@@ -20,6 +20,7 @@ mod report;
 mod subscribers;
 mod worker;
 
+pub(crate) use arrivals::Arrivals;
 pub use arrivals::{Rate, Spacing};
 pub use commanded::{Commanded, Commander, Settings};
 pub use figures::{Delay, Ends, Figures, Kind};

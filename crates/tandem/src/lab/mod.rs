@@ -3,6 +3,7 @@
 mod agent;
 mod controller;
 mod run;
+mod scenario;
 
 use crate::cli::complain;
 use clap::Subcommand;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use tandem_lab::agent::Arguments as AgentArguments;
 use tandem_lab::controller::Arguments as ControllerArguments;
 use tandem_lab::run::Arguments as RunArguments;
+use tandem_lab::scenario::ScenarioCommand;
 
 /// What the laboratory does.
 #[derive(Debug, Subcommand)]
@@ -20,6 +22,11 @@ pub enum LabCommand {
     Agent(Box<AgentArguments>),
     /// Tells agents what to do, by a scenario, and shows a page about it.
     Controller(ControllerArguments),
+    /// Scenario files: who calls whom, and when. Make them, check them, draw them.
+    Scenario {
+        #[command(subcommand)]
+        command: Box<ScenarioCommand>,
+    },
 }
 
 /// Does it. Fails where a unit failed.
@@ -28,6 +35,7 @@ pub fn run(command: &LabCommand) -> ExitCode {
         LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::Agent(arguments) => agent::run(arguments),
         LabCommand::Controller(arguments) => controller::run(arguments),
+        LabCommand::Scenario { command } => scenario::run(command),
     };
     result.unwrap_or_else(complain)
 }

@@ -1,0 +1,213 @@
+//! How many calls are expected each second, over the time of a scenario.
+
+use crate::run::Rate;
+use std::time::Duration;
+
+/// Stretches that a course may have.
+const MOST_STRETCHES: f64 = 1_000_000.0;
+/// Calls that a scenario may have: a slip of the pen shall not fill a disk.
+const MOST_CALLS: f64 = 100_000_000.0;
+/// How long a scenario may be. The format has room for 49 days.
+const LONGEST: Duration = Duration::from_secs(31 * 86_400);
+/// Calls each second, at most.
+const MOST_RATE: f64 = 1_000_000.0;
+
+/// A time in which the rate is the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretch {
+    /// Seconds.
+    pub length: f64,
+    /// Calls per second.
+    pub rate: f64,
+}
+
+/// Calls per second over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course(Vec<Stretch>);
+
+impl Course {
+    /// Of such stretches, one after the other.
+    ///
+    /// # Errors
+    /// What is wrong with them: no call would be made, or too many, or it takes too long.
+    pub fn new(stretches: Vec<Stretch>) -> Result<Self, String> {
+        for Stretch { length, rate } in &stretches {
+            if !(0.0..=MOST_RATE).contains(rate) {
+                return Err(format!(
+                    "a rate of {rate} calls per second: 0 to {MOST_RATE} are allowed"
+                ));
+            }
+            if !(length.is_finite() && *length > 0.0) {
+                return Err(format!("a stretch of {length} s: it must take some time"));
+            }
+        }
+        let course = Self(stretches);
+        let (duration, calls) = (course.duration(), course.expected_calls());
+        if duration > LONGEST.as_secs_f64() {
+            return Err(format!(
+                "a scenario of {duration:.0} s is too long: 31 days are the most"
+            ));
+        }
+        if calls > MOST_CALLS {
+            return Err(format!(
+                "{calls:.0} calls are too many: {MOST_CALLS} are the most"
+            ));
+        }
+        if calls <= 0.0 {
+            return Err("there would be no call: the rate is 0 all the time".into());
+        }
+        Ok(course)
+    }
+
+    /// A rate, for so long.
+    ///
+    /// # Errors
+    /// Those of [`Course::new`]; too many steps.
+    pub fn of(rate: Rate, duration: Duration) -> Result<Self, String> {
+        let length = duration.as_secs_f64();
+        let every = match rate {
+            Rate::Constant(_) => length,
+            Rate::Steps { every, .. } => every.as_secs_f64().min(length),
+        };
+        let steps = length / every;
+        if steps > MOST_STRETCHES {
+            return Err(format!(
+                "{steps:.0} steps are too many: {MOST_STRETCHES} are the most"
+            ));
+        }
+        let begins = (0..).map(|step| f64::from(step) * every);
+        let stretches = begins.take_while(|begin| *begin < length);
+        // In the middle of a step there is no doubt which one it is.
+        let stretches = stretches.map(|begin| Stretch {
+            length: every.min(length - begin),
+            rate: rate.at(begin + every / 2.0),
+        });
+        Self::new(stretches.collect())
+    }
+
+    /// Seconds that it takes.
+    pub fn duration(&self) -> f64 {
+        self.0.iter().map(|stretch| stretch.length).sum()
+    }
+
+    /// Calls that are expected in all.
+    pub fn expected_calls(&self) -> f64 {
+        let calls = self.0.iter().map(|stretch| stretch.length * stretch.rate);
+        calls.sum()
+    }
+
+    pub(super) fn walk(self) -> Walk {
+        Walk {
+            course: self,
+            place: 0,
+            begun: 0.0,
+            expected: 0.0,
+        }
+    }
+}
+
+/// Walks along a course and says when so many calls are expected.
+#[derive(Clone, Debug)]
+pub(super) struct Walk {
+    course: Course,
+    place: usize,
+    /// Seconds at which this stretch begins.
+    begun: f64,
+    /// Calls that are expected before.
+    expected: f64,
+}
+
+/// A point of a course.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    /// Seconds since the start.
+    pub(super) time: f64,
+    /// Calls per second there, more than 0.
+    pub(super) rate: f64,
+    /// Which stretch it lies in.
+    pub(super) place: usize,
+}
+
+impl Walk {
+    /// Where so many calls are expected to have come; the number never falls from one question to the next. `None`: so many are
+    /// not expected at all.
+    pub(super) fn point(&mut self, expected: f64) -> Option<Point> {
+        loop {
+            let Stretch { length, rate } = *self.course.0.get(self.place)?;
+            let more = expected - self.expected;
+            if more < length * rate {
+                return Some(Point {
+                    time: self.begun + more / rate,
+                    rate,
+                    place: self.place,
+                });
+            }
+            self.place += 1;
+            self.begun += length;
+            self.expected += length * rate;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_stretches() {
+        let rate = Rate::Steps {
+            from: 12.0,
+            step: 6.0,
+            every: Duration::from_secs(300),
+        };
+        let course = Course::of(rate, Duration::from_secs(750)).unwrap();
+        let stretch = |length, rate| Stretch { length, rate };
+        assert_eq!(
+            course.0,
+            [
+                stretch(300.0, 12.0),
+                stretch(300.0, 18.0),
+                stretch(150.0, 24.0)
+            ]
+        );
+        assert_eq!(course.expected_calls(), 3_600.0 + 5_400.0 + 3_600.0);
+    }
+
+    #[test]
+    fn a_point_is_where_the_calls_are_expected_and_never_where_none_comes() {
+        let stretch = |length, rate| Stretch { length, rate };
+        let course = [
+            stretch(5.0, 0.0),
+            stretch(10.0, 2.0),
+            stretch(7.0, 0.0),
+            stretch(1.0, 4.0),
+        ];
+        let mut walk = Course::new(course.to_vec()).unwrap().walk();
+        let times = [0.0, 2.0, 19.0, 20.0, 22.0].map(|calls| walk.point(calls).unwrap().time);
+        assert_eq!(times, [5.0, 6.0, 14.5, 22.0, 22.5]);
+        assert_eq!(walk.point(24.0), None);
+    }
+
+    #[test]
+    fn a_course_that_makes_no_sense_is_refused() {
+        let refused = |rate, seconds| {
+            Course::of(Rate::Constant(rate), Duration::from_secs(seconds)).unwrap_err()
+        };
+        assert!(refused(0.0, 10).contains("no call"));
+        assert!(refused(-1.0, 10).contains("a rate of -1"));
+        assert!(refused(f64::NAN, 10).contains("a rate of NaN"));
+        assert!(refused(1.0, 0).contains("no call"), "{}", refused(1.0, 0));
+        assert!(refused(1.0, 32 * 86_400).contains("too long"));
+        assert!(refused(1e6, 86_400).contains("too many"));
+        let rate = Rate::Steps {
+            from: 1.0,
+            step: 1.0,
+            every: Duration::from_nanos(1),
+        };
+        assert!(
+            Course::of(rate, Duration::from_secs(1))
+                .unwrap_err()
+                .contains("steps")
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! Makes the calls of a scenario.
+
+use super::Call;
+use super::course::{Course, Point, Walk};
+use super::pairs::{Draw, Pairing, Phones};
+use crate::run::{Arrivals, Rate, Spacing};
+
+/// Arrivals that come in a second of their own time, in which it is calls that pass: a year of it is the end. A power of two, so that
+/// adding up their distances rounds nothing.
+const HASTE: f64 = 1_024.0;
+/// Parts of a call that are told apart. Arrivals are rounded to nanoseconds, and a call shall not fall out of its stretch for that.
+const PARTS: f64 = 10_000.0;
+
+/// The calls of a scenario, one after the other. The same seed makes the same calls.
+///
+/// Arrivals of the rate 1 are stretched so that as many come in each time as its rate says: exactly, also where the rate changes
+/// between two calls.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    arrivals: Arrivals,
+    /// Calls that were expected before the first one.
+    skipped: f64,
+    walk: Walk,
+    draw: Draw,
+    next: Option<(Point, f64)>,
+    /// When the first is made, in seconds of the course.
+    start: f64,
+}
+
+impl Generator {
+    /// Of calls at the rates of a course, between such phones.
+    ///
+    /// # Errors
+    /// Such phones cannot call by that convention.
+    pub fn new(
+        course: Course,
+        phones: Phones,
+        pairing: Pairing,
+        spacing: Spacing,
+        seed: u64,
+    ) -> Result<Self, String> {
+        pairing.check(phones)?;
+        let mut generator = Self {
+            arrivals: Arrivals::new(Rate::Constant(HASTE), spacing, seed),
+            skipped: 0.0,
+            walk: course.walk(),
+            draw: Draw::new(phones, pairing, seed ^ 0x7061_6972),
+            next: None,
+            start: 0.0,
+        };
+        // A scenario begins with its first call.
+        generator.skipped = generator.expected().unwrap_or_default();
+        generator.next = generator.walk.point(0.0).map(|point| (point, 0.0));
+        generator.start = generator.next.map_or(0.0, |(point, _)| point.time);
+        Ok(generator)
+    }
+
+    /// Calls that are expected before the next one.
+    fn expected(&self) -> Option<f64> {
+        let since = self.arrivals.peek()?.as_secs_f64();
+        let expected = since * HASTE - self.skipped;
+        Some((expected * PARTS).round() / PARTS)
+    }
+
+    fn milliseconds(&self, time: f64) -> f64 {
+        ((time - self.start) * 1e3).round()
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Call;
+
+    fn next(&mut self) -> Option<Call> {
+        let (point, expected) = self.next?;
+        self.arrivals.advance();
+        let expected_next = self.expected()?;
+        let more = expected_next - expected;
+        self.next = self
+            .walk
+            .point(expected_next)
+            .map(|point| (point, expected_next));
+        let (time_next, rate) = match self.next {
+            Some((next, _)) if next.place != point.place && next.time > point.time => {
+                (next.time, more / (next.time - point.time))
+            }
+            Some((next, _)) => (next.time, point.rate),
+            // None comes after the last one: it waits as if the rate stayed.
+            None => (point.time + more / point.rate, point.rate),
+        };
+        let (caller, callee) = self.draw.pair();
+        let time = self.milliseconds(point.time);
+        Some(Call {
+            caller,
+            callee,
+            // A number that is too large becomes the largest.
+            wait_ms: (self.milliseconds(time_next) - time) as u32,
+            second: (time / 1e3) as u32,
+            rate,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn calls(rate: Rate, seconds: u64, spacing: Spacing, seed: u64) -> Vec<Call> {
+        let course = Course::of(rate, Duration::from_secs(seconds)).unwrap();
+        let phones = Phones {
+            first: 0,
+            count: 200,
+        };
+        let pairing = Pairing::EvenPodCallsOdd { pod: 100 };
+        Generator::new(course, phones, pairing, spacing, seed)
+            .unwrap()
+            .collect()
+    }
+
+    #[test]
+    fn one_call_a_second_is_what_the_format_shows() {
+        let calls = calls(Rate::Constant(1.0), 1_800, Spacing::Regular, 1);
+        assert_eq!(calls.len(), 1_800);
+        for (second, call) in (0..).zip(&calls) {
+            assert_eq!((call.wait_ms, call.second, call.rate), (1_000, second, 1.0));
+            assert_eq!(call.callee, call.caller + 100);
+        }
+    }
+
+    #[test]
+    fn waits_do_not_add_up_to_another_rate() {
+        let calls = calls(Rate::Constant(3_000.0), 60, Spacing::Regular, 1);
+        let waits: u64 = calls.iter().map(|call| u64::from(call.wait_ms)).sum();
+        assert_eq!(calls.len(), 180_000);
+        assert_eq!(waits, 60_000);
+        assert!(calls.iter().all(|call| call.wait_ms <= 1));
+    }
+
+    #[test]
+    fn each_step_has_its_calls_and_its_rate() {
+        let rate = Rate::Steps {
+            from: 12.0,
+            step: 6.0,
+            every: Duration::from_secs(300),
+        };
+        let calls = calls(rate, 1_800, Spacing::Regular, 1);
+        for step in 0..6 {
+            let within = |call: &&Call| call.second / 300 == step;
+            let expected = 12.0 + 6.0 * f64::from(step);
+            let of_step: Vec<&Call> = calls.iter().filter(within).collect();
+            let count = (expected * 300.0) as usize;
+            assert!(
+                of_step.len().abs_diff(count) <= 1,
+                "{step}: {}",
+                of_step.len()
+            );
+            let same = of_step.iter().filter(|call| call.rate == expected).count();
+            assert!(same + 1 >= of_step.len(), "{step}: {same}");
+        }
+    }
+
+    #[test]
+    fn the_seed_makes_the_calls() {
+        let of = |seed| calls(Rate::Constant(50.0), 60, Spacing::Poisson, seed);
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+        // Random, and still of that rate: 3,000 calls, whose deviation is 55.
+        assert!((2_700..3_300).contains(&of(1).len()));
+    }
+
+    #[test]
+    fn no_call_is_made_while_the_rate_is_zero() {
+        let rates = [(10.0, 0.0), (10.0, 5.0), (10.0, 0.0), (10.0, 5.0)];
+        let stretches = rates.map(|(length, rate)| super::super::Stretch { length, rate });
+        let course = Course::new(stretches.to_vec()).unwrap();
+        let phones = Phones { first: 0, count: 2 };
+        let generator = Generator::new(course, phones, Pairing::Any, Spacing::Regular, 1).unwrap();
+        let calls: Vec<Call> = generator.collect();
+        // The course's second 10 is the scenario's second 0.
+        let within = |from, until| {
+            calls
+                .iter()
+                .filter(|call| (from..until).contains(&call.second))
+                .count()
+        };
+        assert_eq!((within(0, 10), within(10, 20), within(20, 30)), (50, 0, 50));
+        let waited = calls[49];
+        assert_eq!(waited.wait_ms, 10_200);
+        assert!((waited.rate - 1.0 / 10.2).abs() < 1e-9);
+    }
+}
