@@ -23,8 +23,8 @@ page.on("console", (message) => {
 const actions = {
   open: ({ url }) => page.goto(url).then(() => null),
   click: ({ button }) => page.getByRole("button", { name: button, exact: true }).click(),
-  choose: ({ field, option }) => page.getByLabel(field, { exact: true }).selectOption(option).then(() => null),
-  fill: ({ field, value }) => page.getByLabel(field).fill(value),
+  choose: ({ field, option }) => page.getByRole("combobox", { name: field, exact: true }).selectOption(option).then(() => null),
+  fill: ({ field, value }) => page.getByRole("spinbutton", { name: field }).fill(value),
   press: ({ key }) => page.keyboard.press(key),
   upload: ({ path }) => page.locator("input[type=file]").setInputFiles(path),
   text: async ({ of }) => {

@@ -73,21 +73,33 @@ fn a_scenario_is_run_from_the_page_and_a_run_that_lost_an_agent_is_not_trusted()
         let text = page.text(&format!("[data-figure={figure}]"));
         assert_eq!(number(&text), 200, "{figure}: {text}");
     }
+    let report = laboratory.get("/report").expect("a report");
+    println!("doubts about a run that went well: {}", report["doubts"]);
+    assert_eq!(report["succeeded"], 200, "{report:#}");
+    assert_eq!(report["command_lateness"]["count"], 200, "{report:#}");
+    assert_eq!(report["command_confirmed"]["count"], 200, "{report:#}");
+    // A busy machine is late, and nothing else is wrong; then it says so.
     let percentile = page.text("[data-figure='response p99']");
-    assert!(percentile.ends_with("ms"), "{percentile}");
-    assert_eq!(page.text(".verdict"), "");
+    if report["trusted"] == json!(true) {
+        assert_eq!(report["session_request_delay"]["count"], 200);
+        assert!(percentile.ends_with("ms"), "{percentile}");
+        assert_eq!(page.text(".verdict"), "");
+    } else {
+        let doubts = report["doubts"].as_array().expect("doubts");
+        let is_of_lateness = |doubt: &Value| {
+            doubt
+                .as_str()
+                .is_some_and(|doubt| doubt.starts_with("one "))
+        };
+        assert!(doubts.iter().all(is_of_lateness), "{report:#}");
+        assert_eq!(
+            (percentile.as_str(), &report["session_request_delay"]),
+            ("—", &Value::Null)
+        );
+    }
     page.screenshot(&picture("4-after"), DESK);
     page.screenshot(&picture("5-after-dark"), DARK);
     page.screenshot(&picture("6-after-on-a-phone"), PHONE);
-    let report = laboratory.get("/report").expect("a report");
-    assert_eq!(
-        (&report["trusted"], &report["succeeded"]),
-        (&json!(true), &json!(200)),
-        "{report:#}"
-    );
-    assert_eq!(report["command_lateness"]["count"], 200);
-    assert_eq!(report["command_confirmed"]["count"], 200);
-    assert_eq!(report["session_request_delay"]["count"], 200);
 
     // An agent is killed in the middle of the next one, which is registered and started by keyboard.
     page.choose("Scenario", "long.csv");
@@ -102,8 +114,8 @@ fn a_scenario_is_run_from_the_page_and_a_run_that_lost_an_agent_is_not_trusted()
     });
     other.signal("KILL");
     other.wait();
-    let verdict = page.wait_for(".verdict", |text| text.contains("cannot be trusted"));
-    assert!(verdict.contains("agent pod-1 vanished"), "{verdict}");
+    let verdict = page.wait_for(".verdict", |text| text.contains("agent pod-1 vanished"));
+    assert!(verdict.contains("This run cannot be trusted."), "{verdict}");
     assert_eq!(page.text("[data-figure='response p99']"), "—");
     page.screenshot(&picture("7-agent-vanished"), DESK);
     page.click("Stop");

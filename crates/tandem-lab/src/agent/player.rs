@@ -167,6 +167,14 @@ impl Player {
         }
     }
 
+    /// Counts what has happened while nobody asked.
+    pub(super) async fn catch_up(&mut self) {
+        self.work(true);
+        if self.telling.is_some() {
+            self.told().await;
+        }
+    }
+
     /// Whether phones wait for their registration.
     pub(super) fn is_registering(&self) -> bool {
         self.phones

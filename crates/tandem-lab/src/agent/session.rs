@@ -33,8 +33,7 @@ pub(super) async fn run(
         Err(_) => return format!("the controller {controller} does not answer"),
     };
     // What has happened meanwhile.
-    player.work(true);
-    let _ = timeout(SILENCE, player.told()).await;
+    player.catch_up().await;
     if let Err(error) = say(&mut socket, &player.hello(name)).await {
         return format!("the controller {controller} went away: {error}");
     }
