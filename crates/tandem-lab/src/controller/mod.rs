@@ -133,7 +133,11 @@ impl Controller {
         talking: Duration,
     ) -> Result<u64, Refusal> {
         let (run, plan, started) = self.state().start(scenario, ringing, talking)?;
-        tokio::spawn(dispatcher::run(Arc::clone(self), run, plan, started));
+        dispatcher::start(self, run, plan, started).map_err(|error| {
+            // Otherwise it would be under way for ever.
+            let _ = self.state().stop();
+            format!("no thread can be started for it: {error}")
+        })?;
         Ok(run)
     }
 
