@@ -230,6 +230,7 @@ mod tests {
             .map(|phone| 4_000_000_000 + phone)
             .collect();
         let message = FromController::Register {
+            registration: 1,
             phones,
             per_second: 200,
         };

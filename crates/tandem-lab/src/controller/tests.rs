@@ -50,7 +50,8 @@ impl Bench {
         for call in 0..calls {
             let caller = call % 2 * 2 + 1;
             let second = call * wait_ms / 1_000;
-            let _ = writeln!(text, "{caller};{};{wait_ms};{second};1", caller + 1);
+            let rate = 1_000 / wait_ms;
+            let _ = writeln!(text, "{caller};{};{wait_ms};{second};{rate}", caller + 1);
         }
         std::fs::write(self.folder.path().join("a.csv"), text).expect("a scenario");
         let calls = self.controller.scenarios.calls("a.csv").expect("sound");
