@@ -41,8 +41,8 @@ impl Registering {
             self.is_first_round = false;
             (self.succeeded, self.failed) = (0, 0);
         }
-        let since = now.saturating_duration_since(self.began).as_secs_f64();
-        let until = (since * f64::from(self.per_second)) as usize + 1;
+        let since = now.saturating_duration_since(self.began).as_micros();
+        let until = (since * u128::from(self.per_second) / 1_000_000) as usize + 1;
         let from = self.next;
         self.next = until.clamp(from, self.phones.len());
         &self.phones[from..self.next]

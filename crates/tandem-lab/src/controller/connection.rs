@@ -123,7 +123,7 @@ async fn hear(
                 }
             }
             Ok(FromAgent::Report(report)) if report.is_plausible() => {
-                controller.state().report(connection, *report)
+                controller.state().report(connection, *report);
             }
             Ok(FromAgent::Report(_)) => return "it reports counts that cannot be".into(),
             Ok(FromAgent::Hello { .. }) => return "it says hello twice".into(),

@@ -6,8 +6,8 @@
 
 mod connection;
 mod dispatcher;
-mod doubts;
 mod options;
+mod orders;
 mod page;
 mod plan;
 pub mod protocol;
@@ -16,7 +16,6 @@ mod scenarios;
 mod state;
 #[cfg(test)]
 mod tests;
-mod timeline;
 mod view;
 mod web;
 

@@ -2,9 +2,8 @@
 
 use super::Controller;
 use super::plan::Division;
-use super::run::{Report, Status};
+use super::run::{Point, Report, Status};
 use super::state::{Event, Prepared, State};
-use super::timeline::Point;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -74,8 +74,8 @@ pub(super) fn of_lateness(
 /// How far the wall clock has left the steady one, if that is a jump.
 pub(super) fn jump(steady: Duration, wall: Result<Duration, Duration>) -> Option<String> {
     let (by, direction) = match wall {
-        Ok(wall) if wall > steady => (wall - steady, "ahead"),
-        Ok(wall) => (steady - wall, "back"),
+        Ok(wall) if wall > steady => (wall.saturating_sub(steady), "ahead"),
+        Ok(wall) => (steady.saturating_sub(wall), "back"),
         Err(before_start) => (steady + before_start, "back"),
     };
     (by > JUMP).then(|| {

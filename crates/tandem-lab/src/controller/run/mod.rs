@@ -1,18 +1,23 @@
 //! A run: what was commanded and when, what agents report of it, and whether the figures can be trusted.
 
-use super::doubts::{self, Doubts};
+mod delays;
+mod doubts;
+mod report;
+mod timeline;
+
+pub(super) use report::Report;
+pub(super) use timeline::Point;
+
 use super::plan::Plan;
 use super::protocol::{AgentReport, Distribution};
-use super::timeline::Timeline;
-use crate::run::DelaySummary;
-use hdrhistogram::Histogram;
+use delays::{Delays, add, record};
+use doubts::Doubts;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use timeline::Timeline;
 
-/// Longest delay that is told apart, in microseconds: two minutes.
-const LONGEST: u64 = 120_000_000;
 /// How long calls may take to end once none begins any more, beside ringing and talking: as long as a transaction lives.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Reasons of failures that are told apart.
@@ -69,31 +74,6 @@ struct Player {
     unconfirmed: VecDeque<(u64, Vec<Instant>)>,
 }
 
-/// Delays of the whole run, in microseconds.
-#[derive(Debug)]
-pub(super) struct Delays {
-    /// From when a command was due until it had been written to its agent's connection.
-    pub(super) lateness: Histogram<u64>,
-    /// From when it was due until its agent's confirmation had come back.
-    pub(super) confirmed: Histogram<u64>,
-    /// From when an agent had read a command until its INVITE left.
-    pub(super) in_agent: Histogram<u64>,
-    pub(super) session_request: Histogram<u64>,
-    pub(super) answer: Histogram<u64>,
-}
-
-impl Default for Delays {
-    fn default() -> Self {
-        Self {
-            lateness: histogram(),
-            confirmed: histogram(),
-            in_agent: histogram(),
-            session_request: histogram(),
-            answer: histogram(),
-        }
-    }
-}
-
 /// Counts of a run, all agents together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
@@ -112,40 +92,6 @@ pub struct Totals {
     /// Begun and not ended.
     pub in_progress: u64,
 }
-
-/// A run for programs: what `GET /report` answers.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) run: u64,
-    pub(super) scenario: String,
-    pub(super) status: Status,
-    /// By the controller's wall clock, in milliseconds since 1970.
-    pub(super) started_ms: u64,
-    /// Seconds since the start, until now or until all was over.
-    pub(super) seconds: f64,
-    /// Seconds from the first call of the scenario to the last.
-    pub(super) scenario_seconds: f64,
-    pub(super) scheduled: u64,
-    #[serde(flatten)]
-    pub(super) totals: Totals,
-    pub(super) ringing_ms: u64,
-    pub(super) talking_ms: u64,
-    /// Microseconds.
-    pub(super) command_lateness: DelaySummary,
-    /// How many commands were later than so many milliseconds, but no later than the next bound.
-    pub(super) command_lateness_above_ms: Vec<(f64, u64)>,
-    pub(super) command_confirmed: DelaySummary,
-    pub(super) agent_lateness: DelaySummary,
-    /// `null` where the run cannot be trusted.
-    pub(super) session_request_delay: Option<DelaySummary>,
-    pub(super) answer_delay: Option<DelaySummary>,
-    pub(super) trusted: bool,
-    pub(super) doubts: Vec<String>,
-    pub(super) remarks: Vec<String>,
-}
-
-/// Bounds of the table of lateness, in microseconds.
-const BOUNDS: [u64; 7] = [0, 1_000, 2_000, 5_000, 10_000, 50_000, 200_000];
 
 impl Run {
     /// Begins: the first call is due at `started`. Agents have these connections.
@@ -235,7 +181,7 @@ impl Run {
     }
 
     /// An agent tells what has happened.
-    pub(super) fn report(&mut self, connection: u64, report: AgentReport) {
+    pub(super) fn report(&mut self, connection: u64, report: &AgentReport) {
         if report.run != Some(self.id) || self.status == Status::Ended {
             return;
         }
@@ -381,80 +327,6 @@ impl Run {
         &self.timeline
     }
 
-    /// For programs and for the page.
-    pub(super) fn to_report(&self, now: Instant) -> Report {
-        let command_lateness = DelaySummary::of(&self.delays.lateness);
-        let command_confirmed = DelaySummary::of(&self.delays.confirmed);
-        let agent_lateness = DelaySummary::of(&self.delays.in_agent);
-        let mut doubts = self.doubts.words();
-        doubts.extend(doubts::of_lateness(
-            &command_lateness,
-            &command_confirmed,
-            &agent_lateness,
-        ));
-        doubts.extend(self.doubts_of_agents());
-        let trusted = doubts.is_empty();
-        let measured = |delays| {
-            trusted
-                .then(|| DelaySummary::of(delays))
-                .filter(|delay| delay.count > 0)
-        };
-        let started = self.started_by_wall.duration_since(SystemTime::UNIX_EPOCH);
-        Report {
-            run: self.id,
-            scenario: self.scenario.clone(),
-            status: self.status,
-            started_ms: started.unwrap_or_default().as_millis() as u64,
-            seconds: self
-                .ended
-                .unwrap_or(now)
-                .saturating_duration_since(self.started)
-                .as_secs_f64(),
-            scenario_seconds: self.plan.duration().as_secs_f64(),
-            scheduled: self.plan.calls.len() as u64,
-            totals: self.totals(),
-            ringing_ms: self.ringing.as_millis() as u64,
-            talking_ms: self.talking.as_millis() as u64,
-            command_lateness,
-            command_lateness_above_ms: table(&self.delays.lateness),
-            command_confirmed,
-            agent_lateness,
-            session_request_delay: measured(&self.delays.session_request),
-            answer_delay: measured(&self.delays.answer),
-            trusted,
-            doubts,
-            remarks: self.all_remarks(),
-        }
-    }
-
-    fn doubts_of_agents(&self) -> Vec<String> {
-        let lost = self
-            .players
-            .iter()
-            .filter(|player| player.last.not_carried > 0);
-        let lost = lost.map(|player| {
-            format!(
-                "agent {} lost {} messages on its own machine (kernel drops, or not sent): give it more --ports, or raise net.core.rmem_max",
-                player.name, player.last.not_carried
-            )
-        });
-        lost.take(MOST_REASONS).collect()
-    }
-
-    fn all_remarks(&self) -> Vec<String> {
-        let nonsense: u64 = self.players.iter().map(|player| player.last.nonsense).sum();
-        let mut remarks = self.remarks.clone();
-        if nonsense > 0 {
-            remarks.push(format!(
-                "{nonsense} messages came to the phones that are no SIP: look at what the server sends"
-            ));
-        }
-        if self.timeline.is_full() {
-            remarks.push("the plots end here: no more seconds of a run are kept".into());
-        }
-        remarks
-    }
-
     fn player(&mut self, connection: u64) -> Option<&mut Player> {
         self.players
             .iter_mut()
@@ -478,34 +350,4 @@ impl Player {
     fn has_confirmed(&self) -> bool {
         self.unconfirmed.is_empty()
     }
-}
-
-/// An empty one for delays in microseconds.
-pub(super) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST, 3)
-        .unwrap_or_else(|_| unreachable!("the bounds are sound"))
-}
-
-/// Records a delay.
-pub(super) fn record(histogram: &mut Histogram<u64>, delay: Duration) {
-    histogram.saturating_record(delay.as_micros() as u64);
-}
-
-/// Records delays that an agent has told.
-pub(super) fn add(histogram: &mut Histogram<u64>, delays: &Distribution) {
-    for (value, count) in delays {
-        histogram.saturating_record_n(*value, *count);
-    }
-}
-
-fn table(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
-    let ends = BOUNDS.into_iter().skip(1).chain([u64::MAX]);
-    let rows = BOUNDS.into_iter().zip(ends).map(|(from, until)| {
-        let from_value = if from == 0 { 0 } else { from + 1 };
-        (
-            from as f64 / 1e3,
-            histogram.count_between(from_value, until),
-        )
-    });
-    rows.collect()
 }

@@ -1,7 +1,8 @@
 //! A run second by second.
 
-use super::protocol::Distribution;
-use super::run::{Totals, add, histogram, record};
+use super::Totals;
+use super::delays::{add, histogram, record};
+use crate::controller::protocol::Distribution;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
@@ -11,27 +12,27 @@ const MOST: usize = 100_000;
 
 /// One second of a run, or its rest. Counts are those of the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Point {
+pub(in crate::controller) struct Point {
     /// Seconds since the start, at its end.
-    pub(super) time: f64,
-    pub(super) commanded: u64,
-    pub(super) answered: u64,
-    pub(super) succeeded: u64,
-    pub(super) failed: u64,
-    pub(super) lost: u64,
+    pub(in crate::controller) time: f64,
+    pub(in crate::controller) commanded: u64,
+    pub(in crate::controller) answered: u64,
+    pub(in crate::controller) succeeded: u64,
+    pub(in crate::controller) failed: u64,
+    pub(in crate::controller) lost: u64,
     /// At its end.
-    pub(super) in_progress: u64,
+    pub(in crate::controller) in_progress: u64,
     /// Session request delay that was reported in it, in microseconds; `None`: none was.
-    pub(super) p50_us: Option<u64>,
-    pub(super) p99_us: Option<u64>,
+    pub(in crate::controller) p50_us: Option<u64>,
+    pub(in crate::controller) p99_us: Option<u64>,
     /// Lateness of its commands, in microseconds.
-    pub(super) late_p99_us: Option<u64>,
-    pub(super) late_max_us: Option<u64>,
+    pub(in crate::controller) late_p99_us: Option<u64>,
+    pub(in crate::controller) late_max_us: Option<u64>,
 }
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct Timeline {
+pub(in crate::controller) struct Timeline {
     points: Vec<Point>,
     before: Totals,
     /// Whole seconds that are over.
@@ -94,7 +95,7 @@ impl Timeline {
     }
 
     /// The points from that place on.
-    pub(super) fn points(&self, from: usize) -> &[Point] {
+    pub(in crate::controller) fn points(&self, from: usize) -> &[Point] {
         self.points.get(from..).unwrap_or_default()
     }
 
