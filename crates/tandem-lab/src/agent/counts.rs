@@ -84,6 +84,7 @@ impl Counts {
         report.answered += figures.delay(Delay::Answer).len();
         report.succeeded += calls.succeeded;
         report.nonsense += figures.nonsense;
+        report.unexpected += figures.late_messages;
         report.not_carried = (losses.kernel_drops + losses.not_sent).saturating_sub(self.before);
         for ((kind, reason), count) in &figures.failures {
             let failures = if *kind == Kind::Call.plural() {

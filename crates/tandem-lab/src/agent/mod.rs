@@ -9,6 +9,8 @@ mod options;
 mod player;
 mod registering;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub use options::Arguments;
 pub(crate) use options::is_name;

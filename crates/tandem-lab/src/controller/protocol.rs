@@ -80,6 +80,8 @@ pub struct AgentReport {
     pub failed: BTreeMap<String, u64>,
     /// Messages that were no SIP.
     pub nonsense: u64,
+    /// Messages that nobody waited for, or not any more.
+    pub unexpected: u64,
     /// Messages to phones that the kernel dropped, and messages of phones that could not be sent.
     pub not_carried: u64,
     /// Session request delay (RFC 6076 section 4.3), INVITE to the first response that says that somebody was found: pairs of microseconds and how often.
@@ -149,6 +151,7 @@ impl AgentReport {
             self.answered,
             self.succeeded,
             self.nonsense,
+            self.unexpected,
             self.not_carried,
         ];
         let reasons = self.failed.values().chain(self.unregistered.values());

@@ -103,8 +103,15 @@ impl Run {
     }
 
     fn all_remarks(&self) -> Vec<String> {
-        let nonsense: u64 = self.players.iter().map(|player| player.last.nonsense).sum();
+        let players = self.players.iter();
+        let nonsense: u64 = players.clone().map(|player| player.last.nonsense).sum();
         let mut remarks = self.remarks.clone();
+        let unexpected = players.map(|player| player.last.unexpected).sum::<u64>();
+        if unexpected > 0 {
+            remarks.push(format!(
+                "{unexpected} messages came to the phones that nobody waited for: the server repeats itself, is very late, or answers somebody else"
+            ));
+        }
         if nonsense > 0 {
             remarks.push(format!(
                 "{nonsense} messages came to the phones that are no SIP: look at what the server sends"
