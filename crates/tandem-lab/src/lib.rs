@@ -1,7 +1,8 @@
 //! The laboratory: SIP traffic that can be trusted, and what it cost the server.
 //!
-//! [`scenario`] makes and checks files of who calls whom, and when. [`run`] plays many phones, each with a mind of its own, and counts everything. [`load`] drives one of the workloads W1 to W4 against a server over UDP from one thread and
-//! counts everything: what was attempted, answered, failed, retransmitted, late. [`connections`] opens TCP and TLS connections
+//! [`run`] plays many phones, each with a mind of its own, and counts everything; [`scenario`] makes and checks files of who calls
+//! whom, and when, which it plays, too; [`capacity`] finds with it what a server carries. [`load`] drives one of the workloads W1 to
+//! W4 against a server over UDP from one thread. [`connections`] opens TCP and TLS connections
 //! by the thousand. [`stack`] has two stacks of this program send transactions to each other: what it carries without an application.
 
 #![expect(
@@ -10,10 +11,12 @@
 )]
 
 pub mod agent;
+pub mod capacity;
 pub mod connections;
 pub mod controller;
 mod credentials;
 pub mod load;
+mod page;
 pub mod process;
 pub mod run;
 pub mod scenario;

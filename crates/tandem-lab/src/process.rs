@@ -35,6 +35,11 @@ impl Processes {
         Ok(Self(family))
     }
 
+    /// Their numbers.
+    pub fn numbers(&self) -> &[u32] {
+        &self.0
+    }
+
     /// Time spent on a CPU by all threads since they began.
     pub fn cpu_time(&self) -> io::Result<Duration> {
         let mut nanoseconds = 0;

@@ -49,7 +49,7 @@ proptest! {
             Spacing::Regular => 1.001,
             Spacing::Poisson => 10.0 + 8.0 * expected.sqrt(),
         };
-        let count = verdict.calls as f64;
+        let count = f64::from(u32::try_from(verdict.calls).unwrap());
         prop_assert!((count - expected).abs() <= allowed, "{count} calls, {expected} expected");
         let last = calls.last().unwrap();
         prop_assert!(f64::from(last.second) <= duration + 1.0);

@@ -215,6 +215,9 @@ impl Connection {
             None
         };
         let flow = self.flow;
+        if !self.is_accepted && self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking()) {
+            self.framing.begin(flow.remote, &mut buffers.reply);
+        }
         let is_rest = self.has_partial();
         let octets = if is_rest {
             &mut self.partial
@@ -371,15 +374,19 @@ impl Connection {
         self.queue.is_none() && self.is_open() && !self.is_shut()
     }
 
-    /// The socket became writable while it was being opened: is it open? What TLS begins with is in `output` then.
+    /// The socket became writable while it was being opened: is it open? What TLS, or a WebSocket, begins with is in `output` then.
     pub(super) fn finish_connecting(&mut self, output: &mut Vec<u8>) -> Result<(), Errno> {
         sockopt::socket_error(&self.socket)??;
         output.clear();
-        self.stage = Stage::Used;
-        if let Some(tls) = &mut self.tls {
-            self.stage = Stage::Opening;
-            tls.take_output(output);
+        match &mut self.tls {
+            Some(tls) => tls.take_output(output),
+            None => self.framing.begin(self.flow.remote, output),
         }
+        self.stage = if self.is_agreed() {
+            Stage::Used
+        } else {
+            Stage::Opening
+        };
         Ok(())
     }
 

@@ -118,7 +118,7 @@ impl Connections {
         if tls.is_none() && matches!(protocol, Protocol::Tls | Protocol::Wss) {
             return None;
         }
-        let framing = Framing::new(protocol, options);
+        let framing = Framing::new(protocol, stage == Stage::Connecting, options);
         let name = self.slab.insert(options.max_connections, |name| {
             let connection = ConnectionId::new(worker, name);
             let flow = Flow { connection, ..flow };

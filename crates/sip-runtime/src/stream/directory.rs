@@ -6,7 +6,7 @@
 
 use papaya::HashMap;
 use rustc_hash::FxBuildHasher;
-use sip_transport::{ConnectionId, Protocol};
+use sip_transport::{ConnectionId, ListenerId, Protocol};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
@@ -17,6 +17,8 @@ pub(super) struct Destination {
     address: SocketAddr,
     /// A keyed hash of the name that the peer has to prove by its certificate; 0: whoever is there.
     name: u64,
+    /// Ours from which it was opened, where each has connections of its own.
+    listener: Option<ListenerId>,
 }
 
 /// Connections by destination. Read without a lock.
@@ -41,6 +43,7 @@ impl Directory {
             name: name.map_or(0, |name| {
                 self.names.hash_one(name.to_ascii_lowercase()).max(1)
             }),
+            listener: None,
         }
     }
 
@@ -68,6 +71,14 @@ impl Destination {
     /// Whoever is there.
     pub(super) const fn of_anybody(self) -> Self {
         Self { name: 0, ..self }
+    }
+
+    /// The same from one of our listeners alone.
+    pub(super) const fn from(self, listener: ListenerId) -> Self {
+        Self {
+            listener: Some(listener),
+            ..self
+        }
     }
 
     /// The same at another address.

@@ -2,11 +2,10 @@
 
 use super::close::CloseReason;
 use super::options::StreamOptions;
+use super::web_socket::WebSocket;
 use sip_message::{Frame, FrameError, Framer};
 use sip_transport::Protocol;
-use sip_transport::websocket::{
-    Decoder, Event, Handshake, Opcode, Role, Upgrade, write_close, write_frame, write_message,
-};
+use std::net::SocketAddr;
 
 /// The answer to a double CRLF (RFC 5626 section 4.4.1).
 const PONG: &[u8] = b"\r\n";
@@ -25,30 +24,40 @@ pub(super) struct Brought {
 pub(super) enum Framing {
     /// RFC 3261 section 18.3.
     Stream(Framer),
-    /// The peer has not asked for a WebSocket yet.
-    Upgrading(Box<Handshake>),
     /// Frames.
-    WebSocket(Box<Decoder>),
+    WebSocket(Box<WebSocket>),
 }
 
 impl Framing {
-    pub(super) fn new(protocol: Protocol, options: &StreamOptions) -> Self {
+    /// `is_ours`: we open the connection.
+    pub(super) fn new(protocol: Protocol, is_ours: bool, options: &StreamOptions) -> Self {
         match protocol {
-            Protocol::Ws | Protocol::Wss => {
-                Self::Upgrading(Box::new(Handshake::new(options.max_header)))
+            Protocol::Ws | Protocol::Wss if is_ours => {
+                Self::WebSocket(Box::new(WebSocket::asked(options)))
             }
+            Protocol::Ws | Protocol::Wss => Self::WebSocket(Box::new(WebSocket::awaited(options))),
             _ => Self::Stream(Framer::new(options.max_header, options.max_body)),
         }
     }
 
+    /// Appends what a connection of ours begins with, once the layers below it are there.
+    pub(super) fn begin(&mut self, server: SocketAddr, into: &mut Vec<u8>) {
+        if let Self::WebSocket(socket) = self {
+            socket.ask(server, into);
+        }
+    }
+
     /// Whether messages can be sent.
-    pub(super) const fn is_open(&self) -> bool {
-        !matches!(self, Self::Upgrading(_))
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Self::Stream(_) => true,
+            Self::WebSocket(socket) => socket.is_open(),
+        }
     }
 
     /// Whether parts of a message are kept here.
     pub(super) fn is_in_message(&self) -> bool {
-        matches!(self, Self::WebSocket(decoder) if decoder.is_in_message())
+        matches!(self, Self::WebSocket(socket) if socket.is_in_message())
     }
 
     /// Whether messages go out as they are.
@@ -68,29 +77,15 @@ impl Framing {
     ) -> usize {
         match self {
             Self::Stream(framer) => take_messages(framer, octets, options, reply, brought, deliver),
-            Self::WebSocket(decoder) => take_frames(decoder, octets, reply, brought, deliver),
-            Self::Upgrading(handshake) => {
-                let consumed = match handshake.next(octets, &options.origins, reply) {
-                    Upgrade::Incomplete => return 0,
-                    Upgrade::Refused(_) => {
-                        brought.end = Some(CloseReason::BadUpgrade);
-                        return 0;
-                    }
-                    Upgrade::Accepted { consumed } => consumed,
-                };
-                let most = options.max_header + options.max_body;
-                *self = Self::WebSocket(Box::new(Decoder::new(Role::Client, most)));
-                let rest = octets.get_mut(consumed..).unwrap_or_default();
-                consumed + self.take(rest, options, reply, brought, deliver)
-            }
+            Self::WebSocket(socket) => socket.take(octets, options, reply, brought, deliver),
         }
     }
 
     /// Appends a message as it goes out.
-    pub(super) fn write(&self, message: &[u8], into: &mut Vec<u8>) {
+    pub(super) fn write(&mut self, message: &[u8], into: &mut Vec<u8>) {
         match self {
-            Self::Stream(_) | Self::Upgrading(_) => into.extend_from_slice(message),
-            Self::WebSocket(_) => write_message(into, message, None),
+            Self::Stream(_) => into.extend_from_slice(message),
+            Self::WebSocket(socket) => socket.write(message, into),
         }
     }
 }
@@ -139,47 +134,4 @@ fn whole_lines(octets: &[u8], most: usize) -> &[u8] {
     octets
         .get(..end.map_or(0, |end| end + 1))
         .unwrap_or_default()
-}
-
-fn take_frames(
-    decoder: &mut Decoder,
-    octets: &mut [u8],
-    reply: &mut Vec<u8>,
-    brought: &mut Brought,
-    deliver: &mut impl FnMut(&[u8]),
-) -> usize {
-    let mut taken = 0;
-    loop {
-        let rest = octets.get_mut(taken..).unwrap_or_default();
-        let decoded = match decoder.next(rest) {
-            Ok(decoded) => decoded,
-            Err(error) => {
-                write_close(reply, Some(error.close_code()), None);
-                brought.end = Some(error.into());
-                return taken;
-            }
-        };
-        taken += decoded.consumed;
-        match decoded.event {
-            Event::Incomplete => return taken,
-            Event::Message(message) if message.iter().all(|octet| b"\r\n".contains(octet)) => {
-                write_frame(reply, Opcode::Text, PONG, None);
-                brought.pings += 1;
-            }
-            Event::Message(message) => {
-                deliver(&message);
-                brought.messages += 1;
-            }
-            Event::Ping(payload) => {
-                write_frame(reply, Opcode::Pong, payload, None);
-                brought.pings += 1;
-            }
-            Event::Pong => brought.pings += 1,
-            Event::Close(code) => {
-                write_close(reply, code, None);
-                brought.end = Some(CloseReason::ByPeer);
-                return taken;
-            }
-        }
-    }
 }

@@ -26,6 +26,7 @@ mod scarcity;
 mod sending;
 mod slab;
 mod socket;
+mod web_socket;
 
 pub use close::{CloseReason, RefuseReason};
 pub(crate) use connections::{Connections, Shared};

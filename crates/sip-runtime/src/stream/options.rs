@@ -32,6 +32,9 @@ pub struct StreamOptions {
     pub max_queue: usize,
     /// Octets that may wait for all peers of a worker. Default 256 MiB.
     pub max_queued: usize,
+    /// We are the phones: each listener opens connections of its own, over WS and WSS too. Default: a server, which opens one
+    /// connection to an address for all.
+    pub is_client: bool,
     /// Origins whose pages may open a WebSocket, such as `https://phone.example.org`. None (the default): all may.
     pub origins: Vec<String>,
     /// Whose claim to be reached over its connection under the port of its Via is believed (RFC 5923). Default: certified peers.
@@ -61,6 +64,7 @@ impl Default for StreamOptions {
             max_body: 64 << 10,
             max_queue: 256 << 10,
             max_queued: 256 << 20,
+            is_client: false,
             origins: Vec::new(),
             aliases: Aliases::Certified,
             tls: None,

@@ -94,7 +94,7 @@ impl Connections {
         }
     }
 
-    /// Begins to open a connection. Nobody is called over WebSocket: who speaks it cannot be (RFC 7118 section 5).
+    /// Begins to open a connection. A server calls nobody over WebSocket: who speaks it cannot be (RFC 7118 section 5).
     fn open(
         &mut self,
         now: Time,
@@ -105,9 +105,9 @@ impl Connections {
         let listener = self.listener(flow.listener)?;
         let local = listener.address;
         let tls = match listener.protocol {
-            Protocol::Ws | Protocol::Wss => return None,
-            Protocol::Tls => Some(self.connect_tls(flow, place)?),
-            Protocol::Udp | Protocol::Tcp => None,
+            Protocol::Ws | Protocol::Wss if !self.options.is_client => return None,
+            Protocol::Tls | Protocol::Wss => Some(self.connect_tls(flow, place)?),
+            Protocol::Udp | Protocol::Tcp | Protocol::Ws => None,
         };
         let to = self.destination(flow, place);
         let opened = match socket::begin_connecting(local, flow.remote, self.options.keep_alive) {
@@ -144,8 +144,15 @@ impl Connections {
     /// Where the message at that place goes.
     fn destination(&self, flow: Flow, place: usize) -> Destination {
         let (protocol, name) = (self.protocol(flow.listener), self.expected(place));
-        let directory = &self.shared.directory;
-        directory.destination(protocol, flow.remote, name)
+        let destination = self
+            .shared
+            .directory
+            .destination(protocol, flow.remote, name);
+        if self.options.is_client {
+            destination.from(flow.listener)
+        } else {
+            destination
+        }
     }
 
     /// Who is expected there.

@@ -56,6 +56,12 @@ impl Callees {
         }
     }
 
+    /// When the call was answered that this is a response of.
+    pub(super) fn answered(&self, response: &Message<'_>) -> Option<Time> {
+        let key = key_of(response.call_id()?, response);
+        Some(self.calls.get(&key)?.answered)
+    }
+
     fn end(&mut self, now: Time, key: u64) {
         if let Some(taken) = self.calls.get_mut(&key)
             && taken.stage != Progress::Over

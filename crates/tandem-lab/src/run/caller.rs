@@ -11,22 +11,14 @@ use sip_transaction::Kind as TransactionKind;
 use sip_transport::{Flow, Time};
 
 impl Phones {
-    /// Begins a call. The callee is the phone half of all phones further on.
-    pub(super) fn call(&mut self, now: Time, due: Time, phone: u32, output: Out<'_>) {
+    /// The phone half of all phones further on: whom a phone calls that is free to choose.
+    pub(super) fn opposite(&self, phone: u32) -> u32 {
         let count = self.memories.len() as u32;
-        let callee = self.first + (phone - self.first + count.div_ceil(2)) % count;
-        self.call_to(now, due, phone, callee, output);
+        self.first + (phone - self.first + count.div_ceil(2)) % count
     }
 
-    /// Begins a call to a certain phone.
-    pub(super) fn call_to(
-        &mut self,
-        now: Time,
-        due: Time,
-        phone: u32,
-        callee: u32,
-        output: Out<'_>,
-    ) {
+    /// Begins a call.
+    pub(super) fn call(&mut self, now: Time, due: Time, phone: u32, callee: u32, output: Out<'_>) {
         let number = self.next_number();
         self.figures.ends_mut(Kind::Call).attempted += 1;
         let has_credentials = self.remember(phone, true);
@@ -189,8 +181,10 @@ impl Phones {
         {
             *has_credentials = true;
         }
+        let delay = now.saturating_since(unit.asked);
         unit.asked = now;
         let place = (unit.phone - self.first) as usize;
+        self.figures.record(Delay::Challenge, delay);
         self.memories[place].proxy_nonce = Some(Box::new(nonce));
         self.invite(now, number, output);
     }
@@ -213,6 +207,10 @@ impl Phones {
         }
         self.figures
             .record(Delay::Answer, now.saturating_since(due));
+        if let Some(since) = self.callees.answered(response) {
+            self.figures
+                .record(Delay::AnswerForwarding, now.saturating_since(since));
+        }
         if let Some(unit) = self.units.get_mut(&number) {
             unit.stage = Stage::Up {
                 dialog: Box::new(dialog),

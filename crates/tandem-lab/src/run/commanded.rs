@@ -6,7 +6,7 @@ use super::phones::{Order, Out, Phones, Plan, Stage};
 use super::worker::{Losses, Workers};
 use super::{CallShape, Fleet, Profile, Run, Spacing, Subscribers};
 use sip_runtime::{Clock, Handle};
-use sip_transport::{Protocol, Time};
+use sip_transport::Time;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -77,12 +77,11 @@ impl Commanded {
             spacing: Spacing::Regular,
             seed: 0,
             populate: None,
+            timetable: None,
             fleet: Fleet {
-                protocol: match settings.transport {
-                    Transport::Udp => Protocol::Udp,
-                    Transport::Tcp => Protocol::Tcp,
-                },
-                address: SocketAddr::new(address, 0),
+                protocol: settings.transport.protocol(),
+                first: address,
+                addresses: 1,
                 ports: settings.ports,
                 workers: settings.workers,
                 cpus: Vec::new(),
@@ -194,12 +193,7 @@ impl Phones {
                 caller,
                 callee,
                 due,
-            } if self.units.len() < self.plan.most => {
-                self.figures
-                    .record(super::Delay::Lateness, now.saturating_since(due));
-                self.call_to(now, due, caller, callee, output);
-            }
-            Command::Call { .. } => self.figures.ends_mut(Kind::Call).skipped += 1,
+            } => self.begin_unit(now, due, Kind::Call, Some((caller, callee)), output),
             Command::Shape(shape) => self.plan.call = shape,
             Command::HangUp => {
                 self.plan.call = CallShape::default();

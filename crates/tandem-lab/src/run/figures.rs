@@ -33,7 +33,10 @@ impl Kind {
 
 /// A delay that is measured, in microseconds. Those of RFC 6076 begin when the request was due that the server could serve (the
 /// one with credentials, where it asked for them).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Delay {
     /// Registration request delay (RFC 6076 section 4.1): REGISTER to 200.
     Registration,
@@ -43,8 +46,12 @@ pub enum Delay {
     SessionDisconnect,
     /// INVITE to its 100.
     Trying,
+    /// INVITE without credentials to its 401 or 407.
+    Challenge,
     /// INVITE sent by the caller to INVITE received by the callee.
     Forwarding,
+    /// 200 sent by the callee to 200 received by the caller.
+    AnswerForwarding,
     /// From when the call was due to its 200, whatever lay between.
     Answer,
     /// OPTIONS or NOTIFY to its response.
@@ -54,12 +61,14 @@ pub enum Delay {
 }
 
 impl Delay {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Registration,
         Self::SessionRequest,
         Self::SessionDisconnect,
         Self::Trying,
+        Self::Challenge,
         Self::Forwarding,
+        Self::AnswerForwarding,
         Self::Answer,
         Self::Other,
         Self::Lateness,
@@ -72,7 +81,9 @@ impl Delay {
             Self::SessionRequest => "session_request_delay",
             Self::SessionDisconnect => "session_disconnect_delay",
             Self::Trying => "invite_to_100",
+            Self::Challenge => "invite_to_challenge",
             Self::Forwarding => "invite_to_callee",
+            Self::AnswerForwarding => "answer_to_caller",
             Self::Answer => "due_to_answer",
             Self::Other => "other_response_delay",
             Self::Lateness => "lateness",

@@ -5,6 +5,7 @@ use super::figures::Kind;
 use super::phones::Plan;
 use super::profile::{CallShape, Profile};
 use super::subscribers::{Pattern, Subscribers};
+use super::timetable::Timetable;
 use super::{Fleet, Run};
 use clap::{Args, Subcommand, ValueEnum};
 use sip_transport::Protocol;
@@ -47,7 +48,7 @@ pub struct Arguments {
         default_value = "password{}"
     )]
     password: Pattern,
-    /// How long units begin.
+    /// How long units begin; a scenario says so itself.
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     duration: Duration,
     /// How the units of a second lie in it.
@@ -56,10 +57,13 @@ pub struct Arguments {
     /// Makes random spacing repeatable.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// Sockets that the phones of a worker share, or connections to the server.
+    /// Sockets that the phones of a worker share, or connections to the server, at each address.
     #[arg(long, global = true, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     ports: u16,
-    /// The address that phones send from; the one that the way to the server begins with when none is named.
+    /// Addresses that phones send from: so many in a row.
+    #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    addresses: u16,
+    /// The first address that phones send from; the one that the way to the server begins with when none is named.
     #[arg(long, global = true, value_name = "ADDRESS")]
     from: Option<IpAddr>,
     /// Threads that phones live on. Calls are made between phones of one thread.
@@ -115,6 +119,17 @@ pub enum ProfileCommand {
         #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
         talking: Duration,
     },
+    /// The calls of a scenario file: its callers, its callees, its times.
+    Scenario {
+        /// The file; `tandem lab scenario` makes one.
+        file: PathBuf,
+        /// From 180 to 200.
+        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+        ringing: Duration,
+        /// From ACK to BYE.
+        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+        talking: Duration,
+    },
     /// The mixture of a provider: keep-alives, refreshed registrations and calls of so many subscribers, all challenged.
     Itsp {
         /// How many; they are the phones.
@@ -136,11 +151,14 @@ pub enum ProfileCommand {
         #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
         within: Duration,
     },
-    /// Register all phones as fast as the server answers, and no more.
+    /// Register all phones as fast as the server answers, and call some of them to see that they are there.
     Populate {
         /// Registrations in progress at a time, of each thread.
         #[arg(long, default_value_t = 256)]
         at_a_time: u32,
+        /// Calls afterwards, to phones all over.
+        #[arg(long, default_value_t = 1_000)]
+        sample: u32,
     },
 }
 
@@ -178,6 +196,24 @@ pub enum Transport {
     Udp,
     /// Connections, as many as there are ports.
     Tcp,
+    /// The same, encrypted. Whoever is there is believed to be the server.
+    Tls,
+    /// Web sockets, as many as there are ports.
+    Ws,
+    /// The same, encrypted.
+    Wss,
+}
+
+impl Transport {
+    pub(super) const fn protocol(self) -> Protocol {
+        match self {
+            Self::Udp => Protocol::Udp,
+            Self::Tcp => Protocol::Tcp,
+            Self::Tls => Protocol::Tls,
+            Self::Ws => Protocol::Ws,
+            Self::Wss => Protocol::Wss,
+        }
+    }
 }
 
 /// How often a nonce serves.
@@ -201,31 +237,36 @@ impl Arguments {
             ProfileCommand::Itsp { subscribers } => subscribers.max(2),
             _ => self.phones,
         };
+        let subscribers = Subscribers {
+            first: self.first,
+            count: phones,
+            user: self.user.clone(),
+            password: self.password.clone(),
+            domain: self.domain.clone(),
+        };
+        let timetable = match &self.profile {
+            ProfileCommand::Scenario { file, .. } => Some(Timetable::load(file, &subscribers)?),
+            _ => None,
+        };
         let populate = match self.profile {
-            ProfileCommand::Populate { at_a_time } => Some(at_a_time.max(1)),
+            ProfileCommand::Populate { at_a_time, .. } => Some(at_a_time.max(1)),
             _ if self.registered || self.direct => None,
             _ => profile.needs_registrations().then_some(64),
-        };
-        let protocol = match self.transport {
-            Transport::Udp => Protocol::Udp,
-            Transport::Tcp => Protocol::Tcp,
         };
         let fresh = matches!(self.profile, ProfileCommand::Itsp { .. });
         let duration = match self.profile {
             ProfileCommand::ReregisterStorm { within } => within,
-            _ => self.duration,
+            _ => match &timetable {
+                // Nobody shall miss the last call because a thread began late.
+                Some(timetable) => timetable.duration() + Duration::from_secs(1),
+                None => self.duration,
+            },
         };
         Ok(Run {
             name: name.to_owned(),
             plan: Plan {
                 server: (!self.direct).then_some(self.server),
-                subscribers: Subscribers {
-                    first: self.first,
-                    count: phones,
-                    user: self.user.clone(),
-                    password: self.password.clone(),
-                    domain: self.domain.clone(),
-                },
+                subscribers,
                 call: profile.call,
                 reuse_nonces: self.nonces.map_or(!fresh, |nonces| nonces == Nonces::Reuse),
                 expires: self.expires,
@@ -236,9 +277,11 @@ impl Arguments {
             spacing: self.spacing,
             seed: self.seed,
             populate,
+            timetable,
             fleet: Fleet {
-                protocol,
-                address: SocketAddr::new(self.own_address()?, 0),
+                protocol: self.transport.protocol(),
+                first: self.own_address()?,
+                addresses: self.addresses,
                 ports: self.ports,
                 workers: self.workers,
                 cpus: self.cpus.clone(),
@@ -267,12 +310,28 @@ impl Arguments {
                 let call = CallShape { ringing, talking };
                 ("call", Profile::only(Kind::Call, pace.rate(), call))
             }
+            ProfileCommand::Scenario {
+                ringing, talking, ..
+            } => {
+                let call = CallShape { ringing, talking };
+                let rate = Rate::Constant(0.0);
+                ("scenario", Profile::only(Kind::Call, rate, call))
+            }
             ProfileCommand::Itsp { subscribers } => ("itsp", Profile::provider(subscribers)),
             ProfileCommand::Sbc { rate, concurrent } => ("sbc", Profile::border(rate, concurrent)),
             ProfileCommand::ReregisterStorm { within } => {
                 ("reregister-storm", Profile::storm(self.phones, within))
             }
-            ProfileCommand::Populate { .. } => ("populate", Profile::default()),
+            ProfileCommand::Populate { sample, .. } => {
+                let rate = f64::from(sample) / self.duration.as_secs_f64().max(1e-3);
+                let calls = Profile::only(Kind::Call, Rate::Constant(rate), none);
+                let profile = if sample > 0 {
+                    calls
+                } else {
+                    Profile::default()
+                };
+                ("populate", profile)
+            }
         }
     }
 
@@ -286,6 +345,12 @@ impl Arguments {
                 "--direct is for calls: everything else needs a server to ask".into(),
             ));
         }
+        let is_scenario = matches!(self.profile, ProfileCommand::Scenario { .. });
+        if self.direct && is_scenario && self.workers > 1 {
+            return Err(mistake(
+                "--direct calls stay within a thread, and a scenario's do not: --workers 1".into(),
+            ));
+        }
         let rates = profile
             .activities
             .iter()
@@ -296,6 +361,15 @@ impl Arguments {
                     "{rate} units per second make no sense: from 0 to 10,000,000"
                 )));
             }
+        }
+        let sockets = u32::from(self.ports) * u32::from(self.addresses);
+        if sockets > 65_535 {
+            return Err(mistake(format!(
+                "{sockets} sockets for a worker are too many: --ports times --addresses may be 65,535"
+            )));
+        }
+        if self.direct && self.transport.protocol().is_reliable() {
+            return Err(mistake("--direct goes over UDP".into()));
         }
         if self.phones < u32::from(self.workers) * 2 {
             let message = format!(

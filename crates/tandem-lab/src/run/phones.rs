@@ -3,7 +3,6 @@
 //! Requests of phones have transactions ([`sip_transaction`]); what a phone answers to others it can say again from the request
 //! alone, so it keeps but a few octets for each call.
 
-use super::arrivals::Arrivals;
 use super::callee::Callees;
 use super::commanded::Command;
 use super::dialog::Dialog;
@@ -11,6 +10,7 @@ use super::figures::{Delay, Figures, Kind};
 use super::messages::Port;
 use super::profile::CallShape;
 use super::subscribers::{Phone, Subscribers};
+use super::timetable::Due;
 use rustc_hash::FxHashMap;
 use sip_message::Message;
 use sip_transaction::{Event, TimerWheel, Transactions};
@@ -37,8 +37,8 @@ pub(super) struct Plan {
 pub(super) enum Order {
     /// Register all phones, so many at a time.
     Populate(u32),
-    /// Begin units from now on.
-    Begin,
+    /// Begin units from now on, as these say.
+    Begin(Vec<Source>),
     /// Begin no more units.
     End,
     /// Tell the figures since the last time.
@@ -56,10 +56,10 @@ pub(super) struct Told {
 }
 
 /// Units of one kind, and when they begin.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) kind: Kind,
-    pub(super) arrivals: Arrivals,
+    pub(super) arrivals: Due,
 }
 
 /// What is under way.
@@ -134,7 +134,9 @@ pub(super) struct Phones {
     told_retransmissions: u64,
     /// Number of the next unit; what is above the counter tells runs and workers apart.
     next: u64,
-    pub(super) turn: u32,
+    /// The place of the phone that begins the next unit, and how far it is to the one after.
+    turn: u32,
+    stride: u32,
     events: Vec<Event>,
 }
 
@@ -145,7 +147,6 @@ impl Phones {
         plan: Plan,
         ports: Vec<Port>,
         (first, count): (u32, u32),
-        sources: Vec<Source>,
         transactions: Transactions,
         (salt, now): (u64, Time),
     ) -> Self {
@@ -154,7 +155,7 @@ impl Phones {
             ports,
             memories: vec![Phone::default(); count as usize],
             first,
-            sources,
+            sources: Vec::new(),
             begun: None,
             populating: None,
             transactions,
@@ -165,6 +166,7 @@ impl Phones {
             told_retransmissions: 0,
             next: salt << 40,
             turn: 0,
+            stride: stride(count),
             events: Vec::new(),
         }
     }
@@ -179,11 +181,12 @@ impl Phones {
         &self.ports[(phone - self.first) as usize % self.ports.len()]
     }
 
-    /// The next phone in turn.
+    /// The next phone in turn: each once before any comes again, those behind one another far apart.
     fn next_phone(&mut self) -> u32 {
-        let place = self.turn % self.memories.len() as u32;
-        self.turn = self.turn.wrapping_add(1);
-        self.first + place
+        let phone = self.first + self.turn;
+        let count = self.memories.len() as u64;
+        self.turn = ((u64::from(self.turn) + u64::from(self.stride)) % count) as u32;
+        phone
     }
 
     /// Begins all units that are due.
@@ -196,24 +199,48 @@ impl Phones {
                 .map(|since| begun + since)
                 && due <= now
             {
-                self.sources[place].arrivals.advance();
+                let parties = self.sources[place].arrivals.advance();
                 let kind = self.sources[place].kind;
-                self.begin_unit(now, due, kind, output);
+                self.begin_unit(now, due, kind, parties, output);
             }
         }
     }
 
-    fn begin_unit(&mut self, now: Time, due: Time, kind: Kind, output: Out<'_>) {
+    pub(super) fn begin_unit(
+        &mut self,
+        now: Time,
+        due: Time,
+        kind: Kind,
+        parties: Option<(u32, u32)>,
+        output: Out<'_>,
+    ) {
         if self.units.len() >= self.plan.most {
             self.figures.ends_mut(kind).skipped += 1;
             return;
         }
         self.figures
             .record(Delay::Lateness, now.saturating_since(due));
-        let phone = self.next_phone();
-        match kind {
-            Kind::Call => self.call(now, due, phone, output),
-            kind => self.ask(now, due, kind, phone, output),
+        match (kind, parties) {
+            (Kind::Call, Some((caller, callee))) => self.call(now, due, caller, callee, output),
+            (Kind::Call, None) => {
+                let caller = self.next_phone();
+                self.call(now, due, caller, self.opposite(caller), output);
+            }
+            (kind, _) => {
+                let phone = self.next_phone();
+                self.ask(now, due, kind, phone, output);
+            }
+        }
+    }
+
+    /// Ends the beginning of units. Calls of a scenario that were not due yet have been skipped.
+    fn end(&mut self, now: Time, output: Out<'_>) {
+        self.begin_due(now, output);
+        self.begun = None;
+        for source in &mut self.sources {
+            if let Due::Planned(page) = &mut source.arrivals {
+                self.figures.ends_mut(source.kind).skipped += page.skip_rest();
+            }
         }
     }
 
@@ -263,6 +290,19 @@ impl Phones {
     }
 }
 
+/// How far from one phone to the next, of so many, so that all have their turn and neighbours are far apart: about the golden section.
+fn stride(count: u32) -> u32 {
+    let section = (u64::from(count) * 618 / 1_000) as u32;
+    let prime_to_count = |stride: &u32| {
+        let (mut a, mut b) = (count, *stride);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a == 1
+    };
+    (section..count).find(prime_to_count).unwrap_or(1)
+}
+
 impl Node for Phones {
     type Question = Box<Told>;
     type Answer = Order;
@@ -296,11 +336,12 @@ impl Node for Phones {
                 self.populating = Some((0, at_a_time));
                 self.populate(now, output);
             }
-            Order::Begin => {
+            Order::Begin(sources) => {
+                self.sources = sources;
                 self.begun = Some(now);
                 self.begin_due(now, output);
             }
-            Order::End => self.begun = None,
+            Order::End => self.end(now, output),
             Order::Tell => self.tell(output),
             Order::Do(command) => self.command(now, command, output),
         }
@@ -338,5 +379,24 @@ impl Node for Phones {
             self.wheel.next_deadline(),
         ];
         arrivals.chain(timers.into_iter().flatten()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_phone_has_its_turn_before_any_has_two() {
+        for count in [1_u32, 2, 3, 4, 6, 7, 12, 100, 1_000, 1_001, 30_030] {
+            let stride = stride(count);
+            let mut turns = vec![0; count as usize];
+            let mut turn = 0;
+            for _ in 0..count {
+                turns[turn as usize] += 1;
+                turn = (turn + stride) % count;
+            }
+            assert!(turns.iter().all(|turns| *turns == 1), "{count}: {stride}");
+        }
     }
 }

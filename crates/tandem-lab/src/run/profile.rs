@@ -1,7 +1,7 @@
 //! What a run consists of: which units, how often, and what a call is like.
 
 use super::arrivals::Rate;
-use super::figures::Kind;
+use super::figures::{Delay, Kind};
 use std::time::Duration;
 
 /// Units of one kind that begin at a rate.
@@ -74,6 +74,30 @@ impl Profile {
     pub fn storm(phones: u32, within: Duration) -> Self {
         let rate = f64::from(phones) / within.as_secs_f64().max(1e-3);
         Self::only(Kind::Register, Rate::Constant(rate), CallShape::default())
+    }
+
+    /// Units per second of its last kind, at the start.
+    pub fn rate(&self) -> f64 {
+        self.activities
+            .last()
+            .map_or(0.0, |activity| activity.rate.at(0.0))
+    }
+
+    /// Gives its last kind that rate, from start to end, and the others as much more or less.
+    pub fn set_rate(&mut self, rate: f64) {
+        let factor = rate / self.rate();
+        for activity in &mut self.activities {
+            activity.rate = Rate::Constant(activity.rate.at(0.0) * factor);
+        }
+    }
+
+    /// The delay that its last kind is about.
+    pub fn main_delay(&self) -> Delay {
+        match self.activities.last().map(|activity| activity.kind) {
+            Some(Kind::Call) => Delay::SessionRequest,
+            Some(Kind::Register) | None => Delay::Registration,
+            Some(Kind::Options | Kind::KeepAlive) => Delay::Other,
+        }
     }
 
     /// Whether phones must be registered for it before.

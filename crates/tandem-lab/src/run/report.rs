@@ -4,7 +4,7 @@ use super::Run;
 use super::figures::{Delay, Ends, Figures, Kind};
 use super::worker::Losses;
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const LATE: u64 = 5_000;
 const BUSY: f64 = 0.9;
 
 /// A distribution, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named by what they are; in microseconds")]
 pub struct DelaySummary {
     pub count: u64,
@@ -121,12 +121,11 @@ pub struct Report {
     #[serde(skip)]
     workers: u16,
     #[serde(skip)]
-    delay: Option<Delay>,
+    delay: Delay,
 }
 
 impl Report {
     pub(super) fn new(run: &Run, populated: Option<Populated>) -> Self {
-        let first = run.profile.activities.last();
         Self {
             profile: run.name.clone(),
             server: run.plan.server.map(|server| server.to_string()),
@@ -151,11 +150,7 @@ impl Report {
             figures: Figures::default(),
             cpu: Duration::ZERO,
             workers: run.fleet.workers,
-            delay: first.map(|activity| match activity.kind {
-                Kind::Call => Delay::SessionRequest,
-                Kind::Register => Delay::Registration,
-                Kind::Options | Kind::KeepAlive => Delay::Other,
-            }),
+            delay: run.main_delay(),
         }
     }
 
@@ -172,8 +167,7 @@ impl Report {
         in_progress: usize,
     ) -> &Second {
         let total = figures.total();
-        let empty = Histogram::new(1).unwrap_or_else(|_| unreachable!("the bounds are sound"));
-        let delays = self.delay.map_or(&empty, |delay| figures.delay(delay));
+        let delays = figures.delay(self.delay);
         self.timeline.push(Second {
             time: elapsed.as_secs_f64(),
             attempted: total.attempted,

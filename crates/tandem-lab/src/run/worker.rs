@@ -3,12 +3,14 @@
 use super::arrivals::Arrivals;
 use super::messages::Port;
 use super::phones::{Order, Phones, Source, Told};
+use super::timetable::{Due, Page};
 use super::{Figures, Run};
+use sip_runtime::tls::{SharedTls, TlsSettings};
 use sip_runtime::{Bound, Clock, Counter, Handle, Options, Running, Runtime, WorkerStats};
 use sip_transaction::{Limits, TimerSettings, Transactions};
 use sip_transport::{Listener, ListenerId};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -37,6 +39,15 @@ pub struct Losses {
     pub not_sent: u64,
 }
 
+impl Losses {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            kernel_drops: self.kernel_drops - before.kernel_drops,
+            not_sent: self.not_sent - before.not_sent,
+        }
+    }
+}
+
 impl Workers {
     pub(super) fn start(run: &Run) -> io::Result<Self> {
         let salt = u64::from(std::process::id() & 0xffff) << 8;
@@ -58,6 +69,15 @@ impl Workers {
     pub(super) fn handles(&self) -> Vec<(Handle<Order>, Clock)> {
         let handle = |worker: &Worker| (worker.running.handle(), worker.clock);
         self.0.iter().map(handle).collect()
+    }
+
+    /// Begins the units of a run.
+    pub(super) fn begin(&self, run: &Run) -> io::Result<()> {
+        for (index, worker) in (0..).zip(&self.0) {
+            let order = Order::Begin(sources(run, index));
+            worker.running.send(0, order).map_err(io::Error::other)?;
+        }
+        Ok(())
     }
 
     /// What they counted since the last time, and how many units are in progress.
@@ -120,14 +140,15 @@ impl Worker {
 
 fn bind(run: &Run, index: u16, clock: Clock) -> io::Result<Bound> {
     let fleet = &run.fleet;
-    let listener = Listener {
+    let sockets = usize::from(fleet.ports) * usize::from(fleet.addresses);
+    let addresses = (0..fleet.addresses).map(|place| further(fleet.first, place));
+    let listeners = addresses.cycle().take(sockets).map(|address| Listener {
         protocol: fleet.protocol,
-        address: SocketAddr::new(fleet.address.ip(), 0),
+        address: SocketAddr::new(address, 0),
         prefix_length: 8,
         advertised: String::new(),
         behind_balancer: false,
-    };
-    let listeners = vec![listener; usize::from(fleet.ports)];
+    });
     let cpus = fleet.cpus.get(usize::from(index) % fleet.cpus.len().max(1));
     let mut options = Options {
         cpus: cpus.copied().into_iter().collect(),
@@ -136,27 +157,39 @@ fn bind(run: &Run, index: u16, clock: Clock) -> io::Result<Bound> {
         ..Options::default()
     };
     options.streams.max_per_peer = u32::MAX;
-    Runtime::bind(listeners, NonZeroU16::MIN, options).map_err(io::Error::other)
+    options.streams.is_client = true;
+    if fleet.protocol.is_secure() {
+        let settings = TlsSettings {
+            verify_servers: false,
+            ..TlsSettings::default()
+        };
+        let context = settings.load(None).map_err(io::Error::other)?;
+        options.streams.tls = Some(SharedTls::new(context));
+    }
+    Runtime::bind(listeners.collect(), NonZeroU16::MIN, options).map_err(io::Error::other)
 }
 
-/// The part of the phones, and of the traffic, that is this worker's.
+/// The address so many further on.
+fn further(first: IpAddr, place: u16) -> IpAddr {
+    match first {
+        IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).wrapping_add(place.into())).into(),
+        IpAddr::V6(first) => Ipv6Addr::from(u128::from(first).wrapping_add(place.into())).into(),
+    }
+}
+
+/// The phones that are this worker's: the first one, and the one behind the last.
+fn own(run: &Run, index: u16) -> (u32, u32) {
+    let (workers, subscribers) = (u64::from(run.fleet.workers), &run.plan.subscribers);
+    let begin = |index: u64| (u64::from(subscribers.count) * index / workers) as u32;
+    let index = u64::from(index);
+    let first = subscribers.first;
+    (first + begin(index), first + begin(index + 1))
+}
+
 fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Phones {
-    let workers = u32::from(run.fleet.workers);
-    let subscribers = &run.plan.subscribers;
-    let begin =
-        |index: u32| (u64::from(subscribers.count) * u64::from(index) / u64::from(workers)) as u32;
-    let (from, until) = (begin(u32::from(index)), begin(u32::from(index) + 1));
+    let (from, until) = own(run, index);
     let ports = (0..).map(ListenerId).zip(bound.listeners());
     let ports = ports.map(|(id, listener)| Port::new(listener, id));
-    let activities = run.profile.activities.iter().zip(0_u64..);
-    let sources = activities.map(|(activity, place)| Source {
-        kind: activity.kind,
-        arrivals: Arrivals::new(
-            activity.rate.share(usize::from(run.fleet.workers)),
-            run.spacing,
-            run.seed ^ (place << 32) ^ u64::from(index) << 48,
-        ),
-    });
     let limits = Limits {
         servers: 0,
         clients: TRANSACTIONS,
@@ -165,9 +198,26 @@ fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Pho
     Phones::new(
         run.plan.clone(),
         ports.collect(),
-        (subscribers.first + from, until - from),
-        sources.collect(),
+        (from, until - from),
         Transactions::new(now, TimerSettings::default(), limits, 0),
         (salt | u64::from(index), now),
     )
+}
+
+/// The part of the traffic that is this worker's.
+fn sources(run: &Run, index: u16) -> Vec<Source> {
+    let (from, until) = own(run, index);
+    let activities = run.profile.activities.iter().zip(0_u64..);
+    let sources = activities.map(|(activity, place)| Source {
+        kind: activity.kind,
+        arrivals: match &run.timetable {
+            Some(timetable) => Due::Planned(Page::new(timetable.clone(), from..until)),
+            None => Due::Paced(Box::new(Arrivals::new(
+                activity.rate.share(usize::from(run.fleet.workers)),
+                run.spacing,
+                run.seed ^ (place << 32) ^ u64::from(index) << 48,
+            ))),
+        },
+    });
+    sources.collect()
 }

@@ -4,6 +4,7 @@ use super::Call;
 use super::course::{Course, Point, Walk};
 use super::pairs::{Draw, Pairing, Phones};
 use crate::run::{Arrivals, Rate, Spacing};
+use std::time::Duration;
 
 /// Arrivals that come in a second of their own time, in which it is calls that pass: a year of it is the end. A power of two, so that
 /// adding up their distances rounds nothing.
@@ -62,8 +63,10 @@ impl Generator {
         Some((expected * PARTS).round() / PARTS)
     }
 
-    fn milliseconds(&self, time: f64) -> f64 {
-        ((time - self.start) * 1e3).round()
+    /// Of the scenario, to the nearest.
+    fn milliseconds(&self, time: f64) -> u64 {
+        let since = Duration::from_secs_f64((time - self.start).max(0.0));
+        (since + Duration::from_micros(500)).as_millis() as u64
     }
 }
 
@@ -92,9 +95,9 @@ impl Iterator for Generator {
         Some(Call {
             caller,
             callee,
-            // A number that is too large becomes the largest.
+            // Courses are too short, and their rates too high, for more than 32 bits.
             wait_ms: (self.milliseconds(time_next) - time) as u32,
-            second: (time / 1e3) as u32,
+            second: (time / 1_000) as u32,
             rate,
         })
     }
@@ -103,7 +106,6 @@ impl Iterator for Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn calls(rate: Rate, seconds: u64, spacing: Spacing, seed: u64) -> Vec<Call> {
         let course = Course::of(rate, Duration::from_secs(seconds)).unwrap();
@@ -146,15 +148,18 @@ mod tests {
         let calls = calls(rate, 1_800, Spacing::Regular, 1);
         for step in 0..6 {
             let within = |call: &&Call| call.second / 300 == step;
-            let expected = 12.0 + 6.0 * f64::from(step);
+            let expected = 12 + 6 * step;
             let of_step: Vec<&Call> = calls.iter().filter(within).collect();
-            let count = (expected * 300.0) as usize;
+            let count = expected as usize * 300;
             assert!(
                 of_step.len().abs_diff(count) <= 1,
                 "{step}: {}",
                 of_step.len()
             );
-            let same = of_step.iter().filter(|call| call.rate == expected).count();
+            let same = of_step
+                .iter()
+                .filter(|call| (call.rate - f64::from(expected)).abs() < 1e-9)
+                .count();
             assert!(same + 1 >= of_step.len(), "{step}: {same}");
         }
     }

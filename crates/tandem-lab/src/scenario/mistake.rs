@@ -165,7 +165,6 @@ pub enum Problem {
 }
 
 impl fmt::Display for Problem {
-    #[expect(clippy::too_many_lines, reason = "one message for each problem")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyFile => write!(f, "the file is empty; its first line must be `{HEADER}`"),

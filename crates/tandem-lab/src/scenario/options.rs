@@ -86,8 +86,8 @@ enum Shape {
     },
     /// The shape of measured days.
     Day {
-        /// Lines timestamp_utc_ms,calls, equally far from each other; a week of Milan when none is named (Telecom Italia, Barlacchi et
-        /// al. 2015, ODbL 1.0).
+        /// Lines `timestamp_utc_ms,calls`, equally far from each other; a week of Milan when none is named (Telecom Italia, Barlacchi et
+        /// al. 2015, Open Database License 1.0).
         #[arg(long, value_name = "FILE")]
         measured: Option<PathBuf>,
         /// The first day of the file to take, from 1.

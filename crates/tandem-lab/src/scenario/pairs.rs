@@ -130,7 +130,7 @@ impl Draw {
     }
 
     fn below(&mut self, limit: u32) -> u32 {
-        (u64::from(self.random.next_u32()) * u64::from(limit) >> 32) as u32
+        ((u64::from(self.random.next_u32()) * u64::from(limit)) >> 32) as u32
     }
 }
 

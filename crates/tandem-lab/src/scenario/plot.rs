@@ -189,6 +189,7 @@ fn draw(curve: &Curve, title: &str) -> Result<String, Box<dyn std::error::Error>
             .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], SAID));
         chart
             .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
             .background_style(WHITE.mix(0.8))
             .draw()?;
         area.present()?;

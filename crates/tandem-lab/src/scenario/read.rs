@@ -162,12 +162,12 @@ fn parse(line: &[u8], digits: &mut Option<usize>) -> Result<Call, Problem> {
     if found != fields.len() {
         return Err(Problem::Fields { found });
     }
-    let fields = Column::ALL.into_iter().zip(fields);
+    let columns = Column::ALL.into_iter().zip(fields);
     let mut values = [0; 4];
-    for ((column, field), value) in fields.clone().zip(&mut values) {
+    for ((column, field), value) in columns.clone().zip(&mut values) {
         *value = whole(column, field)?;
     }
-    for (column, field) in fields.clone().take(2) {
+    for (column, field) in columns.take(2) {
         let digits = *digits.get_or_insert(field.len());
         if field.len() != digits {
             let found = shown(field);
@@ -179,10 +179,8 @@ fn parse(line: &[u8], digits: &mut Option<usize>) -> Result<Call, Problem> {
         }
     }
     let [caller, callee, wait_ms, second] = values;
-    let (column, field) = (
-        Column::ArrivalRateInS,
-        fields.last().map_or(&b""[..], |last| last.1),
-    );
+    let [.., field] = fields;
+    let column = Column::ArrivalRateInS;
     let rate = number::<f64>(field)
         .filter(|rate| *rate > 0.0 && *rate <= MAX_RATE)
         .ok_or_else(|| value(column, field))?;

@@ -212,6 +212,7 @@ impl fmt::Display for Verdict {
 mod tests {
     use super::super::{HEADER, Mistake, read};
     use super::*;
+    use std::fmt::Write;
 
     const RULES: Rules = Rules {
         phones: Some(Phones {
@@ -354,7 +355,7 @@ mod tests {
         // 5,000 calls per second that come each millisecond: no wait is wrong by itself.
         let mut lines = String::new();
         for time in 0..2_000 {
-            lines += &format!("0400;0500;1;{};5000\n", time / 1_000);
+            let _ = writeln!(lines, "0400;0500;1;{};5000", time / 1_000);
         }
         let problem = |from| Problem::Waits {
             from,
@@ -379,7 +380,7 @@ mod tests {
             // Deterministic, and as unequal as random ones.
             let wait = 200 * (call % 10) + 100;
             for (lines, rate) in lines.iter_mut().zip([1, 2]) {
-                *lines += &format!("0400;0500;{wait};{};{rate}\n", time / 1_000);
+                let _ = writeln!(lines, "0400;0500;{wait};{};{rate}", time / 1_000);
             }
             time += wait;
         }

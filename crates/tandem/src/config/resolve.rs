@@ -224,6 +224,7 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
             write_timeout: connections.write_timeout.duration(),
             idle_timeout: connections.idle_timeout.duration(),
             keep_alive: connections.keep_alive.duration(),
+            is_client: false,
             origins: connections
                 .origins
                 .iter()

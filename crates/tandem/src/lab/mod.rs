@@ -1,7 +1,9 @@
 //! `tandem lab`: traffic that can be trusted.
 
 mod agent;
+mod capacity;
 mod controller;
+mod output;
 mod run;
 mod scenario;
 
@@ -9,6 +11,7 @@ use crate::cli::complain;
 use clap::Subcommand;
 use std::process::ExitCode;
 use tandem_lab::agent::Arguments as AgentArguments;
+use tandem_lab::capacity::Arguments as CapacityArguments;
 use tandem_lab::controller::Arguments as ControllerArguments;
 use tandem_lab::run::Arguments as RunArguments;
 use tandem_lab::scenario::ScenarioCommand;
@@ -22,6 +25,8 @@ pub enum LabCommand {
     Agent(Box<AgentArguments>),
     /// Tells agents what to do, by a scenario, and shows a page about it.
     Controller(ControllerArguments),
+    /// The highest rate at which a server keeps a service objective, found by trying.
+    Capacity(Box<CapacityArguments>),
     /// Scenario files: who calls whom, and when. Make them, check them, draw them.
     Scenario {
         #[command(subcommand)]
@@ -35,6 +40,7 @@ pub fn run(command: &LabCommand) -> ExitCode {
         LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::Agent(arguments) => agent::run(arguments),
         LabCommand::Controller(arguments) => controller::run(arguments),
+        LabCommand::Capacity(arguments) => capacity::run(arguments),
         LabCommand::Scenario { command } => scenario::run(command),
     };
     result.unwrap_or_else(complain)

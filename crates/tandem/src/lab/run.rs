@@ -1,9 +1,8 @@
 //! `tandem lab run`: runs, prints, and writes the report where it is wanted.
 
+use super::output::write;
 use crate::cli::show;
-use std::fs;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 use tandem_lab::run::{self, Arguments, Second};
 
@@ -32,9 +31,4 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    fs::write(path, text)
-        .map_err(|error| io::Error::other(format!("cannot write {}: {error}", path.display())))
 }

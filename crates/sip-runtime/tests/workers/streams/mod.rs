@@ -13,3 +13,4 @@ mod switch;
 mod tls;
 mod tls_outgoing;
 mod websocket;
+mod websocket_outgoing;

@@ -111,7 +111,7 @@ impl Node for Switch {
     }
 }
 
-/// Running switches with one listener, and what they ask.
+/// Running switches, and what they ask.
 pub struct Switches {
     pub running: Running<()>,
     questions: Receiver<String>,
@@ -119,11 +119,11 @@ pub struct Switches {
 
 impl Switches {
     pub fn start(address: &str, count: u16, streams: StreamOptions) -> Self {
-        Self::listening(listener(Protocol::Tcp, address), count, streams)
+        Self::listening(vec![listener(Protocol::Tcp, address)], count, streams)
     }
 
     pub fn speaking(protocol: Protocol, streams: StreamOptions) -> Self {
-        Self::listening(listener(protocol, ANYWHERE[0]), 1, streams)
+        Self::listening(vec![listener(protocol, ANYWHERE[0])], 1, streams)
     }
 
     /// Who is connected, a balancer says (PROXY protocol).
@@ -132,17 +132,17 @@ impl Switches {
             behind_balancer: true,
             ..listener(Protocol::Tcp, address)
         };
-        Self::listening(listener, 1, streams)
+        Self::listening(vec![listener], 1, streams)
     }
 
-    pub fn listening(listener: Listener, count: u16, streams: StreamOptions) -> Self {
+    pub fn listening(listeners: Vec<Listener>, count: u16, streams: StreamOptions) -> Self {
         let options = Options {
             event_loop: crate::EVENT_LOOP,
             streams,
             ..Options::default()
         };
         let (sender, questions) = channel();
-        let running = Runtime::bind(vec![listener], workers(count), options)
+        let running = Runtime::bind(listeners, workers(count), options)
             .expect("bind")
             .start(Switch, &move |_, question| {
                 sender.send(question).map_err(|error| error.0)

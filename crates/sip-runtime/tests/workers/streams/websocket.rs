@@ -18,7 +18,7 @@ const UPGRADE: &[u8] = b"GET / HTTP/1.1\r\nHost: switch.example\r\nUpgrade: webs
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sip\r\n\r\n";
 
 /// A WebSocket over a stream.
-fn opened<S: Read + Write>(stream: S) -> WebSocket<S> {
+pub fn opened<S: Read + Write>(stream: S) -> WebSocket<S> {
     let mut request = "ws://switch.example/"
         .into_client_request()
         .expect("a request");
@@ -32,13 +32,13 @@ fn opened<S: Read + Write>(stream: S) -> WebSocket<S> {
     socket
 }
 
-fn receive<S: Read + Write>(socket: &mut WebSocket<S>) -> String {
+pub fn receive<S: Read + Write>(socket: &mut WebSocket<S>) -> String {
     let message = socket.read().expect("a message").into_data();
     let message = Sip::parse(&message).expect("a message");
     String::from_utf8(message.body().to_vec()).expect("text")
 }
 
-fn asks<S: Read + Write>(socket: &mut WebSocket<S>, text: &str) -> String {
+pub fn asks<S: Read + Write>(socket: &mut WebSocket<S>, text: &str) -> String {
     let message = String::from_utf8(framed(text)).expect("text");
     socket.send(Message::text(message)).expect("sent");
     receive(socket)

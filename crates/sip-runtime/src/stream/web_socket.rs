@@ -1,0 +1,177 @@
+//! Messages in a WebSocket (RFC 7118), which the peer has asked for, or we have.
+
+use super::close::CloseReason;
+use super::framing::Brought;
+use super::options::StreamOptions;
+use sip_transport::websocket::{
+    ClientHandshake, Decoder, Event, Handshake, Opcode, Opening, Role, Upgrade, write_close,
+    write_frame, write_message,
+};
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+
+/// The answer to a double CRLF (RFC 5626 section 4.4.1).
+const PONG: &[u8] = b"\r\n";
+
+/// How far it has come.
+pub(super) enum WebSocket {
+    /// The peer has not asked for it yet.
+    Awaited(Handshake),
+    /// We have asked for it, or shall once we can.
+    Asked {
+        handshake: ClientHandshake,
+        is_sent: bool,
+    },
+    /// Frames.
+    Open { decoder: Decoder, masks: Masks },
+}
+
+/// What hides our frames: nothing where we are the server.
+pub(super) struct Masks {
+    /// Keyed by random octets of the operating system: who sees a mask cannot tell the next (RFC 6455 section 5.3).
+    secret: Option<RandomState>,
+    given: u64,
+}
+
+impl WebSocket {
+    /// One that a peer will ask for.
+    pub(super) fn awaited(options: &StreamOptions) -> Self {
+        Self::Awaited(Handshake::new(options.max_header))
+    }
+
+    /// One that we ask for.
+    pub(super) fn asked(options: &StreamOptions) -> Self {
+        let random = RandomState::new();
+        let mut nonce = [0; 16];
+        for (place, octets) in (0_u64..).zip(nonce.chunks_mut(8)) {
+            octets.copy_from_slice(&random.hash_one(place).to_ne_bytes());
+        }
+        Self::Asked {
+            handshake: ClientHandshake::new(nonce, options.max_header),
+            is_sent: false,
+        }
+    }
+
+    /// Appends the request for it, once, where it is ours to ask.
+    pub(super) fn ask(&mut self, server: SocketAddr, into: &mut Vec<u8>) {
+        if let Self::Asked { handshake, is_sent } = self
+            && !std::mem::replace(is_sent, true)
+        {
+            // An address is a good host.
+            let _ = handshake.write_request(into, &server.to_string(), "/");
+        }
+    }
+
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self, Self::Open { .. })
+    }
+
+    /// Whether parts of a message are kept here.
+    pub(super) const fn is_in_message(&self) -> bool {
+        matches!(self, Self::Open { decoder, .. } if decoder.is_in_message())
+    }
+
+    /// Hands out messages, as [`super::framing::Framing::take`] does.
+    pub(super) fn take(
+        &mut self,
+        octets: &mut [u8],
+        options: &StreamOptions,
+        reply: &mut Vec<u8>,
+        brought: &mut Brought,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> usize {
+        let (peer, consumed) = match self {
+            Self::Open { decoder, masks } => {
+                return take_frames(decoder, masks, octets, reply, brought, deliver);
+            }
+            Self::Awaited(handshake) => match handshake.next(octets, &options.origins, reply) {
+                Upgrade::Incomplete => return 0,
+                Upgrade::Refused(_) => {
+                    brought.end = Some(CloseReason::BadUpgrade);
+                    return 0;
+                }
+                Upgrade::Accepted { consumed } => (Role::Client, consumed),
+            },
+            Self::Asked { handshake, .. } => match handshake.next(octets) {
+                Ok(Opening::Incomplete) => return 0,
+                Ok(Opening::Accepted { consumed }) => (Role::Server, consumed),
+                Err(_) => {
+                    brought.end = Some(CloseReason::BadUpgrade);
+                    return 0;
+                }
+            },
+        };
+        *self = Self::Open {
+            decoder: Decoder::new(peer, options.max_header + options.max_body),
+            masks: Masks {
+                secret: (peer == Role::Server).then(RandomState::new),
+                given: 0,
+            },
+        };
+        let rest = octets.get_mut(consumed..).unwrap_or_default();
+        consumed + self.take(rest, options, reply, brought, deliver)
+    }
+
+    /// Appends a message as it goes out.
+    pub(super) fn write(&mut self, message: &[u8], into: &mut Vec<u8>) {
+        if let Self::Open { masks, .. } = self {
+            write_message(into, message, masks.next());
+        }
+    }
+}
+
+impl Masks {
+    fn next(&mut self) -> Option<[u8; 4]> {
+        let secret = self.secret.as_ref()?;
+        self.given += 1;
+        let [a, b, c, d, ..] = secret.hash_one(self.given).to_ne_bytes();
+        Some([a, b, c, d])
+    }
+}
+
+fn take_frames(
+    decoder: &mut Decoder,
+    masks: &mut Masks,
+    octets: &mut [u8],
+    reply: &mut Vec<u8>,
+    brought: &mut Brought,
+    deliver: &mut impl FnMut(&[u8]),
+) -> usize {
+    let mut taken = 0;
+    loop {
+        let rest = octets.get_mut(taken..).unwrap_or_default();
+        let decoded = match decoder.next(rest) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                write_close(reply, Some(error.close_code()), masks.next());
+                brought.end = Some(error.into());
+                return taken;
+            }
+        };
+        taken += decoded.consumed;
+        match decoded.event {
+            Event::Incomplete => return taken,
+            Event::Message(message) if message.iter().all(|octet| b"\r\n".contains(octet)) => {
+                // A single CRLF is itself the answer to one of ours.
+                if *message != *PONG {
+                    write_frame(reply, Opcode::Text, PONG, masks.next());
+                }
+                brought.pings += 1;
+            }
+            Event::Message(message) => {
+                deliver(&message);
+                brought.messages += 1;
+            }
+            Event::Ping(payload) => {
+                write_frame(reply, Opcode::Pong, payload, masks.next());
+                brought.pings += 1;
+            }
+            Event::Pong => brought.pings += 1,
+            Event::Close(code) => {
+                write_close(reply, code, masks.next());
+                brought.end = Some(CloseReason::ByPeer);
+                return taken;
+            }
+        }
+    }
+}

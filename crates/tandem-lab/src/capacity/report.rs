@@ -1,0 +1,379 @@
+//! What a search found, for people and for programs.
+
+use super::Capacity;
+use super::server::Usage;
+use crate::page::{Page, Plot};
+use crate::run::{self, Delay, DelaySummary};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// What a rate must keep to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Objective {
+    /// What is measured.
+    pub delay: Delay,
+    /// 99 of a hundred wait no longer.
+    pub p99: Duration,
+    /// The share of units that may fail.
+    pub failures: f64,
+}
+
+/// One run at one rate.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Trial {
+    /// Units per second that were asked for.
+    pub rate: f64,
+    /// Units per second that began.
+    pub begun: f64,
+    /// Share of the units that failed, or did not end.
+    pub failed: f64,
+    /// The delay that the objective is about.
+    pub delay: DelaySummary,
+    /// All delays by name.
+    pub delays: BTreeMap<String, DelaySummary>,
+    /// Processors that the server used while units began, where that is known.
+    pub server_cpu: Option<f64>,
+    /// CPU of the server, microseconds for each unit, where that is known.
+    pub server_cpu_us_per_unit: Option<f64>,
+    /// Share of the time for which its limit held it back, of all processors together.
+    pub throttled: Option<f64>,
+    /// Why these figures may not be the server's.
+    pub doubts: Vec<String>,
+}
+
+impl Trial {
+    pub(super) fn of(report: &run::Report, rate: f64, delay: Delay, used: Option<Usage>) -> Self {
+        let units = report.units.values();
+        let (attempted, failed) =
+            units.fold((0, report.unfinished), |(attempted, failed), ends| {
+                let lost = ends.failed + ends.skipped;
+                (attempted + ends.attempted + ends.skipped, failed + lost)
+            });
+        let seconds = report.seconds.max(1e-9);
+        let delays = report.delays.iter();
+        Self {
+            rate,
+            begun: attempted as f64 / seconds,
+            failed: failed as f64 / attempted.max(1) as f64,
+            delay: report.delays.get(delay.name()).copied().unwrap_or_default(),
+            delays: delays
+                .map(|(name, delay)| ((*name).to_owned(), *delay))
+                .collect(),
+            server_cpu: used.map(|used| used.cpu.as_secs_f64() / seconds),
+            server_cpu_us_per_unit: used
+                .map(|used| used.cpu.as_secs_f64() * 1e6 / attempted.max(1) as f64),
+            throttled: used.map(|used| used.throttled.as_secs_f64() / seconds),
+            doubts: report.doubts.clone(),
+        }
+    }
+}
+
+/// One of a distribution, in microseconds.
+type Percentile = fn(&DelaySummary) -> u64;
+
+/// What a search found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// The server's.
+    pub name: String,
+    /// What ran.
+    pub profile: String,
+    /// Of each trial.
+    pub seconds: f64,
+    /// What had to hold.
+    pub objective: Objective,
+    /// What the server might use of the processors.
+    pub cpu: Option<String>,
+    /// The highest rate that kept the objective, units per second.
+    pub capacity: Option<f64>,
+    /// What has to be said of it.
+    pub remarks: Vec<String>,
+    /// All trials, as they were made.
+    pub trials: Vec<Trial>,
+}
+
+impl Report {
+    pub(super) fn new(capacity: &Capacity) -> Self {
+        Self {
+            name: capacity.name.clone(),
+            profile: capacity.run.name.clone(),
+            seconds: capacity.run.duration.as_secs_f64(),
+            objective: capacity.objective,
+            cpu: capacity.cpu.map(|limit| limit.to_string()),
+            capacity: None,
+            remarks: Vec::new(),
+            trials: Vec::new(),
+        }
+    }
+
+    /// Adds trials of one rate, and says whether it holds: the median decides.
+    pub(super) fn add(&mut self, trials: Vec<Trial>) -> bool {
+        let of = |value: &dyn Fn(&Trial) -> f64| median(trials.iter().map(value).collect());
+        let p99 = of(&|trial| trial.delay.p99 as f64);
+        let (failed, measured) = (
+            of(&|trial| trial.failed),
+            of(&|trial| trial.delay.count as f64),
+        );
+        self.trials.extend(trials);
+        let in_time = p99 <= self.objective.p99.as_micros() as f64;
+        in_time && failed <= self.objective.failures && measured > 0.0
+    }
+
+    /// Whether a rate that failed may have failed because of us.
+    pub(super) fn generator_was_the_bottleneck(&mut self, rate: f64) -> bool {
+        let doubted = self
+            .trials
+            .iter()
+            .filter(|trial| trial.rate.total_cmp(&rate).is_eq() && !trial.doubts.is_empty());
+        let doubts: Vec<String> = doubted.flat_map(|trial| trial.doubts.clone()).collect();
+        let Some(doubt) = doubts.first() else {
+            return false;
+        };
+        self.remarks.push(format!(
+            "the search ended at {rate:.1} units per second, where the generator is to be doubted ({doubt}): the server may carry more"
+        ));
+        true
+    }
+
+    pub(super) fn finish(&mut self, capacity: Option<f64>, highest: f64) {
+        self.capacity = capacity;
+        if capacity.is_some_and(|capacity| capacity >= highest) {
+            self.remarks.push(format!(
+                "no higher rate than {highest:.0} was tried (--highest): the server may carry more"
+            ));
+        }
+        if capacity.is_none() {
+            self.remarks
+                .push("no rate that was tried kept the objective".into());
+        }
+    }
+
+    /// The report as a page, beside others.
+    pub fn html(&self, others: &[Self]) -> String {
+        let all = || std::iter::once(self).chain(others);
+        let mut page = Page::new(&format!("Capacity: {}", self.profile));
+        for report in all() {
+            page.paragraph(&report.headline());
+            for remark in &report.remarks {
+                page.paragraph(remark);
+            }
+        }
+        let limit = self.objective.p99.as_secs_f64() * 1e3;
+        let percentiles: [(&str, Percentile); 3] = [
+            ("99th percentile", |delay| delay.p99),
+            ("100th percentile (the longest)", |delay| delay.max),
+            ("50th percentile", |delay| delay.p50),
+        ];
+        for (title, value) in percentiles {
+            page.plot(&Plot {
+                title: &format!(
+                    "{title} of the {}, milliseconds",
+                    self.objective.delay.name().replace('_', " ")
+                ),
+                across: "units per second",
+                lines: all()
+                    .map(|report| (report.name.clone(), report.line(value)))
+                    .collect(),
+                limit: Some(limit),
+                highest: Some(limit * 2.0),
+            });
+        }
+        for report in all() {
+            let rows = report.by_rate().into_iter().map(Trial::cells);
+            page.table(&report.name, &HEAD, rows.map(Into::into));
+        }
+        page.finish()
+    }
+
+    /// Rate against a percentile, in milliseconds; of several trials of a rate the median.
+    fn line(&self, value: Percentile) -> Vec<(f64, f64)> {
+        let mut points: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
+        for trial in &self.trials {
+            // Rates are positive: their bits are in their order.
+            let point = points.entry(trial.rate.to_bits()).or_default();
+            point.0 = trial.rate;
+            point.1.push(value(&trial.delay) as f64 / 1e3);
+        }
+        points
+            .into_values()
+            .map(|(rate, values)| (rate, median(values)))
+            .collect()
+    }
+
+    fn by_rate(&self) -> Vec<&Trial> {
+        let mut trials: Vec<&Trial> = self.trials.iter().collect();
+        trials.sort_by(|one, other| one.rate.total_cmp(&other.rate));
+        trials
+    }
+
+    fn headline(&self) -> String {
+        let Objective {
+            delay,
+            p99,
+            failures,
+        } = self.objective;
+        let limit = self
+            .cpu
+            .as_ref()
+            .map_or_else(String::new, |limit| format!(" with {limit} of CPU"));
+        let found = self.capacity.map_or_else(
+            || "nothing".to_owned(),
+            |capacity| format!("{capacity:.1} units per second"),
+        );
+        format!(
+            "{}{limit} carries {found} of `{}`: p99 of {} within {}, at most {} % failed",
+            self.name,
+            self.profile,
+            delay.name(),
+            humantime::format_duration(p99),
+            failures * 100.0
+        )
+    }
+}
+
+const HEAD: [&str; 9] = [
+    "rate",
+    "begun",
+    "p50 ms",
+    "p99 ms",
+    "max ms",
+    "failed %",
+    "CPU",
+    "CPU us/unit",
+    "held back %",
+];
+
+impl Trial {
+    fn cells(&self) -> [String; HEAD.len()] {
+        let ms = |value: u64| format!("{:.2}", value as f64 / 1e3);
+        let known = |value: Option<f64>, factor: f64, digits: usize| {
+            value.map_or_else(
+                || "-".to_owned(),
+                |value| format!("{:.digits$}", value * factor),
+            )
+        };
+        [
+            format!("{:.1}", self.rate),
+            format!("{:.1}", self.begun),
+            ms(self.delay.p50),
+            ms(self.delay.p99),
+            ms(self.delay.max),
+            format!("{:.2}", self.failed * 100.0),
+            known(self.server_cpu, 1.0, 3),
+            known(self.server_cpu_us_per_unit, 1.0, 1),
+            known(self.throttled, 100.0, 0),
+        ]
+    }
+
+    /// How long the p99 is, on a scale of decades from a tenth of a millisecond.
+    fn bar(&self) -> String {
+        let decades = (self.delay.p99.max(1) as f64 / 100.0).log10();
+        let mark = if self.doubts.is_empty() { '#' } else { '?' };
+        let marks = (0..40).take_while(|place| f64::from(*place) < decades * 6.0);
+        marks.map(|_| mark).collect()
+    }
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for cell in self.cells() {
+            write!(f, "{cell:>12}")?;
+        }
+        write!(f, "  {}", self.bar())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for name in HEAD {
+            write!(f, "{name:>12}")?;
+        }
+        writeln!(f, "  p99, six marks to a decade from 0.1 ms")?;
+        for trial in self.by_rate() {
+            writeln!(f, "{trial}")?;
+        }
+        for remark in &self.remarks {
+            writeln!(f, "{remark}")?;
+        }
+        writeln!(f, "{}", self.headline())
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        length if length % 2 == 0 => values[middle - 1].midpoint(values[middle]),
+        _ => values[middle],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(rate: f64, p99: u64, failed: f64) -> Trial {
+        Trial {
+            rate,
+            begun: rate,
+            failed,
+            delay: DelaySummary {
+                count: 10,
+                p99,
+                ..DelaySummary::default()
+            },
+            delays: BTreeMap::new(),
+            server_cpu: None,
+            server_cpu_us_per_unit: None,
+            throttled: None,
+            doubts: Vec::new(),
+        }
+    }
+
+    fn report() -> Report {
+        Report {
+            name: "server".into(),
+            profile: "call".into(),
+            seconds: 10.0,
+            objective: Objective {
+                delay: Delay::SessionRequest,
+                p99: Duration::from_millis(100),
+                failures: 0.01,
+            },
+            cpu: Some("30m".into()),
+            capacity: None,
+            remarks: Vec::new(),
+            trials: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_median_of_the_repeats_decides() {
+        let mut report = report();
+        let with = |p99: [u64; 3]| p99.map(|p99| trial(10.0, p99, 0.0)).to_vec();
+        assert!(report.add(with([90_000, 100_000, 900_000])));
+        assert!(!report.add(with([90_000, 101_000, 900_000])));
+        assert!(!report.add(vec![trial(20.0, 5, 0.02)]), "too many failed");
+        let mut unmeasured = trial(20.0, 0, 0.0);
+        unmeasured.delay.count = 0;
+        assert!(!report.add(vec![unmeasured]), "nothing was measured");
+    }
+
+    #[test]
+    fn a_report_can_be_read_again_and_shown_beside_another() {
+        let mut report = report();
+        report.add(vec![trial(20.0, 5_000, 0.0), trial(10.0, 4_000, 0.0)]);
+        report.finish(Some(20.0), 20.0);
+        let text = serde_json::to_string(&report).unwrap();
+        let again: Report = serde_json::from_str(&text).unwrap();
+        assert_eq!(again.line(|delay| delay.p99), [(10.0, 4.0), (20.0, 5.0)]);
+        let shown = report.to_string();
+        assert!(shown.contains("carries 20.0 units per second"), "{shown}");
+        assert!(shown.contains("may carry more"), "{shown}");
+        let page = report.html(&[again]);
+        assert_eq!(page.matches("<polyline").count(), 6);
+    }
+}

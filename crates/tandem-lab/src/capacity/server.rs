@@ -1,0 +1,174 @@
+//! The server under test: started here, under a limit, or found running.
+
+use super::cgroup::{CpuLimit, Group};
+use crate::process::Processes;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a server may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One that is measured.
+#[derive(Debug)]
+pub(super) struct Server {
+    child: Option<Child>,
+    /// Its number, or that of the one that was found.
+    process: Option<u32>,
+    group: Option<Group>,
+}
+
+/// What it used of the machine until now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) cpu: Duration,
+    /// How long the limit held it back.
+    pub(super) throttled: Duration,
+}
+
+impl Usage {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            cpu: self.cpu.saturating_sub(before.cpu),
+            throttled: self.throttled.saturating_sub(before.throttled),
+        }
+    }
+}
+
+impl Server {
+    /// Starts it with a shell's command line, under a limit from its first instruction.
+    pub(super) fn start(command: &str, limit: Option<CpuLimit>) -> io::Result<Self> {
+        let group = limit.map(Group::new).transpose()?;
+        let mut shell = Command::new("sh");
+        match &group {
+            Some(group) => shell
+                .arg("-c")
+                .arg(format!("echo $$ >\"$0\" && exec {command}"))
+                .arg(group.entrance()),
+            None => shell.arg("-c").arg(format!("exec {command}")),
+        };
+        let child = shell.process_group(0).stdin(Stdio::null()).spawn()?;
+        Ok(Self {
+            process: Some(child.id()),
+            child: Some(child),
+            group,
+        })
+    }
+
+    /// One that runs already, if its number is known.
+    pub(super) fn found(process: Option<u32>, limit: Option<CpuLimit>) -> io::Result<Self> {
+        let group = limit.map(Group::new).transpose()?;
+        if let (Some(process), Some(group)) = (process, &group) {
+            let family = Processes::family(process)?;
+            for member in family.numbers() {
+                std::fs::write(group.entrance(), member.to_string()).map_err(|error| {
+                    io::Error::other(format!("--pid {process}: cannot limit it: {error}"))
+                })?;
+            }
+        }
+        Ok(Self {
+            child: None,
+            process,
+            group,
+        })
+    }
+
+    /// Waits until it answers.
+    pub(super) fn wait_until_ready(&mut self, at: SocketAddr, is_stream: bool) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while !answers(at, is_stream) {
+            if let Some(status) = self
+                .child
+                .as_mut()
+                .map(Child::try_wait)
+                .transpose()?
+                .flatten()
+            {
+                return Err(io::Error::other(format!(
+                    "the server ended before it answered ({status}); what it printed is above"
+                )));
+            }
+            if Instant::now() > until {
+                let seconds = PATIENCE.as_secs();
+                return Err(io::Error::other(format!(
+                    "{at} answered no OPTIONS for {seconds} seconds"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn usage(&self) -> io::Result<Option<Usage>> {
+        let Some(process) = self.process else {
+            return Ok(None);
+        };
+        Ok(Some(Usage {
+            cpu: Processes::family(process)?.cpu_time()?,
+            throttled: self
+                .group
+                .as_ref()
+                .map(|group| group.throttled().time)
+                .unwrap_or_default(),
+        }))
+    }
+
+    /// Waits until it has done what a trial left it.
+    pub(super) fn wait_until_idle(&self) -> io::Result<()> {
+        let Some(process) = self.process else {
+            sleep(Duration::from_secs(2));
+            return Ok(());
+        };
+        Processes::family(process)?.wait_until_idle()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(child) = &mut self.child else { return };
+        let group = Pid::from_raw(child.id().cast_signed());
+        // It may have ended by itself.
+        let _ = group.map(|group| kill_process_group(group, Signal::TERM));
+        let until = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+            sleep(Duration::from_millis(20));
+        }
+        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+        let _ = child.wait();
+        // What it started may have left its process group, but not its control group.
+        let left = self.group.iter().flat_map(Group::processes);
+        for process in left.filter_map(|process| Pid::from_raw(process.cast_signed())) {
+            let _ = kill_process(process, Signal::KILL);
+        }
+    }
+}
+
+/// Whether anything comes back from there within a tenth of a second.
+fn answers(at: SocketAddr, is_stream: bool) -> bool {
+    const MOMENT: Duration = Duration::from_millis(100);
+    let asked = || -> io::Result<bool> {
+        if is_stream {
+            return Ok(TcpStream::connect_timeout(&at, MOMENT).is_ok());
+        }
+        let own = if at.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(own)?;
+        socket.connect(at)?;
+        socket.set_read_timeout(Some(MOMENT))?;
+        let own = socket.local_addr()?;
+        let request = format!(
+            "OPTIONS sip:{at} SIP/2.0\r\nVia: SIP/2.0/UDP {own};branch=z9hG4bK-ready-{port};rport\r\nMax-Forwards: 70\r\n\
+             From: <sip:lab@{own}>;tag=ready\r\nTo: <sip:{at}>\r\nCall-ID: ready-{port}@{own}\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n",
+            port = own.port()
+        );
+        socket.send(request.as_bytes())?;
+        Ok(socket.recv(&mut [0; 4096]).is_ok())
+    };
+    let answered = asked().unwrap_or(false);
+    if !answered {
+        sleep(MOMENT);
+    }
+    answered
+}

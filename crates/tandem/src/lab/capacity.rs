@@ -1,0 +1,52 @@
+//! `tandem lab capacity`: searches, prints, and writes the report where it is wanted.
+
+use super::output::write;
+use crate::cli::{complain, show};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use tandem_lab::capacity::{self, Arguments, Report, Trial};
+
+/// Fails where no rate kept the objective.
+pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+    let capacity = arguments.capacity()?;
+    let others = arguments.beside.iter().map(|path| read(path));
+    let others: Vec<Report> = others.collect::<io::Result<_>>()?;
+    let output = arguments.output();
+    if output.csv.is_some() {
+        return Ok(complain(
+            "--csv is for a single run: a search has --json and --html",
+        ));
+    }
+    let report = capacity::find(&capacity, |trial: &Trial| {
+        if !output.quiet {
+            eprintln!("{trial}");
+        }
+    })?;
+    if let Some(path) = &output.json {
+        let json = serde_json::to_string_pretty(&report).map_err(io::Error::other)?;
+        write(path, &json)?;
+    }
+    if let Some(path) = &output.html {
+        write(path, &report.html(&others))?;
+    }
+    let texts: Vec<String> = others
+        .iter()
+        .chain([&report])
+        .map(Report::to_string)
+        .collect();
+    let printed = show(&texts.join("\n"));
+    Ok(match report.capacity {
+        Some(_) => printed,
+        None => ExitCode::FAILURE,
+    })
+}
+
+fn read(path: &Path) -> io::Result<Report> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        io::Error::other(format!("--beside {}: {error}", path.display()))
+    };
+    let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    serde_json::from_str(&text).map_err(|error| wrong(&error))
+}

@@ -1,0 +1,32 @@
+//! The project's own load generator, as a peer of the server: `tandem lab run`.
+
+use crate::process::run;
+use crate::server::Server;
+use serde_json::Value;
+use sip_transport::Protocol;
+use std::process::Command;
+
+/// Runs a profile against the server, for subscribers `user0`, `user1`, … with the passwords of [`Server::password`]. Returns its
+/// exit code, its report and what it printed.
+pub fn lab_run(server: &Server, protocol: Protocol, arguments: &[&str]) -> (i32, Value, String) {
+    let json = server.path("report.json");
+    let transport = protocol.via_token().to_ascii_lowercase();
+    let mut command = Command::new(Server::binary());
+    command.args(["lab", "run"]).args(arguments);
+    command.args(["--password", "user{}-secret", "--transport", &transport]);
+    command
+        .args(["--domain", server.domain(), "--json"])
+        .arg(&json);
+    command
+        .arg("--server")
+        .arg(server.address_of(protocol).to_string());
+    let (code, output) = run(&mut command);
+    let report = std::fs::read_to_string(&json).unwrap_or_default();
+    let report = serde_json::from_str(&report).unwrap_or_default();
+    (code, report, output)
+}
+
+/// The subscribers that the generator plays.
+pub fn lab_users(count: u32) -> Vec<String> {
+    (0..count).map(|number| format!("user{number}")).collect()
+}

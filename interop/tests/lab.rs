@@ -1,0 +1,115 @@
+//! The load generator: its counts are the server's, and those of sipp for the same traffic.
+
+use interop::{Scenario, Server, ServerOptions, lab_run, lab_users};
+use serde_json::{Value, json};
+use sip_transport::Protocol;
+
+fn server(phones: u32) -> Server {
+    Server::start(&ServerOptions {
+        users: lab_users(phones),
+        ..ServerOptions::default()
+    })
+}
+
+/// What the server received and sent of calls.
+fn traffic(server: &Server) -> Value {
+    let requests = |method: &str| server.count("tandem_requests_total", &format!("\"{method}\""));
+    let responses =
+        |code: &str| server.count("tandem_responses_sent_total", &format!("\"{code}\""));
+    json!({
+        "INVITE": requests("INVITE"), "ACK": requests("ACK"), "BYE": requests("BYE"),
+        "100": responses("100"), "180": responses("180"), "407": responses("407"),
+        "retransmissions": server.count("tandem_retransmissions_total", ""),
+    })
+}
+
+fn calls(report: &Value, what: &str) -> u64 {
+    report["units"]["calls"][what].as_u64().unwrap_or_default()
+}
+
+#[test]
+fn the_generator_and_sipp_make_the_same_traffic() {
+    let by_lab = server(2);
+    let arguments = ["call", "--phones", "2", "--nonces", "fresh", "--ports", "1"];
+    let pace = ["--rate", "100", "--duration", "3s"];
+    let (code, report, output) = lab_run(&by_lab, Protocol::Udp, &[&arguments[..], &pace].concat());
+    println!("{output}");
+    let made = calls(&report, "attempted");
+    // A thousand times slower or faster would be no generator.
+    assert!((299..=301).contains(&made), "{made}");
+    assert_eq!(calls(&report, "succeeded"), made);
+    assert_eq!(report["calls_taken"], made);
+    // The machine may be busy, and then the report says so; but no call may fail.
+    assert!(code == 0 || output.contains("DO NOT TRUST"), "{output}");
+
+    let by_sipp = Server::start(&ServerOptions::default());
+    let number = u32::try_from(made).expect("some hundreds");
+    let scenario = |name| Scenario::new(name).calls(number).untraced();
+    let callee = scenario("answer").start(&by_sipp);
+    by_sipp.register("bob", callee.address, "");
+    let caller = scenario("call").with(&["-r", "100", "-d", "0"]);
+    let caller = caller.start(&by_sipp).finish();
+    callee.finish();
+    assert_eq!(caller.count("SuccessfulCall(C)"), made);
+
+    let (lab, sipp) = (traffic(&by_lab), traffic(&by_sipp));
+    println!("by the generator {lab}\nby sipp          {sipp}");
+    assert_eq!(lab["INVITE"], made * 2, "without credentials, and with");
+    assert_eq!(lab, sipp);
+}
+
+#[test]
+fn calls_go_over_every_transport_from_connections_of_their_own() {
+    for protocol in Protocol::ALL {
+        let server = server(20);
+        let arguments = [
+            "call",
+            "--phones",
+            "20",
+            "--ports",
+            "5",
+            "--talking",
+            "100ms",
+        ];
+        let pace = ["--rate", "40", "--duration", "2s"];
+        let (_, report, output) = lab_run(&server, protocol, &[&arguments[..], &pace].concat());
+        println!("{protocol:?}\n{output}");
+        let made = calls(&report, "attempted");
+        assert!(made >= 79, "{output}");
+        assert_eq!(calls(&report, "succeeded"), made, "{output}");
+        assert_eq!(report["calls_taken"], made, "{output}");
+        let accepted = server.count("tandem_connections_begun_total", "peer");
+        let expected = if protocol == Protocol::Udp { 0 } else { 5 };
+        assert_eq!(accepted, expected, "{protocol:?}");
+    }
+}
+
+#[test]
+fn populated_phones_are_all_there_and_a_sample_of_them_is_called() {
+    let server = server(500);
+    let arguments = [
+        "populate",
+        "--phones",
+        "500",
+        "--sample",
+        "50",
+        "--duration",
+        "1s",
+    ];
+    let (_, report, output) = lab_run(&server, Protocol::Udp, &arguments);
+    println!("{output}");
+    assert_eq!(report["populated"]["phones"], 500, "{output}");
+    assert_eq!(calls(&report, "succeeded"), calls(&report, "attempted"));
+    assert!(calls(&report, "attempted") >= 50, "{output}");
+    assert_eq!(server.count("tandem_registrations", ""), 500);
+}
+
+#[test]
+fn who_may_not_register_is_told_why() {
+    let server = server(2);
+    let arguments = ["call", "--phones", "4", "--rate", "10", "--duration", "1s"];
+    let (code, _, output) = lab_run(&server, Protocol::Udp, &arguments);
+    assert_eq!(code, 1, "{output}");
+    assert!(output.contains("2 of 4 registrations failed"), "{output}");
+    assert!(output.contains("do the subscribers exist"), "{output}");
+}
