@@ -8,6 +8,7 @@ mod arrivals;
 mod asking;
 mod callee;
 mod caller;
+mod commanded;
 mod dialog;
 mod figures;
 mod html;
@@ -22,8 +23,9 @@ mod worker;
 
 pub(crate) use arrivals::Arrivals;
 pub use arrivals::{Rate, Spacing};
+pub use commanded::{Commanded, Commander, Settings};
 pub use figures::{Delay, Ends, Figures, Kind};
-pub use options::{Arguments, ProfileCommand};
+pub use options::{Arguments, ProfileCommand, Transport};
 pub use profile::{Activity, CallShape, Profile};
 pub use report::{DelaySummary, Populated, Report, Second};
 pub use subscribers::{Pattern, Subscribers};

@@ -4,6 +4,7 @@
 //! alone, so it keeps but a few octets for each call.
 
 use super::callee::Callees;
+use super::commanded::Command;
 use super::dialog::Dialog;
 use super::figures::{Delay, Figures, Kind};
 use super::messages::Port;
@@ -42,6 +43,8 @@ pub(super) enum Order {
     End,
     /// Tell the figures since the last time.
     Tell,
+    /// Do this one thing.
+    Do(Command),
 }
 
 /// What they tell.
@@ -203,7 +206,7 @@ impl Phones {
         }
     }
 
-    fn begin_unit(
+    pub(super) fn begin_unit(
         &mut self,
         now: Time,
         due: Time,
@@ -340,6 +343,7 @@ impl Node for Phones {
             }
             Order::End => self.end(now, output),
             Order::Tell => self.tell(output),
+            Order::Do(command) => self.command(now, command, output),
         }
     }
 

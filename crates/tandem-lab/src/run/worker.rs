@@ -6,7 +6,7 @@ use super::phones::{Order, Phones, Source, Told};
 use super::timetable::{Due, Share};
 use super::{Figures, Run};
 use sip_runtime::tls::{SharedTls, TlsSettings};
-use sip_runtime::{Bound, Clock, Counter, Options, Running, Runtime, WorkerStats};
+use sip_runtime::{Bound, Clock, Counter, Handle, Options, Running, Runtime, WorkerStats};
 use sip_transaction::{Limits, TimerSettings, Transactions};
 use sip_transport::{Listener, ListenerId};
 use std::io;
@@ -26,6 +26,7 @@ pub(super) struct Workers(Vec<Worker>);
 
 struct Worker {
     running: Running<Order>,
+    clock: Clock,
     told: Receiver<Box<Told>>,
 }
 
@@ -62,6 +63,12 @@ impl Workers {
                 .map_err(io::Error::other)?;
         }
         Ok(())
+    }
+
+    /// The ways to give orders to each from other threads, and the clock that it goes by.
+    pub(super) fn handles(&self) -> Vec<(Handle<Order>, Clock)> {
+        let handle = |worker: &Worker| (worker.running.handle(), worker.clock);
+        self.0.iter().map(handle).collect()
     }
 
     /// Begins the units of a run.
@@ -123,7 +130,11 @@ impl Worker {
             |_| phones.take().unwrap_or_else(|| unreachable!("one worker")),
             &questions,
         )?;
-        Ok(Self { running, told })
+        Ok(Self {
+            running,
+            clock,
+            told,
+        })
     }
 }
 
