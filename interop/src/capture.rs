@@ -26,10 +26,9 @@ impl Capture {
     pub fn with_ports(server: &Server, others: &[u16]) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let server = server.address();
-        let mut filter = format!("port {}", server.port());
-        for port in others {
-            filter += &format!(" or port {port}");
-        }
+        let ports = [&[server.port()], others].concat();
+        let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+        let filter = format!("port {}", ports.join(" or port "));
         let mut command = Command::new("tshark");
         command.args(["-i", "lo", "-f", &filter]);
         // Prints a line for each packet, at once, and writes them as well.

@@ -59,7 +59,8 @@ pub(crate) fn read(text: &str) -> Vec<Dissected> {
             "frame.number" => into.frame = value.parse().expect("a number"),
             "frame.time_epoch" => into.time = nanoseconds(value),
             "udp.srcport" | "tcp.srcport" => {
-                into.transport = name.split('.').next().unwrap_or_default().to_owned();
+                let transport = name.split('.').next().unwrap_or_default();
+                transport.clone_into(&mut into.transport);
                 into.source = number();
             }
             "udp.dstport" | "tcp.dstport" => into.destination = number(),
