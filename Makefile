@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help run build test check fuzz interop interop-event-loops bench simulate setup setup-test
+.PHONY: help run build console test check fuzz interop interop-event-loops bench simulate setup setup-test
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -13,7 +13,11 @@ run: setup ## Build, make a demo database, start the server in the foreground
 	@scripts/run-demo
 
 build: setup ## Build the release binary: target/release/tandem
+	@scripts/console --if-npm
 	cargo build --release --package tandem
+
+console: ## Build the page of `tandem lab controller`; the next build embeds it
+	scripts/console
 
 test: setup-test check ## Everything that CI runs: lints, tests, simulator seeds, real peers, fuzzing
 	cargo test --workspace --no-fail-fast

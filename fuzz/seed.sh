@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 torture=../crates/sip-message/tests/torture
 
 for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge node \
-    websocket_handshake websocket_frames stun proxy_protocol connection flow_token; do
+    websocket_handshake websocket_frames stun proxy_protocol connection flow_token glance capture reassembly; do
     mkdir -p "corpus/$target"
 done
 
@@ -17,11 +17,32 @@ record() {
     cat "$2"
 }
 
+# Two octets, in the byte order of the network.
+number() {
+    printf "\\$(printf %03o $(($1 / 256)))\\$(printf %03o $(($1 % 256)))"
+}
+
+# A capture file (pcap, in the byte order of the network, IP packets) with a message twice: in a datagram to the server, and in a segment from it.
+pcap() {
+    size=$(wc -c < "$1")
+    printf '\241\262\303\324\000\002\000\004\000\000\000\000\000\000\000\000\000\000\377\377\000\000\000\145'
+    printf '\000\000\000\001\000\000\000\002\000\000'; number $((size + 28)); printf '\000\000'; number $((size + 28))
+    printf '\105\000'; number $((size + 28)); printf '\000\000\000\000\100\021\000\000\300\000\002\007\300\000\002\001'
+    printf '\023\304\023\304'; number $((size + 8)); printf '\000\000'; cat "$1"
+    printf '\000\000\000\001\000\000\000\003\000\000'; number $((size + 40)); printf '\000\000'; number $((size + 40))
+    printf '\105\000'; number $((size + 40)); printf '\000\000\000\000\100\006\000\000\300\000\002\001\300\000\002\007'
+    printf '\023\304\023\304\000\000\000\001\000\000\000\000\120\000\377\377\000\000\000\000'; cat "$1"
+}
+
 for message in "$torture"/*/*.dat; do
     name=$(basename "$message" .dat)
     # Options 2 (relay, nobody challenged), then the message, and again half a second later with answers.
     { printf '\002'; record 12 "$message"; record 61 "$message"; } > "corpus/node/$name"
     cp "$message" "corpus/datagram/$name"
+    cp "$message" "corpus/glance/$name"
+    pcap "$message" > "corpus/capture/$name"
+    # Three segments, the second one last and twice.
+    { printf '\003\050\000\002\144\000\377\310\000\004'; cat "$message" "$message"; } > "corpus/reassembly/$name"
     # No cuts, then three: at 10, 100 and 300.
     { printf '\000'; cat "$message"; } > "corpus/stream/$name"
     { printf '\000\001\100\000'; cat "$message"; } > "corpus/connection/$name"

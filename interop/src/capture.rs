@@ -1,9 +1,10 @@
 //! tshark: what really went over the wire, read by somebody else's parser.
 
+use crate::dissection::{self, Dissected};
 use crate::process::{Child, PATIENCE, eventually, run};
 use crate::server::Server;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
@@ -18,10 +19,19 @@ pub struct Capture {
 impl Capture {
     /// Begins, and waits until the first packet has been seen. Needs the right to capture, which root has.
     pub fn start(server: &Server) -> Self {
+        Self::with_ports(server, &[])
+    }
+
+    /// The same, with what comes from or goes to these ports besides.
+    pub fn with_ports(server: &Server, others: &[u16]) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let server = server.address();
+        let mut filter = format!("port {}", server.port());
+        for port in others {
+            filter += &format!(" or port {port}");
+        }
         let mut command = Command::new("tshark");
-        command.args(["-i", "lo", "-f", &format!("udp port {}", server.port())]);
+        command.args(["-i", "lo", "-f", &filter]);
         // Prints a line for each packet, at once, and writes them as well.
         command
             .args(["-l", "-P", "-w"])
@@ -151,6 +161,26 @@ impl Packets {
     pub fn oddities(&self) -> Vec<Vec<Vec<String>>> {
         let odd = "_ws.malformed || _ws.expert.severity >= \"Warning\"";
         self.read(odd, &["frame.number", "_ws.col.Info", "_ws.expert.message"])
+    }
+
+    /// Where they are.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The SIP messages one by one, also where several share a packet. `others`: ports at which SIP is spoken besides the server's.
+    pub fn dissect(&self, others: &[u16]) -> Vec<Dissected> {
+        let mut command = Command::new("tshark");
+        command.arg("-r").arg(&self.file);
+        for port in others.iter().chain([&self.port]) {
+            for protocol in ["udp", "tcp"] {
+                command.args(["-d", &format!("{protocol}.port=={port},sip")]);
+            }
+        }
+        command.args(["-Y", "sip", "-T", "pdml"]);
+        let (code, output) = run(command.stderr(Stdio::null()));
+        assert_eq!(code, 0, "tshark: {output}");
+        dissection::read(&output)
     }
 
     /// The packets that match a display filter: of each the fields asked for, and of each field all its occurrences.

@@ -1,5 +1,7 @@
 //! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, Kamailio, dnsmasq, coturn,
 //! stunnel, tshark, Prometheus.
+//! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, a browser at the laboratory's page, Kamailio, dnsmasq, coturn,
+//! stunnel, tshark.
 //!
 //! Everything happens on 127.0.0.1 (and `::1`) with ports of the test's own; every process that a test starts ends with it. A
 //! program that is missing fails the test that needs it: `scripts/setup test` installs them all. What goes wrong in here is a
@@ -14,11 +16,14 @@ mod baresip;
 mod browser;
 mod capture;
 mod devtools;
+mod dissection;
 mod dns;
 mod kamailio;
 mod lab;
+mod laboratory;
 mod linphone;
 mod messages;
+mod page;
 mod phone;
 mod process;
 mod prometheus;
@@ -29,11 +34,14 @@ mod tunnel;
 pub use baresip::Baresip;
 pub use browser::{Library, WebAccount, WebPhone};
 pub use capture::{Capture, Packets, WireMessage};
+pub use dissection::Dissected;
 pub use dns::{NameServer, Records, ZONE};
 pub use kamailio::Kamailio;
 pub use lab::{lab_run, lab_users};
+pub use laboratory::Laboratory;
 pub use linphone::Linphone;
 pub use messages::{Messages, header};
+pub use page::{Look, Page};
 pub use phone::{Account, Moment, Phone, ReceivedRequest, last_received};
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use prometheus::Prometheus;

@@ -15,6 +15,7 @@
     )
 )]
 
+mod glance;
 mod grammar;
 mod header;
 mod host;
@@ -35,6 +36,7 @@ pub mod framing;
 pub mod worker_hash;
 
 pub use framing::{Frame, FrameError, Framer};
+pub use glance::Glance;
 pub use header::{CSeq, Challenge, Credentials, HeaderName, NameAddr, Via};
 pub use host::Host;
 pub use key::{KeyHasher, TransactionKey, home_hash};

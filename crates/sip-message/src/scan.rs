@@ -77,7 +77,7 @@ pub(crate) fn scan_line(bytes: &[u8], start: usize) -> Scanned {
 
 /// The name of a line, its length, and where the value begins. What is not a header field has no value.
 #[inline]
-fn scan_name(line: &[u8]) -> (HeaderName, usize, usize) {
+pub(crate) fn scan_name(line: &[u8]) -> (HeaderName, usize, usize) {
     match known_at_start(line) {
         Some((name, length)) => (name, length, length + 1),
         None => scan_unusual_name(line),

@@ -10,8 +10,10 @@
     reason = "figures for people: counts far below 2^52"
 )]
 
+pub mod agent;
 pub mod capacity;
 pub mod connections;
+pub mod controller;
 mod credentials;
 pub mod load;
 mod page;

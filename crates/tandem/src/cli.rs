@@ -1,4 +1,5 @@
 //! The command line: what can be asked of the program, and where each command is done.
+use crate::analyze;
 use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
 use crate::lab::{self, LabCommand};
@@ -7,6 +8,7 @@ use crate::{check, config, ctl, serve};
 use clap::{Args, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tandem_analyzer::Arguments as AnalyzeArguments;
 
 /// Tandem, the SIP server: registrar, proxy and what belongs to them.
 #[derive(Debug, Parser)]
@@ -47,6 +49,8 @@ enum Command {
         #[command(subcommand)]
         command: LabCommand,
     },
+    /// Response times of a SIP server, from captured packets.
+    Analyze(Box<AnalyzeArguments>),
 }
 
 /// Names the configuration file.
@@ -92,6 +96,7 @@ pub fn run() -> ExitCode {
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Bench { command } => bench::run(&command),
         Command::Lab { command } => lab::run(&command),
+        Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! cli ─┬─ serve ─ control plane: admin (HTTP), questions, saver, upkeep ─▶ sip-runtime ─▶ sip-elements
-//!      ├─ bench, certificate, check, ctl, user
+//!      ├─ analyze, bench, certificate, check, ctl, lab, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
 
 pub mod admin;
+mod analyze;
 mod bench;
 mod certificate;
 pub mod check;

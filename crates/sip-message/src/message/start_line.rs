@@ -20,7 +20,7 @@ pub(crate) enum StartLine<'a> {
 
 impl<'a> StartLine<'a> {
     /// From the line without its line end.
-    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
         if is_version_start(line) {
             return Self::parse_status(line);
         }

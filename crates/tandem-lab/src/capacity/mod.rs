@@ -13,7 +13,7 @@ pub use cgroup::CpuLimit;
 pub use options::Arguments;
 pub use report::{Objective, Report, Trial};
 
-use crate::run::{self, Run};
+use crate::run::{Run, Session};
 use search::Search;
 use server::Server;
 use std::io;
@@ -46,20 +46,17 @@ pub fn find(capacity: &Capacity, mut tell: impl FnMut(&Trial)) -> io::Result<Rep
         Some(command) => Server::start(command, capacity.cpu)?,
         None => Server::found(capacity.process, capacity.cpu)?,
     };
-    let mut run = capacity.run.clone();
-    if let Some(at) = run.server() {
-        server.wait_until_ready(at, run.is_stream())?;
+    if let Some(at) = capacity.run.server() {
+        server.wait_until_ready(at, capacity.run.is_stream())?;
     }
-    if let Some(registrations) = run.take_registrations() {
-        run::run(&registrations, |_| {})?;
-        server.wait_until_idle()?;
-    }
+    let mut phones = Session::start(&capacity.run)?;
+    server.wait_until_idle()?;
     let mut report = Report::new(capacity);
     let mut tried = Vec::new();
     while let Some(rate) = capacity.search.next(&tried) {
         let mut trials = Vec::new();
         for _ in 0..capacity.repeats {
-            let trial = capacity.measure(&run.at_rate(rate), rate, &server)?;
+            let trial = capacity.measure(&mut phones, rate, &server)?;
             tell(&trial);
             trials.push(trial);
         }
@@ -75,13 +72,14 @@ pub fn find(capacity: &Capacity, mut tell: impl FnMut(&Trial)) -> io::Result<Rep
 
 impl Capacity {
     /// One run at one rate.
-    fn measure(&self, run: &Run, rate: f64, server: &Server) -> io::Result<Trial> {
+    fn measure(&self, phones: &mut Session, rate: f64, server: &Server) -> io::Result<Trial> {
+        let run = self.run.at_rate(rate);
         let mut attempts = 0;
         loop {
             attempts += 1;
             let before = server.usage()?;
             let mut at_end = None;
-            let report = run::run(run, |second| {
+            let report = phones.measure(&run, |second| {
                 // Behind that units only end.
                 if second.time < run.duration.as_secs_f64() + 0.5 {
                     at_end = server.usage().ok().flatten();

@@ -256,6 +256,9 @@ impl Phones {
         let Stage::Up { dialog, leaving } = &mut unit.stage else {
             return;
         };
+        if *leaving {
+            return;
+        }
         let Ok(client) = self.transactions.reserve_client(number) else {
             return self.fail(number, &"too many transactions");
         };

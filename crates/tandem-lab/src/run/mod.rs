@@ -8,6 +8,7 @@ mod arrivals;
 mod asking;
 mod callee;
 mod caller;
+mod commanded;
 mod dialog;
 mod figures;
 mod html;
@@ -22,10 +23,11 @@ mod worker;
 
 pub(crate) use arrivals::Arrivals;
 pub use arrivals::{Rate, Spacing};
+pub use commanded::{Commanded, Commander, Settings};
 pub use figures::{Delay, Ends, Figures, Kind};
-pub use options::{Arguments, ProfileCommand};
+pub use options::{Arguments, ProfileCommand, Transport};
 pub use profile::{Activity, CallShape, Profile};
-pub use report::{DelaySummary, Report, Second};
+pub use report::{DelaySummary, Populated, Report, Second};
 pub use subscribers::{Pattern, Subscribers};
 pub use worker::Losses;
 
@@ -89,15 +91,6 @@ impl Run {
     pub const fn is_stream(&self) -> bool {
         self.fleet.protocol.is_reliable()
     }
-
-    /// Cuts off the registrations that it begins with, for whoever runs it several times.
-    pub fn take_registrations(&mut self) -> Option<Self> {
-        let at_a_time = self.populate.take()?;
-        let mut registrations = self.clone();
-        registrations.populate = Some(at_a_time);
-        registrations.profile.activities.clear();
-        Some(registrations)
-    }
 }
 
 /// Where phones are.
@@ -118,44 +111,66 @@ struct Fleet {
 ///
 /// # Errors
 /// Sockets cannot be opened, or phones cannot be registered.
-pub fn run(run: &Run, mut tell: impl FnMut(&Second)) -> io::Result<Report> {
-    let mut workers = Workers::start(run)?;
-    let populated = run
-        .populate
-        .map(|at_a_time| populate(&mut workers, at_a_time));
-    let populated = populated.transpose()?;
-    let mut report = Report::new(run, populated);
-    if run.profile.activities.is_empty() {
-        return Ok(report);
+pub fn run(run: &Run, tell: impl FnMut(&Second)) -> io::Result<Report> {
+    Session::start(run)?.measure(run, tell)
+}
+
+/// Phones that are there, registered where that was asked for: units can be begun again and again.
+pub(crate) struct Session {
+    workers: Workers,
+    populated: Option<Populated>,
+}
+
+impl Session {
+    /// Opens sockets, and registers phones.
+    pub(crate) fn start(run: &Run) -> io::Result<Self> {
+        let mut workers = Workers::start(run)?;
+        let populate = |at_a_time| populate(&mut workers, at_a_time);
+        let populated = run.populate.map(populate).transpose()?;
+        Ok(Self { workers, populated })
     }
-    let (began, cpu) = (Instant::now(), own_cpu_time());
-    workers.order(&Order::Begin)?;
-    let mut next = began;
-    let mut ended = None;
-    loop {
-        next += Duration::from_secs(1);
-        if ended.is_none() {
-            next = next.min(began + run.duration);
-        }
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
-        if ended.is_none() && began.elapsed() >= run.duration {
-            workers.order(&Order::End)?;
-            ended = Some(Instant::now());
-            report.measured(began.elapsed(), own_cpu_time().saturating_sub(cpu));
-        }
-        let (figures, in_progress) = workers.tell()?;
-        tell(report.add(began.elapsed(), &figures, in_progress));
-        if let Some(ended) = ended
-            && (in_progress == 0 || ended.elapsed() > PATIENCE)
-        {
-            report.finish(in_progress, &workers.losses());
+
+    /// Begins units of a run that differs in nothing but these from the one that it was started with, and waits for their ends.
+    pub(crate) fn measure(
+        &mut self,
+        run: &Run,
+        mut tell: impl FnMut(&Second),
+    ) -> io::Result<Report> {
+        let workers = &mut self.workers;
+        let mut report = Report::new(run, self.populated.take());
+        if run.profile.activities.is_empty() {
             return Ok(report);
+        }
+        let lost_before = workers.losses();
+        let (began, cpu) = (Instant::now(), own_cpu_time());
+        workers.begin(run)?;
+        let mut next = began;
+        let mut ended = None;
+        loop {
+            next += Duration::from_secs(1);
+            if ended.is_none() {
+                next = next.min(began + run.duration);
+            }
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            if ended.is_none() && began.elapsed() >= run.duration {
+                workers.order(&Order::End)?;
+                ended = Some(Instant::now());
+                report.measured(began.elapsed(), own_cpu_time().saturating_sub(cpu));
+            }
+            let (figures, in_progress) = workers.tell()?;
+            tell(report.add(began.elapsed(), &figures, in_progress));
+            if let Some(ended) = ended
+                && (in_progress == 0 || ended.elapsed() > PATIENCE)
+            {
+                report.finish(in_progress, &workers.losses().since(lost_before));
+                return Ok(report);
+            }
         }
     }
 }
 
 /// Registers all phones. How many, and in what time.
-fn populate(workers: &mut Workers, at_a_time: u32) -> io::Result<report::Populated> {
+fn populate(workers: &mut Workers, at_a_time: u32) -> io::Result<Populated> {
     let began = Instant::now();
     workers.order(&Order::Populate(at_a_time))?;
     let mut figures = Figures::default();
@@ -182,7 +197,7 @@ fn populate(workers: &mut Workers, at_a_time: u32) -> io::Result<report::Populat
         );
         return Err(io::Error::other(message));
     }
-    Ok(report::Populated {
+    Ok(Populated {
         phones: ends.succeeded,
         seconds: began.elapsed().as_secs_f64(),
     })

@@ -205,7 +205,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    const fn protocol(self) -> Protocol {
+    pub(super) const fn protocol(self) -> Protocol {
         match self {
             Self::Udp => Protocol::Udp,
             Self::Tcp => Protocol::Tcp,
@@ -383,19 +383,21 @@ impl Arguments {
 
     /// The address that the server sees.
     fn own_address(&self) -> io::Result<IpAddr> {
-        if let Some(from) = self.from {
-            return Ok(from);
-        }
-        let any: SocketAddr = if self.server.is_ipv4() {
-            ([0; 4], 0).into()
-        } else {
-            ([0_u16; 8], 0).into()
-        };
-        let probe = UdpSocket::bind(any)?;
-        let connected = probe.connect(self.server);
-        connected.map_err(|error| mistake(format!("no way leads to {}: {error}", self.server)))?;
-        Ok(probe.local_addr()?.ip())
+        self.from.map_or_else(|| own_address(self.server), Ok)
     }
+}
+
+/// The address that a server sees.
+pub(super) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
+    let any: SocketAddr = if server.is_ipv4() {
+        ([0; 4], 0).into()
+    } else {
+        ([0_u16; 8], 0).into()
+    };
+    let probe = UdpSocket::bind(any)?;
+    let connected = probe.connect(server);
+    connected.map_err(|error| mistake(format!("no way leads to {server}: {error}")))?;
+    Ok(probe.local_addr()?.ip())
 }
 
 fn mistake(what: String) -> io::Error {

@@ -4,6 +4,7 @@
 //! alone, so it keeps but a few octets for each call.
 
 use super::callee::Callees;
+use super::commanded::Command;
 use super::dialog::Dialog;
 use super::figures::{Delay, Figures, Kind};
 use super::messages::Port;
@@ -36,12 +37,14 @@ pub(super) struct Plan {
 pub(super) enum Order {
     /// Register all phones, so many at a time.
     Populate(u32),
-    /// Begin units from now on.
-    Begin,
+    /// Begin units from now on, as these say.
+    Begin(Vec<Source>),
     /// Begin no more units.
     End,
     /// Tell the figures since the last time.
     Tell,
+    /// Do this one thing.
+    Do(Command),
 }
 
 /// What they tell.
@@ -53,7 +56,7 @@ pub(super) struct Told {
 }
 
 /// Units of one kind, and when they begin.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) kind: Kind,
     pub(super) arrivals: Due,
@@ -144,7 +147,6 @@ impl Phones {
         plan: Plan,
         ports: Vec<Port>,
         (first, count): (u32, u32),
-        sources: Vec<Source>,
         transactions: Transactions,
         (salt, now): (u64, Time),
     ) -> Self {
@@ -153,7 +155,7 @@ impl Phones {
             ports,
             memories: vec![Phone::default(); count as usize],
             first,
-            sources,
+            sources: Vec::new(),
             begun: None,
             populating: None,
             transactions,
@@ -204,7 +206,7 @@ impl Phones {
         }
     }
 
-    fn begin_unit(
+    pub(super) fn begin_unit(
         &mut self,
         now: Time,
         due: Time,
@@ -334,12 +336,14 @@ impl Node for Phones {
                 self.populating = Some((0, at_a_time));
                 self.populate(now, output);
             }
-            Order::Begin => {
+            Order::Begin(sources) => {
+                self.sources = sources;
                 self.begun = Some(now);
                 self.begin_due(now, output);
             }
             Order::End => self.end(now, output),
             Order::Tell => self.tell(output),
+            Order::Do(command) => self.command(now, command, output),
         }
     }
 

@@ -28,7 +28,7 @@ pub struct DelaySummary {
 }
 
 impl DelaySummary {
-    fn of(delays: &Histogram<u64>) -> Self {
+    pub(crate) fn of(delays: &Histogram<u64>) -> Self {
         Self {
             count: delays.len(),
             mean: delays.mean(),

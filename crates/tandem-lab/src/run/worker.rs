@@ -6,7 +6,7 @@ use super::phones::{Order, Phones, Source, Told};
 use super::timetable::{Due, Share};
 use super::{Figures, Run};
 use sip_runtime::tls::{SharedTls, TlsSettings};
-use sip_runtime::{Bound, Clock, Counter, Options, Running, Runtime, WorkerStats};
+use sip_runtime::{Bound, Clock, Counter, Handle, Options, Running, Runtime, WorkerStats};
 use sip_transaction::{Limits, TimerSettings, Transactions};
 use sip_transport::{Listener, ListenerId};
 use std::io;
@@ -26,6 +26,7 @@ pub(super) struct Workers(Vec<Worker>);
 
 struct Worker {
     running: Running<Order>,
+    clock: Clock,
     told: Receiver<Box<Told>>,
 }
 
@@ -36,6 +37,15 @@ pub struct Losses {
     pub kernel_drops: u64,
     /// Messages that could not be sent.
     pub not_sent: u64,
+}
+
+impl Losses {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            kernel_drops: self.kernel_drops - before.kernel_drops,
+            not_sent: self.not_sent - before.not_sent,
+        }
+    }
 }
 
 impl Workers {
@@ -51,6 +61,21 @@ impl Workers {
                 .running
                 .send(0, order.clone())
                 .map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// The ways to give orders to each from other threads, and the clock that it goes by.
+    pub(super) fn handles(&self) -> Vec<(Handle<Order>, Clock)> {
+        let handle = |worker: &Worker| (worker.running.handle(), worker.clock);
+        self.0.iter().map(handle).collect()
+    }
+
+    /// Begins the units of a run.
+    pub(super) fn begin(&self, run: &Run) -> io::Result<()> {
+        for (index, worker) in (0..).zip(&self.0) {
+            let order = Order::Begin(sources(run, index));
+            worker.running.send(0, order).map_err(io::Error::other)?;
         }
         Ok(())
     }
@@ -105,7 +130,11 @@ impl Worker {
             |_| phones.take().unwrap_or_else(|| unreachable!("one worker")),
             &questions,
         )?;
-        Ok(Self { running, told })
+        Ok(Self {
+            running,
+            clock,
+            told,
+        })
     }
 }
 
@@ -148,30 +177,19 @@ fn further(first: IpAddr, place: u16) -> IpAddr {
     }
 }
 
-/// The part of the phones, and of the traffic, that is this worker's.
+/// The phones that are this worker's: the first one, and the one behind the last.
+fn own(run: &Run, index: u16) -> (u32, u32) {
+    let (workers, subscribers) = (u64::from(run.fleet.workers), &run.plan.subscribers);
+    let begin = |index: u64| (u64::from(subscribers.count) * index / workers) as u32;
+    let index = u64::from(index);
+    let first = subscribers.first;
+    (first + begin(index), first + begin(index + 1))
+}
+
 fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Phones {
-    let workers = u32::from(run.fleet.workers);
-    let subscribers = &run.plan.subscribers;
-    let begin =
-        |index: u32| (u64::from(subscribers.count) * u64::from(index) / u64::from(workers)) as u32;
-    let (from, until) = (begin(u32::from(index)), begin(u32::from(index) + 1));
+    let (from, until) = own(run, index);
     let ports = (0..).map(ListenerId).zip(bound.listeners());
     let ports = ports.map(|(id, listener)| Port::new(listener, id));
-    let activities = run.profile.activities.iter().zip(0_u64..);
-    let sources = activities.map(|(activity, place)| Source {
-        kind: activity.kind,
-        arrivals: match &run.timetable {
-            Some(timetable) => {
-                let callers = subscribers.first + from..subscribers.first + until;
-                Due::Planned(Share::new(timetable.clone(), callers))
-            }
-            None => Due::Paced(Box::new(Arrivals::new(
-                activity.rate.share(usize::from(run.fleet.workers)),
-                run.spacing,
-                run.seed ^ (place << 32) ^ u64::from(index) << 48,
-            ))),
-        },
-    });
     let limits = Limits {
         servers: 0,
         clients: TRANSACTIONS,
@@ -180,9 +198,26 @@ fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Pho
     Phones::new(
         run.plan.clone(),
         ports.collect(),
-        (subscribers.first + from, until - from),
-        sources.collect(),
+        (from, until - from),
         Transactions::new(now, TimerSettings::default(), limits, 0),
         (salt | u64::from(index), now),
     )
+}
+
+/// The part of the traffic that is this worker's.
+fn sources(run: &Run, index: u16) -> Vec<Source> {
+    let (from, until) = own(run, index);
+    let activities = run.profile.activities.iter().zip(0_u64..);
+    let sources = activities.map(|(activity, place)| Source {
+        kind: activity.kind,
+        arrivals: match &run.timetable {
+            Some(timetable) => Due::Planned(Share::new(timetable.clone(), from..until)),
+            None => Due::Paced(Box::new(Arrivals::new(
+                activity.rate.share(usize::from(run.fleet.workers)),
+                run.spacing,
+                run.seed ^ (place << 32) ^ u64::from(index) << 48,
+            ))),
+        },
+    });
+    sources.collect()
 }

@@ -2,7 +2,7 @@
 //! nothing it does is on the way of a call.
 
 mod connection_metrics;
-mod exposition;
+pub(crate) mod exposition;
 mod methods;
 mod metrics;
 mod process;
@@ -29,7 +29,7 @@ use tracing::error;
 /// Largest request that is read, in bytes.
 const LARGEST_BODY: usize = 1 << 20;
 /// What Prometheus' text format calls itself.
-const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The open admin interface; it closes when this goes.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! `tandem lab`: traffic that can be trusted.
 
+mod agent;
 mod capacity;
+mod controller;
 mod output;
 mod run;
 mod scenario;
@@ -8,7 +10,9 @@ mod scenario;
 use crate::cli::complain;
 use clap::Subcommand;
 use std::process::ExitCode;
+use tandem_lab::agent::Arguments as AgentArguments;
 use tandem_lab::capacity::Arguments as CapacityArguments;
+use tandem_lab::controller::Arguments as ControllerArguments;
 use tandem_lab::run::Arguments as RunArguments;
 use tandem_lab::scenario::ScenarioCommand;
 
@@ -17,6 +21,10 @@ use tandem_lab::scenario::ScenarioCommand;
 pub enum LabCommand {
     /// Traffic of many phones against a server, counted exactly.
     Run(Box<RunArguments>),
+    /// Phones that do what a controller tells them.
+    Agent(Box<AgentArguments>),
+    /// Tells agents what to do, by a scenario, and shows a page about it.
+    Controller(ControllerArguments),
     /// The highest rate at which a server keeps a service objective, found by trying.
     Capacity(Box<CapacityArguments>),
     /// Scenario files: who calls whom, and when. Make them, check them, draw them.
@@ -30,6 +38,8 @@ pub enum LabCommand {
 pub fn run(command: &LabCommand) -> ExitCode {
     let result = match command {
         LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Agent(arguments) => agent::run(arguments),
+        LabCommand::Controller(arguments) => controller::run(arguments),
         LabCommand::Capacity(arguments) => capacity::run(arguments),
         LabCommand::Scenario { command } => scenario::run(command),
     };

@@ -1,0 +1,15 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vite";
+
+const controller = "http://127.0.0.1:8070";
+
+export default defineConfig({
+  plugins: [svelte()],
+  build: { target: "es2022", reportCompressedSize: false },
+  // `npm run dev` shows what a controller on this machine says.
+  server: {
+    proxy: Object.fromEntries(
+      ["/state", "/scenarios", "/register", "/start", "/stop", "/report"].map((path) => [path, controller]),
+    ),
+  },
+});

@@ -1,0 +1,163 @@
+//! A message looked at once: for who sees a million of them in a second and asks each only what it belongs to.
+//!
+//! [`Message`](crate::Message) remembers where every header field lies, to be asked anything and to be patched. A glance keeps the few values that
+//! tell transactions, and passes over all other lines. Both find the same: `tests/glance.rs`.
+use crate::grammar::{List, parse_u32, split_at, trim};
+use crate::message::start_line::StartLine;
+use crate::scan::scan_name;
+use crate::{CSeq, HeaderName, Method, ParseError};
+use memchr::memchr_iter;
+
+/// Longest message that is looked at.
+const MAX_LENGTH: usize = 256 * 1024;
+
+/// What was seen. Of header fields that are there several times it is the first; values are as in the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glance<'a> {
+    /// The method of the request line; `None` in a response.
+    pub method: Option<Method<'a>>,
+    /// The status code; 0 in a request.
+    pub status: u16,
+    /// Call-ID.
+    pub call_id: Option<&'a [u8]>,
+    /// `CSeq`.
+    pub cseq: Option<&'a [u8]>,
+    /// The topmost Via value.
+    pub top_via: Option<&'a [u8]>,
+    /// The Via value below.
+    pub second_via: Option<&'a [u8]>,
+    /// To.
+    pub to: Option<&'a [u8]>,
+    /// Whether there is an Authorization or a Proxy-Authorization.
+    pub has_credentials: bool,
+    /// Whether the empty line behind the header fields is there.
+    pub is_complete: bool,
+    /// Octets up to the end of the body, leading line ends included.
+    pub length: usize,
+}
+
+impl<'a> Glance<'a> {
+    /// Looks at a message. As tolerant as [`Message::parse`](crate::Message::parse), but for the number of header fields, which has no bound
+    /// here.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        if bytes.len() > MAX_LENGTH {
+            return Err(ParseError::TooLong);
+        }
+        let start = bytes
+            .iter()
+            .position(|octet| !matches!(octet, b'\r' | b'\n'));
+        let (_, message) = split_at(bytes, start.ok_or(ParseError::Empty)?);
+        let mut line_ends = memchr_iter(b'\n', message);
+        let first_end = line_ends.next().unwrap_or(message.len());
+        let (first, _) = split_at(message, first_end);
+        let first = first.strip_suffix(b"\r").unwrap_or(first);
+        let (method, status) = match StartLine::parse(first).ok_or(ParseError::NotSip)? {
+            StartLine::Request { method, .. } => (Some(method), 0),
+            StartLine::Response { status, .. } => (None, status),
+        };
+        let mut seen = Self {
+            method,
+            status,
+            call_id: None,
+            cseq: None,
+            top_via: None,
+            second_via: None,
+            to: None,
+            has_credentials: false,
+            is_complete: false,
+            length: bytes.len(),
+        };
+        let mut content_length = None;
+        let mut line = first_end + 1;
+        while line < message.len() {
+            let (_, rest) = split_at(message, line);
+            let empty = match rest {
+                [b'\r', b'\n', ..] => 2,
+                [b'\n', ..] => 1,
+                _ => 0,
+            };
+            if empty > 0 {
+                seen.is_complete = true;
+                seen.end(
+                    bytes.len() - rest.len() + empty,
+                    content_length.and_then(parse_u32),
+                    bytes,
+                );
+                break;
+            }
+            let mut end = line_ends.next().map_or(message.len(), |end| end + 1);
+            // A line that begins with white space continues the one before it.
+            while matches!(message.get(end), Some(b' ' | b'\t')) {
+                end = line_ends.next().map_or(message.len(), |end| end + 1);
+            }
+            if is_looked_at(rest) {
+                seen.field(rest, end - line, &mut content_length);
+            }
+            line = end;
+        }
+        Ok(seen)
+    }
+
+    /// Where the body ends that begins there.
+    fn end(&mut self, body: usize, content_length: Option<u32>, bytes: &[u8]) {
+        if let Some(length) = content_length {
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            self.length = body.saturating_add(length).min(bytes.len());
+        }
+    }
+
+    /// Keeps the value of a header field that is one of those looked for. `rest`: the line, of that length, and what is behind it.
+    fn field(&mut self, rest: &'a [u8], length: usize, content_length: &mut Option<&'a [u8]>) {
+        let (name, _, value) = scan_name(rest);
+        let (line, _) = split_at(rest, length);
+        let value = trim(split_at(line, value.min(length)).1);
+        match name {
+            HeaderName::Via if self.second_via.is_none() => {
+                for via in List::new(value).take(2) {
+                    if self.top_via.is_none() {
+                        self.top_via = Some(via);
+                    } else {
+                        self.second_via.get_or_insert(via);
+                    }
+                }
+            }
+            HeaderName::CallId => _ = self.call_id.get_or_insert(value),
+            HeaderName::CSeq => _ = self.cseq.get_or_insert(value),
+            HeaderName::To => _ = self.to.get_or_insert(value),
+            HeaderName::ContentLength => _ = content_length.get_or_insert(value),
+            HeaderName::Authorization | HeaderName::ProxyAuthorization => {
+                self.has_credentials = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// `CSeq`, parsed.
+    pub fn sequence(&self) -> Option<CSeq<'a>> {
+        CSeq::parse(self.cseq?)
+    }
+}
+
+/// Whether a line may be one of those looked for: Via, Call-ID, `CSeq`, Content-Length, To, (Proxy-)Authorization, and their short forms.
+#[inline]
+fn is_looked_at(line: &[u8]) -> bool {
+    matches!(
+        line,
+        [
+            b'V' | b'v'
+                | b'C'
+                | b'c'
+                | b'I'
+                | b'i'
+                | b'L'
+                | b'l'
+                | b'T'
+                | b't'
+                | b'P'
+                | b'p'
+                | b'A'
+                | b'a',
+            ..
+        ]
+    )
+}

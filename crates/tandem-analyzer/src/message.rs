@@ -1,0 +1,140 @@
+//! What is looked at in a message.
+
+use memchr::{memchr, memchr2};
+use sip_message::{CSeq, Glance, Method, NameAddr, Params, ParseError};
+
+/// What pairs a message with another, and what is exported of it.
+#[derive(Clone, Debug)]
+pub struct Observed<'a> {
+    /// Status code; `None` in a request.
+    pub status: Option<u16>,
+    /// Call-ID.
+    pub call_id: &'a [u8],
+    /// `CSeq`.
+    pub cseq: CSeq<'a>,
+    /// The topmost Via, as it is.
+    pub top_via: &'a [u8],
+    /// Its branch; empty where it has none, as before RFC 3261.
+    pub branch: &'a [u8],
+    /// The branch of the Via below it, empty where it has none; `None` where there is no Via below.
+    pub second_branch: Option<&'a [u8]>,
+    /// The tag in To, which tells the branches of a fork apart.
+    pub to_tag: &'a [u8],
+    /// Whether it has credentials.
+    pub is_authenticated: bool,
+}
+
+/// Why a message is not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unobserved {
+    /// Nothing but line ends.
+    Empty,
+    /// No start line of SIP.
+    NotSip,
+    /// Via, Call-ID or `CSeq` are missing or broken.
+    Broken,
+    /// It ends within its header fields.
+    CutOff,
+}
+
+impl<'a> Observed<'a> {
+    /// Of what was seen of a message. `cut_off`: its end was not captured.
+    pub fn new(seen: &Glance<'a>, cut_off: bool) -> Result<Self, Unobserved> {
+        if cut_off && !seen.is_complete {
+            return Err(Unobserved::CutOff);
+        }
+        Self::read(seen).ok_or(Unobserved::Broken)
+    }
+
+    fn read(seen: &Glance<'a>) -> Option<Self> {
+        let cseq = seen.sequence()?;
+        let is_response = seen.method.is_none();
+        if seen
+            .method
+            .is_some_and(|method: Method<'_>| method != cseq.method)
+        {
+            return None;
+        }
+        let top_via = seen.top_via?;
+        let to = seen.to.filter(|_| is_response);
+        let to_tag = to.and_then(|to| NameAddr::parse(to)?.tag());
+        Some(Self {
+            status: is_response.then_some(seen.status),
+            call_id: seen.call_id?,
+            cseq,
+            top_via,
+            branch: branch_of(top_via),
+            second_branch: seen.second_via.map(branch_of),
+            to_tag: to_tag.unwrap_or_default(),
+            is_authenticated: !is_response && seen.has_credentials,
+        })
+    }
+}
+
+/// The branch of a Via, of which nothing else is asked.
+fn branch_of(via: &[u8]) -> &[u8] {
+    let Some(params) = memchr(b';', via).and_then(|at| via.get(at..)) else {
+        return &[];
+    };
+    usual_branch(params)
+        .or_else(|| Params::new(params).value(b"branch"))
+        .unwrap_or_default()
+}
+
+/// A branch written as nearly everybody writes it, in parameters of which none is quoted.
+fn usual_branch(params: &[u8]) -> Option<&[u8]> {
+    let mut rest = params;
+    while let Some(param) = rest.get(1..) {
+        let end = memchr2(b';', b'"', param).unwrap_or(param.len());
+        let (param, behind) = param.split_at_checked(end)?;
+        if behind.first() == Some(&b'"') {
+            return None;
+        }
+        if let Some(value) = param.strip_prefix(b"branch=") {
+            let is_bare = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
+            return is_bare.then_some(value);
+        }
+        rest = behind;
+    }
+    None
+}
+
+impl From<ParseError> for Unobserved {
+    fn from(error: ParseError) -> Self {
+        match error {
+            ParseError::Empty => Self::Empty,
+            ParseError::NotSip => Self::NotSip,
+            ParseError::TooManyHeaders | ParseError::TooLong => Self::Broken,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_branch_is_the_one_that_the_parser_of_via_finds() {
+        for via in [
+            "SIP/2.0/UDP h;branch=z9hG4bK-a",
+            "SIP/2.0/UDP h:5060;rport;branch=z9hG4bK-a;received=192.0.2.1",
+            "SIP/2.0/UDP h ; branch = z9hG4bK-a ; rport",
+            "SIP/2.0/UDP h;BRANCH=z9hG4bK-a",
+            "SIP/2.0/UDP [2001:db8::1]:5060;branch=z9hG4bK-a ;x",
+            "SIP/2.0/UDP h;x=\"a;branch=b\";branch=c",
+            "SIP/2.0/UDP h;x=y;branch=\"b\"",
+            "SIP/2.0/UDP h;branch;rport",
+            "SIP/2.0/UDP h;branch=;rport",
+            "SIP/2.0/UDP h;rport",
+            "SIP/2.0/UDP h;;branch=x",
+            "SIP/2.0/UDP h",
+        ] {
+            let parsed = sip_message::Via::parse(via.as_bytes()).unwrap();
+            assert_eq!(
+                branch_of(via.as_bytes()),
+                parsed.branch().unwrap_or_default(),
+                "{via}"
+            );
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Which messages belong together: what comes to the server, and what leaves it because of that.
+//!
+//! | leaves the server | because of | found by Call-ID, `CSeq` and |
+//! | --- | --- | --- |
+//! | a request | the request that came | the branch of the Via below the server's |
+//! | a response that came like this | that response | the branch of the Via that becomes topmost, status and To tag |
+//! | another response | the request that came | the branch of the topmost Via |
+//!
+//! A proxy adds its Via to requests and takes it away from responses, so that the client's Via is the same on both sides of it (RFC 3261
+//! section 16). Only the first time counts: what comes or leaves again is counted, but is no sample.
+
+use crate::capture::{Moment, Time};
+use crate::counters::{Counter, Counters};
+use crate::figures::Step;
+use crate::message::Observed;
+use crate::waiting::{Table, Waiting};
+use sip_message::{KeyHasher, Method};
+
+/// Two messages that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Which two.
+    pub step: Step,
+    /// When the first came.
+    pub came: Moment,
+}
+
+/// Finds them.
+#[derive(Debug)]
+pub struct Pairs {
+    hasher: KeyHasher,
+    table: Table,
+}
+
+impl Pairs {
+    /// With a secret for the keys of the table, its bound, and how long a message is remembered, in nanoseconds.
+    pub fn new(secret: (u64, u64), most: usize, lifetime: i64) -> Self {
+        Self {
+            hasher: KeyHasher::new(secret),
+            table: Table::new(most, lifetime),
+        }
+    }
+
+    /// A message came to the server.
+    pub fn came(&mut self, moment: Moment, message: &Observed<'_>, counters: &mut Counters) {
+        self.expire(moment.time, counters);
+        let is_request = message.status.is_none();
+        let key = match (message.status, message.second_branch) {
+            (None, _) => {
+                // That of a refusal ends at the server: it has the branch of its INVITE (section 17.1.1.3).
+                if message.cseq.method == Method::Ack {
+                    let invite = self.request_key(message, &Method::Invite, message.branch);
+                    if self.table.get_mut(invite).is_some() {
+                        return;
+                    }
+                }
+                self.request_key(message, &message.cseq.method, message.branch)
+            }
+            // It is for this hop only (section 16.7).
+            (Some(100), _) => return,
+            (Some(_), None) => {
+                counters.add(Counter::OwnRequests, 1);
+                return;
+            }
+            (Some(status), Some(branch)) => self.response_key(message, status, branch),
+        };
+        let waiting = Waiting {
+            came: moment,
+            is_request,
+            is_authenticated: message.is_authenticated,
+            tried: false,
+            forwarded: false,
+            answered: false,
+        };
+        if !self.table.insert(key, waiting) {
+            counters.add(Counter::Retransmissions, 1);
+        }
+        while let Some(forgotten) = self.table.surplus() {
+            if forgotten.is_open() {
+                counters.add(Counter::Forgotten, 1);
+            }
+        }
+    }
+
+    /// A message left the server. With what it belongs to, when this is the first time.
+    pub fn left(
+        &mut self,
+        now: Time,
+        message: &Observed<'_>,
+        counters: &mut Counters,
+    ) -> Option<Pair> {
+        self.expire(now, counters);
+        match message.status {
+            None => self.request_left(message, counters),
+            Some(status) => self.response_left(message, status, counters),
+        }
+    }
+
+    fn request_left(&mut self, message: &Observed<'_>, counters: &mut Counters) -> Option<Pair> {
+        let Some(branch) = message.second_branch else {
+            counters.add(Counter::OwnRequests, 1);
+            return None;
+        };
+        let key = self.request_key(message, &message.cseq.method, branch);
+        let Some(request) = self.table.get_mut(key) else {
+            counters.add(Counter::Unmatched, 1);
+            return None;
+        };
+        if request.forwarded {
+            counters.add(Counter::Copies, 1);
+            return None;
+        }
+        request.forwarded = true;
+        let step = if request.is_authenticated {
+            Step::AuthenticatedForwarded
+        } else {
+            Step::Forwarded
+        };
+        let came = request.came;
+        Some(Pair { step, came })
+    }
+
+    fn response_left(
+        &mut self,
+        message: &Observed<'_>,
+        status: u16,
+        counters: &mut Counters,
+    ) -> Option<Pair> {
+        let branch = message.branch;
+        if status != 100 {
+            let key = self.response_key(message, status, branch);
+            if let Some(response) = self.table.get_mut(key) {
+                if response.answered {
+                    counters.add(Counter::Retransmissions, 1);
+                    return None;
+                }
+                response.answered = true;
+                let step = match status {
+                    ..200 => Step::ProvisionalRelayed,
+                    200..300 => Step::SuccessRelayed,
+                    300.. => Step::FailureRelayed,
+                };
+                let came = response.came;
+                return Some(Pair { step, came });
+            }
+        }
+        let key = self.request_key(message, &message.cseq.method, branch);
+        let Some(request) = self.table.get_mut(key) else {
+            counters.add(Counter::Unmatched, 1);
+            return None;
+        };
+        let came = request.came;
+        let (step, again) = match status {
+            100 => (Step::Trying, std::mem::replace(&mut request.tried, true)),
+            _ if request.forwarded && !request.answered => {
+                request.answered = true;
+                counters.add(Counter::LateAnswers, 1);
+                return None;
+            }
+            401 | 407 => (
+                Step::Challenged,
+                std::mem::replace(&mut request.answered, true),
+            ),
+            _ => (
+                Step::Answered,
+                std::mem::replace(&mut request.answered, true),
+            ),
+        };
+        if again {
+            counters.add(Counter::Retransmissions, 1);
+            return None;
+        }
+        Some(Pair { step, came })
+    }
+
+    /// Counts those whose other half never came: call when no packet comes any more.
+    pub fn finish(&self, counters: &mut Counters) {
+        for waiting in self.table.iter().filter(|waiting| waiting.is_open()) {
+            counters.add(given_up(waiting), 1);
+        }
+    }
+
+    /// Messages that are remembered.
+    pub fn remembered(&self) -> usize {
+        self.table.len()
+    }
+
+    fn expire(&mut self, now: Time, counters: &mut Counters) {
+        while let Some(expired) = self.table.expired(now) {
+            if expired.is_open() {
+                counters.add(given_up(&expired), 1);
+            }
+        }
+    }
+
+    fn request_key(&self, message: &Observed<'_>, method: &Method<'_>, branch: &[u8]) -> u64 {
+        let number = message.cseq.number.to_le_bytes();
+        let parts = [message.call_id, &number, method.as_bytes(), branch];
+        self.hasher.hash(&parts)
+    }
+
+    fn response_key(&self, message: &Observed<'_>, status: u16, branch: &[u8]) -> u64 {
+        let number = message.cseq.number.to_le_bytes();
+        let method = message.cseq.method.as_bytes();
+        let status = status.to_le_bytes();
+        let parts = [
+            message.call_id,
+            &number,
+            method,
+            branch,
+            &status,
+            message.to_tag,
+        ];
+        self.hasher.hash(&parts)
+    }
+}
+
+/// As what one counts whose other half never came.
+const fn given_up(waiting: &Waiting) -> Counter {
+    if waiting.is_request {
+        Counter::Unanswered
+    } else {
+        Counter::Unrelayed
+    }
+}

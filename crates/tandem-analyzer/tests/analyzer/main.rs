@@ -1,0 +1,7 @@
+//! The analyzer, packet by packet.
+
+mod files;
+mod packets;
+mod pairs;
+mod streams;
+mod wire;

@@ -1,0 +1,119 @@
+//! The command line of an agent.
+
+use crate::controller::protocol::MOST_PHONES;
+use crate::run::{Pattern, Settings, Subscribers, Transport};
+use clap::Args;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// Phones that do what a controller tells them.
+#[derive(Clone, Debug, Args)]
+pub struct Arguments {
+    /// The controller, host and port.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8070")]
+    pub controller: String,
+    /// What this agent is called; no two of a controller may have the same name. Host name and process id when none is given.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// How many phones this process plays at most. Which ones, the controller says.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PHONES)))]
+    pub phones: u32,
+    /// The SIP server: where all requests go.
+    #[arg(long, default_value = "127.0.0.1:5060")]
+    server: SocketAddr,
+    /// The server's domain, which is the realm of its challenges, too.
+    #[arg(long, default_value = "tandem.localhost")]
+    domain: String,
+    /// What requests go over.
+    #[arg(long, value_enum, default_value = "udp")]
+    transport: Transport,
+    /// Names of the phones; {} stands for the number.
+    #[arg(long, value_name = "PATTERN", default_value = "user{}")]
+    user: Pattern,
+    /// Passwords of the phones; {} stands for the number.
+    #[arg(long, value_name = "PATTERN", default_value = "password{}")]
+    password: Pattern,
+    /// Seconds that registrations ask for; they are renewed after half of that.
+    #[arg(long, default_value_t = 3_600, value_parser = clap::value_parser!(u32).range(60..))]
+    expires: u32,
+    /// Sockets that the phones of a thread share, or connections to the server.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    ports: u16,
+    /// The address that phones send from; the one that the way to the server begins with when none is named.
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<IpAddr>,
+    /// Threads that phones live on.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: u16,
+    /// Calls in progress on each thread beyond which none begins: those fail.
+    #[arg(long, default_value_t = 100_000)]
+    most: usize,
+}
+
+/// Longest name.
+const LONGEST_NAME: usize = 64;
+
+impl Arguments {
+    /// Who plays, but for which phones.
+    pub(super) fn settings(&self) -> io::Result<Settings> {
+        if !self.controller.contains(':') {
+            return Err(mistake(format!(
+                "--controller {}: a port is missing, as in {}:8070",
+                self.controller, self.controller
+            )));
+        }
+        Ok(Settings {
+            server: self.server,
+            transport: self.transport,
+            from: self.from,
+            subscribers: Subscribers {
+                first: 0,
+                count: 0,
+                user: self.user.clone(),
+                password: self.password.clone(),
+                domain: self.domain.clone(),
+            },
+            expires: self.expires,
+            ports: self.ports,
+            workers: self.workers,
+            most: self.most,
+        })
+    }
+
+    /// What the agent is called.
+    pub(super) fn name(&self) -> io::Result<String> {
+        let own = || {
+            let host = rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned();
+            let host: String = host
+                .chars()
+                .filter(|letter| is_of_a_name(*letter))
+                .take(48)
+                .collect();
+            format!("{host}-{}", std::process::id())
+        };
+        let name = self.name.clone().unwrap_or_else(own);
+        if is_name(&name) {
+            Ok(name)
+        } else {
+            Err(mistake(format!(
+                "--name {name}: letters, digits, `.`, `_` and `-` make a name, {LONGEST_NAME} at most"
+            )))
+        }
+    }
+}
+
+/// Whether an agent may be called that.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_of_a_name)
+}
+
+fn is_of_a_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-')
+}
+
+fn mistake(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}

@@ -1,0 +1,215 @@
+//! The phones of an agent: which they are, what they are told, what they have counted.
+
+use super::counts::Counts;
+use super::registering::Registering;
+use crate::controller::protocol::{AgentReport, FromAgent, PROTOCOL, WIDEST};
+use crate::run::{CallShape, Commanded, Commander, Figures, Kind, Losses, Settings};
+use std::io;
+use std::time::{Duration, Instant};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Plays phones. It outlives connections to the controller.
+pub(super) struct Player {
+    settings: Settings,
+    most_phones: u32,
+    phones: Option<Phones>,
+    telling: Option<JoinHandle<Told>>,
+    counts: Counts,
+}
+
+/// The phones that are played now.
+struct Phones {
+    commander: Commander,
+    /// Away while they are asked what they counted.
+    commanded: Option<Commanded>,
+    registering: Registering,
+    /// First and last number.
+    range: (u32, u32),
+}
+
+type Told = (Commanded, io::Result<(Figures, usize, Losses)>);
+
+impl Player {
+    pub(super) fn new(settings: Settings, most_phones: u32) -> Self {
+        Self {
+            settings,
+            most_phones,
+            phones: None,
+            telling: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Who it is, and its state.
+    pub(super) fn hello(&self, name: &str) -> FromAgent {
+        FromAgent::Hello {
+            protocol: PROTOCOL,
+            name: name.to_owned(),
+            most_phones: self.most_phones,
+            run: self.counts.run(),
+            registered: self.counts.registered(),
+            in_progress: self.counts.in_progress(),
+        }
+    }
+
+    /// Plays these phones and registers them. Phones that are played already keep their sockets.
+    pub(super) async fn register(&mut self, registration: u64, phones: Vec<u32>, per_second: u32) {
+        self.counts.other_phones(registration);
+        let registering = Registering::new(
+            phones.clone(),
+            per_second,
+            self.settings.expires,
+            Instant::now(),
+        );
+        let (Some(first), Some(last)) = (phones.iter().min(), phones.iter().max()) else {
+            self.phones = None;
+            return;
+        };
+        let range = (*first, *last);
+        if let Some(playing) = self
+            .phones
+            .as_mut()
+            .filter(|playing| playing.range == range)
+        {
+            playing.registering = registering;
+            return;
+        }
+        if range.1 - range.0 >= WIDEST || phones.len() > self.most_phones as usize {
+            let reason = format!("more than {} phones, or too far apart", self.most_phones);
+            self.phones = None;
+            return self.counts.unregistered(&reason, phones.len() as u64);
+        }
+        // Their sockets close before others are opened.
+        if let Some(telling) = self.telling.take() {
+            drop(telling.await);
+        }
+        self.phones = None;
+        let mut settings = self.settings.clone();
+        settings.subscribers.first = range.0;
+        settings.subscribers.count = range.1 - range.0 + 1;
+        settings.workers = settings
+            .workers
+            .min(u16::try_from(settings.subscribers.count).unwrap_or(u16::MAX));
+        match Commanded::start(&settings) {
+            Ok(commanded) => {
+                self.phones = Some(Phones {
+                    commander: commanded.commander(),
+                    commanded: Some(commanded),
+                    registering,
+                    range,
+                });
+            }
+            Err(error) => {
+                let reason = format!("phones cannot be played: {error}");
+                self.counts.unregistered(&reason, phones.len() as u64);
+            }
+        }
+    }
+
+    /// A run begins.
+    pub(super) fn begin(&mut self, run: u64, ringing: Duration, talking: Duration) {
+        self.counts.begin(run);
+        if let Some(phones) = &self.phones {
+            phones.commander.shape(CallShape { ringing, talking });
+        }
+    }
+
+    /// Begins calls. `read` is when their command was.
+    pub(super) fn call(&mut self, calls: &[(u32, u32)], read: Instant) {
+        self.counts.commanded(calls.len());
+        let told = calls.iter().filter(|(caller, callee)| {
+            self.phones
+                .as_ref()
+                .is_some_and(|phones| phones.commander.call(*caller, *callee, read))
+        });
+        let refused = calls.len() - told.count();
+        self.counts
+            .refused("no such phone here, or too busy", refused as u64);
+    }
+
+    /// Ends all calls.
+    pub(super) fn stop(&self) {
+        if let Some(phones) = &self.phones {
+            phones.commander.hang_up();
+        }
+    }
+
+    /// Does what is due: registrations, and asking the phones what they counted if `ask`.
+    pub(super) fn work(&mut self, ask: bool) {
+        let Some(phones) = &mut self.phones else {
+            return;
+        };
+        let waited = phones.registering.is_waiting();
+        let due = phones.registering.due(Instant::now()).to_vec();
+        if !waited && !due.is_empty() {
+            self.counts.forget_unregistered();
+        }
+        let told = due
+            .iter()
+            .filter(|phone| phones.commander.register(**phone));
+        let refused = (due.len() - told.count()) as u64;
+        if refused > 0 {
+            phones.registering.ended(0, refused);
+            self.counts.unregistered("too busy", refused);
+        }
+        if ask
+            && self.telling.is_none()
+            && let Some(mut commanded) = phones.commanded.take()
+        {
+            self.telling = Some(spawn_blocking(move || {
+                let told = commanded.tell();
+                let losses = commanded.losses();
+                (
+                    commanded,
+                    told.map(|(figures, in_progress)| (figures, in_progress, losses)),
+                )
+            }));
+        }
+    }
+
+    /// Counts what has happened while nobody asked.
+    pub(super) async fn catch_up(&mut self) {
+        self.work(true);
+        if self.telling.is_some() {
+            self.told().await;
+        }
+    }
+
+    /// Whether phones wait for their registration.
+    pub(super) fn is_registering(&self) -> bool {
+        self.phones
+            .as_ref()
+            .is_some_and(|phones| phones.registering.is_waiting())
+    }
+
+    /// Waits until the phones that were asked have told, and counts that. Never ends when they were not asked.
+    pub(super) async fn told(&mut self) {
+        let Some(telling) = &mut self.telling else {
+            return std::future::pending().await;
+        };
+        let told = telling.await;
+        self.telling = None;
+        let (Ok((commanded, told)), Some(phones)) = (told, &mut self.phones) else {
+            return;
+        };
+        phones.commanded = Some(commanded);
+        let Ok((figures, in_progress, losses)) = told else {
+            return self.counts.refused("a thread of phones says nothing", 1);
+        };
+        let ends = figures.ends(Kind::Register);
+        phones.registering.ended(ends.succeeded, ends.failed);
+        self.counts.set_registered(phones.registering.registered());
+        let calls = in_progress.saturating_sub(phones.registering.outstanding());
+        self.counts.add(&figures, calls, losses);
+    }
+
+    /// What has happened, if there is news.
+    pub(super) fn news(&mut self) -> Option<AgentReport> {
+        self.counts.news()
+    }
+
+    /// What has happened.
+    pub(super) fn report(&mut self) -> AgentReport {
+        self.counts.anyhow()
+    }
+}

@@ -1,0 +1,153 @@
+//! One connection to the controller, from its opening to its end.
+
+use super::backoff::Backoff;
+use super::player::Player;
+use crate::controller::protocol::{FromAgent, FromController, HEARTBEAT, LARGEST_MESSAGE, SILENCE};
+use futures_util::{SinkExt, StreamExt};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+/// How often it is looked which registrations are due.
+const TICK: Duration = Duration::from_millis(20);
+/// How often phones are asked what they counted.
+const ASKING: Duration = Duration::from_millis(200);
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Connects and does what it is told until the connection ends. Why it ended.
+pub(super) async fn run(
+    controller: &str,
+    name: &str,
+    player: &mut Player,
+    backoff: &mut Backoff,
+    tell: &impl Fn(&str),
+) -> String {
+    let connecting = timeout(SILENCE, connect(controller)).await;
+    let mut socket = match connecting {
+        Ok(Ok(socket)) => socket,
+        Ok(Err(error)) => return format!("the controller {controller} cannot be reached: {error}"),
+        Err(_) => return format!("the controller {controller} does not answer"),
+    };
+    // What has happened meanwhile.
+    player.catch_up().await;
+    if let Err(error) = say(&mut socket, &player.hello(name)).await {
+        return format!("the controller {controller} went away: {error}");
+    }
+    tell(&format!("connected to {controller} as {name}"));
+    let end = obey(&mut socket, player, backoff).await;
+    // Where it cannot be closed it is closed already.
+    let _ = timeout(TICK, socket.close(None)).await;
+    format!(
+        "the connection to {controller} ended: {}",
+        end.unwrap_or_else(|error| error.to_string())
+    )
+}
+
+async fn connect(controller: &str) -> Result<Socket, tungstenite::Error> {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(LARGEST_MESSAGE))
+        .max_frame_size(Some(LARGEST_MESSAGE));
+    let address = format!("ws://{controller}/agent");
+    let (socket, _) = connect_async_with_config(address, Some(config), true).await?;
+    Ok(socket)
+}
+
+/// Obeys and reports. Why it ended.
+async fn obey(
+    socket: &mut Socket,
+    player: &mut Player,
+    backoff: &mut Backoff,
+) -> Result<String, tungstenite::Error> {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut heard, mut reported, mut asked) = (Instant::now(), Instant::now(), Instant::now());
+    loop {
+        tokio::select! {
+            message = socket.next() => {
+                heard = Instant::now();
+                let Some(message) = message else {
+                    return Ok("the controller closed it".into());
+                };
+                match message? {
+                    Message::Text(text) => match serde_json::from_str(&text) {
+                        Ok(FromController::Refused { reason }) => return Ok(format!("refused: {reason}")),
+                        Ok(command) => {
+                            backoff.reset();
+                            do_it(command, socket, player, heard).await?;
+                        }
+                        Err(error) => return Ok(format!("the controller says what makes no sense: {error}")),
+                    },
+                    Message::Close(_) => return Ok("the controller closed it".into()),
+                    // Pings are answered by the library.
+                    _ => backoff.reset(),
+                }
+            }
+            () = player.told() => {
+                if let Some(news) = player.news() {
+                    reported = Instant::now();
+                    say(socket, &FromAgent::Report(Box::new(news))).await?;
+                }
+            }
+            _ = ticks.tick() => {
+                if heard.elapsed() > SILENCE {
+                    return Ok(format!("the controller has said nothing for {} s", SILENCE.as_secs()));
+                }
+                let is_time = asked.elapsed() >= if player.is_registering() { ASKING / 2 } else { ASKING };
+                if is_time {
+                    asked = Instant::now();
+                }
+                player.work(is_time);
+                if reported.elapsed() >= HEARTBEAT {
+                    reported = Instant::now();
+                    say(socket, &FromAgent::Report(Box::new(player.report()))).await?;
+                }
+            }
+        }
+    }
+}
+
+async fn do_it(
+    command: FromController,
+    socket: &mut Socket,
+    player: &mut Player,
+    read: Instant,
+) -> Result<(), tungstenite::Error> {
+    match command {
+        FromController::Register {
+            registration,
+            phones,
+            per_second,
+        } => player.register(registration, phones, per_second).await,
+        FromController::Begin {
+            run,
+            ringing_ms,
+            talking_ms,
+        } => {
+            player.begin(
+                run,
+                Duration::from_millis(ringing_ms),
+                Duration::from_millis(talking_ms),
+            );
+        }
+        FromController::Call { batch, calls } => {
+            player.call(&calls, read);
+            say(socket, &FromAgent::Begun { batch }).await?;
+        }
+        FromController::Stop => player.stop(),
+        // Whoever reads messages has dealt with it.
+        FromController::Refused { .. } => {}
+    }
+    Ok(())
+}
+
+async fn say(socket: &mut Socket, message: &FromAgent) -> Result<(), tungstenite::Error> {
+    // A controller that does not read is as good as gone.
+    match timeout(SILENCE, socket.send(Message::text(message.to_json()))).await {
+        Ok(sent) => sent,
+        Err(_) => Err(tungstenite::Error::Io(std::io::ErrorKind::TimedOut.into())),
+    }
+}

@@ -1,0 +1,140 @@
+//! A run second by second.
+
+use super::Totals;
+use super::delays::{add, histogram, record};
+use crate::controller::protocol::Distribution;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::time::Duration;
+
+/// Points that are kept: a day and a little.
+const MOST: usize = 100_000;
+
+/// One second of a run, or its rest. Counts are those of the second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(in crate::controller) struct Point {
+    /// Seconds since the start, at its end.
+    pub(in crate::controller) time: f64,
+    pub(in crate::controller) commanded: u64,
+    pub(in crate::controller) answered: u64,
+    pub(in crate::controller) succeeded: u64,
+    pub(in crate::controller) failed: u64,
+    pub(in crate::controller) lost: u64,
+    /// At its end.
+    pub(in crate::controller) in_progress: u64,
+    /// Session request delay that was reported in it, in microseconds; `None`: none was.
+    pub(in crate::controller) p50_us: Option<u64>,
+    pub(in crate::controller) p99_us: Option<u64>,
+    /// Lateness of its commands, in microseconds.
+    pub(in crate::controller) late_p99_us: Option<u64>,
+    pub(in crate::controller) late_max_us: Option<u64>,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(in crate::controller) struct Timeline {
+    points: Vec<Point>,
+    before: Totals,
+    /// Whole seconds that are over.
+    seconds: u64,
+    session_request: Histogram<u64>,
+    lateness: Histogram<u64>,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self {
+            points: Vec::new(),
+            before: Totals::default(),
+            seconds: 0,
+            session_request: histogram(),
+            lateness: histogram(),
+        }
+    }
+}
+
+impl Timeline {
+    /// A command was so late.
+    pub(super) fn late(&mut self, by: Duration) {
+        record(&mut self.lateness, by);
+    }
+
+    /// Agents have told session request delays.
+    pub(super) fn delays(&mut self, delays: &Distribution) {
+        add(&mut self.session_request, delays);
+    }
+
+    /// So much time has gone by; a second may be over. The last one is, whatever the time.
+    pub(super) fn look(&mut self, since_start: Duration, totals: &Totals, is_last: bool) {
+        if since_start.as_secs() <= self.seconds && !is_last {
+            return;
+        }
+        self.seconds = since_start.as_secs();
+        if !self.is_full() {
+            let quantile = |histogram: &Histogram<u64>, quantile| {
+                (!histogram.is_empty()).then(|| histogram.value_at_quantile(quantile))
+            };
+            let before = &self.before;
+            self.points.push(Point {
+                time: since_start.as_secs_f64(),
+                commanded: totals.commanded.saturating_sub(before.commanded),
+                answered: totals.answered.saturating_sub(before.answered),
+                succeeded: totals.succeeded.saturating_sub(before.succeeded),
+                failed: totals.failed.saturating_sub(before.failed),
+                lost: totals.lost.saturating_sub(before.lost),
+                in_progress: totals.in_progress,
+                p50_us: quantile(&self.session_request, 0.5),
+                p99_us: quantile(&self.session_request, 0.99),
+                late_p99_us: quantile(&self.lateness, 0.99),
+                late_max_us: quantile(&self.lateness, 1.0),
+            });
+        }
+        self.before = totals.clone();
+        self.session_request.reset();
+        self.lateness.reset();
+    }
+
+    /// The points from that place on.
+    pub(in crate::controller) fn points(&self, from: usize) -> &[Point] {
+        self.points.get(from..).unwrap_or_default()
+    }
+
+    /// Whether no more are kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.points.len() >= MOST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_holds_what_happened_in_its_second() {
+        let mut timeline = Timeline::default();
+        let totals = |commanded| Totals {
+            commanded,
+            ..Totals::default()
+        };
+        let milliseconds = Duration::from_millis;
+        timeline.late(milliseconds(3));
+        timeline.look(milliseconds(400), &totals(3), false);
+        assert!(timeline.points(0).is_empty());
+        timeline.look(milliseconds(1_010), &totals(10), false);
+        timeline.look(milliseconds(2_000), &totals(15), false);
+        timeline.look(milliseconds(2_100), &totals(16), true);
+        let commanded: Vec<u64> = timeline
+            .points(0)
+            .iter()
+            .map(|point| point.commanded)
+            .collect();
+        assert_eq!(commanded, [10, 5, 1]);
+        assert_eq!(
+            timeline.points(0)[0].late_max_us.map(|us| us / 1_000),
+            Some(3)
+        );
+        assert_eq!(timeline.points(0)[1].late_max_us, None);
+        assert_eq!(timeline.points(2).len(), 1);
+        assert!(timeline.points(9).is_empty());
+    }
+}

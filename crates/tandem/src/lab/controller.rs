@@ -1,0 +1,10 @@
+//! `tandem lab controller`: serves until it is ended.
+
+use std::io;
+use std::process::ExitCode;
+use tandem_lab::controller::{self, Arguments};
+
+pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+    controller::run(arguments, |line| eprintln!("{line}"))?;
+    Ok(ExitCode::SUCCESS)
+}

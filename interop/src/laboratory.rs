@@ -1,0 +1,155 @@
+//! Agents and a controller: the real ones, as processes.
+
+use crate::process::{Child, PATIENCE, eventually, free_port, run};
+use crate::server::Server;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A controller with its agents.
+#[derive(Debug)]
+pub struct Laboratory {
+    folder: TempDir,
+    address: SocketAddr,
+    controller: Option<Child>,
+}
+
+impl Laboratory {
+    /// Starts a controller with an empty folder of scenarios.
+    pub fn start() -> Self {
+        let folder = TempDir::new().expect("temporary folder");
+        std::fs::create_dir(folder.path().join("scenarios")).expect("a folder");
+        let mut laboratory = Self {
+            folder,
+            address: ([127, 0, 0, 1], free_port()).into(),
+            controller: None,
+        };
+        laboratory.restart();
+        laboratory
+    }
+
+    /// Starts the controller again; it comes back where it was.
+    pub fn restart(&mut self) {
+        // First the end of the old one, which holds the port.
+        self.controller = None;
+        let mut command = Command::new(Server::binary());
+        command
+            .args(["lab", "controller", "--registrations-per-second", "400"])
+            .arg("--listen")
+            .arg(self.address.to_string())
+            .arg("--scenarios")
+            .arg(self.folder.path().join("scenarios"));
+        self.controller = Some(Child::start(
+            &mut command,
+            &self.folder.path().join("controller.log"),
+        ));
+        let answers = eventually(PATIENCE, || self.get("/state").is_some());
+        assert!(answers, "no controller:\n{}", self.log());
+    }
+
+    /// Ends the controller, as a crash does.
+    pub fn end_controller(&mut self) {
+        self.controller = None;
+    }
+
+    /// Starts an agent whose phones are subscribers of a server called by their number.
+    pub fn agent(&self, name: &str, server: &Server) -> Child {
+        let mut command = Command::new(Server::binary());
+        command
+            .args(["lab", "agent", "--user", "{}", "--password", "{}-secret"])
+            .args([
+                "--name",
+                name,
+                "--domain",
+                server.domain(),
+                "--phones",
+                "500",
+            ])
+            .args(["--controller", &self.address.to_string()])
+            .args(["--server", &server.address().to_string()]);
+        Child::start(
+            &mut command,
+            &self.folder.path().join(format!("{name}.log")),
+        )
+    }
+
+    /// Writes a scenario: calls that are so many milliseconds apart, between these phones in turn. Where it is.
+    pub fn scenario(
+        &self,
+        name: &str,
+        calls: u32,
+        wait_ms: &[u32],
+        pairs: &[(u32, u32)],
+    ) -> PathBuf {
+        let mut text = String::from(
+            "caller;callee;wait_before_next_in_ms;seconds_since_start;arrival_rate_in_s\n",
+        );
+        let mut elapsed = 0;
+        let waits = wait_ms.iter().cycle();
+        let mean = f64::from(wait_ms.iter().sum::<u32>()) / wait_ms.len() as f64;
+        for ((_, wait), (caller, callee)) in (0..calls).zip(waits).zip(pairs.iter().cycle()) {
+            let (second, rate) = (elapsed / 1_000, 1_000.0 / mean);
+            let _ = writeln!(text, "{caller:04};{callee:04};{wait};{second};{rate}");
+            elapsed += wait;
+        }
+        let path = self.folder.path().join("scenarios").join(name);
+        std::fs::write(&path, text).expect("a scenario");
+        path
+    }
+
+    /// A file beside the scenarios, not among them.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Where the page is.
+    pub fn page(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// What the controller answers, if it does.
+    pub fn get(&self, path: &str) -> Option<Value> {
+        let url = format!("http://{}{path}", self.address);
+        let (code, output) = run(Command::new("curl").args(["--silent", "--max-time", "5", &url]));
+        (code == 0).then(|| serde_json::from_str(&output).unwrap_or(Value::String(output)))
+    }
+
+    /// Has it do something: status and answer.
+    pub fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let url = format!("http://{}{path}", self.address);
+        let (_, output) = run(Command::new("curl")
+            .args([
+                "--silent",
+                "--max-time",
+                "20",
+                "--write-out",
+                "\n%{http_code}",
+            ])
+            .args(["--json", &body.to_string(), &url]));
+        let (answer, status) = output.rsplit_once('\n').unwrap_or_default();
+        let answer = serde_json::from_str(answer).unwrap_or(Value::String(answer.to_owned()));
+        (status.parse().unwrap_or(0), answer)
+    }
+
+    /// Waits until something of the state is as wanted.
+    pub fn wait_for(&self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut state = Value::Null;
+        let came = eventually(PATIENCE, || {
+            state = self.get("/state").unwrap_or_default();
+            is_wanted(&state)
+        });
+        assert!(came, "{what}: {state:#}\n{}", self.log());
+        state
+    }
+
+    /// What the controller has printed.
+    pub fn log(&self) -> String {
+        self.controller
+            .as_ref()
+            .map(Child::output)
+            .unwrap_or_default()
+    }
+}
