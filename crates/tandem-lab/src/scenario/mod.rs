@@ -13,6 +13,7 @@
 //! `arrival_rate_in_s` is the rate at which calls are expected until the next one.
 
 mod course;
+mod elapsed;
 mod generator;
 mod measured;
 mod mistake;

@@ -1,5 +1,6 @@
 //! Whether a scenario file says what it should.
 
+use super::elapsed::Elapsed;
 use super::mistake::{Column, Mistakes, Problem};
 use super::pairs::{Pairing, Phones};
 use super::read::{Line, Reader, Unreadable};
@@ -7,10 +8,6 @@ use super::waits::Waits;
 use crate::run::Spacing;
 use std::fmt;
 use std::io::{self, BufRead};
-
-/// Milliseconds by which a line's second may be another one than its waits make: whoever rounds each wait by itself is that far off
-/// within a second.
-const TOLERANCE: u64 = 1_000;
 
 /// What is asked of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +64,7 @@ struct Look<'r> {
     waits: Waits,
     /// The second of the line before.
     second: Option<u32>,
-    /// What is known of the next line's time, in milliseconds; `None` after a line that could not be read.
-    due: Option<u64>,
+    elapsed: Elapsed,
 }
 
 impl<'r> Look<'r> {
@@ -82,14 +78,14 @@ impl<'r> Look<'r> {
             },
             waits: Waits::new(rules.spacing),
             second: None,
-            due: Some(0),
+            elapsed: Elapsed::default(),
         }
     }
 
     fn unreadable(&mut self, line: u64, problem: Problem) {
         // Without the header the time of the first call is as it would be.
         if line > 1 {
-            self.due = None;
+            self.elapsed.lose();
         }
         self.verdict.mistakes.push(line, problem);
     }
@@ -101,7 +97,7 @@ impl<'r> Look<'r> {
         if let Some(problem) = self.waits.look(number, &call) {
             self.verdict.mistakes.push(number, problem);
         }
-        self.due = self.due.map(|due| due + u64::from(call.wait_ms));
+        self.elapsed.wait(&call);
         let verdict = &mut self.verdict;
         verdict.calls += 1;
         verdict.milliseconds += u64::from(call.wait_ms);
@@ -143,22 +139,13 @@ impl<'r> Look<'r> {
     }
 
     fn time(&mut self, line: u64, second: u32) {
-        let says = u64::from(second) * 1_000;
-        let problem = match (self.second, self.due) {
-            (None, Some(_)) if second > 0 => Some(Problem::Start { second }),
+        let waits = self.elapsed.at_second(second);
+        let problem = match (self.second.replace(second), waits) {
+            (None, Err(_)) => Some(Problem::Start { second }),
             (Some(before), _) if second < before => Some(Problem::Order { second, before }),
-            // Within the second that it says, or so little off.
-            (_, Some(due)) if due + TOLERANCE < says || due > says + 999 + TOLERANCE => {
-                let elapsed_ms = due;
-                Some(Problem::Elapsed { second, elapsed_ms })
-            }
-            _ => None,
+            (_, Err(elapsed_ms)) => Some(Problem::Elapsed { second, elapsed_ms }),
+            (_, Ok(())) => None,
         };
-        // What the line says counts from here: a mistake is told once.
-        if self.due.is_none() || problem.is_some() {
-            self.due = Some(says);
-        }
-        self.second = Some(second);
         if let Some(problem) = problem {
             self.verdict.mistakes.push(line, problem);
         }
