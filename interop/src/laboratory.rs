@@ -7,7 +7,12 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// Longest run of a test, with the time in which calls end.
+const LONGEST_RUN: Duration = Duration::from_secs(120);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// A controller with its agents.
 #[derive(Debug)]
@@ -143,6 +148,18 @@ impl Laboratory {
         });
         assert!(came, "{what}: {state:#}\n{}", self.log());
         state
+    }
+
+    /// The report of a run that has been started, once it is over. It asks but seldom: asking keeps the machine busy.
+    pub fn report_at_the_end(&self) -> Value {
+        let mut report = Value::Null;
+        let ended = eventually(LONGEST_RUN, || {
+            std::thread::sleep(BETWEEN_LOOKS);
+            report = self.get("/report").unwrap_or_default();
+            report["status"] == "ended"
+        });
+        assert!(ended, "{report:#}\n{}", self.log());
+        report
     }
 
     /// What the controller has printed.

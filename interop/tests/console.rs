@@ -2,7 +2,7 @@
 //!
 //! Pictures of the page are in the folder that the test prints. `TANDEM_INTEROP_SECONDS=10` makes the rate test the full one.
 
-use interop::{Laboratory, Look, Page, Server, ServerOptions, wait_until};
+use interop::{Laboratory, Look, Page, Server, ServerOptions};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -246,13 +246,7 @@ fn a_thousand_commands_a_second_leave_in_time_and_every_call_is_accounted_for() 
         &json!({ "scenario": "fast.csv", "talking_ms": 0 }),
     );
     assert_eq!(status, 200, "{answer}");
-    laboratory.wait_for("the run", |state| state["run"]["status"] != "running");
-    wait_until("the run ends", || {
-        laboratory
-            .get("/report")
-            .is_some_and(|report| report["status"] == "ended")
-    });
-    let report = laboratory.get("/report").expect("a report");
+    let report = laboratory.report_at_the_end();
     for key in [
         "command_lateness",
         "command_lateness_above_ms",

@@ -57,7 +57,9 @@ pub(super) async fn look_after(controller: Arc<Controller>) {
         if run.status == before {
             continue;
         }
-        let report = run.to_report(Instant::now());
+        let draft = run.draft(Instant::now());
+        drop(state);
+        let report = draft.finish();
         let totals = &report.totals;
         let verdict = if report.trusted {
             ""
@@ -73,6 +75,6 @@ pub(super) async fn look_after(controller: Arc<Controller>) {
             totals.failed,
             totals.lost
         );
-        state.event(what);
+        controller.state().event(what);
     }
 }

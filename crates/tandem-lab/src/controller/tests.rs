@@ -78,7 +78,12 @@ impl Bench {
 
     fn report(&self) -> Report {
         let state = self.controller.state();
-        state.run.as_ref().expect("a run").to_report(Instant::now())
+        state
+            .run
+            .as_ref()
+            .expect("a run")
+            .draft(Instant::now())
+            .finish()
     }
 
     async fn ended(&self) -> Report {

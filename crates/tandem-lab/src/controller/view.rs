@@ -2,7 +2,7 @@
 
 use super::Controller;
 use super::plan::Division;
-use super::run::{Point, Report, Status};
+use super::run::{Draft, Point, Report, Status};
 use super::state::{Event, Prepared, State};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -67,15 +67,19 @@ struct PreparedView {
 impl View {
     /// As things stand; points of the run `run` from place `from` on, or all of them where it is another run.
     pub(super) fn new(controller: &Controller, (run, from): (u64, usize)) -> Self {
+        let (mut view, draft) = Self::draft(controller, (run, from));
+        view.run = draft.map(Draft::finish);
+        view
+    }
+
+    /// All but the run's figures: those take a while, and nobody is to wait for them.
+    fn draft(controller: &Controller, (run, from): (u64, usize)) -> (Self, Option<Draft>) {
         let state = controller.state();
         let current = state.run.as_ref();
-        let from = if current.is_some_and(|current| current.id == run) {
-            from
-        } else {
-            0
-        };
+        let is_known = current.is_some_and(|current| current.id == run);
+        let from = if is_known { from } else { 0 };
         let points = current.map(|run| run.timeline().points(from).to_vec());
-        Self {
+        let view = Self {
             version: env!("CARGO_PKG_VERSION"),
             division: controller.options.division,
             ringing_ms: controller.options.ringing.as_millis() as u64,
@@ -88,11 +92,12 @@ impl View {
                 registered: state.registered(prepared),
                 unregistered: state.unregistered(prepared),
             }),
-            run: current.map(|run| run.to_report(Instant::now())),
+            run: None,
             points_from: from,
             points: points.unwrap_or_default(),
             events: state.events.iter().cloned().collect(),
-        }
+        };
+        (view, current.map(|run| run.draft(Instant::now())))
     }
 
     /// The run that is shown, and how many of its points are now known to whoever sees this.

@@ -134,15 +134,17 @@ fn views(
 
 /// The last run, with all its seconds.
 async fn report(State(controller): Shared) -> Result<Response, Problem> {
-    let state = controller.state();
-    let Some(run) = &state.run else {
-        return Err(Problem(
-            StatusCode::NOT_FOUND,
-            vec!["there was no run yet".into()],
-        ));
+    let drafted = {
+        let state = controller.state();
+        let run = state.run.as_ref();
+        run.map(|run| (run.draft(Instant::now()), run.timeline().points(0).to_vec()))
     };
-    let mut report = json!(run.to_report(Instant::now()));
-    report["timeline"] = json!(run.timeline().points(0));
+    let Some((draft, points)) = drafted else {
+        let reason = "there was no run yet".into();
+        return Err(Problem(StatusCode::NOT_FOUND, vec![reason]));
+    };
+    let mut report = json!(draft.finish());
+    report["timeline"] = json!(points);
     Ok(Json(report).into_response())
 }
 

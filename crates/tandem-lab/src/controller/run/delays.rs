@@ -8,7 +8,7 @@ use std::time::Duration;
 const LONGEST: u64 = 120_000_000;
 
 /// Delays of the whole run, in microseconds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Delays {
     /// From when a command was due until it had been written to its agent's connection.
     pub(super) lateness: Histogram<u64>,

@@ -5,7 +5,7 @@ mod doubts;
 mod report;
 mod timeline;
 
-pub(super) use report::Report;
+pub(super) use report::{Draft, Report};
 pub(super) use timeline::Point;
 
 use super::plan::Plan;

@@ -1,5 +1,6 @@
 //! A run for programs and for the page: its figures, or why there are none.
 
+use super::delays::Delays;
 use super::doubts;
 use super::{MOST_REASONS, Run, Status, Totals};
 use crate::run::DelaySummary;
@@ -41,50 +42,67 @@ pub(in crate::controller) struct Report {
 /// Bounds of the table of lateness, in microseconds.
 const BOUNDS: [u64; 7] = [0, 1_000, 2_000, 5_000, 10_000, 50_000, 200_000];
 
+/// All that a report is made of: quickly taken, so that no command waits for percentiles.
+#[derive(Debug)]
+pub(in crate::controller) struct Draft {
+    report: Report,
+    delays: Delays,
+}
+
+impl Draft {
+    /// The report. It takes a while.
+    pub(in crate::controller) fn finish(self) -> Report {
+        let Self { mut report, delays } = self;
+        report.command_lateness = DelaySummary::of(&delays.lateness);
+        report.command_lateness_above_ms = table(&delays.lateness);
+        report.command_confirmed = DelaySummary::of(&delays.confirmed);
+        report.agent_lateness = DelaySummary::of(&delays.in_agent);
+        report.doubts.extend(doubts::of_lateness(
+            &report.command_lateness,
+            &report.command_confirmed,
+            &report.agent_lateness,
+        ));
+        report.trusted = report.doubts.is_empty();
+        if report.trusted {
+            let measured = |delays| Some(DelaySummary::of(delays)).filter(|delay| delay.count > 0);
+            report.session_request_delay = measured(&delays.session_request);
+            report.answer_delay = measured(&delays.answer);
+        }
+        report
+    }
+}
+
 impl Run {
     /// For programs and for the page.
-    pub(in crate::controller) fn to_report(&self, now: Instant) -> Report {
-        let command_lateness = DelaySummary::of(&self.delays.lateness);
-        let command_confirmed = DelaySummary::of(&self.delays.confirmed);
-        let agent_lateness = DelaySummary::of(&self.delays.in_agent);
-        let mut doubts = self.doubts.words();
-        doubts.extend(doubts::of_lateness(
-            &command_lateness,
-            &command_confirmed,
-            &agent_lateness,
-        ));
-        doubts.extend(self.doubts_of_agents());
-        let trusted = doubts.is_empty();
-        let measured = |delays| {
-            trusted
-                .then(|| DelaySummary::of(delays))
-                .filter(|delay| delay.count > 0)
-        };
+    pub(in crate::controller) fn draft(&self, now: Instant) -> Draft {
         let started = self.started_by_wall.duration_since(SystemTime::UNIX_EPOCH);
-        Report {
+        let until = self.ended.unwrap_or(now);
+        let mut doubts = self.doubts.words();
+        doubts.extend(self.doubts_of_agents());
+        let report = Report {
             run: self.id,
             scenario: self.scenario.clone(),
             status: self.status,
             started_ms: started.unwrap_or_default().as_millis() as u64,
-            seconds: self
-                .ended
-                .unwrap_or(now)
-                .saturating_duration_since(self.started)
-                .as_secs_f64(),
+            seconds: until.saturating_duration_since(self.started).as_secs_f64(),
             scenario_seconds: self.plan.duration().as_secs_f64(),
             scheduled: self.plan.calls.len() as u64,
             totals: self.totals(),
             ringing_ms: self.ringing.as_millis() as u64,
             talking_ms: self.talking.as_millis() as u64,
-            command_lateness,
-            command_lateness_above_ms: table(&self.delays.lateness),
-            command_confirmed,
-            agent_lateness,
-            session_request_delay: measured(&self.delays.session_request),
-            answer_delay: measured(&self.delays.answer),
-            trusted,
+            command_lateness: DelaySummary::default(),
+            command_lateness_above_ms: Vec::new(),
+            command_confirmed: DelaySummary::default(),
+            agent_lateness: DelaySummary::default(),
+            session_request_delay: None,
+            answer_delay: None,
+            trusted: false,
             doubts,
             remarks: self.all_remarks(),
+        };
+        Draft {
+            report,
+            delays: self.delays.clone(),
         }
     }
 
