@@ -139,18 +139,20 @@ impl Agent {
 
     /// The next order; `None`: the controller has closed the connection.
     async fn hear(&mut self) -> Option<FromController> {
-        loop {
-            match timeout(PATIENCE, self.0.next())
-                .await
-                .expect("the controller says something")?
-            {
-                Ok(Message::Text(text)) => {
-                    return Some(serde_json::from_str(&text).expect("an order"));
+        let order = async {
+            loop {
+                match self.0.next().await? {
+                    Ok(Message::Text(text)) => {
+                        return Some(serde_json::from_str(&text).expect("an order"));
+                    }
+                    Ok(Message::Close(_)) | Err(_) => return None,
+                    Ok(_) => {}
                 }
-                Ok(Message::Close(_)) | Err(_) => return None,
-                Ok(_) => {}
             }
-        }
+        };
+        // Pings come all the time.
+        let order = timeout(PATIENCE, order).await;
+        order.expect("the controller says something")
     }
 
     /// Obeys as agents do; every call is over at once. It vanishes after so many calls. Calls, and when each came.
@@ -341,10 +343,13 @@ async fn an_agent_that_goes_mad_is_gone() {
         succeeded: u64::MAX,
         ..AgentReport::default()
     };
-    for said in [
-        String::from("{}"),
-        hello(PROTOCOL, "mad").to_json(),
-        FromAgent::Report(Box::new(mad)).to_json(),
+    for (said, reason) in [
+        (String::from("{}"), "makes no sense"),
+        (hello(PROTOCOL, "mad").to_json(), "hello twice"),
+        (
+            FromAgent::Report(Box::new(mad)).to_json(),
+            "counts that cannot be",
+        ),
     ] {
         let mut agent = bench.agent("mad").await;
         agent.say_text(&said).await;
@@ -353,6 +358,9 @@ async fn an_agent_that_goes_mad_is_gone() {
                 controller.state().agents.is_empty()
             })
             .await;
+        let event = serde_json::json!(bench.controller.state().events.back());
+        let what = event["what"].as_str().expect("an event");
+        assert!(what.contains(reason), "{said}: {what}");
     }
 }
 
