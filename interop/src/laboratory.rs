@@ -94,13 +94,8 @@ impl Laboratory {
         );
         let mut elapsed = 0;
         let waits = wait_ms.iter().cycle();
-<<<<<<< HEAD
-        let mean =
-            f64::from(wait_ms.iter().sum::<u32>()) / wait_ms.iter().map(|_| 1.0).sum::<f64>();
-=======
         let mean = f64::from(wait_ms.iter().sum::<u32>())
             / u32::try_from(wait_ms.len()).map_or(1.0, f64::from);
->>>>>>> console
         for ((_, wait), (caller, callee)) in (0..calls).zip(waits).zip(pairs.iter().cycle()) {
             let (second, rate) = (elapsed / 1_000, 1_000.0 / mean);
             let _ = writeln!(text, "{caller:04};{callee:04};{wait};{second};{rate}");
