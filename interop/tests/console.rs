@@ -2,7 +2,7 @@
 //!
 //! Pictures of the page are in the folder that the test prints. `TANDEM_INTEROP_SECONDS=10` makes the rate test the full one.
 
-use interop::{Laboratory, Look, Page, Server, ServerOptions};
+use interop::{Child, Laboratory, Look, Page, Server, ServerOptions};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -57,7 +57,30 @@ fn a_scenario_is_run_from_the_page_and_a_run_that_lost_an_agent_is_not_trusted()
         text.contains("pod-0") && text.contains("pod-1")
     });
 
-    // A sound run, by mouse.
+    run_by_mouse(&laboratory, &mut page);
+    run_and_lose(&mut other, &laboratory, &mut page);
+
+    // The controller restarts.
+    let _other = laboratory.agent("pod-1", &server);
+    page.wait_for("table", |text| text.contains("pod-1"));
+    laboratory.end_controller();
+    page.wait_for(".connection", |text| text.contains("does not answer"));
+    page.screenshot(&picture("9-controller-gone"), DESK);
+    laboratory.restart();
+    page.wait_for(".connection", |text| {
+        text.starts_with("controller 127.0.0.1")
+    });
+    page.wait_for("table", |text| {
+        text.contains("pod-0") && text.contains("pod-1")
+    });
+    page.click("Register");
+    page.wait_for(".situation", |text| text.ends_with("Ready to start."));
+    assert_eq!(page.complaints(), Vec::<Value>::new());
+    println!("pictures: {}", env!("CARGO_TARGET_TMPDIR"));
+}
+
+/// A sound run.
+fn run_by_mouse(laboratory: &Laboratory, page: &mut Page) {
     page.choose("Scenario", "short.csv");
     page.fill("Talking", "0.3");
     page.screenshot(&picture("2-before"), DESK);
@@ -100,8 +123,10 @@ fn a_scenario_is_run_from_the_page_and_a_run_that_lost_an_agent_is_not_trusted()
     page.screenshot(&picture("4-after"), DESK);
     page.screenshot(&picture("5-after-dark"), DARK);
     page.screenshot(&picture("6-after-on-a-phone"), PHONE);
+}
 
-    // An agent is killed in the middle of the next one, which is registered and started by keyboard.
+/// A run that is registered and started by keyboard, and whose agent is killed in the middle.
+fn run_and_lose(agent: &mut Child, laboratory: &Laboratory, page: &mut Page) {
     page.choose("Scenario", "long.csv");
     page.click("Register");
     page.wait_for(".situation", |text| {
@@ -112,8 +137,8 @@ fn a_scenario_is_run_from_the_page_and_a_run_that_lost_an_agent_is_not_trusted()
     page.wait_for("[data-figure=commanded]", |text| {
         (300..1_900).contains(&number(text))
     });
-    other.signal("KILL");
-    other.wait();
+    agent.signal("KILL");
+    agent.wait();
     let verdict = page.wait_for(".verdict", |text| text.contains("agent pod-1 vanished"));
     assert!(verdict.contains("This run cannot be trusted."), "{verdict}");
     assert_eq!(page.text("[data-figure='response p99']"), "—");
@@ -136,24 +161,6 @@ fn a_scenario_is_run_from_the_page_and_a_run_that_lost_an_agent_is_not_trusted()
         "{report:#}"
     );
     page.screenshot(&picture("8-stopped"), DARK);
-
-    // The controller restarts.
-    let _other = laboratory.agent("pod-1", &server);
-    page.wait_for("table", |text| text.contains("pod-1"));
-    laboratory.end_controller();
-    page.wait_for(".connection", |text| text.contains("does not answer"));
-    page.screenshot(&picture("9-controller-gone"), DESK);
-    laboratory.restart();
-    page.wait_for(".connection", |text| {
-        text.starts_with("controller 127.0.0.1")
-    });
-    page.wait_for("table", |text| {
-        text.contains("pod-0") && text.contains("pod-1")
-    });
-    page.click("Register");
-    page.wait_for(".situation", |text| text.ends_with("Ready to start."));
-    assert_eq!(page.complaints(), Vec::<Value>::new());
-    println!("pictures: {}", env!("CARGO_TARGET_TMPDIR"));
 }
 
 #[test]
