@@ -57,7 +57,30 @@ fn a_scenario_is_run_from_the_page_and_a_run_that_lost_an_agent_is_not_trusted()
         text.contains("pod-0") && text.contains("pod-1")
     });
 
-    // A sound run, by mouse.
+    run_by_mouse(&laboratory, &mut page);
+    run_and_lose(&mut other, &laboratory, &mut page);
+
+    // The controller restarts.
+    let _other = laboratory.agent("pod-1", &server);
+    page.wait_for("table", |text| text.contains("pod-1"));
+    laboratory.end_controller();
+    page.wait_for(".connection", |text| text.contains("does not answer"));
+    page.screenshot(&picture("9-controller-gone"), DESK);
+    laboratory.restart();
+    page.wait_for(".connection", |text| {
+        text.starts_with("controller 127.0.0.1")
+    });
+    page.wait_for("table", |text| {
+        text.contains("pod-0") && text.contains("pod-1")
+    });
+    page.click("Register");
+    page.wait_for(".situation", |text| text.ends_with("Ready to start."));
+    assert_eq!(page.complaints(), Vec::<Value>::new());
+    println!("pictures: {}", env!("CARGO_TARGET_TMPDIR"));
+}
+
+/// A sound run.
+fn run_by_mouse(laboratory: &Laboratory, page: &mut Page) {
     page.choose("Scenario", "short.csv");
     page.fill("Talking", "0.3");
     page.screenshot(&picture("2-before"), DESK);
@@ -100,30 +123,10 @@ fn a_scenario_is_run_from_the_page_and_a_run_that_lost_an_agent_is_not_trusted()
     page.screenshot(&picture("4-after"), DESK);
     page.screenshot(&picture("5-after-dark"), DARK);
     page.screenshot(&picture("6-after-on-a-phone"), PHONE);
-
-    lose_an_agent(&laboratory, &mut page, &mut other);
-
-    // The controller restarts.
-    let _other = laboratory.agent("pod-1", &server);
-    page.wait_for("table", |text| text.contains("pod-1"));
-    laboratory.end_controller();
-    page.wait_for(".connection", |text| text.contains("does not answer"));
-    page.screenshot(&picture("9-controller-gone"), DESK);
-    laboratory.restart();
-    page.wait_for(".connection", |text| {
-        text.starts_with("controller 127.0.0.1")
-    });
-    page.wait_for("table", |text| {
-        text.contains("pod-0") && text.contains("pod-1")
-    });
-    page.click("Register");
-    page.wait_for(".situation", |text| text.ends_with("Ready to start."));
-    assert_eq!(page.complaints(), Vec::<Value>::new());
-    println!("pictures: {}", env!("CARGO_TARGET_TMPDIR"));
 }
 
-/// A run that is registered and started by keyboard, in the middle of which an agent is killed.
-fn lose_an_agent(laboratory: &Laboratory, page: &mut Page, agent: &mut Child) {
+/// A run that is registered and started by keyboard, and whose agent is killed in the middle.
+fn run_and_lose(agent: &mut Child, laboratory: &Laboratory, page: &mut Page) {
     page.choose("Scenario", "long.csv");
     page.click("Register");
     page.wait_for(".situation", |text| {
