@@ -64,7 +64,7 @@ pub struct WorkerStats {
     pub stream_messages_received: Counter,
     /// Messages written to connections, or queued for them.
     pub stream_messages_sent: Counter,
-    /// Double-CRLF keep-alives answered (RFC 5626 section 4.4.1).
+    /// Keep-alives that came over connections (RFC 5626 section 4.4.1, pings and pongs of RFC 6455).
     pub pings: Counter,
     /// Messages that found the queue of their connection full.
     pub stream_queue_full: Counter,

@@ -15,7 +15,7 @@ const COLORS: [&str; 6] = [
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 8.0;
+const RIGHT: f64 = 20.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 48.0;
 
@@ -93,8 +93,8 @@ impl Page {
         self.write(format_args!(
             "<h2>{title}</h2><svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img aria-label='{title}'>"
         ));
-        for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
-            let (value, place) = (highest * part, y(highest * part));
+        for value in ticks(highest) {
+            let place = y(value);
             self.write(format_args!(
                 "<line x1={LEFT} x2={:.0} y1={place:.1} y2={place:.1} stroke='#d8dee4'/>\
                  <text x={:.0} y={:.1} text-anchor=end>{}</text>",
@@ -103,12 +103,13 @@ impl Page {
                 place + 4.0,
                 short(value)
             ));
+        }
+        for value in ticks(longest) {
             self.write(format_args!(
-                "<text x={:.1} y={:.0} text-anchor={}>{}</text>",
-                x(longest * part),
+                "<text x={:.1} y={:.0} text-anchor=middle>{}</text>",
+                x(value),
                 HEIGHT - BOTTOM + 16.0,
-                if part < 1.0 { "middle" } else { "end" },
-                short(longest * part)
+                short(value)
             ));
         }
         if let Some(limit) = plot.limit {
@@ -152,14 +153,21 @@ impl Page {
     }
 }
 
-/// A number for an axis.
+/// Round values from zero to the highest: three to six of them.
+fn ticks(highest: f64) -> impl Iterator<Item = f64> {
+    let decade = 10_f64.powf((highest / 2.0).log10().floor());
+    let steps = [1.0, 2.0, 5.0].map(|part| part * decade);
+    let step = steps.into_iter().find(|step| highest / step <= 5.0);
+    let step = step.unwrap_or(10.0 * decade);
+    (0..=5)
+        .map(move |place| f64::from(place) * step)
+        .take_while(move |value| *value <= highest * 1.000_001)
+}
+
+/// A number for an axis, without what it does not need.
 fn short(value: f64) -> String {
-    match value {
-        0.0 => "0".into(),
-        _ if value >= 100.0 => format!("{value:.0}"),
-        _ if value >= 1.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
-    }
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn escape(text: &str) -> String {
@@ -184,6 +192,20 @@ mod tests {
     }
 
     #[test]
+    fn ticks_are_few_and_round_whatever_the_range() {
+        let texts = |highest| ticks(highest).map(short).collect::<Vec<_>>().join(" ");
+        assert_eq!(texts(1.0), "0 0.2 0.4 0.6 0.8 1");
+        assert_eq!(texts(9.03), "0 2 4 6 8");
+        assert_eq!(texts(337.5), "0 100 200 300");
+        assert_eq!(texts(2_000.0), "0 1000 2000");
+        assert_eq!(texts(0.049), "0 0.01 0.02 0.03 0.04");
+        for range in 1..10_000 {
+            let count = ticks(f64::from(range) / 7.0).count();
+            assert!((3..=6).contains(&count), "{range}: {count}");
+        }
+    }
+
+    #[test]
     fn a_plot_lies_within_its_frame_whatever_it_shows() {
         let mut page = Page::new("p");
         let points = vec![(0.0, 0.0), (50.0, 1e9), (100.0, 3.0)];
@@ -197,6 +219,6 @@ mod tests {
         let page = page.finish();
         let places = page.split("points='").nth(1).unwrap();
         let places = places.split('\'').next().unwrap();
-        assert_eq!(places, "64.0,212.0 478.0,10.0 892.0,151.4");
+        assert_eq!(places, "64.0,212.0 472.0,10.0 880.0,151.4");
     }
 }

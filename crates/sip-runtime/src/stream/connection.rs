@@ -364,13 +364,18 @@ impl Connection {
         }
     }
 
-    /// Whether nothing can be sent any more.
-    pub(super) const fn is_shut(&self) -> bool {
-        matches!(self.stage, Stage::Left(_))
+    /// Whether no message can be sent any more.
+    pub(super) fn is_shut(&self) -> bool {
+        match self.stage {
+            Stage::Left(_) => true,
+            // A WebSocket that was refused.
+            Stage::Leaving(_) => !self.framing.is_open(),
+            _ => false,
+        }
     }
 
     /// Whether what is to be sent goes straight to the socket.
-    pub(super) const fn is_writable(&self) -> bool {
+    pub(super) fn is_writable(&self) -> bool {
         self.queue.is_none() && self.is_open() && !self.is_shut()
     }
 

@@ -14,7 +14,7 @@ const PONG: &[u8] = b"\r\n";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Brought {
     pub(super) messages: usize,
-    /// Keep-alives that were answered.
+    /// Keep-alives, answered where they ask for it.
     pub(super) pings: usize,
     /// Why the connection cannot go on.
     pub(super) end: Option<CloseReason>,

@@ -32,8 +32,8 @@ pub struct StreamOptions {
     pub max_queue: usize,
     /// Octets that may wait for all peers of a worker. Default 256 MiB.
     pub max_queued: usize,
-    /// We are the phones: each listener opens connections of its own, over WS and WSS too. Default: a server, which opens one
-    /// connection to an address for all.
+    /// We are the phones: each listener opens connections of its own, over WS and WSS too (it asks for `/` at the address), and
+    /// does not use those that others opened to it. Default: a server, which opens one connection to an address for all.
     pub is_client: bool,
     /// Origins whose pages may open a WebSocket, such as `https://phone.example.org`. None (the default): all may.
     pub origins: Vec<String>,

@@ -61,18 +61,25 @@ impl Connections {
             Some(reason) if octets == 0 => self.close(event_loop, name, reason),
             // Nothing is to be said to it.
             Some(reason @ CloseReason::PeerLimit) => self.close(event_loop, name, reason),
-            Some(reason) => self.leave(now, event_loop, name, reason),
+            Some(reason) => {
+                let was_open = !matches!(stage, Stage::Connecting | Stage::Opening);
+                self.leave(now, event_loop, name, reason, was_open);
+            }
             None if stage == Stage::Opening => self.after_opening(now, event_loop, name, brought),
             None => self.after_read(now, name, brought, was_in_message),
         }
     }
 
     /// What is written still goes out; then the peer is told that this was all. Nobody is led to it any more.
-    fn leave(&mut self, now: Time, event_loop: &mut EventLoop, name: u32, reason: CloseReason) {
-        let Some(connection) = self.slab.get(name) else {
-            return;
-        };
-        let was_open = connection.is_open();
+    /// What waited for a connection that was not open before goes nowhere.
+    fn leave(
+        &mut self,
+        now: Time,
+        event_loop: &mut EventLoop,
+        name: u32,
+        reason: CloseReason,
+        was_open: bool,
+    ) {
         self.set_deadline(now, name, LEAVING);
         self.leave_directory(name);
         if let Some(connection) = self.slab.get(name) {

@@ -96,6 +96,36 @@ fn a_server_that_wants_no_websocket_makes_messages_undeliverable_at_once() {
 }
 
 #[test]
+fn a_server_that_agrees_and_leaves_at_once_makes_messages_undeliverable() {
+    let switches = Switches::speaking(Protocol::Ws, phones());
+    let mut caller = opened(connected(switches.address()));
+    let (listener, to) = somewhere();
+    dial(&mut caller, &to, "hello");
+    let mut stream = accepted(&listener);
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        let mut octet = [0];
+        stream.read_exact(&mut octet).expect("a request");
+        request.push(octet[0]);
+    }
+    let request = String::from_utf8(request).expect("text");
+    let key = request
+        .lines()
+        .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
+        .expect("a key");
+    let accept = tungstenite::handshake::derive_accept_key(key.as_bytes());
+    let mut answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: sip\r\n\r\n"
+    )
+    .into_bytes();
+    // A close frame, in the same segment.
+    answer.extend_from_slice(&[0x88, 0]);
+    stream.write_all(&answer).expect("written");
+    assert_eq!(switches.question(), "undeliverable: hello");
+}
+
+#[test]
 fn a_ping_is_answered_and_a_single_line_end_is_not() {
     let switches = Switches::speaking(Protocol::Ws, phones());
     let mut caller = opened(connected(switches.address()));
