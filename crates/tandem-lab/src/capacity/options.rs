@@ -12,6 +12,7 @@ use std::time::Duration;
 /// The highest rate at which a server keeps a service objective. The profile's --rate is the first one tried; --duration is that
 /// of each trial.
 #[derive(Clone, Debug, Args)]
+#[group(id = "search")]
 pub struct Arguments {
     #[command(flatten)]
     run: run::Arguments,
