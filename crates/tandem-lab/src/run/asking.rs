@@ -2,12 +2,18 @@
 
 use super::figures::{Delay, Kind};
 use super::messages::{Branch, Heading, push_address};
-use super::phones::{Out, Phones, Stage, Unit};
+use super::phones::{Alarm, Out, Phones, Stage, Unit};
 use super::subscribers::{authorize, push_decimal};
 use crate::credentials::{Nonce, is_stale};
 use sip_message::{HeaderName, Message, Method, RequestWriter};
 use sip_transaction::Kind as TransactionKind;
 use sip_transport::{Flow, Time};
+use std::time::Duration;
+
+/// How long a registration waits that a busy server has put off, as if all had `Retry-After: 1`.
+const PUT_OFF: Duration = Duration::from_secs(1);
+/// How long it may be put off in all.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Phones {
     /// Begins one.
@@ -119,6 +125,7 @@ impl Phones {
         let Some(unit) = self.units.get_mut(&number) else {
             return;
         };
+        let unit_due = unit.due;
         let Stage::Asked {
             kind,
             ref mut has_credentials,
@@ -147,7 +154,25 @@ impl Phones {
                 self.memories[(phone - self.first) as usize].nonce = Some(Box::new(nonce));
                 self.send_question(now, number, output);
             }
+            503 if kind == Kind::Register && self.is_patient(now, unit_due) => {
+                self.figures.put_off += 1;
+                self.wheel.arm(now + PUT_OFF, Alarm::AskAgain(number));
+            }
             status => self.fail(number, &status),
+        }
+    }
+
+    /// Whether a server may say that it has too much to do: while phones come to be registered, for as long as transactions last
+    /// that fill its table, and more.
+    fn is_patient(&self, now: Time, due: Time) -> bool {
+        self.is_populating && now.saturating_since(due) < PATIENCE
+    }
+
+    /// Asks again what was put off.
+    pub(super) fn ask_again(&mut self, now: Time, number: u64, output: Out<'_>) {
+        if let Some(unit) = self.units.get_mut(&number) {
+            unit.asked = now;
+            self.send_question(now, number, output);
         }
     }
 }

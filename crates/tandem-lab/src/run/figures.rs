@@ -134,6 +134,8 @@ pub struct Figures {
     pub late_messages: u64,
     /// What came and is no SIP message, or one that cannot be.
     pub nonsense: u64,
+    /// Registrations that the server put off with 503, before the run.
+    pub put_off: u64,
     delays: Vec<Histogram<u64>>,
 }
 
@@ -154,6 +156,7 @@ impl Default for Figures {
             retransmissions_received: 0,
             late_messages: 0,
             nonsense: 0,
+            put_off: 0,
             delays: Delay::ALL.map(|_| delay()).to_vec(),
         }
     }
@@ -209,6 +212,7 @@ impl Figures {
         self.retransmissions_received += other.retransmissions_received;
         self.late_messages += other.late_messages;
         self.nonsense += other.nonsense;
+        self.put_off += other.put_off;
         for (mine, others) in self.delays.iter_mut().zip(&other.delays) {
             // Both have the same bounds.
             let _ = mine.add(others);

@@ -200,5 +200,6 @@ fn populate(workers: &mut Workers, at_a_time: u32) -> io::Result<Populated> {
     Ok(Populated {
         phones: ends.succeeded,
         seconds: began.elapsed().as_secs_f64(),
+        put_off: figures.put_off,
     })
 }

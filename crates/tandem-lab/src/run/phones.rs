@@ -111,6 +111,8 @@ pub(super) enum Alarm {
     Lift(u64),
     /// The 200 of that call has not been acknowledged.
     Repeat(u64),
+    /// The registration of that number was put off by the server.
+    AskAgain(u64),
 }
 
 /// Phones of one worker.
@@ -125,6 +127,8 @@ pub(super) struct Phones {
     begun: Option<Time>,
     /// The phone that registers next while all are registered, and how many may at a time.
     populating: Option<(u32, u32)>,
+    /// That was the last order: whoever is asked to register again is.
+    pub(super) is_populating: bool,
     pub(super) transactions: Transactions,
     pub(super) units: FxHashMap<u64, Unit>,
     pub(super) callees: Callees,
@@ -158,6 +162,7 @@ impl Phones {
             sources: Vec::new(),
             begun: None,
             populating: None,
+            is_populating: false,
             transactions,
             units: FxHashMap::default(),
             callees: Callees::default(),
@@ -334,10 +339,12 @@ impl Node for Phones {
         match order {
             Order::Populate(at_a_time) => {
                 self.populating = Some((0, at_a_time));
+                self.is_populating = true;
                 self.populate(now, output);
             }
             Order::Begin(sources) => {
                 self.sources = sources;
+                self.is_populating = false;
                 self.begun = Some(now);
                 self.begin_due(now, output);
             }
@@ -361,6 +368,7 @@ impl Node for Phones {
                 Alarm::HangUp(number) => self.hang_up(now, number, output),
                 Alarm::Lift(number) => self.lift(now, number, output),
                 Alarm::Repeat(number) => self.repeat(now, number, output),
+                Alarm::AskAgain(number) => self.ask_again(now, number, output),
             }
         }
         self.callees.forget(now);

@@ -69,6 +69,8 @@ pub struct Populated {
     pub phones: u64,
     /// In what time.
     pub seconds: f64,
+    /// How often the server had too much to do and said 503: they were asked again.
+    pub put_off: u64,
 }
 
 /// The figures of a run.
@@ -298,11 +300,15 @@ impl fmt::Display for Second {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(populated) = &self.populated {
-            let Populated { phones, seconds } = populated;
+            let Populated {
+                phones,
+                seconds,
+                put_off,
+            } = populated;
             let rate = *phones as f64 / seconds.max(1e-9);
             writeln!(
                 f,
-                "registered {phones} phones in {seconds:.1} s, {rate:.0} per second"
+                "registered {phones} phones in {seconds:.1} s, {rate:.0} per second; put off by 503 {put_off} times"
             )?;
         }
         for (kind, ends) in &self.units {
