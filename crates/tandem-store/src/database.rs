@@ -1,9 +1,9 @@
 //! The one place that knows which database is behind the store: URL, connection options, migrations.
 
 use crate::StoreError;
-use sqlx::SqlitePool;
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{SqlSafeStr, SqlitePool};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,7 +22,11 @@ const LOG_PAGES: &str = "8192";
 /// The write-ahead log is cut back to this after a burst, in bytes.
 const LOG_SIZE_LIMIT: &str = "67108864";
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
+/// What made the tables and changed them since: description and SQL, from version 1 on. What has been released stays as it is.
+const MIGRATIONS: [(&str, &str); 1] = [(
+    "subscribers and locations",
+    include_str!("../migrations/sqlite/0001_subscribers_and_locations.sql"),
+)];
 
 /// Whether a database that does not exist is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,11 +175,21 @@ async fn try_migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
     let opening = |error: sqlx::Error| StoreError::from_opening(url, &error);
     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(opening)?;
     // `run` says the same in a way that makes this future fit for one thread only.
-    MIGRATIONS
+    migrations()
         .run_direct(None, &mut *transaction, false)
         .await
         .map_err(|error| StoreError::from_migration(url, &error))?;
     transaction.commit().await.map_err(opening)
+}
+
+/// `sqlx::migrate!` would build the database's driver once more for the compiler.
+fn migrations() -> Migrator {
+    let migrations = MIGRATIONS.iter().zip(1..);
+    let migration = |(&(description, sql), version): (&(&'static str, &'static str), i64)| {
+        let kind = MigrationType::Simple;
+        Migration::new(version, description.into(), kind, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(migrations.map(migration).collect())
 }
 
 #[cfg(test)]
