@@ -2,7 +2,6 @@
 
 use crate::Round;
 use crate::auth::{self, Challenger};
-use crate::metrics::method_index;
 use sip_message::{HeaderName, Message, Method, ResponseWriter, TransactionKey, reason_phrase};
 use sip_transaction::{Full, ServerId};
 use sip_transport::{Flow, Time, response_flow};
@@ -214,7 +213,7 @@ pub(crate) fn send(
     status: u16,
     write: impl FnOnce(&mut Vec<u8>),
 ) {
-    let method = method_index(request.method());
+    let method = request.method().label_index();
     if let Some(latency) = round.metrics.latency.get(method) {
         latency.record(round.now - origin.received);
     }

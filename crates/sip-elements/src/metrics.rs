@@ -31,46 +31,6 @@ impl Counter {
     }
 }
 
-/// The methods that have counters of their own; everything else shares the last place.
-pub const METHODS: [&str; 15] = [
-    "INVITE",
-    "ACK",
-    "BYE",
-    "CANCEL",
-    "REGISTER",
-    "OPTIONS",
-    "INFO",
-    "PRACK",
-    "UPDATE",
-    "MESSAGE",
-    "SUBSCRIBE",
-    "NOTIFY",
-    "REFER",
-    "PUBLISH",
-    "other",
-];
-
-/// The place of a method in [`METHODS`].
-pub const fn method_index(method: Method<'_>) -> usize {
-    match method {
-        Method::Invite => 0,
-        Method::Ack => 1,
-        Method::Bye => 2,
-        Method::Cancel => 3,
-        Method::Register => 4,
-        Method::Options => 5,
-        Method::Info => 6,
-        Method::Prack => 7,
-        Method::Update => 8,
-        Method::Message => 9,
-        Method::Subscribe => 10,
-        Method::Notify => 11,
-        Method::Refer => 12,
-        Method::Publish => 13,
-        Method::Other(_) => 14,
-    }
-}
-
 /// Why something received went no further. Each has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by the reason")]
@@ -146,7 +106,7 @@ pub const TRANSACTION_COUNTS: [&str; 12] = [
 #[derive(Debug)]
 pub struct WorkerMetrics {
     /// Requests received, by method.
-    pub requests: [Counter; METHODS.len()],
+    pub requests: [Counter; Method::LABELS.len()],
     /// Responses sent upstream or made by us, by status code minus 100.
     pub responses_sent: Box<[Counter]>,
     /// Responses received, by class (index 0 = 1xx).
@@ -154,7 +114,7 @@ pub struct WorkerMetrics {
     /// Dropped, by reason.
     pub drops: [Counter; DROPS.len()],
     /// Time from a request to its final response, by method.
-    pub latency: [Latency; METHODS.len()],
+    pub latency: [Latency; Method::LABELS.len()],
     /// Gauges and counts of the transaction layer, copied at each expiry round.
     pub transactions: [Counter; 12],
     /// Live response contexts.

@@ -10,7 +10,7 @@
 
 use crate::answer::{Origin, Refusal, answer, answer_beginning, own_tag, send, send_trying};
 use crate::exchange::Worker;
-use crate::metrics::{Drop, method_index};
+use crate::metrics::Drop;
 use crate::parked::ParkedRequest;
 use crate::phase::identity::Identity;
 use crate::phase::{Need, Stop, destination, identity, keep_alive, sanity};
@@ -56,7 +56,7 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
             .round
             .metrics
             .requests
-            .get(method_index(message.method()))
+            .get(message.method().label_index())
             .inspect(|counter| counter.increment());
     }
     let mut origin = Origin {

@@ -22,6 +22,46 @@ pub enum Method<'a> {
 }
 
 impl<'a> Method<'a> {
+    /// What methods are counted under: each by its name, and what is no method of the RFCs as `other`, so that nobody can make labels.
+    pub const LABELS: [&'static str; 15] = [
+        "INVITE",
+        "ACK",
+        "BYE",
+        "CANCEL",
+        "REGISTER",
+        "OPTIONS",
+        "INFO",
+        "PRACK",
+        "UPDATE",
+        "MESSAGE",
+        "SUBSCRIBE",
+        "NOTIFY",
+        "REFER",
+        "PUBLISH",
+        "other",
+    ];
+
+    /// The place of its label in [`Self::LABELS`].
+    pub const fn label_index(&self) -> usize {
+        match self {
+            Self::Invite => 0,
+            Self::Ack => 1,
+            Self::Bye => 2,
+            Self::Cancel => 3,
+            Self::Register => 4,
+            Self::Options => 5,
+            Self::Info => 6,
+            Self::Prack => 7,
+            Self::Update => 8,
+            Self::Message => 9,
+            Self::Subscribe => 10,
+            Self::Notify => 11,
+            Self::Refer => 12,
+            Self::Publish => 13,
+            Self::Other(_) => 14,
+        }
+    }
+
     /// From its token.
     pub fn from_bytes(token: &'a [u8]) -> Self {
         match token {
@@ -71,34 +111,19 @@ mod tests {
 
     #[test]
     fn methods_are_case_sensitive_and_keep_their_token() {
-        for token in [
-            "INVITE",
-            "ACK",
-            "BYE",
-            "CANCEL",
-            "REGISTER",
-            "OPTIONS",
-            "INFO",
-            "PRACK",
-            "UPDATE",
-            "MESSAGE",
-            "SUBSCRIBE",
-            "NOTIFY",
-            "REFER",
-            "PUBLISH",
-        ] {
+        for (place, token) in Method::LABELS[..14].iter().enumerate() {
             let method = Method::from_bytes(token.as_bytes());
             assert!(!matches!(method, Method::Other(_)), "{token}");
             assert_eq!(method.as_bytes(), token.as_bytes());
+            assert_eq!(method.label_index(), place);
             let lower = token.to_lowercase();
             assert_eq!(
                 Method::from_bytes(lower.as_bytes()),
                 Method::Other(lower.as_bytes())
             );
         }
-        assert_eq!(
-            Method::from_bytes(b"RE%47IST%45R").as_bytes(),
-            b"RE%47IST%45R"
-        );
+        let strange = Method::from_bytes(b"RE%47IST%45R");
+        assert_eq!(strange.as_bytes(), b"RE%47IST%45R");
+        assert_eq!(Method::LABELS[strange.label_index()], "other");
     }
 }

@@ -74,48 +74,14 @@ impl Step {
 pub struct MethodName(usize);
 
 impl MethodName {
-    const NAMES: [&'static str; 15] = [
-        "INVITE",
-        "ACK",
-        "BYE",
-        "CANCEL",
-        "REGISTER",
-        "OPTIONS",
-        "INFO",
-        "PRACK",
-        "UPDATE",
-        "MESSAGE",
-        "SUBSCRIBE",
-        "NOTIFY",
-        "REFER",
-        "PUBLISH",
-        "other",
-    ];
-
     /// Of a method.
     pub const fn of(method: &Method<'_>) -> Self {
-        Self(match method {
-            Method::Invite => 0,
-            Method::Ack => 1,
-            Method::Bye => 2,
-            Method::Cancel => 3,
-            Method::Register => 4,
-            Method::Options => 5,
-            Method::Info => 6,
-            Method::Prack => 7,
-            Method::Update => 8,
-            Method::Message => 9,
-            Method::Subscribe => 10,
-            Method::Notify => 11,
-            Method::Refer => 12,
-            Method::Publish => 13,
-            Method::Other(_) => 14,
-        })
+        Self(method.label_index())
     }
 
     /// As labels say it.
     pub fn name(self) -> &'static str {
-        Self::NAMES.get(self.0).copied().unwrap_or("other")
+        Method::LABELS.get(self.0).copied().unwrap_or("other")
     }
 }
 
@@ -162,7 +128,7 @@ impl Figures {
     pub fn new(bounds: Vec<u64>) -> Self {
         Self {
             bounds,
-            times: vec![None; Step::ALL.len() * MethodName::NAMES.len()],
+            times: vec![None; Step::ALL.len() * Method::LABELS.len()],
         }
     }
 
@@ -173,7 +139,7 @@ impl Figures {
 
     /// Records a response time in nanoseconds.
     pub fn record(&mut self, step: Step, method: MethodName, time: u64) {
-        let place = step as usize * MethodName::NAMES.len() + method.0;
+        let place = step as usize * Method::LABELS.len() + method.0;
         let Some(times) = self.times.get_mut(place) else {
             return;
         };
@@ -192,7 +158,7 @@ impl Figures {
     /// Those that occurred.
     pub fn times(&self) -> impl Iterator<Item = (Step, MethodName, &ResponseTimes)> {
         let places = Step::ALL.into_iter().flat_map(|step| {
-            (0..MethodName::NAMES.len()).map(move |method| (step, MethodName(method)))
+            (0..Method::LABELS.len()).map(move |method| (step, MethodName(method)))
         });
         let found = places.zip(&self.times);
         found.filter_map(|((step, method), times)| Some((step, method, times.as_deref()?)))
@@ -200,7 +166,7 @@ impl Figures {
 
     /// Of one step of one method.
     pub fn of(&self, step: Step, method: &Method<'_>) -> Option<&ResponseTimes> {
-        let place = step as usize * MethodName::NAMES.len() + MethodName::of(method).0;
+        let place = step as usize * Method::LABELS.len() + MethodName::of(method).0;
         self.times.get(place)?.as_deref()
     }
 }

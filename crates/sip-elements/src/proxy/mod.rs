@@ -24,7 +24,7 @@ pub use target::{NextHop, Target};
 
 use crate::answer::{Origin, Refusal, answer, send_trying};
 use crate::dead_targets::Death;
-use crate::metrics::{Drop, method_index};
+use crate::metrics::Drop;
 use crate::{NameServersFailed, Round, Ticket};
 use context::{BranchState, Context, Turn};
 use forward::Copy;
@@ -373,7 +373,7 @@ impl Proxy {
             targets,
             retry: None,
             best: None,
-            method: method_index(request.method()) as u8,
+            method: request.method().label_index() as u8,
             is_invite: request.method() == Method::Invite,
             is_cancelled: false,
             is_concluded: false,

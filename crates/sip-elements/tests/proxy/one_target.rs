@@ -155,8 +155,7 @@ fn the_time_to_the_final_response_is_recorded_by_method() {
     wire.pass(Duration::from_millis(40));
     wire.receive(BOB, &sent.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200");
-    let latency =
-        &wire.metrics.latency[sip_elements::metrics::method_index(sip_message::Method::Message)];
+    let latency = &wire.metrics.latency[sip_message::Method::Message.label_index()];
     assert_eq!(latency.sum.value(), 40_000);
     assert_eq!(
         latency

@@ -3,7 +3,8 @@ use super::exposition::{Exposition, Kind};
 use super::process;
 use super::totals::Totals;
 use crate::serve::{Control, Ending, Phase};
-use sip_elements::metrics::{DROPS, LATENCY_BOUNDS, METHODS};
+use sip_elements::metrics::{DROPS, LATENCY_BOUNDS};
+use sip_message::Method;
 use std::time::SystemTime;
 
 /// The whole page.
@@ -78,7 +79,7 @@ fn by_label<'l>(
 
 fn messages(page: &mut Exposition, totals: Totals<'_>) {
     let family = ("tandem_requests_total", "Requests received by method.");
-    by_label(page, family, "method", METHODS, |place| {
+    by_label(page, family, "method", Method::LABELS, |place| {
         totals.sip_at(|worker| &worker.requests, place)
     });
     let help = "Responses sent by status code.";
@@ -123,7 +124,7 @@ fn latency(page: &mut Exposition, totals: Totals<'_>) {
         .iter()
         .map(|micros| *micros as f64 / 1e6)
         .collect();
-    for (place, method) in METHODS.iter().enumerate() {
+    for (place, method) in Method::LABELS.iter().enumerate() {
         let mut counts = [0; LATENCY_BOUNDS.len() + 1];
         let mut sum = 0;
         for latency in totals

@@ -3,7 +3,8 @@ use crate::admin::process;
 use crate::admin::totals::Totals;
 use crate::serve::Control;
 use serde_json::{Map, Value, json};
-use sip_elements::metrics::{Counter, DROPS, METHODS, TRANSACTION_COUNTS};
+use sip_elements::metrics::{Counter, DROPS, TRANSACTION_COUNTS};
+use sip_message::Method;
 
 /// Counters by their labels.
 fn labelled<'l>(
@@ -56,7 +57,7 @@ pub(super) fn proxy(control: &Control) -> Value {
 
 pub(super) fn summary(control: &Control) -> Value {
     let totals = Totals(control.data_plane());
-    let requests = occurred(METHODS, |place| {
+    let requests = occurred(Method::LABELS, |place| {
         totals.sip_at(|worker| &worker.requests, place)
     });
     let codes: Vec<String> = (100..700).map(|code: u16| code.to_string()).collect();
