@@ -108,6 +108,7 @@ pub struct Output<Q> {
     /// The message's place in `outgoing`, and its name.
     names: Vec<(usize, Range<usize>)>,
     aliases: Vec<(ConnectionId, u16)>,
+    closed: Vec<ConnectionId>,
 }
 
 impl<Q> Default for Output<Q> {
@@ -119,6 +120,7 @@ impl<Q> Default for Output<Q> {
             questions: Vec::new(),
             names: Vec::new(),
             aliases: Vec::new(),
+            closed: Vec::new(),
         }
     }
 }
@@ -177,6 +179,11 @@ impl<Q> Output<Q> {
         self.aliases.push((connection, port));
     }
 
+    /// Closes a connection of this worker, behind what is sent through it in this round. What its socket does not take at once is lost.
+    pub fn close(&mut self, connection: ConnectionId) {
+        self.closed.push(connection);
+    }
+
     /// For whom the addresses of messages stand, by their places in [`Output::outgoing`], in that order.
     pub fn names(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let name = |(place, range): &(usize, Range<usize>)| {
@@ -189,6 +196,11 @@ impl<Q> Output<Q> {
     /// Connections, and the ports under which they want to be found.
     pub fn aliases(&self) -> &[(ConnectionId, u16)] {
         &self.aliases
+    }
+
+    /// Connections to close once everything is sent.
+    pub fn closed(&self) -> &[ConnectionId] {
+        &self.closed
     }
 
     /// Asks the control plane.
@@ -227,6 +239,7 @@ impl<Q> Output<Q> {
             && self.hand_overs.is_empty()
             && self.questions.is_empty()
             && self.aliases.is_empty()
+            && self.closed.is_empty()
     }
 
     /// Forgets everything but keeps the buffers.
@@ -237,5 +250,6 @@ impl<Q> Output<Q> {
         self.questions.clear();
         self.names.clear();
         self.aliases.clear();
+        self.closed.clear();
     }
 }

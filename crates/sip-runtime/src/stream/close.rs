@@ -40,11 +40,13 @@ pub enum CloseReason {
     BadProxyHeader,
     /// A balancer said who the peer is, which has as many connections as it may.
     PeerLimit,
+    /// The node had no more use for it.
+    ByNode,
 }
 
 impl CloseReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ByPeer,
         Self::Failed,
         Self::NotOpened,
@@ -62,6 +64,7 @@ impl CloseReason {
         Self::BadFrame,
         Self::BadProxyHeader,
         Self::PeerLimit,
+        Self::ByNode,
     ];
 
     /// The word in metrics.
@@ -84,6 +87,7 @@ impl CloseReason {
             Self::BadFrame => "bad_frame",
             Self::BadProxyHeader => "bad_proxy_header",
             Self::PeerLimit => "peer_limit",
+            Self::ByNode => "by_node",
         }
     }
 }

@@ -290,6 +290,13 @@ impl Connections {
         }
     }
 
+    /// Closes a connection that the node wants no more. Whoever owns it must be asked: another worker's stays.
+    pub(crate) fn close_own(&mut self, event_loop: &mut EventLoop, connection: ConnectionId) {
+        if connection.worker() == self.worker {
+            self.close(event_loop, connection.slot(), CloseReason::ByNode);
+        }
+    }
+
     pub(super) fn close(&mut self, event_loop: &mut EventLoop, name: u32, reason: CloseReason) {
         self.leave_directory(name);
         self.give_up_messages(name);

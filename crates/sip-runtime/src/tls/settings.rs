@@ -4,6 +4,7 @@ use super::certificates::Certificates;
 use super::context::{ClientPolicy, TlsAcceptor, TlsConnector, TlsContext};
 use super::load::{LoadError, LoadErrors, authorities};
 use super::verify::ServerVerifier;
+use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -70,6 +71,8 @@ pub struct TlsSettings {
     pub server_ca: Option<PathBuf>,
     /// Whether servers that we connect to must prove who they are. Default true.
     pub verify_servers: bool,
+    /// Whether sessions with servers are taken up again where they can be. Default true.
+    pub resume_sessions: bool,
 }
 
 impl Default for TlsSettings {
@@ -81,6 +84,7 @@ impl Default for TlsSettings {
             client_ca: None,
             server_ca: None,
             verify_servers: true,
+            resume_sessions: true,
         }
     }
 }
@@ -178,12 +182,15 @@ impl TlsSettings {
         roots: Option<RootCertStore>,
     ) -> Result<TlsConnector, LoadErrors> {
         let verifier = Arc::new(ServerVerifier::new(roots, provider));
-        let config = ClientConfig::builder_with_provider(Arc::clone(provider))
+        let mut config = ClientConfig::builder_with_provider(Arc::clone(provider))
             .with_protocol_versions(self.min_version.and_later())
             .map_err(|error| ours(&error))?
             .dangerous()
             .with_custom_certificate_verifier(verifier)
             .with_client_cert_resolver(Arc::clone(certificates) as _);
+        if !self.resume_sessions {
+            config.resumption = Resumption::disabled();
+        }
         Ok(TlsConnector::new(config))
     }
 

@@ -94,6 +94,9 @@ impl<A, Q> Post<A, Q> {
         self.connections
             .expect(names.map(|(place, name)| (place, String::from_utf8_lossy(name).into_owned())));
         self.send(now, event_loop, output.outgoing(), output.bytes());
+        for connection in output.closed() {
+            self.connections.close_own(event_loop, *connection);
+        }
         self.hand_over(output.hand_overs(), output.bytes());
         self.ask(output);
         if output.bytes().len() > LARGEST_KEPT_OUTPUT {

@@ -180,6 +180,7 @@ pub fn tls_settings(configuration: &Configuration) -> TlsSettings {
         client_ca: path(&tls.client_ca),
         server_ca: path(&tls.server_ca),
         verify_servers: tls.verify_servers,
+        ..TlsSettings::default()
     }
 }
 

@@ -50,6 +50,16 @@ fn who_talks_nonsense_gets_what_waited_and_then_the_end() {
 }
 
 #[test]
+fn a_connection_that_the_node_closes_ends_behind_what_was_sent() {
+    let switches = Switches::start(ANYWHERE[0], 1, StreamOptions::default());
+    let mut peer = Peer::of(switches.address());
+    peer.send(&framed("close it"));
+    assert_eq!(peer.until_closed(), framed("close it"));
+    switches.await_closed(CloseReason::ByNode, 1);
+    assert_eq!(switches.running.stats()[0].undeliverable.value(), 0);
+}
+
+#[test]
 fn nobody_is_led_to_a_connection_that_is_being_left() {
     let options = StreamOptions {
         aliases: Aliases::Everybody,

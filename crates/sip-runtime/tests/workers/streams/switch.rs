@@ -22,6 +22,7 @@ pub fn framed(body: &str) -> Vec<u8> {
 /// - `dial ADDRESS/NAME …`: the same, where that name is expected;
 /// - `alias PORT`: wants to be found under that port, and answers the same;
 /// - `beside …`: answers over the same connection, but to the port beside that of the peer;
+/// - `close …`: answers the same, and closes the connection;
 /// - `sleep MS …`: holds its worker up so long and answers `…`;
 /// - `large N`: answers with N octets;
 /// - anything else: answers the same.
@@ -56,6 +57,10 @@ impl Switch {
             ["alias", port] => {
                 say(flow, text);
                 output.alias(flow.connection, port.parse().expect("a port"));
+            }
+            ["close", _] => {
+                say(flow, text);
+                output.close(flow.connection);
             }
             ["beside", text] => {
                 let remote = SocketAddr::new(flow.remote.ip(), flow.remote.port() ^ 1);
