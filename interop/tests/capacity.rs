@@ -121,7 +121,7 @@ fn a_search_that_ends_at_its_bound_says_so_and_stands_beside_another() {
         "{output}"
     );
     let page = std::fs::read_to_string(&page).expect("a page");
-    assert!(page.contains(">another</text>"), "{page}");
+    assert!(page.contains("\nanother\n</text>"), "{page}");
 }
 
 #[test]

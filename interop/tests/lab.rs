@@ -1,8 +1,9 @@
 //! The load generator: its counts are the server's, and those of sipp for the same traffic.
 
-use interop::{Scenario, Server, ServerOptions, lab_run, lab_users};
+use interop::{Scenario, Server, ServerOptions, eventually, lab_run, lab_users};
 use serde_json::{Value, json};
 use sip_transport::Protocol;
+use std::time::Duration;
 
 fn server(phones: u32) -> Server {
     Server::start(&ServerOptions {
@@ -23,8 +24,12 @@ fn traffic(server: &Server) -> Value {
     })
 }
 
+fn units(report: &Value, kind: &str, what: &str) -> u64 {
+    report["units"][kind][what].as_u64().unwrap_or_default()
+}
+
 fn calls(report: &Value, what: &str) -> u64 {
-    report["units"]["calls"][what].as_u64().unwrap_or_default()
+    units(report, "calls", what)
 }
 
 #[test]
@@ -112,4 +117,60 @@ fn who_may_not_register_is_told_why() {
     assert_eq!(code, 1, "{output}");
     assert!(output.contains("2 of 4 registrations failed"), "{output}");
     assert!(output.contains("do the subscribers exist"), "{output}");
+}
+
+#[test]
+fn connections_come_and_go_each_with_its_handshake() {
+    for protocol in [Protocol::Tcp, Protocol::Tls, Protocol::Wss] {
+        let server = server(100);
+        let arguments = ["tls-churn", "--phones", "100", "--ports", "100"];
+        let pace = ["--rate", "100", "--duration", "2s"];
+        let (_, report, output) = lab_run(&server, protocol, &[&arguments[..], &pace].concat());
+        println!("{protocol:?}\n{output}");
+        let made = units(&report, "connections", "attempted");
+        assert!(made >= 199, "{output}");
+        assert_eq!(units(&report, "connections", "succeeded"), made, "{output}");
+        assert_eq!(report["delays"]["connection_to_response"]["count"], made);
+        assert_eq!(server.count("tandem_connections_begun_total", "peer"), made);
+        let closed = || server.count("tandem_connections_closed_total", "by_peer") == made;
+        assert!(eventually(Duration::from_secs(5), closed), "{output}");
+    }
+}
+
+#[test]
+fn attacks_come_to_nothing_and_one_that_is_let_in_is_told() {
+    let attacked = server(10);
+    let arguments = [
+        "scan",
+        "--phones",
+        "10",
+        "--rate",
+        "400",
+        "--duration",
+        "2s",
+    ];
+    let (_, report, output) = lab_run(&attacked, Protocol::Udp, &arguments);
+    println!("{output}");
+    let made = units(&report, "attacks", "attempted");
+    assert!(made >= 799, "{output}");
+    assert_eq!(units(&report, "attacks", "succeeded"), made, "{output}");
+    assert_eq!(attacked.count("tandem_registrations", ""), 0);
+    // All but the quarter that is noise are told so.
+    let refusals = report["refusals"].as_object().expect("refusals");
+    let refused: u64 = refusals.values().filter_map(Value::as_u64).sum();
+    assert!(refused.abs_diff(made * 3 / 4) <= 3, "{output}");
+
+    let open = Server::start(&ServerOptions {
+        users: lab_users(10),
+        ..ServerOptions::with("[auth]\nchallenge = []\n")
+    });
+    let (code, report, output) = lab_run(&open, Protocol::Udp, &arguments);
+    println!("{output}");
+    assert_eq!(code, 1, "{output}");
+    let made = units(&report, "attacks", "attempted");
+    assert!(
+        units(&report, "attacks", "failed").abs_diff(made / 4) <= 2,
+        "{output}"
+    );
+    assert!(output.contains("attacks: let in with 200"), "{output}");
 }

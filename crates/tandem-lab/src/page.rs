@@ -1,23 +1,26 @@
 //! Reports as pages: one file each, with tables and with plots drawn in it.
 
+use plotters::prelude::*;
+use std::error::Error;
 use std::fmt::{Display, Write};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}\
 h1{font-size:1.4rem}h2{font-size:1.05rem;margin-top:2rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
 td,th{padding:.2rem .9rem .2rem 0;text-align:right}td:first-child,th:first-child{text-align:left}\
 tr+tr td{border-top:1px solid #e3e6ea}.doubt{background:#fff1e5;border-left:4px solid #bc4c00;padding:.5rem 1rem}\
-svg{width:100%;height:auto}text{font:11px system-ui,sans-serif;fill:#57606a}";
+figure{margin:0}svg{width:100%;height:auto}";
 
-const COLORS: [&str; 6] = [
-    "#0969da", "#bc4c00", "#1a7f37", "#8250df", "#cf222e", "#6e7781",
+const COLORS: [RGBColor; 6] = [
+    RGBColor(9, 105, 218),
+    RGBColor(188, 76, 0),
+    RGBColor(26, 127, 55),
+    RGBColor(130, 80, 223),
+    RGBColor(207, 34, 46),
+    RGBColor(110, 119, 129),
 ];
-
-const WIDTH: f64 = 900.0;
-const HEIGHT: f64 = 260.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 20.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 48.0;
+const LIMIT: RGBColor = RGBColor(207, 34, 46);
+const GRID: RGBColor = RGBColor(140, 149, 159);
+const SIZE: (u32, u32) = (900, 300);
 
 /// A page that is being written.
 #[derive(Clone, Debug)]
@@ -79,66 +82,9 @@ impl Page {
 
     pub(crate) fn plot(&mut self, plot: &Plot<'_>) {
         let title = escape(plot.title);
-        let points = || plot.lines.iter().flat_map(|(_, points)| points);
-        let longest = points().map(|point| point.0).fold(1e-9, f64::max);
-        let reached = points()
-            .map(|point| point.1)
-            .chain(plot.limit)
-            .fold(1e-9, f64::max);
-        let highest = plot.highest.map_or(reached, |most| most.min(reached));
-        let x = |value: f64| LEFT + value / longest * (WIDTH - LEFT - RIGHT);
-        let y = |value: f64| {
-            TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - value.clamp(0.0, highest) / highest)
-        };
+        let picture = draw(plot).unwrap_or_else(|error| escape(&error.to_string()));
         self.write(format_args!(
-            "<h2>{title}</h2><svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img aria-label='{title}'>"
-        ));
-        for value in ticks(highest) {
-            let place = y(value);
-            self.write(format_args!(
-                "<line x1={LEFT} x2={:.0} y1={place:.1} y2={place:.1} stroke='#d8dee4'/>\
-                 <text x={:.0} y={:.1} text-anchor=end>{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                place + 4.0,
-                short(value)
-            ));
-        }
-        for value in ticks(longest) {
-            self.write(format_args!(
-                "<text x={:.1} y={:.0} text-anchor=middle>{}</text>",
-                x(value),
-                HEIGHT - BOTTOM + 16.0,
-                short(value)
-            ));
-        }
-        if let Some(limit) = plot.limit {
-            let place = y(limit);
-            self.write(format_args!(
-                "<line x1={LEFT} x2={:.0} y1={place:.1} y2={place:.1} stroke='#cf222e' stroke-dasharray='6 4'/>",
-                WIDTH - RIGHT
-            ));
-        }
-        let mut name_at = LEFT;
-        for ((name, points), color) in plot.lines.iter().zip(COLORS.iter().cycle()) {
-            let places: Vec<String> = points
-                .iter()
-                .map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1)))
-                .collect();
-            self.write(format_args!(
-                "<polyline fill=none stroke='{color}' stroke-width=2 points='{}'/>\
-                 <text x={name_at:.0} y={:.0} style='fill:{color}'>{}</text>",
-                places.join(" "),
-                HEIGHT - 8.0,
-                escape(name)
-            ));
-            name_at += 24.0 + 6.5 * name.chars().count() as f64;
-        }
-        self.write(format_args!(
-            "<text x={:.0} y={:.0} text-anchor=end>{}</text></svg>\n",
-            WIDTH - RIGHT,
-            HEIGHT - 8.0,
-            escape(plot.across)
+            "<h2>{title}</h2><figure role=img aria-label='{title}'>{picture}</figure>\n"
         ));
     }
 
@@ -153,15 +99,49 @@ impl Page {
     }
 }
 
-/// Round values from zero to the highest: three to six of them.
-fn ticks(highest: f64) -> impl Iterator<Item = f64> {
-    let decade = 10_f64.powf((highest / 2.0).log10().floor());
-    let steps = [1.0, 2.0, 5.0].map(|part| part * decade);
-    let step = steps.into_iter().find(|step| highest / step <= 5.0);
-    let step = step.unwrap_or(10.0 * decade);
-    (0..=5)
-        .map(move |place| f64::from(place) * step)
-        .take_while(move |value| *value <= highest * 1.000_001)
+/// The picture of a plot, as SVG.
+fn draw(plot: &Plot<'_>) -> Result<String, Box<dyn Error>> {
+    let points = || plot.lines.iter().flat_map(|(_, points)| points);
+    let longest = points().map(|point| point.0).fold(1e-9, f64::max);
+    let values = points().map(|point| point.1).chain(plot.limit);
+    let reached = values.fold(1e-9, f64::max);
+    let highest = plot.highest.map_or(reached, |most| most.min(reached));
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(8)
+            .x_label_area_size(36)
+            .y_label_area_size(56)
+            .build_cartesian_2d(0.0..longest, 0.0..highest)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .axis_style(GRID)
+            .x_desc(plot.across)
+            .x_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|value| short(*value))
+            .draw()?;
+        for ((name, points), color) in plot.lines.iter().zip(COLORS.iter().cycle()) {
+            let points = points.iter();
+            let points = points.map(|(across, up)| (*across, up.clamp(0.0, highest)));
+            chart
+                .draw_series(LineSeries::new(points, color.stroke_width(2)))?
+                .label(name)
+                .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], *color));
+        }
+        if let Some(limit) = plot.limit {
+            let ends = [(0.0, limit), (longest, limit)];
+            chart.draw_series(DashedLineSeries::new(ends, 6, 4, LIMIT.into()))?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.8))
+            .draw()?;
+        area.present()?;
+    }
+    Ok(text)
 }
 
 /// A number for an axis, without what it does not need.
@@ -192,33 +172,48 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_few_and_round_whatever_the_range() {
-        let texts = |highest| ticks(highest).map(short).collect::<Vec<_>>().join(" ");
-        assert_eq!(texts(1.0), "0 0.2 0.4 0.6 0.8 1");
-        assert_eq!(texts(9.03), "0 2 4 6 8");
-        assert_eq!(texts(337.5), "0 100 200 300");
-        assert_eq!(texts(2_000.0), "0 1000 2000");
-        assert_eq!(texts(0.049), "0 0.01 0.02 0.03 0.04");
-        for range in 1..10_000 {
-            let count = ticks(f64::from(range) / 7.0).count();
-            assert!((3..=6).contains(&count), "{range}: {count}");
-        }
-    }
-
-    #[test]
     fn a_plot_lies_within_its_frame_whatever_it_shows() {
-        let mut page = Page::new("p");
         let points = vec![(0.0, 0.0), (50.0, 1e9), (100.0, 3.0)];
-        page.plot(&Plot {
+        let picture = draw(&Plot {
             title: "t",
-            across: "s",
-            lines: vec![("line".into(), points), ("empty".into(), Vec::new())],
+            across: "seconds",
+            lines: vec![("<line>".into(), points), ("empty".into(), Vec::new())],
             limit: Some(5.0),
             highest: Some(10.0),
         });
-        let page = page.finish();
-        let places = page.split("points='").nth(1).unwrap();
-        let places = places.split('\'').next().unwrap();
-        assert_eq!(places, "64.0,212.0 472.0,10.0 880.0,151.4");
+        let picture = picture.unwrap();
+        assert!(picture.contains("&lt;line&gt;") && picture.contains("seconds"));
+        let line = picture
+            .split("<polyline")
+            .find(|part| part.contains("stroke-width=\"2\""));
+        let places = line
+            .and_then(|line| line.split("points=\"").nth(1))
+            .unwrap();
+        let places = places.split('"').next().unwrap().split_whitespace();
+        let places: Vec<(u32, u32)> = places
+            .map(|place| place.split_once(',').unwrap())
+            .map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()))
+            .collect();
+        assert_eq!(places.len(), 3);
+        assert!(
+            places.iter().all(|(x, y)| *x < SIZE.0 && *y < SIZE.1),
+            "{places:?}"
+        );
+        assert!(
+            places[1].1 < places[2].1 && places[2].1 < places[0].1,
+            "{places:?}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_a_plot_too() {
+        let nothing = Plot {
+            title: "t",
+            across: "s",
+            lines: Vec::new(),
+            limit: None,
+            highest: None,
+        };
+        assert!(draw(&nothing).unwrap().ends_with("</svg>\n"));
     }
 }

@@ -12,6 +12,8 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(100);
 /// The kernel takes no smaller quota.
 const LEAST: Duration = Duration::from_millis(1);
+/// Of a group's name, before the number of the process that made it.
+const PREFIX: &str = "tandem-lab-";
 
 /// Processor time per time: thousandths of a processor, as Kubernetes writes it (`30m`), or processors (`0.5`, `2`).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +67,8 @@ impl Group {
         let place = Hierarchy::find(&mounts).ok_or_else(|| {
             io::Error::other("--cpu needs control groups, and none is mounted with the cpu controller (see `mount -t cgroup,cgroup2`)")
         })?;
-        let name = format!("tandem-lab-{}", std::process::id());
+        place.clear();
+        let name = format!("{PREFIX}{}", std::process::id());
         place.make(&name, limit).map_err(|error| {
             let at = place.root().display();
             io::Error::new(
@@ -164,6 +167,18 @@ impl Hierarchy {
     fn root(&self) -> &Path {
         match self {
             Self::First(root) | Self::Second(root) => root,
+        }
+    }
+
+    /// Removes groups of searches that were interrupted. One that still has processes stays.
+    fn clear(&self) {
+        let groups = fs::read_dir(self.root()).into_iter().flatten().flatten();
+        for group in groups {
+            let name = group.file_name();
+            let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+            if maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists()) {
+                let _ = fs::remove_dir(group.path());
+            }
         }
     }
 

@@ -68,9 +68,9 @@ impl Arguments {
         let run = self.run.run()?;
         let first = run.rate();
         let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        if first <= 0.0 {
+        if first <= 0.0 || run.name == "populate" {
             return wrong(
-                "the profile has no rate to change: call, options, register, keep-alive, itsp and sbc have one",
+                "the profile has no rate to change: call, options, register, keep-alive, itsp, sbc, tls-churn and scan have one",
             );
         }
         if self.cpu.is_some() && self.start.is_none() && self.pid.is_none() {
@@ -86,7 +86,7 @@ impl Arguments {
             name: self.name.clone(),
             objective: Objective {
                 delay: self.delay.unwrap_or_else(|| run.main_delay()),
-                p99: self.p99,
+                p99_us: self.p99.as_micros() as u64,
                 failures: self.failures,
             },
             run,

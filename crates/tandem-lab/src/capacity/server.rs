@@ -2,10 +2,9 @@
 
 use super::cgroup::{CpuLimit, Group};
 use crate::process::Processes;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -51,7 +50,8 @@ impl Server {
                 .arg(group.entrance()),
             None => shell.arg("-c").arg(format!("exec {command}")),
         };
-        let child = shell.process_group(0).stdin(Stdio::null()).spawn()?;
+        // In our own process group: whoever interrupts the search at the keyboard ends the server, too.
+        let child = shell.stdin(Stdio::null()).spawn()?;
         Ok(Self {
             process: Some(child.id()),
             child: Some(child),
@@ -129,20 +129,31 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
-        let group = Pid::from_raw(child.id().cast_signed());
-        // It may have ended by itself.
-        let _ = group.map(|group| kill_process_group(group, Signal::TERM));
+        let family = Processes::family(child.id());
+        signal(&[child.id()], Signal::TERM);
         let until = Instant::now() + Duration::from_secs(10);
         while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
             sleep(Duration::from_millis(20));
         }
-        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+        // What it started, though it may be nobody's child by now.
+        signal(family.iter().flat_map(Processes::numbers), Signal::KILL);
         let _ = child.wait();
-        // What it started may have left its process group, but not its control group.
-        let left = self.group.iter().flat_map(Group::processes);
-        for process in left.filter_map(|process| Pid::from_raw(process.cast_signed())) {
-            let _ = kill_process(process, Signal::KILL);
-        }
+        signal(
+            &self
+                .group
+                .as_ref()
+                .map(Group::processes)
+                .unwrap_or_default(),
+            Signal::KILL,
+        );
+    }
+}
+
+/// To those that have not ended by themselves.
+fn signal<'a>(processes: impl IntoIterator<Item = &'a u32>, signal: Signal) {
+    let processes = processes.into_iter().map(|process| process.cast_signed());
+    for process in processes.filter_map(Pid::from_raw) {
+        let _ = kill_process(process, signal);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::figures::{Delay, Kind};
 use super::messages::{Branch, Heading, push_address};
-use super::phones::{Alarm, Out, Phones, Stage, Unit};
+use super::phones::{Alarm, NOBODY, Out, Phones, Stage, Unit};
 use super::subscribers::{authorize, push_decimal};
 use crate::credentials::{Nonce, is_stale};
 use sip_message::{HeaderName, Message, Method, RequestWriter};
 use sip_transaction::Kind as TransactionKind;
-use sip_transport::{Flow, Time};
+use sip_transport::{ConnectionId, Flow, Time};
 use std::time::Duration;
 
 /// How long a registration waits that a busy server has put off, as if all had `Retry-After: 1`.
@@ -60,7 +60,7 @@ impl Phones {
         let port = &self.ports[place % self.ports.len()];
         let (remote, subscribers) = (self.plan.server, &self.plan.subscribers);
         let Some(remote) = remote else {
-            return self.fail(number, &"there is no server to ask");
+            return self.fail(number, &NOBODY);
         };
         let memory = &mut self.memories[place];
         let is_registration = kind == Kind::Register;
@@ -119,6 +119,7 @@ impl Phones {
         &mut self,
         now: Time,
         number: u64,
+        connection: ConnectionId,
         response: &Message<'_>,
         output: Out<'_>,
     ) {
@@ -133,13 +134,15 @@ impl Phones {
         else {
             return;
         };
+        if kind == Kind::Connection && response.status() >= 200 {
+            output.close(connection);
+        }
         match response.status() {
             ..200 => {}
             200..300 => {
                 let delay = now.saturating_since(unit.asked);
-                self.units.remove(&number);
                 self.figures.record(delay_of(kind), delay);
-                self.figures.succeed(kind);
+                self.succeed(number);
             }
             status @ (401 | 407) => {
                 if *has_credentials && !is_stale(response) {
@@ -196,6 +199,7 @@ fn registration(
 const fn delay_of(kind: Kind) -> Delay {
     match kind {
         Kind::Register => Delay::Registration,
+        Kind::Connection => Delay::Connection,
         _ => Delay::Other,
     }
 }

@@ -131,9 +131,8 @@ impl Phones {
             }
             (Stage::Up { leaving: true, .. }, 200..300) => {
                 let delay = now.saturating_since(unit.asked);
-                self.units.remove(&number);
                 self.figures.record(Delay::SessionDisconnect, delay);
-                self.figures.succeed(Kind::Call);
+                self.succeed(number);
             }
             (_, ..200) => {}
             (_, status) => self.fail(number, &status),

@@ -80,6 +80,7 @@ impl Commanded {
             timetable: None,
             fleet: Fleet {
                 protocol: settings.transport.protocol(),
+                resume_sessions: true,
                 first: address,
                 addresses: 1,
                 ports: settings.ports,

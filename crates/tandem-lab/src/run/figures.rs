@@ -15,10 +15,21 @@ pub enum Kind {
     Register,
     /// A call from its first INVITE to the answer of its BYE.
     Call,
+    /// A connection that is opened for one OPTIONS, and closed behind its answer.
+    Connection,
+    /// A request of somebody who tries to get in, or what is no request at all.
+    Attack,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 4] = [Self::Options, Self::KeepAlive, Self::Register, Self::Call];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Options,
+        Self::KeepAlive,
+        Self::Register,
+        Self::Call,
+        Self::Connection,
+        Self::Attack,
+    ];
 
     /// What people call several of it.
     pub const fn plural(self) -> &'static str {
@@ -27,16 +38,16 @@ impl Kind {
             Self::KeepAlive => "keep-alives",
             Self::Register => "registrations",
             Self::Call => "calls",
+            Self::Connection => "connections",
+            Self::Attack => "attacks",
         }
     }
 }
 
 /// A delay that is measured, in microseconds. Those of RFC 6076 begin when the request was due that the server could serve (the
 /// one with credentials, where it asked for them).
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Delay {
     /// Registration request delay (RFC 6076 section 4.1): REGISTER to 200.
     Registration,
@@ -54,14 +65,16 @@ pub enum Delay {
     AnswerForwarding,
     /// From when the call was due to its 200, whatever lay between.
     Answer,
-    /// OPTIONS or NOTIFY to its response.
+    /// From when a connection was due to the response of the request that it was opened for.
+    Connection,
+    /// OPTIONS or NOTIFY to its response, or an attack to what ended it.
     Other,
     /// How late units began: the generator's own delay.
     Lateness,
 }
 
 impl Delay {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Registration,
         Self::SessionRequest,
         Self::SessionDisconnect,
@@ -70,6 +83,7 @@ impl Delay {
         Self::Forwarding,
         Self::AnswerForwarding,
         Self::Answer,
+        Self::Connection,
         Self::Other,
         Self::Lateness,
     ];
@@ -85,9 +99,36 @@ impl Delay {
             Self::Forwarding => "invite_to_callee",
             Self::AnswerForwarding => "answer_to_caller",
             Self::Answer => "due_to_answer",
+            Self::Connection => "connection_to_response",
             Self::Other => "other_response_delay",
             Self::Lateness => "lateness",
         }
+    }
+}
+
+impl From<Delay> for String {
+    fn from(delay: Delay) -> Self {
+        delay.name().into()
+    }
+}
+
+impl TryFrom<String> for Delay {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|delay| delay.name() == name);
+        found.ok_or_else(|| format!("there is no delay `{name}`"))
+    }
+}
+
+/// On the command line as in reports.
+impl clap::ValueEnum for Delay {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(self.name().into())
     }
 }
 
@@ -105,11 +146,6 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Begun and not ended.
-    pub const fn in_progress(&self) -> u64 {
-        self.attempted - self.succeeded - self.failed
-    }
-
     fn add(&mut self, other: &Self) {
         self.attempted += other.attempted;
         self.succeeded += other.succeeded;
@@ -124,6 +160,8 @@ pub struct Figures {
     ends: [Ends; Kind::ALL.len()],
     /// Failures by kind and reason: a status code, `timeout`, `transport`, `unacknowledged`.
     pub failures: BTreeMap<(&'static str, String), u64>,
+    /// Attacks that came to nothing, by what they were answered with; 0: nothing.
+    pub refusals: BTreeMap<u16, u64>,
     /// INVITEs that reached a callee.
     pub calls_taken: u64,
     /// Messages sent again.
@@ -151,6 +189,7 @@ impl Default for Figures {
         Self {
             ends: [Ends::default(); Kind::ALL.len()],
             failures: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             calls_taken: 0,
             retransmissions_sent: 0,
             retransmissions_received: 0,
@@ -206,6 +245,9 @@ impl Figures {
         }
         for (reason, count) in &other.failures {
             *self.failures.entry(reason.clone()).or_default() += count;
+        }
+        for (status, count) in &other.refusals {
+            *self.refusals.entry(*status).or_default() += count;
         }
         self.calls_taken += other.calls_taken;
         self.retransmissions_sent += other.retransmissions_sent;

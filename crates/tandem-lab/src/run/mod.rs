@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod asking;
+mod attacking;
 mod callee;
 mod caller;
 mod commanded;
@@ -39,7 +40,7 @@ use std::time::{Duration, Instant};
 use timetable::Timetable;
 use worker::Workers;
 
-/// How long units may take to end once none begins any more: as long as a transaction lives, and a little.
+/// How long units may take to end once none begins any more, beyond what a call takes: as long as a transaction lives, and a little.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A run, with all that it needs.
@@ -97,6 +98,8 @@ impl Run {
 #[derive(Clone, Debug)]
 struct Fleet {
     protocol: sip_transport::Protocol,
+    /// Whether TLS sessions are taken up again.
+    resume_sessions: bool,
     /// The first of our addresses.
     first: IpAddr,
     /// How many, in a row.
@@ -141,6 +144,8 @@ impl Session {
         if run.profile.activities.is_empty() {
             return Ok(report);
         }
+        let call = run.plan.call;
+        let patience = PATIENCE + call.ringing + call.talking;
         let lost_before = workers.losses();
         let (began, cpu) = (Instant::now(), own_cpu_time());
         workers.begin(run)?;
@@ -160,7 +165,7 @@ impl Session {
             let (figures, in_progress) = workers.tell()?;
             tell(report.add(began.elapsed(), &figures, in_progress));
             if let Some(ended) = ended
-                && (in_progress == 0 || ended.elapsed() > PATIENCE)
+                && (in_progress == 0 || ended.elapsed() > patience)
             {
                 report.finish(in_progress, &workers.losses().since(lost_before));
                 return Ok(report);

@@ -28,9 +28,9 @@ pub struct Arguments {
     /// The server's domain, which is the realm of its challenges, too.
     #[arg(long, global = true, default_value = "tandem.localhost")]
     domain: String,
-    /// What requests go over.
-    #[arg(long, global = true, value_enum, default_value = "udp")]
-    transport: Transport,
+    /// What requests go over: UDP unless named, of tls-churn TLS.
+    #[arg(long, global = true, value_enum)]
+    transport: Option<Transport>,
     /// How many phones.
     #[arg(long, global = true, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..=20_000_000))]
     phones: u32,
@@ -133,7 +133,7 @@ pub enum ProfileCommand {
     /// The mixture of a provider: keep-alives, refreshed registrations and calls of so many subscribers, all challenged.
     Itsp {
         /// How many; they are the phones.
-        #[arg(long)]
+        #[arg(long, value_parser = clap::value_parser!(u32).range(2..=20_000_000))]
         subscribers: u32,
     },
     /// Calls of a border element: so many begin each second, so many are up at a time.
@@ -145,6 +145,17 @@ pub enum ProfileCommand {
         #[arg(long, default_value_t = 60_000)]
         concurrent: u32,
     },
+    /// Connections that come and go: opened, with a handshake, for one OPTIONS, and closed. As many at a time as there are --ports.
+    TlsChurn {
+        /// How often they begin.
+        #[command(flatten)]
+        pace: Pace,
+        /// Whether TLS sessions begin anew or are taken up again.
+        #[arg(long, value_enum, default_value = "full")]
+        handshakes: Handshakes,
+    },
+    /// Attacks: OPTIONS of a scanner, REGISTER with guessed passwords, INVITE to far away, noise. They should come to nothing.
+    Scan(Pace),
     /// All phones register again within a time, as after an outage.
     ReregisterStorm {
         /// The time.
@@ -216,6 +227,15 @@ impl Transport {
     }
 }
 
+/// How TLS sessions begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Handshakes {
+    /// Anew.
+    Full,
+    /// Where an earlier one was left, if the server allows it.
+    Resumed,
+}
+
 /// How often a nonce serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Nonces {
@@ -233,13 +253,9 @@ impl Arguments {
     pub fn run(&self) -> io::Result<Run> {
         let (name, profile) = self.profile();
         self.check(&profile)?;
-        let phones = match self.profile {
-            ProfileCommand::Itsp { subscribers } => subscribers.max(2),
-            _ => self.phones,
-        };
         let subscribers = Subscribers {
             first: self.first,
-            count: phones,
+            count: self.phones(),
             user: self.user.clone(),
             password: self.password.clone(),
             domain: self.domain.clone(),
@@ -279,7 +295,14 @@ impl Arguments {
             populate,
             timetable,
             fleet: Fleet {
-                protocol: self.transport.protocol(),
+                protocol: self.protocol(),
+                resume_sessions: !matches!(
+                    self.profile,
+                    ProfileCommand::TlsChurn {
+                        handshakes: Handshakes::Full,
+                        ..
+                    }
+                ),
                 first: self.own_address()?,
                 addresses: self.addresses,
                 ports: self.ports,
@@ -287,6 +310,23 @@ impl Arguments {
                 cpus: self.cpus.clone(),
             },
         })
+    }
+
+    fn phones(&self) -> u32 {
+        match self.profile {
+            ProfileCommand::Itsp { subscribers } => subscribers,
+            _ => self.phones,
+        }
+    }
+
+    fn protocol(&self) -> Protocol {
+        let is_churn = matches!(self.profile, ProfileCommand::TlsChurn { .. });
+        let usual = if is_churn {
+            Protocol::Tls
+        } else {
+            Protocol::Udp
+        };
+        self.transport.map_or(usual, Transport::protocol)
     }
 
     fn profile(&self) -> (&'static str, Profile) {
@@ -318,6 +358,11 @@ impl Arguments {
                 ("scenario", Profile::only(Kind::Call, rate, call))
             }
             ProfileCommand::Itsp { subscribers } => ("itsp", Profile::provider(subscribers)),
+            ProfileCommand::TlsChurn { pace, .. } => (
+                "tls-churn",
+                Profile::only(Kind::Connection, pace.rate(), none),
+            ),
+            ProfileCommand::Scan(pace) => ("scan", Profile::only(Kind::Attack, pace.rate(), none)),
             ProfileCommand::Sbc { rate, concurrent } => ("sbc", Profile::border(rate, concurrent)),
             ProfileCommand::ReregisterStorm { within } => {
                 ("reregister-storm", Profile::storm(self.phones, within))
@@ -368,15 +413,28 @@ impl Arguments {
                 "{sockets} sockets for a worker are too many: --ports times --addresses may be 65,535"
             )));
         }
-        if self.direct && self.transport.protocol().is_reliable() {
+        let is_churn = matches!(self.profile, ProfileCommand::TlsChurn { .. });
+        if is_churn && !self.protocol().is_reliable() {
+            return Err(mistake(
+                "tls-churn opens connections: --transport tls, tcp, wss or ws".into(),
+            ));
+        }
+        if self.direct && self.protocol().is_reliable() {
             return Err(mistake("--direct goes over UDP".into()));
         }
-        if self.phones < u32::from(self.workers) * 2 {
-            let message = format!(
-                "{} phones are too few for {} workers: each needs two",
-                self.phones, self.workers
-            );
-            return Err(mistake(message));
+        let phones = self.phones();
+        if phones < u32::from(self.workers) * 2 {
+            return Err(mistake(format!(
+                "{phones} phones are too few for {} workers: each needs two",
+                self.workers
+            )));
+        }
+        if self.first.checked_add(phones).is_none() {
+            return Err(mistake(format!(
+                "there are no numbers for {phones} phones from {} on: they end at {}",
+                self.first,
+                u32::MAX
+            )));
         }
         Ok(())
     }

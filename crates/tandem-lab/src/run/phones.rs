@@ -3,6 +3,7 @@
 //! Requests of phones have transactions ([`sip_transaction`]); what a phone answers to others it can say again from the request
 //! alone, so it keeps but a few octets for each call.
 
+use super::attacking::{Attack, Strangers};
 use super::callee::Callees;
 use super::commanded::Command;
 use super::dialog::Dialog;
@@ -16,6 +17,7 @@ use sip_message::Message;
 use sip_transaction::{Event, TimerWheel, Transactions};
 use sip_transport::{Flow, Node, Output, Time};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// What all workers of a run have in common.
 #[derive(Clone, Debug)]
@@ -32,14 +34,17 @@ pub(super) struct Plan {
     pub(super) most: usize,
 }
 
+/// Why a unit fails that needs a server (`--direct`).
+pub(super) const NOBODY: &str = "there is no server to ask";
+
 /// What the phones are told.
 #[derive(Clone, Debug)]
 pub(super) enum Order {
     /// Register all phones, so many at a time.
     Populate(u32),
-    /// Begin units from now on, as these say.
-    Begin(Vec<Source>),
-    /// Begin no more units.
+    /// Begin units from now on, as these say, for so long.
+    Begin(Vec<Source>, Duration),
+    /// Begin what was due until then, and no more.
     End,
     /// Tell the figures since the last time.
     Tell,
@@ -85,6 +90,11 @@ pub(super) enum Stage {
         heard_100: bool,
         rang: bool,
     },
+    /// A request of somebody who has no business here.
+    Attacking {
+        attack: Attack,
+        has_credentials: bool,
+    },
     /// Answered.
     Up {
         dialog: Box<Dialog>,
@@ -97,7 +107,8 @@ impl Stage {
     pub(super) const fn kind(&self) -> Kind {
         match self {
             Self::Asked { kind, .. } => *kind,
-            _ => Kind::Call,
+            Self::Attacking { .. } => Kind::Attack,
+            Self::Invited { .. } | Self::Up { .. } => Kind::Call,
         }
     }
 }
@@ -118,6 +129,7 @@ pub(super) enum Alarm {
 /// Phones of one worker.
 pub(super) struct Phones {
     pub(super) plan: Plan,
+    pub(super) strangers: Strangers,
     pub(super) ports: Vec<Port>,
     pub(super) memories: Vec<Phone>,
     /// Number of the first of them.
@@ -125,6 +137,8 @@ pub(super) struct Phones {
     sources: Vec<Source>,
     /// When they began; `None`: nothing begins.
     begun: Option<Time>,
+    /// For how long.
+    length: Duration,
     /// The phone that registers next while all are registered, and how many may at a time.
     populating: Option<(u32, u32)>,
     /// That was the last order: whoever is asked to register again is.
@@ -141,6 +155,8 @@ pub(super) struct Phones {
     /// The place of the phone that begins the next unit, and how far it is to the one after.
     turn: u32,
     stride: u32,
+    /// Phones with a port each on which no connection is open: the next connection is one of theirs.
+    idle: Vec<u32>,
     events: Vec<Event>,
 }
 
@@ -154,13 +170,17 @@ impl Phones {
         transactions: Transactions,
         (salt, now): (u64, Time),
     ) -> Self {
+        let own_ports = (ports.len() as u32).min(count);
         Self {
+            strangers: Strangers::among(&plan.subscribers),
             plan,
             ports,
+            idle: (first..first + own_ports).collect(),
             memories: vec![Phone::default(); count as usize],
             first,
             sources: Vec::new(),
             begun: None,
+            length: Duration::ZERO,
             populating: None,
             is_populating: false,
             transactions,
@@ -194,15 +214,14 @@ impl Phones {
         phone
     }
 
-    /// Begins all units that are due.
-    fn begin_due(&mut self, now: Time, output: Out<'_>) {
+    /// Begins all units that are due by then.
+    fn begin_due(&mut self, now: Time, then: Time, output: Out<'_>) {
         let Some(begun) = self.begun else { return };
         for place in 0..self.sources.len() {
-            while let Some(due) = self.sources[place]
-                .arrivals
-                .peek()
-                .map(|since| begun + since)
-                && due <= now
+            while let Some(since) = self.sources[place].arrivals.peek()
+                && since < self.length
+                && let due = begun + since
+                && due <= then
             {
                 let parties = self.sources[place].arrivals.advance();
                 let kind = self.sources[place].kind;
@@ -231,6 +250,11 @@ impl Phones {
                 let caller = self.next_phone();
                 self.call(now, due, caller, self.opposite(caller), output);
             }
+            (Kind::Attack, _) => self.attack(now, due, output),
+            (Kind::Connection, _) => match self.idle.pop() {
+                Some(phone) => self.ask(now, due, kind, phone, output),
+                None => self.figures.ends_mut(kind).skipped += 1,
+            },
             (kind, _) => {
                 let phone = self.next_phone();
                 self.ask(now, due, kind, phone, output);
@@ -240,7 +264,9 @@ impl Phones {
 
     /// Ends the beginning of units. Calls of a scenario that were not due yet have been skipped.
     fn end(&mut self, now: Time, output: Out<'_>) {
-        self.begin_due(now, output);
+        // What is due in the moment by which these phones began later than others is not left out.
+        let end = self.begun.map_or(now, |begun| now.max(begun + self.length));
+        self.begin_due(now, end, output);
         self.begun = None;
         for source in &mut self.sources {
             if let Due::Planned(share) = &mut source.arrivals {
@@ -274,12 +300,36 @@ impl Phones {
 
     /// A unit has come to a bad end.
     pub(super) fn fail(&mut self, number: u64, reason: &dyn std::fmt::Display) {
-        if let Some(unit) = self.units.remove(&number) {
-            self.figures.fail(unit.stage.kind(), reason);
+        if let Some(kind) = self.end_unit(number) {
+            self.figures.fail(kind, reason);
         }
     }
 
-    fn response(&mut self, now: Time, response: &Message<'_>, output: Out<'_>) {
+    /// A unit has come to a good end.
+    pub(super) fn succeed(&mut self, number: u64) {
+        if let Some(kind) = self.end_unit(number) {
+            self.figures.succeed(kind);
+        }
+    }
+
+    /// A transaction has ended without an answer. Whoever attacks may well get none.
+    fn time_out(&mut self, number: u64) {
+        match self.units.get(&number).map(|unit| &unit.stage) {
+            Some(Stage::Attacking { .. }) => self.refused(number, 0),
+            _ => self.fail(number, &"timeout"),
+        }
+    }
+
+    fn end_unit(&mut self, number: u64) -> Option<Kind> {
+        let unit = self.units.remove(&number)?;
+        let kind = unit.stage.kind();
+        if kind == Kind::Connection {
+            self.idle.push(unit.phone);
+        }
+        Some(kind)
+    }
+
+    fn response(&mut self, now: Time, flow: Flow, response: &Message<'_>, output: Out<'_>) {
         let Some(told) = self.transactions.receive_response(now, response, output) else {
             self.figures.late_messages += 1;
             return;
@@ -289,7 +339,10 @@ impl Phones {
             return;
         };
         match unit.stage {
-            Stage::Asked { .. } => self.answered(now, told.owner, response, output),
+            Stage::Asked { .. } => {
+                self.answered(now, told.owner, flow.connection, response, output);
+            }
+            Stage::Attacking { .. } => self.attack_answered(now, told.owner, response, output),
             _ => self.call_answered(now, told.owner, response, output),
         }
     }
@@ -315,7 +368,7 @@ impl Node for Phones {
     fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: Out<'_>) {
         match Message::parse(bytes) {
             Ok(message) if message.is_request() => self.request(now, flow, &message, output),
-            Ok(message) => self.response(now, &message, output),
+            Ok(message) => self.response(now, flow, &message, output),
             // Keep-alives and their answers.
             Err(_) if bytes.len() <= 4 => {}
             Err(_) => self.figures.nonsense += 1,
@@ -342,11 +395,12 @@ impl Node for Phones {
                 self.is_populating = true;
                 self.populate(now, output);
             }
-            Order::Begin(sources) => {
+            Order::Begin(sources, length) => {
                 self.sources = sources;
+                self.length = length;
                 self.is_populating = false;
                 self.begun = Some(now);
-                self.begin_due(now, output);
+                self.begin_due(now, now, output);
             }
             Order::End => self.end(now, output),
             Order::Tell => self.tell(output),
@@ -359,7 +413,7 @@ impl Node for Phones {
         self.transactions.expire(now, output, &mut events);
         for event in events.drain(..) {
             if let Event::ClientTimeout { owner, .. } = event {
-                self.fail(owner, &"timeout");
+                self.time_out(owner);
             }
         }
         self.events = events;
@@ -372,7 +426,7 @@ impl Node for Phones {
             }
         }
         self.callees.forget(now);
-        self.begin_due(now, output);
+        self.begin_due(now, now, output);
         self.populate(now, output);
     }
 
@@ -381,7 +435,9 @@ impl Node for Phones {
         let arrivals = self
             .sources
             .iter()
-            .filter_map(|source| Some(begun? + source.arrivals.peek()?));
+            .filter_map(|source| source.arrivals.peek())
+            .filter(|since| *since < self.length)
+            .filter_map(|since| Some(begun? + since));
         let timers = [
             self.transactions.next_deadline(),
             self.wheel.next_deadline(),

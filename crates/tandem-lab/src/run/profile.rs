@@ -96,7 +96,8 @@ impl Profile {
         match self.activities.last().map(|activity| activity.kind) {
             Some(Kind::Call) => Delay::SessionRequest,
             Some(Kind::Register) | None => Delay::Registration,
-            Some(Kind::Options | Kind::KeepAlive) => Delay::Other,
+            Some(Kind::Connection) => Delay::Connection,
+            Some(Kind::Options | Kind::KeepAlive | Kind::Attack) => Delay::Other,
         }
     }
 

@@ -94,6 +94,8 @@ pub struct Report {
     pub units_per_second: f64,
     /// Failures by kind and reason.
     pub failures: BTreeMap<String, u64>,
+    /// Attacks that came to nothing, by what they were answered with (`none`: with nothing).
+    pub refusals: BTreeMap<String, u64>,
     /// INVITEs that reached a callee.
     pub calls_taken: u64,
     /// Messages sent again.
@@ -138,6 +140,7 @@ impl Report {
             unfinished: 0,
             units_per_second: 0.0,
             failures: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             calls_taken: 0,
             retransmissions_sent: 0,
             retransmissions_received: 0,
@@ -200,6 +203,13 @@ impl Report {
         self.failures = failures
             .map(|((kind, reason), count)| (format!("{kind}: {reason}"), *count))
             .collect();
+        let refusals = figures.refusals.iter();
+        self.refusals = refusals
+            .map(|(status, count)| match status {
+                0 => ("none".into(), *count),
+                status => (status.to_string(), *count),
+            })
+            .collect();
         self.calls_taken = figures.calls_taken;
         self.retransmissions_sent = figures.retransmissions_sent;
         self.retransmissions_received = figures.retransmissions_received;
@@ -235,7 +245,7 @@ impl Report {
         }
         if total.skipped > 0 {
             doubts.push(format!(
-                "{} units did not begin because too many were in progress (--most)",
+                "{} units did not begin because too many were in progress (--most; of connections: --ports)",
                 total.skipped
             ));
         }
@@ -326,6 +336,9 @@ impl fmt::Display for Report {
         }
         for (reason, count) in &self.failures {
             writeln!(f, "  {reason}: {count}")?;
+        }
+        for (status, count) in &self.refusals {
+            writeln!(f, "  answered with {status}: {count}")?;
         }
         if self.units.is_empty() {
             return Ok(());

@@ -16,14 +16,17 @@ impl std::str::FromStr for Pattern {
         let (before, after) = text
             .split_once("{}")
             .ok_or_else(|| format!("`{text}` has no {{}} where the phone's number is to stand"))?;
-        Ok(Self {
-            before: before.to_owned(),
-            after: after.to_owned(),
-        })
+        Ok(Self::around(before, after))
     }
 }
 
 impl Pattern {
+    /// A number between two texts.
+    pub(super) fn around(before: &str, after: &str) -> Self {
+        let (before, after) = (before.to_owned(), after.to_owned());
+        Self { before, after }
+    }
+
     pub(super) fn write(&self, number: u32, into: &mut Vec<u8>) {
         into.extend_from_slice(self.before.as_bytes());
         push_decimal(into, u64::from(number));

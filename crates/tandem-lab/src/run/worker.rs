@@ -74,7 +74,7 @@ impl Workers {
     /// Begins the units of a run.
     pub(super) fn begin(&self, run: &Run) -> io::Result<()> {
         for (index, worker) in (0..).zip(&self.0) {
-            let order = Order::Begin(sources(run, index));
+            let order = Order::Begin(sources(run, index), run.duration);
             worker.running.send(0, order).map_err(io::Error::other)?;
         }
         Ok(())
@@ -161,6 +161,7 @@ fn bind(run: &Run, index: u16, clock: Clock) -> io::Result<Bound> {
     if fleet.protocol.is_secure() {
         let settings = TlsSettings {
             verify_servers: false,
+            resume_sessions: fleet.resume_sessions,
             ..TlsSettings::default()
         };
         let context = settings.load(None).map_err(io::Error::other)?;

@@ -1,0 +1,233 @@
+//! Those who try to get in: scanners, guessers of passwords, callers at others' expense, and noise.
+//!
+//! An attack that is refused, or not answered, has ended as it should; one that is let in has failed.
+
+use super::figures::{Delay, Kind};
+use super::messages::{Branch, Heading, finish_with_offer, push_address};
+use super::phones::{NOBODY, Out, Phones, Stage, Unit};
+use super::subscribers::{Pattern, Subscribers, authorize, push_decimal};
+use crate::credentials::Nonce;
+use sip_message::{HeaderName, Message, Method};
+use sip_transaction::Kind as TransactionKind;
+use sip_transport::{Flow, Time};
+
+/// What is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attack {
+    /// OPTIONS for an extension: is anybody there?
+    Probe,
+    /// REGISTER as a subscriber, with a password that is not his.
+    Guess,
+    /// An extension that nobody has calls far away, with a password that is not one's.
+    Toll,
+    /// Octets that are no SIP, or not quite.
+    Noise,
+}
+
+impl Attack {
+    const ALL: [Self; 4] = [Self::Probe, Self::Guess, Self::Toll, Self::Noise];
+
+    const fn method(self) -> Method<'static> {
+        match self {
+            Self::Probe | Self::Noise => Method::Options,
+            Self::Guess => Method::Register,
+            Self::Toll => Method::Invite,
+        }
+    }
+}
+
+/// What comes over the line of a server that stands in the open.
+const NOISE: [&[u8]; 6] = [
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"GET / HTTP/1.1\r\nHost: sip\r\n\r\n",
+    b"INVITE sip:100@example SIP/2.0\r\nVia: SIP/2.0/UDP",
+    b"REGISTER sip:example SIP/2.0\r\nCSeq: 99999999999 REGISTER\r\nContent-Length: -1\r\n\r\n",
+    b"OPTIONS sip:100@example SIP/3.0\r\nTo: <sip:100@example>\r\n\r\n",
+    b"\0\0\0\0\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff",
+];
+
+/// Who attacks: extensions 100 and up, and passwords that no subscriber has.
+#[derive(Clone, Debug)]
+pub(super) struct Strangers {
+    extensions: Subscribers,
+    victims: Subscribers,
+}
+
+impl Strangers {
+    pub(super) fn among(subscribers: &Subscribers) -> Self {
+        let guessed = || Pattern::around("guess", "");
+        Self {
+            extensions: Subscribers {
+                user: Pattern::around("", ""),
+                password: guessed(),
+                ..subscribers.clone()
+            },
+            victims: Subscribers {
+                password: guessed(),
+                ..subscribers.clone()
+            },
+        }
+    }
+
+    fn of(&self, attack: Attack) -> &Subscribers {
+        if attack == Attack::Guess {
+            &self.victims
+        } else {
+            &self.extensions
+        }
+    }
+}
+
+impl Phones {
+    /// Begins the next one; kinds take turns.
+    pub(super) fn attack(&mut self, now: Time, due: Time, output: Out<'_>) {
+        self.figures.ends_mut(Kind::Attack).attempted += 1;
+        let number = self.next_number();
+        let turn = number as usize;
+        let attack = Attack::ALL[turn % Attack::ALL.len()];
+        let place = (turn / Attack::ALL.len()) as u32;
+        if attack == Attack::Noise {
+            let port = &self.ports[place as usize % self.ports.len()];
+            let Some(server) = self.plan.server else {
+                return self.figures.fail(Kind::Attack, &NOBODY);
+            };
+            let flow = Flow::to(port.listener, server);
+            let noise = NOISE[place as usize % NOISE.len()];
+            output.send(flow, |into| into.extend_from_slice(noise));
+            return self.figures.succeed(Kind::Attack);
+        }
+        let phone = match attack {
+            Attack::Guess => self.first + place % self.memories.len() as u32,
+            _ => 100 + place % 9_900,
+        };
+        let unit = Unit {
+            phone,
+            due,
+            asked: due,
+            cseq: 0,
+            stage: Stage::Attacking {
+                attack,
+                has_credentials: false,
+            },
+        };
+        self.units.insert(number, unit);
+        self.send_attack(now, number, None, output);
+    }
+
+    fn send_attack(&mut self, now: Time, number: u64, nonce: Option<Nonce>, output: Out<'_>) {
+        let Some(unit) = self.units.get_mut(&number) else {
+            return;
+        };
+        let Stage::Attacking { attack, .. } = unit.stage else {
+            return;
+        };
+        unit.cseq += 1;
+        let (phone, cseq) = (unit.phone, unit.cseq);
+        let Some(server) = self.plan.server else {
+            return self.fail(number, &NOBODY);
+        };
+        let Ok(client) = self.transactions.reserve_client(number) else {
+            return self.fail(number, &"too many transactions");
+        };
+        let port = &self.ports[phone as usize % self.ports.len()];
+        let strangers = self.strangers.of(attack);
+        let method = attack.method();
+        let mut uri = b"sip:".to_vec();
+        match attack {
+            Attack::Guess => {}
+            Attack::Probe | Attack::Noise => uri.extend_from_slice(b"100@"),
+            Attack::Toll => {
+                uri.extend_from_slice(b"00882");
+                push_decimal(&mut uri, 1_000_000 + u64::from(phone));
+                uri.push(b'@');
+            }
+        }
+        uri.extend_from_slice(strangers.domain.as_bytes());
+        let heading = Heading {
+            method,
+            uri: &uri,
+            port,
+            phone,
+            number,
+            cseq,
+        };
+        let write = |into: &mut Vec<u8>| {
+            let mut request = heading
+                .begin(strangers, Branch::Client(client), into)
+                .header_with(HeaderName::To, |into| push_address(into, strangers, phone))
+                .header_with(HeaderName::Contact, |into| {
+                    into.push(b'<');
+                    port.write_contact(strangers, phone, into);
+                    into.push(b'>');
+                })
+                .header(HeaderName::UserAgent, b"friendly-scanner");
+            if let Some(mut nonce) = nonce {
+                let name = if attack == Attack::Guess {
+                    HeaderName::Authorization
+                } else {
+                    HeaderName::ProxyAuthorization
+                };
+                request = request.header_with(name, |into| {
+                    let asked = (method.as_bytes(), &uri[..]);
+                    authorize(strangers, phone, &mut nonce, asked, into);
+                });
+            }
+            if attack == Attack::Toll {
+                finish_with_offer(request);
+            } else {
+                request.finish();
+            }
+        };
+        let flow = Flow::to(port.listener, server);
+        let kind = match attack {
+            Attack::Toll => TransactionKind::Invite,
+            _ => TransactionKind::NonInvite,
+        };
+        let transport = port.is_reliable;
+        self.transactions
+            .start_client(now, client, kind, flow, transport, output, write);
+    }
+
+    /// A response to one.
+    pub(super) fn attack_answered(
+        &mut self,
+        now: Time,
+        number: u64,
+        response: &Message<'_>,
+        output: Out<'_>,
+    ) {
+        let Some(unit) = self.units.get_mut(&number) else {
+            return;
+        };
+        let Stage::Attacking {
+            attack,
+            ref mut has_credentials,
+        } = unit.stage
+        else {
+            return;
+        };
+        let status = response.status();
+        if status < 200 {
+            return;
+        }
+        if matches!(status, 401 | 407)
+            && !std::mem::replace(has_credentials, true)
+            && let Some(nonce) = Nonce::of(response, status == 407)
+        {
+            return self.send_attack(now, number, Some(nonce), output);
+        }
+        let delay = now.saturating_since(unit.asked);
+        self.figures.record(Delay::Other, delay);
+        match (attack, status) {
+            (Attack::Probe, 200..300) => self.succeed(number),
+            (_, 200..300) => self.fail(number, &format_args!("let in with {status}")),
+            _ => self.refused(number, status),
+        }
+    }
+
+    /// An attack has come to nothing; 0: it was not answered.
+    pub(super) fn refused(&mut self, number: u64, status: u16) {
+        *self.figures.refusals.entry(status).or_default() += 1;
+        self.succeed(number);
+    }
+}
