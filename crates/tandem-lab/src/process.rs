@@ -3,6 +3,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 /// The processes of a server: the ones named, and all their descendants.
@@ -11,7 +12,14 @@ pub struct Processes(Vec<u32>);
 
 impl Processes {
     /// Finds the family of `root`.
+    ///
+    /// # Errors
+    /// It does not run.
     pub fn family(root: u32) -> io::Result<Self> {
+        if !Path::new("/proc").join(root.to_string()).exists() {
+            let message = format!("there is no process {root}");
+            return Err(io::Error::new(io::ErrorKind::NotFound, message));
+        }
         let mut family = vec![root];
         let mut parents = Vec::new();
         for entry in fs::read_dir("/proc")? {

@@ -1,7 +1,7 @@
 //! The command line of an agent.
 
 use crate::controller::protocol::MOST_PHONES;
-use crate::run::{Pattern, Settings, Subscribers, Transport};
+use crate::run::{Pattern, Settings, Subscribers, Transport, server_address};
 use clap::Args;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,8 +18,8 @@ pub struct Arguments {
     /// How many phones this process plays at most. Which ones, the controller says.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PHONES)))]
     pub phones: u32,
-    /// The SIP server: where all requests go.
-    #[arg(long, default_value = "127.0.0.1:5060")]
+    /// The SIP server: where all requests go. An address or a name, and a port unless it is 5060.
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1:5060", value_parser = server_address)]
     server: SocketAddr,
     /// The server's domain, which is the realm of its challenges, too.
     #[arg(long, default_value = "tandem.localhost")]
@@ -60,6 +60,12 @@ impl Arguments {
             return Err(mistake(format!(
                 "--controller {}: a port is missing, as in {}:8070",
                 self.controller, self.controller
+            )));
+        }
+        if self.controller.contains('/') {
+            return Err(mistake(format!(
+                "--controller {}: only an address and a port, as in 127.0.0.1:8070",
+                self.controller
             )));
         }
         Ok(Settings {

@@ -49,7 +49,7 @@ pub fn find(capacity: &Capacity, mut tell: impl FnMut(&Trial)) -> io::Result<Rep
     if let Some(at) = capacity.run.server() {
         server.wait_until_ready(at, capacity.run.is_stream())?;
     }
-    let mut phones = Session::start(&capacity.run)?;
+    let mut phones = Session::start(&capacity.run, |_| ())?;
     server.wait_until_idle()?;
     let mut report = Report::new(capacity);
     let mut tried = Vec::new();

@@ -79,6 +79,9 @@ impl Arguments {
         if !(self.growth >= 1.01 && self.resolution >= 0.001) {
             return wrong("--growth must be 1.01 or more, and --resolution 0.001 or more");
         }
+        if !(0.0..1.0).contains(&self.failures) {
+            return wrong("--failures is a share: 0.01 for one in a hundred");
+        }
         if self.highest < first {
             return wrong("--highest is below the first rate (--rate of the profile)");
         }

@@ -9,8 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a server may take until it answers.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server may take until it answers, once it has been started.
+const STARTING: Duration = Duration::from_secs(60);
+/// The same for one that runs already.
+const ANSWERING: Duration = Duration::from_secs(3);
 
 /// One that is measured.
 #[derive(Debug)]
@@ -61,6 +63,7 @@ impl Server {
 
     /// One that runs already, if its number is known.
     pub(super) fn found(process: Option<u32>, limit: Option<CpuLimit>) -> io::Result<Self> {
+        process.map(Processes::family).transpose()?;
         let group = limit.map(Group::new).transpose()?;
         if let (Some(process), Some(group)) = (process, &group) {
             let family = Processes::family(process)?;
@@ -79,7 +82,8 @@ impl Server {
 
     /// Waits until it answers.
     pub(super) fn wait_until_ready(&mut self, at: SocketAddr, is_stream: bool) -> io::Result<()> {
-        let until = Instant::now() + PATIENCE;
+        let patience = self.child.as_ref().map_or(ANSWERING, |_| STARTING);
+        let until = Instant::now() + patience;
         while !answers(at, is_stream) {
             if let Some(status) = self
                 .child
@@ -93,7 +97,7 @@ impl Server {
                 )));
             }
             if Instant::now() > until {
-                let seconds = PATIENCE.as_secs();
+                let seconds = patience.as_secs();
                 return Err(io::Error::other(format!(
                     "{at} answered no OPTIONS for {seconds} seconds"
                 )));

@@ -26,6 +26,7 @@ pub(crate) use arrivals::Arrivals;
 pub use arrivals::{Rate, Spacing};
 pub use commanded::{Commanded, Commander, Settings};
 pub use figures::{Delay, Ends, Figures, Kind};
+pub(crate) use options::server_address;
 pub use options::{Arguments, ProfileCommand, Transport};
 pub use profile::{Activity, CallShape, Profile};
 pub use report::{DelaySummary, Populated, Report, Second};
@@ -34,6 +35,7 @@ pub use worker::Losses;
 
 use crate::process::own_cpu_time;
 use phones::{Order, Plan};
+use std::fmt::{self, Display};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -110,12 +112,12 @@ struct Fleet {
     cpus: Vec<usize>,
 }
 
-/// Runs it. `tell` hears of every second.
+/// Runs it. `tell` hears of every second, also while phones are registered.
 ///
 /// # Errors
 /// Sockets cannot be opened, or phones cannot be registered.
-pub fn run(run: &Run, tell: impl FnMut(&Second)) -> io::Result<Report> {
-    Session::start(run)?.measure(run, tell)
+pub fn run(run: &Run, mut tell: impl FnMut(&dyn Display)) -> io::Result<Report> {
+    Session::start(run, |registering| tell(registering))?.measure(run, |second| tell(second))
 }
 
 /// Phones that are there, registered where that was asked for: units can be begun again and again.
@@ -126,9 +128,9 @@ pub(crate) struct Session {
 
 impl Session {
     /// Opens sockets, and registers phones.
-    pub(crate) fn start(run: &Run) -> io::Result<Self> {
+    pub(crate) fn start(run: &Run, tell: impl FnMut(&Registering)) -> io::Result<Self> {
         let mut workers = Workers::start(run)?;
-        let populate = |at_a_time| populate(&mut workers, at_a_time);
+        let populate = |at_a_time| populate(&mut workers, at_a_time, tell);
         let populated = run.populate.map(populate).transpose()?;
         Ok(Self { workers, populated })
     }
@@ -174,11 +176,36 @@ impl Session {
     }
 }
 
+/// How far phones are that register before a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registering {
+    seconds: f64,
+    registered: u64,
+    failed: u64,
+    left: usize,
+    put_off: u64,
+}
+
+impl Display for Registering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>7.1} s  registered {:>7}  failed {:>5}  to go {:>7}  put off {:>7}",
+            self.seconds, self.registered, self.failed, self.left, self.put_off
+        )
+    }
+}
+
 /// Registers all phones. How many, and in what time.
-fn populate(workers: &mut Workers, at_a_time: u32) -> io::Result<Populated> {
+fn populate(
+    workers: &mut Workers,
+    at_a_time: u32,
+    mut tell: impl FnMut(&Registering),
+) -> io::Result<Populated> {
     let began = Instant::now();
     workers.order(&Order::Populate(at_a_time))?;
     let mut figures = Figures::default();
+    let mut next = Duration::from_secs(1);
     loop {
         std::thread::sleep(Duration::from_millis(20));
         let (part, in_progress) = workers.tell()?;
@@ -186,25 +213,45 @@ fn populate(workers: &mut Workers, at_a_time: u32) -> io::Result<Populated> {
         if in_progress == 0 {
             break;
         }
+        if began.elapsed() >= next {
+            let ends = figures.ends(Kind::Register);
+            tell(&Registering {
+                seconds: began.elapsed().as_secs_f64(),
+                registered: ends.succeeded,
+                failed: ends.failed,
+                left: in_progress,
+                put_off: figures.put_off,
+            });
+            next += Duration::from_secs(1);
+        }
     }
     let ends = figures.ends(Kind::Register);
     if ends.failed > 0 {
-        let reasons: Vec<String> = figures
-            .failures
-            .iter()
-            .map(|((_, reason), count)| format!("{reason}: {count}"))
-            .collect();
-        let message = format!(
-            "{} of {} registrations failed ({}): do the subscribers exist, with these passwords, in that domain?",
-            ends.failed,
-            ends.attempted,
-            reasons.join(", ")
-        );
-        return Err(io::Error::other(message));
+        return Err(io::Error::other(why_not_registered(&figures)));
     }
     Ok(Populated {
         phones: ends.succeeded,
         seconds: began.elapsed().as_secs_f64(),
         put_off: figures.put_off,
     })
+}
+
+fn why_not_registered(figures: &Figures) -> String {
+    let ends = figures.ends(Kind::Register);
+    let reasons = figures.failures.iter();
+    let reasons: Vec<String> = reasons
+        .map(|((_, reason), count)| format!("{reason}: {count}"))
+        .collect();
+    let was_heard = |(_, reason): &(&str, String)| !matches!(&**reason, "timeout" | "transport");
+    let question = if figures.failures.keys().any(was_heard) {
+        "do the subscribers exist, with these passwords, in that domain?"
+    } else {
+        "is there a server?"
+    };
+    format!(
+        "{} of {} registrations failed ({}): {question}",
+        ends.failed,
+        ends.attempted,
+        reasons.join(", ")
+    )
 }

@@ -10,7 +10,7 @@ use super::{Fleet, Run};
 use clap::{Args, Subcommand, ValueEnum};
 use sip_transport::Protocol;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use std::time::Duration;
 pub struct Arguments {
     #[command(subcommand)]
     profile: ProfileCommand,
-    /// The server: where all requests go.
-    #[arg(long, global = true, default_value = "127.0.0.1:5060")]
+    /// The server: where all requests go. An address or a name, and a port unless it is 5060.
+    #[arg(long, global = true, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1:5060", value_parser = server_address)]
     server: SocketAddr,
     /// Callers call callees directly, without a server: what the generator can do by itself.
     #[arg(long, global = true)]
@@ -177,10 +177,15 @@ pub enum ProfileCommand {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Pace {
     /// Units per second.
-    #[arg(long, default_value_t = 100.0)]
+    #[arg(long, default_value_t = 100.0, allow_negative_numbers = true)]
     rate: f64,
-    /// More units per second with each step.
-    #[arg(long, requires = "every", default_value_t = 0.0)]
+    /// More units per second with each step; fewer, where it is negative.
+    #[arg(
+        long,
+        requires = "every",
+        default_value_t = 0.0,
+        allow_negative_numbers = true
+    )]
     step: f64,
     /// How long a step lasts.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -445,6 +450,26 @@ impl Arguments {
     }
 }
 
+/// An address, or the first one of a name, with a port unless it is SIP's own.
+pub(crate) fn server_address(text: &str) -> Result<SocketAddr, String> {
+    const SIP: u16 = 5060;
+    if let Ok(address) = text.parse() {
+        return Ok(SocketAddr::new(address, SIP));
+    }
+    let has_port = text.rsplit_once(':').is_some();
+    let found = if has_port {
+        text.to_socket_addrs()
+    } else {
+        (text, SIP).to_socket_addrs()
+    };
+    let mut found = found.map_err(|error| {
+        format!("{error}; it is to be an address or a name, such as 192.0.2.1:5060")
+    })?;
+    found
+        .next()
+        .ok_or_else(|| format!("`{text}` has no address"))
+}
+
 /// The address that a server sees.
 pub(super) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = if server.is_ipv4() {
@@ -460,4 +485,26 @@ pub(super) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
 
 fn mistake(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_an_address_or_a_name_with_a_port_or_without() {
+        let address = |text: &str| server_address(text).map(|address| address.to_string());
+        assert_eq!(address("192.0.2.1:5070").as_deref(), Ok("192.0.2.1:5070"));
+        assert_eq!(address("192.0.2.1").as_deref(), Ok("192.0.2.1:5060"));
+        assert_eq!(
+            address("[2001:db8::1]:5070").as_deref(),
+            Ok("[2001:db8::1]:5070")
+        );
+        assert_eq!(address("2001:db8::1").as_deref(), Ok("[2001:db8::1]:5060"));
+        assert!(address("localhost").is_ok_and(|found| found.ends_with(":5060")));
+        assert!(address("localhost:5070").is_ok_and(|found| found.ends_with(":5070")));
+        for wrong in ["", "192.0.2.1:", "192.0.2.1:sip", "192.0.2.1:70000"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
 }

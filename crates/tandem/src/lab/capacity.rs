@@ -1,6 +1,6 @@
 //! `tandem lab capacity`: searches, prints, and writes the report where it is wanted.
 
-use super::output::write;
+use super::output::{self, write};
 use crate::cli::{complain, show};
 use std::fs;
 use std::io;
@@ -13,22 +13,23 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let capacity = arguments.capacity()?;
     let others = arguments.beside.iter().map(|path| read(path));
     let others: Vec<Report> = others.collect::<io::Result<_>>()?;
-    let output = arguments.output();
-    if output.csv.is_some() {
+    let wanted = arguments.output();
+    if wanted.csv.is_some() {
         return Ok(complain(
             "--csv is for a single run: a search has --json and --html",
         ));
     }
+    output::check([&wanted.json, &wanted.html].into_iter().flatten())?;
     let report = capacity::find(&capacity, |trial: &Trial| {
-        if !output.quiet {
+        if !wanted.quiet {
             eprintln!("{trial}");
         }
     })?;
-    if let Some(path) = &output.json {
+    if let Some(path) = &wanted.json {
         let json = serde_json::to_string_pretty(&report).map_err(io::Error::other)?;
         write(path, &json)?;
     }
-    if let Some(path) = &output.html {
+    if let Some(path) = &wanted.html {
         write(path, &report.html(&others))?;
     }
     let texts: Vec<String> = others

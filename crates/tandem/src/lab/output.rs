@@ -1,8 +1,17 @@
 //! Files that reports are written to.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Whether all of them can be written: before the work, not after it.
+pub(super) fn check<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<()> {
+    for path in paths {
+        let opened = File::options().append(true).create(true).open(path);
+        opened.map_err(|error| unwritable(path, &error))?;
+    }
+    Ok(())
+}
 
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text).map_err(|error| unwritable(path, &error))

@@ -1,18 +1,20 @@
 //! `tandem lab run`: runs, prints, and writes the report where it is wanted.
 
-use super::output::write;
+use super::output::{self, write};
 use crate::cli::show;
 use std::io;
 use std::process::ExitCode;
-use tandem_lab::run::{self, Arguments, Second};
+use tandem_lab::run::{self, Arguments};
 
 /// Fails where a unit failed, or the figures cannot be trusted.
 pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let what = arguments.run()?;
+    let files = [&arguments.json, &arguments.csv, &arguments.html];
+    output::check(files.into_iter().flatten())?;
     let quiet = arguments.quiet;
-    let report = run::run(&what, |second: &Second| {
+    let report = run::run(&what, |progress| {
         if !quiet {
-            eprintln!("{second}");
+            eprintln!("{progress}");
         }
     })?;
     let json = || serde_json::to_string_pretty(&report).map_err(io::Error::other);
