@@ -5,10 +5,11 @@ import re
 import signal
 import statistics
 import subprocess
+import time
 
-from . import servers
+from . import servers, workloads
 from .connections import PEERS, measure_connections, server_for
-from .settings import BenchError, on_core, program
+from .settings import BenchError, on_core, output_of, program
 
 
 def run(settings, part):
@@ -24,11 +25,26 @@ def run(settings, part):
 
 
 def contacts(settings, part, peer):
-    """Bytes of a registration, made without digest over one connection, so that nothing else stays of it."""
-    count = settings.count(100_000)
-    with server_for(settings, peer, "tcp") as server:
-        figures = measure_connections(settings, server, "tcp", "p256", "--registrations", count, "--steps", 1, "--calls", 0)
-    part.add("contact", peer, figures["registration_bytes"], figures)
+    """Bytes of a contact, registered without digest, so that nothing else stays of it: the line through the memory as more come."""
+    step, points = settings.count(20_000), []
+    start = servers.tandem(settings, challenge=()) if peer == "tandem" else servers.kamailio(settings, ("WITHOUT_DIGEST",), workloads.tuned()[0])
+    with start as server:
+        for registered in range(0, 5 * step, step):
+            command = [program("tandem"), "lab", "run", "populate", "--server", server.address, "--phones", str(step), "--first", str(registered),
+                       "--sample", "1", "--quiet"]
+            if not output_of(on_core(settings.client_core, command))[1]:
+                raise BenchError("phones could not be registered: what the generator said is above")
+            # What was only for the way here is given back.
+            time.sleep(2)
+            points.append((registered + step, pss(server.pid)))
+    add_line(part, "contact", peer, points)
+
+
+def add_line(part, row, peer, points):
+    """Adds the line through memory by number."""
+    count, memory = zip(*points)
+    figures = {"points": points, "r_squared": statistics.correlation(count, memory) ** 2}
+    part.add(row, peer, statistics.linear_regression(count, memory).slope, figures)
 
 
 def held(settings, part, peer, transport, row):
@@ -46,9 +62,8 @@ def held(settings, part, peer, transport, row):
 def calls(settings, part, peer):
     """Bytes of a call that rings, all its transactions alive: the line through the memory at each second while calls are added."""
     rate, seconds = 500, 5 if settings.quick else 20
-    start = servers.tandem if peer == "tandem" else servers.kamailio
-    points = []
-    with start(settings) as server:
+    start, points = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, (), workloads.tuned()[0]), []
+    with start as server:
         command = [program("tandem"), "lab", "run", "call", "--server", server.address, "--rate", str(rate), "--duration", f"{seconds}s",
                    "--ringing", "5min", "--phones", "1000"]
         generator = subprocess.Popen(on_core(settings.client_core, command), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -67,10 +82,7 @@ def calls(settings, part, peer):
             generator.communicate()
     if len(points) < 3:
         raise BenchError("the generator did not hold calls: what it said is above")
-    count, memory = zip(*points[1:])
-    line = statistics.linear_regression(count, memory)
-    figures = {"points": points, "r_squared": statistics.correlation(count, memory) ** 2}
-    part.add("call", peer, line.slope, figures)
+    add_line(part, "call", peer, points[1:])
 
 
 def family(root):

@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 
-from .settings import ROOT, BenchError, on_core, output_of, program
+from .settings import ROOT, BenchError, on_core, program
 
 TANDEM, KAMAILIO, FLOOR = 5070, 5080, 5090
 ADMIN = "127.0.0.1:8070"
@@ -211,5 +211,6 @@ def make_certificate(folder, key):
     kind = {"p256": ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], "rsa2048": ["rsa:2048"]}[key]
     command = ["openssl", "req", "-x509", "-nodes", "-days", "30", "-subj", f"/CN={DOMAIN}", "-addext", f"subjectAltName=DNS:{DOMAIN}",
                "-newkey", *kind, "-keyout", str(folder / f"{key}.key"), "-out", str(folder / f"{key}.pem")]
-    if not output_of(command)[1]:
-        raise BenchError("openssl made no certificate")
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise BenchError(f"openssl made no certificate: {done.stderr.strip()}")
