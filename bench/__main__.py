@@ -3,12 +3,14 @@ import argparse
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 
 from . import capacity, connections, memory, programs, report, scaling, workloads
+from .arguments import Parser, some_of, whole
 from .results import Part
-from .settings import BINARIES, BenchError, Settings
+from .settings import BUILDS, ROOT, BenchError, Settings, program
 
 # In this order: the sweep says which Kamailio the others are about.
 PARTS = {
@@ -24,29 +26,6 @@ PARTS = {
 }
 USAGE = f"""Parts: {", ".join(PARTS)}; `report` writes the report from the figures that are there. Without a part: all, about an hour.
 `scripts/bench scaling --help`: several workers of Tandem, which is not in the report."""
-
-
-def whole(text):
-    number = int(text) if text.isdecimal() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of 1 or more")
-    return number
-
-
-def some_of(known):
-    def names(text):
-        chosen = tuple(text.split(","))
-        unknown = [name for name in chosen if name not in known]
-        if unknown:
-            raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}: choose from {', '.join(known)}")
-        return chosen
-    return names
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        print(f"{self.prog}: {message}", file=sys.stderr)
-        sys.exit(2)
 
 
 def arguments_of(words):
@@ -75,30 +54,36 @@ def measure(settings, names):
     return complete
 
 
-def settings_of(arguments, folder):
+def build():
+    """Builds what is measured, unless BENCH_NO_BUILD is set."""
+    if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem", "--package", "tandem-lab"], cwd=ROOT).returncode:
+        raise BenchError("the programs could not be built: what cargo said is above")
+    missing = [name for name in ("tandem", "tandem-lab", "udp-floor") if not os.path.exists(program(name))]
+    if missing:
+        raise BenchError(f"{program(missing[0])} is not there: run without BENCH_NO_BUILD")
+
+
+def settings_of(folder, rounds=1, quick=False, loads=(), servers=()):
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise BenchError("two processors are needed, one for the server and one for its clients; this process may use one")
-    missing = [name for name in ("tandem", "tandem-lab", "udp-floor") if not (BINARIES / name).exists()]
-    if missing:
-        raise BenchError(f"{BINARIES}/{missing[0]} is not there: run without BENCH_NO_BUILD")
-    rounds = 1 if arguments.quick else arguments.rounds
-    return Settings(rounds, arguments.quick, arguments.loads, arguments.servers, pathlib.Path(folder), cores[0], cores[1])
+    return Settings(1 if quick else rounds, quick, loads, servers, pathlib.Path(folder), cores[0], cores[1])
 
 
 def main(words):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     is_scaling = words[:1] == ["scaling"]
-    arguments = arguments_of([] if is_scaling else words)
-    if arguments.parts == ["report"]:
-        report.write()
-        return 0
+    arguments = scaling.arguments_of(words[1:]) if is_scaling else arguments_of(words)
+    complete = True
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
-        settings = settings_of(arguments, folder)
         if is_scaling:
-            scaling.run(settings, words[1:])
+            build()
+            scaling.run(settings_of(folder), arguments)
             return 0
-        complete = measure(settings, [part for part in arguments.parts or PARTS if part != "report"])
+        if arguments.parts != ["report"]:
+            build()
+            settings = settings_of(folder, arguments.rounds, arguments.quick, arguments.loads, arguments.servers)
+            complete = measure(settings, [part for part in arguments.parts or PARTS if part != "report"])
     report.write()
     return 0 if complete else 1
 

@@ -1,11 +1,14 @@
 """The report's plots, as SVG: what servers cost, side by side with the budget, and how long units take at equal load."""
+import re
+import textwrap
+
 import matplotlib
 
 from .rows import PERCENTILES
 from .settings import REPORT
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402  (only once the backend is chosen)
+from matplotlib import pyplot, ticker  # noqa: E402  (only once the backend is chosen)
 
 # In this order in every panel. Colours that stay apart for those who see few.
 SERVERS = {"tandem": ("Tandem", "#0072b2"), "plain": ("without segmentation", "#56b4e9"), "kamailio": ("Kamailio tuned", "#d55e00"),
@@ -24,7 +27,8 @@ def draw(all_rows):
     """Draws what there are figures for; returns the Markdown that shows each plot, by name."""
     by_key = {row.key: row for row in all_rows}
     # Text stays text, and the same figures give the same file.
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tandem", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tandem", "font.size": 9})
+    matplotlib.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 9})
     shown = {}
     for name, (title, keys) in PLOTS.items():
         panels = [key for key in keys if by_key[f"{key}.p50" if name == "delays" else key].servers]
@@ -44,7 +48,7 @@ def draw_panels(name, title, keys, by_key):
             lines(axis, [by_key[f"{key}.{percentile}"] for percentile in PERCENTILES], handles)
         else:
             bars(axis, by_key[key], handles)
-        axis.set_title(key.upper().replace("C", "c") if key.startswith("w") else key, fontsize=9)
+        axis.set_title(textwrap.fill(re.split("[:(]", by_key[key].title)[0], 24))
     figure.legend(list(handles.values()), list(handles), loc="upper center", bbox_to_anchor=(0.5, 0), ncol=len(handles), frameon=False)
     figure.savefig(REPORT / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight")
     pyplot.close(figure)
@@ -78,5 +82,8 @@ def lines(axis, percentiles, handles):
         handles[label] = axis.plot(places, [figures["median"] for _, figures in chosen], color=colour, marker="o", markersize=4)[0]
         axis.fill_between(places, [figures["low"] for _, figures in chosen], [figures["high"] for _, figures in chosen], color=colour, alpha=0.2)
     axis.set_yscale("log")
+    axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter("{x:,.0f}")
+    axis.yaxis.set_minor_locator(ticker.NullLocator())
     axis.set_xticks(range(len(present)), [row.reason.replace("999", "99.9") for row in present])
     axis.grid(axis="y", alpha=0.3)

@@ -25,6 +25,7 @@ class Row:
     budget: float | None = None
     better: str = "lower"
     awaits: str = ""
+    note: str = ""
     elsewhere: str = ""
     servers: dict = field(default_factory=dict)
 

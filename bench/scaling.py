@@ -1,13 +1,13 @@
 """How Tandem scales with its workers: calls (W3) or keep-alives (W1) through 1, 2, 4, … workers, each pinned to a processor of its own,
 with generators enough on the others. What the kernel gives to another worker than the call's home is handed over: the column says how many
 messages are, per unit. CPU is the run time of all of the server's threads."""
-import argparse
 import os
 import signal
 import subprocess
 import time
 
 from . import servers
+from .arguments import Parser, whole
 from .settings import on_core, program
 
 LIMITS = "steering = {}\n[limits]\nserver_transactions = 4000000\nclient_transactions = 4000000\n[log]\nlevel = \"warn\"\n"
@@ -17,21 +17,17 @@ METRICS = {"contexts": "tandem_response_contexts_created_total", "requests": "ta
 
 
 def arguments_of(words):
-    parser = argparse.ArgumentParser(prog="scripts/bench scaling", description=__doc__)
-    parser.add_argument("workers", nargs="*", type=int, default=[1, 2, 4, 8])
+    parser = Parser(prog="scripts/bench scaling", description=__doc__)
+    parser.add_argument("workers", nargs="*", type=whole, default=[1, 2, 4, 8])
     parser.add_argument("--one-core", action="store_true", help="all workers share a core: what several cost by themselves")
     parser.add_argument("--no-steering", action="store_true", help="the addresses of a datagram decide which worker reads it")
-    parser.add_argument("--generators", type=int, default=8, help="each plays the phones of a domain of its own")
-    parser.add_argument("--window", type=int, default=256, help="units in progress at a time, for each generator")
+    parser.add_argument("--generators", type=whole, default=8, help="each plays the phones of a domain of its own (8)")
+    parser.add_argument("--window", type=whole, default=256, help="units in progress at a time, for each generator (256)")
     parser.add_argument("--workload", choices=("w1", "w3"), default="w3")
-    arguments = parser.parse_args(words)
-    if min(arguments.workers + [arguments.generators, arguments.window]) < 1:
-        parser.error("numbers must be 1 or more")
-    return arguments
+    return parser.parse_args(words)
 
 
-def run(settings, words):
-    arguments = arguments_of(words)
+def run(settings, arguments):
     print(f"{'workers':<8} {'units/s':>10} {'CPU us/unit':>12} {'busy cores':>14} {'handed over':>14} retransmitted, dropped")
     for workers in arguments.workers:
         pins = [settings.server_core] * workers if arguments.one_core else list(range(workers))
