@@ -31,7 +31,7 @@ def contacts(settings, part, peer):
     with start as server:
         for registered in range(0, 5 * step, step):
             command = [program("tandem"), "lab", "run", "populate", "--server", server.address, "--phones", str(step), "--first", str(registered),
-                       "--sample", "1", "--quiet"]
+                       "--sample", "0", "--quiet"]
             if not output_of(on_core(settings.client_core, command))[1]:
                 raise BenchError("phones could not be registered: what the generator said is above")
             # What was only for the way here is given back.
