@@ -3,9 +3,8 @@ their own (`tandem bench connections`)."""
 import json
 
 from . import servers, workloads
-from .settings import BenchError, on_core, output_of, program
+from .settings import PEERS, BenchError, on_core, output_of, program
 
-PEERS = ("tandem", "kamailio")
 # Row, key of the server, kind of handshake, how many.
 UNITS = (
     ("tcp", "p256", "plain", 40_000),

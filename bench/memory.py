@@ -8,8 +8,8 @@ import subprocess
 import time
 
 from . import servers, workloads
-from .connections import PEERS, measure_connections, server_for
-from .settings import BenchError, on_core, output_of, program
+from .connections import measure_connections, server_for
+from .settings import PEERS, BenchError, on_core, output_of, program
 
 
 def run(settings, part):
@@ -44,7 +44,13 @@ def add_line(part, row, peer, points):
     """Adds the line through memory by number."""
     count, memory = zip(*points)
     figures = {"points": points, "r_squared": statistics.correlation(count, memory) ** 2}
-    part.add(row, peer, statistics.linear_regression(count, memory).slope, figures)
+    part.add(row, peer, statistics.linear_regression(count, memory).slope, figures, crooked(figures))
+
+
+def crooked(figures):
+    """Memory that does not follow a line says little of one thing more."""
+    r_squared = figures["r_squared"]
+    return [] if r_squared > 0.9 else [f"memory does not follow a line (r² {r_squared:.2f})"]
 
 
 def held(settings, part, peer, transport, row):
@@ -54,7 +60,8 @@ def held(settings, part, peer, transport, row):
     with server_for(settings, peer, transport) as server:
         figures = measure_connections(settings, server, transport, "p256", "--steps", steps, *how)
     calls = figures["calls"] or {"wrong": 0, "failed": 0}
-    part.add(row, peer, figures["connection_bytes"], figures, [f"{calls[key]:,} calls {key}" for key in ("wrong", "failed") if calls[key]])
+    lost = [f"{calls[key]:,} calls {key}" for key in ("wrong", "failed") if calls[key]]
+    part.add(row, peer, figures["connection_bytes"], figures, lost + crooked(figures))
     if figures["left_out"]:
         part.remark(figures["left_out"])
 
@@ -85,16 +92,7 @@ def calls(settings, part, peer):
     add_line(part, "call", peer, points[1:])
 
 
-def family(root):
-    """A process and all that descend from it."""
-    found = [root]
-    for pid in found:
-        for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-            found += map(int, children.read_text().split())
-    return found
-
-
 def pss(root):
     """Bytes of memory of a process and its descendants."""
-    rollups = (pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in family(root))
+    rollups = (pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in servers.family(root))
     return sum(int(re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE).group(1)) for rollup in rollups) * 1024

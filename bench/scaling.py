@@ -33,7 +33,7 @@ def run(settings, arguments):
         pins = [settings.server_core] * workers if arguments.one_core else list(range(workers))
         domains = [f"d{number}.localhost" for number in range(arguments.generators)]
         more = LIMITS.format("false" if arguments.no_steering else "true")
-        with servers.tandem(settings, workers=pins, domains=domains, each=1000, more=more):
+        with servers.tandem(settings, pins=pins, domains=domains, each=1000, more=more):
             print(line(arguments, workers, measure(arguments, len(set(pins)), domains)), flush=True)
 
 

@@ -5,6 +5,7 @@
 """
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -25,7 +26,7 @@ START_WITHIN = 20
 
 
 class Server:
-    """A process that serves from `with` to its end. `is_ready` says when it does."""
+    """A process that serves from `with` to its end. `is_ready`, given its number, says when it does."""
 
     def __init__(self, name, command, folder, port, is_ready, stream=False):
         self.name, self.command, self.is_ready = name, command, is_ready
@@ -42,13 +43,19 @@ class Server:
             raise BenchError(f"port {self.port} is taken by another program: end it, {self.name} needs the port")
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd=ROOT)
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def wait_until_ready(self):
         deadline = time.monotonic() + START_WITHIN
-        while not self.is_ready():
+        while not self.is_ready(self.pid):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
                 raise BenchError(f"{self.name} did not start: {last_line(self.log)}")
             time.sleep(0.1)
-        return self
 
     def __exit__(self, *_):
         self.stop()
@@ -86,7 +93,25 @@ def is_bound(port, stream=False):
     return False
 
 
-def tandem_says_ready():
+def family(root):
+    """A process and all that descend from it."""
+    found = [root]
+    for pid in found:
+        for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+            found += map(int, children.read_text().split())
+    return found
+
+
+def has_forked(pid, port, stream=False):
+    """Kamailio binds before it forks: it is ready once its processes stay as many."""
+    if not is_bound(port, stream):
+        return False
+    before = len(family(pid))
+    time.sleep(0.5)
+    return 1 < before == len(family(pid))
+
+
+def tandem_says_ready(_):
     try:
         with urllib.request.urlopen(f"http://{ADMIN}/health/ready", timeout=1):
             return True
@@ -117,18 +142,18 @@ def subscribers(folder, domains, each):
     return database
 
 
-def tandem_config(settings, database, domains, transport, key, challenge, workers, segmentation, event_loop, more):
+def tandem_config(settings, database, domains, transport, key, challenge, pins, segmentation, event_loop, more):
     certificate = ""
     if transport == "tls":
         certificate = f'[[certificate]]\nchain = "{settings.folder}/{key}.pem"\nkey = "{settings.folder}/{key}.key"\n'
-    pin = json.dumps(workers if isinstance(workers, list) else [settings.server_core] * workers)
+    pins = pins or [settings.server_core]
     return f"""domains = {json.dumps(domains)}
 [[listen]]
 transport = "{transport}"
 address = "127.0.0.1:{TANDEM}"
 {certificate}[workers]
-count = {len(json.loads(pin))}
-pin = {pin}
+count = {len(pins)}
+pin = {pins}
 event_loop = "{event_loop}"
 [udp]
 segmentation = {json.dumps(segmentation)}
@@ -142,10 +167,9 @@ listen = "{ADMIN}"
 """
 
 
-def prepare_tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), workers=1, segmentation=True, event_loop="epoll",
-                   domains=(DOMAIN,), each=SUBSCRIBERS, more=""):
-    """Writes the configuration of a Tandem with subscribers and without registrations; returns its command. `workers` share a core, or
-    are the cores of each."""
+def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=None, segmentation=True, event_loop="epoll",
+           domains=(DOMAIN,), each=SUBSCRIBERS, more=""):
+    """Tandem with subscribers and without registrations; `pins` are the processors of its workers, if it has others than one on its own."""
     domains = list(domains)
     database = settings.folder / "tandem.db"
     for old in settings.folder.glob("tandem.db*"):
@@ -154,14 +178,9 @@ def prepare_tandem(settings, transport="udp", key="p256", challenge=("REGISTER",
     if transport == "tls":
         make_certificate(settings.folder, key)
     config = settings.folder / "tandem.toml"
-    config.write_text(tandem_config(settings, database, domains, transport, key, challenge, workers, segmentation, event_loop, more))
-    return [program("tandem"), "serve", "--config", str(config)]
-
-
-def tandem(settings, transport="udp", **how):
-    """Tandem; see `prepare_tandem` for how."""
-    command = prepare_tandem(settings, transport, **how)
-    if not isinstance(how.get("workers"), list):
+    config.write_text(tandem_config(settings, database, domains, transport, key, challenge, pins, segmentation, event_loop, more))
+    command = [program("tandem"), "serve", "--config", str(config)]
+    if not pins:
         command = on_core(settings.server_core, command)
     return Server("tandem", command, settings.folder, TANDEM, tandem_says_ready, stream=transport != "udp")
 
@@ -181,7 +200,7 @@ def kamailio_command(settings, defines=(), allocator="fm", children=1, config="k
 def kamailio(settings, defines=(), allocator="fm", children=1):
     """Kamailio over UDP."""
     command = kamailio_command(settings, defines, allocator, children)
-    return Server("kamailio", on_core(settings.server_core, command), settings.folder, KAMAILIO, lambda: is_bound(KAMAILIO))
+    return Server("kamailio", on_core(settings.server_core, command), settings.folder, KAMAILIO, lambda pid: has_forked(pid, KAMAILIO))
 
 
 def kamailio_connections(settings, transport, key="p256", allocator="fm"):
@@ -195,13 +214,13 @@ def kamailio_connections(settings, transport, key="p256", allocator="fm"):
         )
         defines, port = ("WITH_TLS",), KAMAILIO + 1
     command = kamailio_command(settings, defines, allocator, config="connections.cfg")
-    return Server("kamailio", on_core(settings.server_core, command), settings.folder, port, lambda: is_bound(port, True), stream=True)
+    return Server("kamailio", on_core(settings.server_core, command), settings.folder, port, lambda pid: has_forked(pid, port, True), stream=True)
 
 
 def floor(settings):
     """What the kernel takes for a datagram in and one out."""
     command = on_core(settings.server_core, [program("udp-floor"), f"127.0.0.1:{FLOOR}"])
-    return Server("floor", command, settings.folder, FLOOR, lambda: is_bound(FLOOR))
+    return Server("floor", command, settings.folder, FLOOR, lambda _: is_bound(FLOOR))
 
 
 def make_certificate(folder, key):

@@ -8,6 +8,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORT = ROOT / "bench" / "report"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 BINARIES = TARGET / "release"
+# Those that are compared in everything but the workloads, which have more.
+PEERS = ("tandem", "kamailio")
 BUILDS = "BENCH_NO_BUILD" not in os.environ
 
 
