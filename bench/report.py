@@ -4,6 +4,7 @@ import time
 
 from . import machine, plots, results, rows
 from .settings import REPORT, BenchError
+from .workloads import tuned
 
 NAMES = {"tandem": "Tandem", "plain": "without segmentation", "kamailio": "Kamailio tuned", "stock": "Kamailio stock", "floor": "kernel",
          "ring": "Tandem on io_uring", "plain-ring": "io_uring without segmentation"}
@@ -60,12 +61,12 @@ def not_ahead(all_rows):
     known, grouped = rows.explanations(), {}
     for row in all_rows:
         if row.is_behind or row.misses_budget:
-            explanation = known.get(row.key) or known.get(row.reason) or "**unexplained**"
-            grouped.setdefault(explanation.strip(), []).append(row)
+            grouped.setdefault(known.get(row.key) or known.get(row.reason) or "", []).append(row)
     paragraphs = []
     for explanation, behind in grouped.items():
-        lines = [f"- **{row.title}**, {row.unit}: {figures(row)} - {row.verdict}" for row in behind]
-        paragraphs.append("\n".join(lines) + f"\n\n{explanation}")
+        mark = "" if explanation else " - **unexplained**"
+        lines = [f"- **{row.title}**, {row.unit}: {figures(row)} - {row.verdict}{mark}" for row in behind]
+        paragraphs.append("\n".join(lines) + f"\n\n{explanation.strip()}")
     if not paragraphs:
         paragraphs = ["Nowhere, in what was measured."]
     return section("Where we are not ahead", slower_machine(all_rows), *paragraphs)
@@ -208,7 +209,8 @@ HEAD = """# Tandem beside Kamailio
 
 `make bench` wrote this; what is measured, and how, is in [docs/performance.md](../../docs/performance.md). Figures are medians (lowest-highest).
 CPU-us are microseconds of CPU time of all the server's processes for a unit, the kernel's share among them; *ratio* is Tandem / Kamailio tuned.
-A figure with † has runs that were not clean. *Measured elsewhere* is for orientation: another machine, the same method.
+*Kamailio tuned* has the allocator `-x {}` and children={}, *stock* its default allocator and 4 children. A figure with † has runs that
+were not clean. *Measured elsewhere* is for orientation: another machine, the same method.
 """
 QUICK = "\n**A quick run: one short round, to see that it works. Do not quote it.**\n"
 
@@ -223,7 +225,7 @@ def write():
     full = "256 units in progress at a time. CPU-us per unit, messages in and out of the server behind the workload's name."
     equal = "The same number of units per second for all: 60 % of what the slowest of Tandem, Tandem without segmentation and Kamailio tuned carries."
     text = [
-        HEAD + (QUICK if any(part["quick"] for part in parts) else ""),
+        HEAD.format(*tuned()) + (QUICK if any(part["quick"] for part in parts) else ""),
         missing(parts), overview(all_rows), not_ahead(all_rows),
         section("Full load", full, workloads(all_rows, "full"), rates(parts, "full"), drawn["cpu"]),
         section("Equal load", equal, workloads(all_rows, "equal"), rates(parts, "equal"), remarks_of(parts, MESSAGES),

@@ -44,7 +44,7 @@ class Part:
             return measure(*arguments)
         except (BenchError, OSError, ValueError, KeyError, TypeError) as error:
             text = str(error) if isinstance(error, (BenchError, OSError)) else f"{type(error).__name__}: {error}"
-            self.kept["missing"].append(f"{what}: {text}")
+            self.kept["missing"].append(text if what == self.name else f"{what}: {text}")
             self.keep()
             print(f"{self.name:<12} {what} is missing: {text}", flush=True)
             return None

@@ -69,10 +69,14 @@ class Row:
             return f"awaits {self.awaits}"
         if self.own is None:
             return "not measured"
-        said = [text for text, holds in (("behind Kamailio", self.is_behind), ("over budget", self.misses_budget)) if holds]
-        if said:
-            return ", ".join(said).replace("over", "over" if self.better == "lower" else "below")
-        return "ahead" if self.ratio else "within budget" if self.budget else "measured"
+        said = []
+        if self.ratio is not None:
+            said.append("behind Kamailio" if self.is_behind else "ahead")
+        if self.misses_budget:
+            said.append("over budget" if self.better == "lower" else "below budget")
+        elif self.budget is not None and not said:
+            said.append("within budget")
+        return ", ".join(said) or "measured"
 
 
 def summary(values):
