@@ -82,7 +82,7 @@ def slower_machine(all_rows):
     if not floor or floor <= BUDGETS_KERNEL:
         return ""
     return (f"The kernel takes {number(floor)} CPU-us for a datagram in and one out here, and took 2.8 to {BUDGETS_KERNEL} where the budgets were "
-            f"set: this machine is slower by a factor of {floor / BUDGETS_KERNEL:.1f} or more, and budgets are not adjusted for it. Ratios do not depend on it.")
+            f"set: this machine is slower by a factor of {floor / BUDGETS_KERNEL:.1f} or more. Budgets are not adjusted for it.")
 
 
 def figures(row):
