@@ -22,7 +22,9 @@ pub struct Report {
     pub responses: BTreeMap<u16, u64>,
     pub units_per_second: f64,
     pub delay_p50_us: u64,
+    pub delay_p90_us: u64,
     pub delay_p99_us: u64,
+    pub delay_p999_us: u64,
     pub delay_max_us: u64,
     pub server_cpu_us_per_unit: Option<f64>,
     /// The share of it that was spent after the last unit.
@@ -60,7 +62,9 @@ impl Report {
             responses: counts.responses.clone(),
             units_per_second: counts.begun as f64 / elapsed.as_secs_f64(),
             delay_p50_us: counts.delay.value_at_quantile(0.5),
+            delay_p90_us: counts.delay.value_at_quantile(0.9),
             delay_p99_us: counts.delay.value_at_quantile(0.99),
+            delay_p999_us: counts.delay.value_at_quantile(0.999),
             delay_max_us: counts.delay.max(),
             server_cpu_us_per_unit: server_cpu
                 .map(|cpu| per_unit(cpu) + clean_up.unwrap_or_default()),

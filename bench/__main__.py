@@ -1,0 +1,98 @@
+"""`scripts/bench`: measures the parts that are named, or all of them, and writes the report."""
+import argparse
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+from . import capacity, connections, memory, programs, report, scaling, workloads
+from .arguments import Parser, some_of, whole
+from .results import Part
+from .settings import BUILDS, ROOT, BenchError, Settings, program
+
+# In this order: the sweep says which Kamailio the others are about.
+PARTS = {
+    "micro": programs.messages,
+    "sweep": workloads.sweep,
+    **{name: lambda settings, part, name=name: workloads.run(settings, part, name) for name in workloads.WORKLOADS},
+    "memory": memory.run,
+    "connections": connections.run,
+    "capacity": capacity.run,
+    "stack": programs.stack,
+    "generator": programs.generator,
+    "analyzer": programs.analyzer,
+}
+USAGE = f"""Parts: {", ".join(PARTS)}; `report` writes the report from the figures that are there. Without a part: all, about an hour.
+`scripts/bench scaling --help`: several workers of Tandem, which is not in the report."""
+
+
+def arguments_of(words):
+    parser = Parser(prog="scripts/bench", description=__doc__, epilog=USAGE, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    parser.add_argument("--rounds", type=whole, default=3, help="how often each server has its turn (3)")
+    parser.add_argument("--quick", action="store_true", help="one short round of everything, to see that it works: not to be quoted")
+    parser.add_argument("--servers", type=some_of(workloads.SERVERS), default=(), metavar="NAME,…",
+                        help=f"only these: {', '.join(workloads.SERVERS)}")
+    parser.add_argument("--loads", type=some_of(workloads.LOADS), default=workloads.LOADS, metavar="LOAD,…",
+                        help=f"workloads only at these: {', '.join(workloads.LOADS)}")
+    arguments = parser.parse_args(words)
+    for part in arguments.parts:
+        if part not in (*PARTS, "report"):
+            parser.error(f"there is no part {part!r}: choose from {', '.join(PARTS)}, report, scaling")
+    return arguments
+
+
+def measure(settings, names):
+    """Measures parts; returns whether all of them gave all their figures."""
+    complete = True
+    for name in names:
+        part = Part(name, settings)
+        part.attempt(name, PARTS[name], settings, part)
+        complete = complete and not part.kept["missing"]
+    return complete
+
+
+def build():
+    """Builds what is measured, unless BENCH_NO_BUILD is set."""
+    if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem", "--package", "tandem-lab"], cwd=ROOT).returncode:
+        raise BenchError("the programs could not be built: what cargo said is above")
+    missing = [name for name in ("tandem", "tandem-lab", "udp-floor") if not os.path.exists(program(name))]
+    if missing:
+        raise BenchError(f"{program(missing[0])} is not there: run without BENCH_NO_BUILD")
+
+
+def settings_of(folder, rounds=1, quick=False, loads=(), servers=()):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise BenchError("two processors are needed, one for the server and one for its clients; this process may use one")
+    return Settings(1 if quick else rounds, quick, loads, servers, pathlib.Path(folder), cores[0], cores[1])
+
+
+def main(words):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    is_scaling = words[:1] == ["scaling"]
+    arguments = scaling.arguments_of(words[1:]) if is_scaling else arguments_of(words)
+    complete = True
+    with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
+        if is_scaling:
+            build()
+            scaling.run(settings_of(folder), arguments)
+            return 0
+        if arguments.parts != ["report"]:
+            build()
+            settings = settings_of(folder, arguments.rounds, arguments.quick, arguments.loads, arguments.servers)
+            complete = measure(settings, [part for part in arguments.parts or PARTS if part != "report"])
+    report.write()
+    return 0 if complete else 1
+
+
+try:
+    sys.exit(main(sys.argv[1:]))
+except BenchError as error:
+    print(f"scripts/bench: {error}", file=sys.stderr)
+    sys.exit(1)
+except KeyboardInterrupt:
+    print("scripts/bench: stopped; `scripts/bench report` shows what there is", file=sys.stderr)
+    sys.exit(130)

@@ -1,0 +1,28 @@
+"""Words of the command line, and what is wrong with them in one line."""
+import argparse
+import sys
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message):
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        sys.exit(2)
+
+
+def whole(text):
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of 1 or more")
+    return number
+
+
+def some_of(known):
+    def names(text):
+        chosen = tuple(text.split(","))
+        unknown = [name for name in chosen if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}: choose from {', '.join(known)}")
+        return chosen
+    return names

@@ -1,0 +1,98 @@
+"""Memory of what a server holds: contacts, calls in their set-up, connections. All of it is PSS, the sum over its processes of their
+own pages and their share of common ones, so that shared memory of many processes counts once."""
+import pathlib
+import re
+import signal
+import statistics
+import subprocess
+import time
+
+from . import servers, workloads
+from .connections import measure_connections, server_for
+from .settings import PEERS, BenchError, on_core, output_of, program
+
+
+def run(settings, part):
+    for _ in range(settings.rounds):
+        for peer in filter(settings.wants, PEERS):
+            part.attempt(f"contacts {peer}", contacts, settings, part, peer)
+            part.attempt(f"calls {peer}", calls, settings, part, peer)
+            for transport in ("tcp", "tls"):
+                part.attempt(f"idle {transport} {peer}", held, settings, part, peer, transport, f"idle-{transport}")
+    for peer in filter(settings.wants, PEERS):
+        for transport in ("tcp", "tls"):
+            part.attempt(f"registered {transport} {peer}", held, settings, part, peer, transport, f"registered-{transport}")
+
+
+def contacts(settings, part, peer):
+    """Bytes of a contact, registered without digest, so that nothing else stays of it: the line through the memory as more come."""
+    step, points = settings.count(20_000), []
+    start = servers.tandem(settings, challenge=()) if peer == "tandem" else servers.kamailio(settings, ("WITHOUT_DIGEST",), workloads.tuned()[0])
+    with start as server:
+        for registered in range(0, 5 * step, step):
+            command = [program("tandem"), "lab", "run", "populate", "--server", server.address, "--phones", str(step), "--first", str(registered),
+                       "--sample", "0", "--quiet"]
+            if not output_of(on_core(settings.client_core, command))[1]:
+                raise BenchError("phones could not be registered: what the generator said is above")
+            # What was only for the way here is given back.
+            time.sleep(2)
+            points.append((registered + step, pss(server.pid)))
+    add_line(part, "contact", peer, points)
+
+
+def add_line(part, row, peer, points):
+    """Adds the line through memory by number."""
+    count, memory = zip(*points)
+    figures = {"points": points, "r_squared": statistics.correlation(count, memory) ** 2}
+    part.add(row, peer, statistics.linear_regression(count, memory).slope, figures, crooked(figures))
+
+
+def crooked(figures):
+    """Memory that does not follow a line says little of one thing more."""
+    r_squared = figures["r_squared"]
+    return [] if r_squared > 0.9 else [f"memory does not follow a line (r² {r_squared:.2f})"]
+
+
+def held(settings, part, peer, transport, row):
+    """Bytes of a connection: the line through the memory at each number of them. With registrations, calls to some drawn at random."""
+    steps = "1000,5000" if settings.quick else "1000,5000,10000,19000,100000"
+    how = ["--unregistered"] if row.startswith("idle") else ["--registrations", settings.count(10_000)]
+    with server_for(settings, peer, transport) as server:
+        figures = measure_connections(settings, server, transport, "p256", "--steps", steps, *how)
+    calls = figures["calls"] or {"wrong": 0, "failed": 0}
+    lost = [f"{calls[key]:,} calls {key}" for key in ("wrong", "failed") if calls[key]]
+    part.add(row, peer, figures["connection_bytes"], figures, lost + crooked(figures))
+    if figures["left_out"]:
+        part.remark(figures["left_out"])
+
+
+def calls(settings, part, peer):
+    """Bytes of a call that rings, all its transactions alive: the line through the memory at each second while calls are added."""
+    rate, seconds = 500, 5 if settings.quick else 20
+    start, points = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, (), workloads.tuned()[0]), []
+    with start as server:
+        command = [program("tandem"), "lab", "run", "call", "--server", server.address, "--rate", str(rate), "--duration", f"{seconds}s",
+                   "--ringing", "5min", "--phones", "1000"]
+        generator = subprocess.Popen(on_core(settings.client_core, command), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            for line in generator.stderr:
+                ringing = re.search(r"failed +(\d+) +in progress +(\d+)", line)
+                if not ringing:
+                    continue
+                if ringing.group(1) != "0":
+                    raise BenchError(f"calls failed while they were held: {line.strip()}")
+                points.append((int(ringing.group(2)), pss(server.pid)))
+                if len(points) == seconds:
+                    break
+        finally:
+            generator.send_signal(signal.SIGKILL)
+            generator.communicate()
+    if len(points) < 3:
+        raise BenchError("the generator did not hold calls: what it said is above")
+    add_line(part, "call", peer, points[1:])
+
+
+def pss(root):
+    """Bytes of memory of a process and its descendants."""
+    rollups = (pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in servers.family(root))
+    return sum(int(re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE).group(1)) for rollup in rollups) * 1024

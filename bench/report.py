@@ -1,0 +1,244 @@
+"""The report: `bench/report/report.md`, `report.json` and the plots, from the runs that are there."""
+import json
+import time
+
+from . import machine, plots, results, rows
+from .settings import REPORT, BenchError
+from .workloads import tuned
+
+NAMES = {"tandem": "Tandem", "plain": "without segmentation", "kamailio": "Kamailio tuned", "stock": "Kamailio stock", "floor": "kernel",
+         "ring": "Tandem on io_uring", "plain-ring": "io_uring without segmentation"}
+MESSAGES = {"w1": (1, 1), "w2": (1, 1), "w2c": (2, 2), "w3": (6, 7), "w4": (8, 9)}
+UNCLEAN = " †"
+
+
+def number(value):
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if abs(value) < 10 else f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def cell(row, server):
+    """Median and range, marked where a run was not clean."""
+    figures = row.servers.get(server)
+    if not figures:
+        return "-"
+    spread = f" ({number(figures['low'])}-{number(figures['high'])})" if figures["runs"] > 1 else ""
+    return number(figures["median"]) + spread + (UNCLEAN if figures["unclean"] else "")
+
+
+def ratio(row):
+    return f"{row.ratio:.2f}" if row.ratio is not None else "-"
+
+
+def table(head, lines):
+    """A Markdown table; empty without lines."""
+    lines = list(lines)
+    if not lines:
+        return ""
+    text = [f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *lines]]
+    return "\n".join(text) + "\n"
+
+
+def section(title, *paragraphs):
+    said = [paragraph.strip() for paragraph in paragraphs if paragraph.strip()]
+    return f"## {title}\n\n" + "\n\n".join(said) + "\n" if said else ""
+
+
+def overview(all_rows):
+    """The rows of the file, each in a line, by group."""
+    groups = {}
+    for row in (row for row in all_rows if "." not in row.key):
+        servers = (cell(row, server) for server in (row.ours, "kamailio", "stock"))
+        groups.setdefault(row.group, []).append([row.title, row.unit, *servers, ratio(row), number(row.budget), row.verdict, row.elsewhere or "-"])
+    head = ["unit", "Tandem", "Kamailio tuned", "Kamailio stock", "ratio", "budget", "", "measured elsewhere"]
+    notes = "\n".join(f"- {row.note}" for row in all_rows if row.note and row.servers)
+    return section("Everything", *(table([group, *head], lines) for group, lines in groups.items()), notes)
+
+
+def not_ahead(all_rows):
+    """Rows behind Kamailio or over their budget, those that share an explanation together."""
+    known, grouped = rows.explanations(), {}
+    for row in all_rows:
+        if row.is_behind or row.misses_budget:
+            grouped.setdefault(known.get(row.key) or known.get(row.reason) or "", []).append(row)
+    paragraphs = []
+    for explanation, behind in grouped.items():
+        mark = "" if explanation else " - **unexplained**"
+        lines = [f"- **{row.title}**, {row.unit}: {figures(row)} - {row.verdict}{mark}" for row in behind]
+        paragraphs.append("\n".join(lines) + f"\n\n{explanation.strip()}")
+    if not paragraphs:
+        paragraphs = ["Nowhere, in what was measured."]
+    return section("Where we are not ahead", slower_machine(all_rows), *paragraphs)
+
+
+# CPU-us of the kernel for a datagram in and one out where the budgets were set.
+BUDGETS_KERNEL = 3.3
+
+
+def slower_machine(all_rows):
+    """What to think of budgets where the machine is slower than the one they were set on."""
+    floor = next(row for row in all_rows if row.key == "floor").median("floor")
+    if not floor or floor <= BUDGETS_KERNEL:
+        return ""
+    return (f"The kernel takes {number(floor)} CPU-us for a datagram in and one out here, and took 2.8 to {BUDGETS_KERNEL} where the budgets were "
+            f"set: this machine is slower by a factor of {floor / BUDGETS_KERNEL:.1f} or more. Budgets are not adjusted for it.")
+
+
+def figures(row):
+    said = [f"Tandem {cell(row, row.ours)}"]
+    if row.ratio is not None:
+        said.append(f"Kamailio {cell(row, 'kamailio')}")
+    if row.budget is not None:
+        said.append(f"budget {number(row.budget)}")
+    return ", ".join(said)
+
+
+def workloads(all_rows, load):
+    """Tables of the workloads at a load."""
+    by_key = {row.key: row for row in all_rows}
+    servers = ("tandem", "plain", "kamailio", "stock")
+    lines = []
+    for name, (taken, sent) in MESSAGES.items():
+        row = by_key[name if load == "full" else f"{name}.{load}"]
+        if not row.servers:
+            continue
+        line = [f"{name.title()} ({taken}/{sent})", *(cell(row, server) for server in servers), ratio(row)]
+        if load == "full":
+            line += [number(row.budget), number(kernel_share(all_rows, taken + sent))]
+        lines.append(line)
+    head = ["in/out", *(NAMES[server] for server in servers), "ratio", *(["budget", "kernel, one by one"] if load == "full" else [])]
+    return table(head, lines)
+
+
+def kernel_share(all_rows, messages):
+    """What the kernel takes for so many messages: half of the floor's cost each, though sending is the dearer half."""
+    floor = next(row for row in all_rows if row.key == "floor").median("floor")
+    return floor * messages / 2 if floor else None
+
+
+def rates(parts, load):
+    """Units per second by server, and how busy the server was."""
+    lines = []
+    for name in MESSAGES:
+        runs = [run for part in parts for run in part["runs"] if run["row"] == (name if load == "full" else f"{name}.{load}")]
+        said = []
+        for server in ("tandem", "plain", "kamailio", "stock"):
+            chosen = [run["figures"] for run in runs if run["server"] == server]
+            middle = sorted(chosen, key=lambda run: run["units_per_second"])[len(chosen) // 2] if chosen else None
+            said.append(f"{middle['units_per_second']:,.0f} ({100 * middle['server_busy']:.0f} %)" if middle else "-")
+        if runs:
+            lines.append([name.title(), *said])
+    return table(["units per second (server busy)", *(NAMES[server] for server in ("tandem", "plain", "kamailio", "stock"))], lines)
+
+
+def delays(all_rows):
+    lines = []
+    for name in MESSAGES:
+        chosen = [row for row in all_rows if row.key in [f"{name}.{percentile}" for percentile in rows.PERCENTILES] and row.servers]
+        for server in ("tandem", "plain", "kamailio", "stock"):
+            if any(server in row.servers for row in chosen):
+                found = {row.reason: cell(row, server) for row in chosen}
+                lines.append([name.title(), NAMES[server], *(found.get(percentile, "-") for percentile in rows.PERCENTILES)])
+    return table(["us", "server", "p50", "p90", "p99", "p99.9"], lines)
+
+
+def event_loops(all_rows):
+    lines = [[row.title, *(cell(row, server) for server in ("tandem", "ring", "plain", "plain-ring"))] for row in all_rows
+             if {"ring", "plain-ring"} & row.servers.keys() and not row.figure and row.ours == "tandem"]
+    return section("Event loops", table(["CPU-us", "epoll", "io_uring", "epoll without segmentation", "io_uring without segmentation"], lines))
+
+
+def sweep(parts):
+    """The allocators and children that were tried."""
+    costs = {}
+    for run in (run for part in parts if part["part"] == "sweep" for run in part["runs"]):
+        costs.setdefault(tuple(run["server"].split()), []).append((run["value"], bool(run["remarks"])))
+    if not costs:
+        return ""
+    allocators, children = (list(dict.fromkeys(key[place] for key in costs)) for place in (0, 1))
+    cells = {key: number(rows.summary(values)["median"]) + (UNCLEAN if rows.summary(values)["unclean"] else "") for key, values in costs.items()}
+    lines = [[f"`-x {allocator}`", *(cells.get((allocator, count), "-") for count in children)] for allocator in allocators]
+    head = ["W3, CPU-us per call", *(f"{count} {'child' if count == '1' else 'children'}" for count in children)]
+    return section("Kamailio: which allocator, how many children", table(head, lines), remarks_of(parts, ("sweep",)),
+                   "*Stock* is its default allocator (`q_malloc`, with checks) and 4 children. Both have memory and receive buffers enough; see "
+                   "[docs/performance.md](../../docs/performance.md#how-kamailio-is-configured).")
+
+
+def remarks_of(parts, names):
+    said = dict.fromkeys(f"- {remark}" for part in parts if part["part"] in names for remark in part["remarks"])
+    return "\n".join(said)
+
+
+def capacity(parts):
+    """What `tandem lab capacity` found, with its page."""
+    runs = [run for part in parts if part["part"] == "capacity" for run in part["runs"]]
+    lines = []
+    for run in runs:
+        trials = [trial for trial in run["figures"]["trials"] if trial["rate"] == run["value"]]
+        middle = sorted(trials, key=lambda trial: trial["delay"]["p99"])[len(trials) // 2]
+        delay = [f"{middle['delay'][percentile] / 1000:,.1f}" for percentile in rows.PERCENTILES]
+        lines.append([NAMES[run["server"]], number(run["value"]) + (UNCLEAN if run["remarks"] else ""), *delay])
+    page = "[Response times against the rate](capacity.html)." if (REPORT / "capacity.html").exists() else ""
+    return section("Capacity on 30m of a processor", table(["highest rate that held", "calls/s", "p50 ms", "p90", "p99", "p99.9"], lines), page)
+
+
+def unclean(parts):
+    """Every run that was not clean, and why."""
+    lines = [f"- {run['row']}, {NAMES.get(run['server'], run['server'])}, {number(run['value'])}: {'; '.join(run['remarks'])}"
+             for part in parts for run in part["runs"] if run["remarks"]]
+    return section("Runs that were not clean", "\n".join(lines) or "None.")
+
+
+def missing(parts):
+    return section("What is missing", "\n".join(f"- {part['part']}: {said}" for part in parts for said in part["missing"]))
+
+
+def measured_on(parts):
+    described = table(["machine", ""], machine.describe().items())
+    lines = []
+    for part in parts:
+        loads = f"{part['load_at_begin'][0]:.1f}, {part['load_at_end'][0]:.1f}"
+        commit = part["commit"] + ("" if part["built"] else " (not built by this run)")
+        begun = time.strftime("%Y-%m-%d %H:%M", time.gmtime(part["begun"]))
+        lines.append([part["part"], begun, f"{(part['ended'] - part['begun']) / 60:.1f}", str(part["rounds"]), loads, commit])
+    return section("Machine and runs", described, table(["part", "begun, UTC", "minutes", "rounds", "load at begin, end", "source"], lines))
+
+
+HEAD = """# Tandem beside Kamailio
+
+`make bench` wrote this; what is measured, and how, is in [docs/performance.md](../../docs/performance.md). Figures are medians (lowest-highest).
+CPU-us are microseconds of CPU time of all the server's processes for a unit, the kernel's share among them; *ratio* is Tandem / Kamailio tuned.
+*Kamailio tuned* has the allocator `-x {}` and children={}, *stock* its default allocator and 4 children. A figure with † has runs that
+were not clean. *Measured elsewhere* is for orientation: another machine, the same method.
+"""
+QUICK = "\n**A quick run: one short round, to see that it works. Do not quote it.**\n"
+
+
+def write():
+    """Writes all of it."""
+    parts = results.read()
+    if not parts:
+        raise BenchError("there are no figures yet: run scripts/bench")
+    all_rows = rows.read(parts)
+    drawn = plots.draw(all_rows)
+    full = "256 units in progress at a time. CPU-us per unit, messages in and out of the server behind the workload's name."
+    equal = "The same number of units per second for all: 60 % of what the slowest of Tandem, Tandem without segmentation and Kamailio tuned carries."
+    text = [
+        HEAD.format(*tuned()) + (QUICK if any(part["quick"] for part in parts) else ""),
+        missing(parts), overview(all_rows), not_ahead(all_rows),
+        section("Full load", full, workloads(all_rows, "full"), rates(parts, "full"), drawn["cpu"]),
+        section("Equal load", equal, workloads(all_rows, "equal"), rates(parts, "equal"), remarks_of(parts, MESSAGES),
+                delays(all_rows), drawn["delays"]),
+        section("After the load", "What calls leave behind is paid for in the half minute after them.", workloads(all_rows, "after")),
+        event_loops(all_rows), sweep(parts), section("Memory", drawn["memory"], remarks_of(parts, ("memory",))),
+        section("Connections", drawn["connections"]), capacity(parts), unclean(parts), measured_on(parts),
+    ]
+    (REPORT / "report.md").write_text("\n".join(part for part in text if part))
+    everything = {"machine": machine.describe(), "rows": [as_json(row) for row in all_rows], "parts": parts}
+    (REPORT / "report.json").write_text(json.dumps(everything, indent=1))
+    print(f"wrote {REPORT}/report.md, report.json, {len(plots.PLOTS)} plots")
+
+
+def as_json(row):
+    return {name: value for name, value in vars(row).items() if value not in ("", None)} | {"ratio": row.ratio, "verdict": row.verdict}

@@ -1,0 +1,114 @@
+"""The rows of the report (`rows.toml`), with the figures that the runs have for them."""
+import statistics
+import tomllib
+from dataclasses import dataclass, field
+
+from .settings import ROOT
+
+FOLDER = ROOT / "bench"
+PERCENTILES = ("p50", "p90", "p99", "p999")
+
+
+@dataclass
+class Row:
+    """One figure: what it is, its budget, and whose. `source` is the key of its runs, `figure` which of their figures it is (without:
+    their value), `reason` what explains it (`explanations.toml`) besides its key."""
+
+    key: str
+    group: str
+    title: str
+    unit: str
+    source: str
+    reason: str = ""
+    figure: str = ""
+    ours: str = "tandem"
+    budget: float | None = None
+    better: str = "lower"
+    awaits: str = ""
+    note: str = ""
+    elsewhere: str = ""
+    servers: dict = field(default_factory=dict)
+
+    def read(self, runs):
+        """Medians and ranges by server."""
+        for run in runs:
+            if run["row"] == self.source:
+                value = run["figures"].get(self.figure) if self.figure else run["value"]
+                if value is not None:
+                    self.servers.setdefault(run["server"], []).append((value, bool(run["remarks"])))
+        self.servers = {name: summary(values) for name, values in self.servers.items()}
+        return self
+
+    def median(self, server):
+        return self.servers[server]["median"] if server in self.servers else None
+
+    @property
+    def own(self):
+        return self.median(self.ours)
+
+    @property
+    def ratio(self):
+        peer = self.median("kamailio")
+        return self.own / peer if self.own is not None and peer else None
+
+    def is_better(self, one, other):
+        return one < other if self.better == "lower" else one > other
+
+    @property
+    def is_behind(self):
+        """Kamailio is as good or better."""
+        return self.ratio is not None and not self.is_better(self.own, self.median("kamailio"))
+
+    @property
+    def misses_budget(self):
+        return self.own is not None and self.budget is not None and self.own != self.budget and not self.is_better(self.own, self.budget)
+
+    @property
+    def verdict(self):
+        if self.awaits:
+            return f"awaits {self.awaits}"
+        if self.own is None:
+            return "not measured"
+        said = []
+        if self.ratio is not None:
+            said.append("behind Kamailio" if self.is_behind else "ahead")
+        if self.misses_budget:
+            said.append("over budget" if self.better == "lower" else "below budget")
+        elif self.budget is not None and not said:
+            said.append("within budget")
+        return ", ".join(said) or "measured"
+
+
+def summary(values):
+    figures = [value for value, _ in values]
+    return {"median": statistics.median(figures), "low": min(figures), "high": max(figures), "runs": len(figures),
+            "unclean": sum(unclean for _, unclean in values)}
+
+
+def rows_of(entry):
+    """A row of the file; a workload has more: without segmentation, at equal load, what it leaves, delays."""
+    entry = dict(entry)
+    is_workload, key = entry.pop("workload", False), entry["key"]
+    yield Row(source=key, **entry)
+    if not is_workload:
+        return
+    name, budget = entry["title"].partition(":")[0], entry["budget"]
+    yield Row(f"{key}.plain", "Workloads at full load", f"{name} without segmentation", "CPU-us", key, reason="plain", ours="plain", budget=budget)
+    yield Row(f"{key}.equal", "Workloads at equal load", f"{name} at equal load", "CPU-us", f"{key}.equal", reason="equal")
+    yield Row(f"{key}.after", "After the load", f"{name}: what a unit leaves behind", "CPU-us", f"{key}.after", reason="after")
+    for percentile in PERCENTILES:
+        title = f"{name}, {percentile.replace('999', '99.9')} at equal load"
+        yield Row(f"{key}.{percentile}", "Delays at equal load", title, "us", f"{key}.equal", percentile, f"delay_{percentile}_us")
+
+
+def read(parts):
+    """All rows, with the figures of these parts."""
+    runs = [run for part in parts for run in part["runs"]]
+    with open(FOLDER / "rows.toml", "rb") as file:
+        entries = tomllib.load(file)["row"]
+    return [row.read(runs) for entry in entries for row in rows_of(entry)]
+
+
+def explanations():
+    with open(FOLDER / "explanations.toml", "rb") as file:
+        return tomllib.load(file)

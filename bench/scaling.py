@@ -1,0 +1,69 @@
+"""How Tandem scales with its workers: calls (W3) or keep-alives (W1) through 1, 2, 4, … workers, each pinned to a processor of its own,
+with generators enough on the others. What the kernel gives to another worker than the call's home is handed over: the column says how many
+messages are, per unit. CPU is the run time of all of the server's threads."""
+import os
+import signal
+import subprocess
+import time
+
+from . import servers
+from .arguments import Parser, whole
+from .settings import on_core, program
+
+LIMITS = "steering = {}\n[limits]\nserver_transactions = 4000000\nclient_transactions = 4000000\n[log]\nlevel = \"warn\"\n"
+SECONDS = 4
+METRICS = {"contexts": "tandem_response_contexts_created_total", "requests": "tandem_requests_total", "handed": "tandem_handovers_total",
+           "cpu": "tandem_process_cpu_seconds_total"}
+
+
+def arguments_of(words):
+    parser = Parser(prog="scripts/bench scaling", description=__doc__)
+    parser.add_argument("workers", nargs="*", type=whole, default=[1, 2, 4, 8])
+    parser.add_argument("--one-core", action="store_true", help="all workers share a core: what several cost by themselves")
+    parser.add_argument("--no-steering", action="store_true", help="the addresses of a datagram decide which worker reads it")
+    parser.add_argument("--generators", type=whole, default=8, help="each plays the phones of a domain of its own (8)")
+    parser.add_argument("--window", type=whole, default=256, help="units in progress at a time, for each generator (256)")
+    parser.add_argument("--workload", choices=("w1", "w3"), default="w3")
+    return parser.parse_args(words)
+
+
+def run(settings, arguments):
+    print(f"{'workers':<8} {'units/s':>10} {'CPU us/unit':>12} {'busy cores':>14} {'handed over':>14} retransmitted, dropped")
+    for workers in arguments.workers:
+        pins = [settings.server_core] * workers if arguments.one_core else list(range(workers))
+        domains = [f"d{number}.localhost" for number in range(arguments.generators)]
+        more = LIMITS.format("false" if arguments.no_steering else "true")
+        with servers.tandem(settings, pins=pins, domains=domains, each=1000, more=more):
+            print(line(arguments, workers, measure(arguments, len(set(pins)), domains)), flush=True)
+
+
+def measure(arguments, taken, domains):
+    """Metrics of the server over some seconds in the middle of the run, when all generators are under way and none has ended."""
+    cores, generators = os.cpu_count(), []
+    try:
+        for number, domain in enumerate(domains):
+            core = taken + number % (cores - taken) if cores > taken else number % cores
+            command = [program("tandem-lab"), arguments.workload, "--server", f"127.0.0.1:{servers.TANDEM}", "--domain", domain,
+                       "--users", "1000", "--window", str(arguments.window), "--count", "1000000000"]
+            generators.append(subprocess.Popen(on_core(core, command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        time.sleep(SECONDS)
+        before, begun = {name: servers.metric(metric) for name, metric in METRICS.items()}, time.monotonic()
+        time.sleep(SECONDS)
+        grown = {name: servers.metric(metric) - before[name] for name, metric in METRICS.items()}
+        grown["seconds"] = time.monotonic() - begun
+        grown["running"] = sum(generator.poll() is None for generator in generators)
+        grown["again"] = servers.metric("tandem_retransmissions_total")
+        grown["dropped"] = servers.metric("tandem_kernel_drops_total")
+        return grown
+    finally:
+        for generator in generators:
+            generator.send_signal(signal.SIGKILL)
+            generator.wait()
+
+
+def line(arguments, workers, grown):
+    # A call is an INVITE and a BYE.
+    units = max(grown["contexts"] / 2 if arguments.workload == "w3" else grown["requests"], 1)
+    seconds, cpu = grown["seconds"], grown["cpu"]
+    return (f"{workers:<8} {units / seconds:>10.0f} {cpu * 1e6 / units:>12.2f} {cpu / seconds:>14.2f} {grown['handed'] / units:>14.2f} "
+            f"{grown['again']:.0f}, {grown['dropped']:.0f} (generators running: {grown['running']}/{arguments.generators})")

@@ -1,0 +1,235 @@
+"""The servers under test: each is started by itself, pinned to one processor, and gone before the next one starts.
+
+    with tandem(settings) as server:
+        … server.address, server.pid …
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+from .settings import ROOT, BenchError, on_core, program
+
+TANDEM, KAMAILIO, FLOOR = 5070, 5080, 5090
+ADMIN = "127.0.0.1:8070"
+DOMAIN = "tandem.localhost"
+# More than any workload or any number of connections registers.
+SUBSCRIBERS = 120_001
+START_WITHIN = 20
+
+
+class Server:
+    """A process that serves from `with` to its end. `is_ready`, given its number, says when it does."""
+
+    def __init__(self, name, command, folder, port, is_ready, stream=False):
+        self.name, self.command, self.is_ready = name, command, is_ready
+        self.address, self.stream, self.port = f"127.0.0.1:{port}", stream, port
+        self.log = folder / f"{name}.log"
+        self.process = None
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def __enter__(self):
+        if is_bound(self.port, self.stream):
+            raise BenchError(f"port {self.port} is taken by another program: end it, {self.name} needs the port")
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd=ROOT)
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + START_WITHIN
+        while not self.is_ready(self.pid):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise BenchError(f"{self.name} did not start: {last_line(self.log)}")
+            time.sleep(0.1)
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        # Tandem lets calls that are being set up finish; a second signal ends it at once.
+        for number, patience in ((signal.SIGTERM, 0.3), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+            try:
+                os.killpg(self.pid, number)
+                self.process.wait(patience)
+            except ProcessLookupError:
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        deadline = time.monotonic() + 5
+        while is_bound(self.port, self.stream) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+
+def last_line(path):
+    lines = path.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def is_bound(port, stream=False):
+    """Whether somebody listens on that port of the loopback address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM if stream else socket.SOCK_DGRAM) as probe:
+        if stream:
+            # Connections that ended a moment ago are no listener.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+def family(root):
+    """A process and all that descend from it."""
+    found = [root]
+    for pid in found:
+        for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+            found += map(int, children.read_text().split())
+    return found
+
+
+def has_forked(pid, port, stream=False):
+    """Kamailio binds before it forks: it is ready once its processes stay as many."""
+    if not is_bound(port, stream):
+        return False
+    before = len(family(pid))
+    time.sleep(0.5)
+    return 1 < before == len(family(pid))
+
+
+def tandem_says_ready(_):
+    try:
+        with urllib.request.urlopen(f"http://{ADMIN}/health/ready", timeout=1):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def metric(name):
+    """The sum of a metric of the Tandem that runs."""
+    with urllib.request.urlopen(f"http://{ADMIN}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    values = [line.split()[-1] for line in lines if re.match(rf"{name}(\{{|\s)", line)]
+    return sum(float(value) for value in values)
+
+
+def subscribers(folder, domains, each):
+    """A database with subscribers user0, user1, … of each domain, made once in a run."""
+    database = folder / f"{domains[0]}-{len(domains)}-{each}.db"
+    if not database.exists():
+        lines, config = folder / "subscribers.csv", folder / "import.toml"
+        lines.write_text("".join(f"user{user},{domain},password{user}\n" for domain in domains for user in range(each)))
+        config.write_text(f'domains = {json.dumps(domains)}\n[database]\nurl = "sqlite:{database}"\n')
+        command = [program("tandem"), "user", "import", "--config", str(config), str(lines)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            database.unlink(missing_ok=True)
+            raise BenchError(f"the subscribers were not imported: {done.stdout.strip().splitlines()[-1:]}")
+    return database
+
+
+def tandem_config(settings, database, domains, transport, key, challenge, pins, segmentation, event_loop, more):
+    certificate = ""
+    if transport == "tls":
+        certificate = f'[[certificate]]\nchain = "{settings.folder}/{key}.pem"\nkey = "{settings.folder}/{key}.key"\n'
+    pins = pins or [settings.server_core]
+    return f"""domains = {json.dumps(domains)}
+[[listen]]
+transport = "{transport}"
+address = "127.0.0.1:{TANDEM}"
+{certificate}[workers]
+count = {len(pins)}
+pin = {pins}
+event_loop = "{event_loop}"
+[udp]
+segmentation = {json.dumps(segmentation)}
+{more}[database]
+url = "sqlite:{database}"
+[auth]
+challenge = {json.dumps(list(challenge))}
+algorithms = ["MD5"]
+[admin]
+listen = "{ADMIN}"
+"""
+
+
+def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=None, segmentation=True, event_loop="epoll",
+           domains=(DOMAIN,), each=SUBSCRIBERS, more=""):
+    """Tandem with subscribers and without registrations; `pins` are the processors of its workers, if it has others than one on its own."""
+    domains = list(domains)
+    database = settings.folder / "tandem.db"
+    for old in settings.folder.glob("tandem.db*"):
+        old.unlink()
+    shutil.copy(subscribers(settings.folder, domains, each), database)
+    if transport == "tls":
+        make_certificate(settings.folder, key)
+    config = settings.folder / "tandem.toml"
+    config.write_text(tandem_config(settings, database, domains, transport, key, challenge, pins, segmentation, event_loop, more))
+    command = [program("tandem"), "serve", "--config", str(config)]
+    if not pins:
+        command = on_core(settings.server_core, command)
+    return Server("tandem", command, settings.folder, TANDEM, tandem_says_ready, stream=transport != "udp")
+
+
+def kamailio_command(settings, defines=(), allocator="fm", children=1, config="kamailio.cfg"):
+    """Kamailio's command; `allocator` None: its default."""
+    folder = settings.folder
+    text = (ROOT / "bench" / "kamailio" / config).read_text()
+    path = folder / "kamailio.cfg"
+    path.write_text(text.replace("TLS_CONFIG", str(folder / "tls.cfg")))
+    chosen = ["-x", allocator] if allocator else []
+    named = [argument for define in defines for argument in ("-A", define)]
+    return ["kamailio", "-DD", "-E", "-f", str(path), "-m", "2048", "-M", "64", "-n", str(children), "-Y", str(folder),
+            "-P", str(folder / "kamailio.pid"), *chosen, *named]
+
+
+def kamailio(settings, defines=(), allocator="fm", children=1):
+    """Kamailio over UDP."""
+    command = kamailio_command(settings, defines, allocator, children)
+    return Server("kamailio", on_core(settings.server_core, command), settings.folder, KAMAILIO, lambda pid: has_forked(pid, KAMAILIO))
+
+
+def kamailio_connections(settings, transport, key="p256", allocator="fm"):
+    """Kamailio over TCP or TLS."""
+    defines, port = (), KAMAILIO
+    if transport == "tls":
+        make_certificate(settings.folder, key)
+        (settings.folder / "tls.cfg").write_text(
+            "[server:default]\nmethod = TLSv1.2+\nverify_certificate = no\nrequire_certificate = no\n"
+            f"private_key = {settings.folder}/{key}.key\ncertificate = {settings.folder}/{key}.pem\n"
+        )
+        defines, port = ("WITH_TLS",), KAMAILIO + 1
+    command = kamailio_command(settings, defines, allocator, config="connections.cfg")
+    return Server("kamailio", on_core(settings.server_core, command), settings.folder, port, lambda pid: has_forked(pid, port, True), stream=True)
+
+
+def floor(settings):
+    """What the kernel takes for a datagram in and one out."""
+    command = on_core(settings.server_core, [program("udp-floor"), f"127.0.0.1:{FLOOR}"])
+    return Server("floor", command, settings.folder, FLOOR, lambda _: is_bound(FLOOR))
+
+
+def make_certificate(folder, key):
+    """A self-signed certificate for this kind of key, made once in a run."""
+    if (folder / f"{key}.pem").exists():
+        return
+    kind = {"p256": ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], "rsa2048": ["rsa:2048"]}[key]
+    command = ["openssl", "req", "-x509", "-nodes", "-days", "30", "-subj", f"/CN={DOMAIN}", "-addext", f"subjectAltName=DNS:{DOMAIN}",
+               "-newkey", *kind, "-keyout", str(folder / f"{key}.key"), "-out", str(folder / f"{key}.pem")]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise BenchError(f"openssl made no certificate: {done.stderr.strip()}")

@@ -1,0 +1,59 @@
+"""What a run was asked for, and where it finds things."""
+import os
+import pathlib
+import subprocess
+from dataclasses import dataclass
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+REPORT = ROOT / "bench" / "report"
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+BINARIES = TARGET / "release"
+# Those that are compared in everything but the workloads, which have more.
+PEERS = ("tandem", "kamailio")
+BUILDS = "BENCH_NO_BUILD" not in os.environ
+
+
+class BenchError(Exception):
+    """What kept a figure from being measured: one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for. Servers run on the first processor, clients on the second."""
+
+    rounds: int
+    quick: bool
+    loads: tuple[str, ...]
+    servers: tuple[str, ...]
+    folder: pathlib.Path
+    server_core: int
+    client_core: int
+
+    def count(self, whole):
+        """As many, or a tenth of that in a quick run."""
+        return whole // 10 if self.quick else whole
+
+    def wants(self, server):
+        """Whether this server takes part. Those that measure variants of Tandem do only when named."""
+        return server in self.servers if self.servers else server not in ("ring", "plain-ring")
+
+
+def program(name):
+    """Path of a program of this project."""
+    return str(BINARIES / name)
+
+
+def output_of(command, timeout=900):
+    """What a command prints, and whether it ended well; what it complains of is shown."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=timeout)
+    except FileNotFoundError:
+        raise BenchError(f"{command[0]} is not there: scripts/bench installs and builds what it needs") from None
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{command[0]} took more than {timeout} s and was ended") from None
+    return done.stdout, done.returncode == 0
+
+
+def on_core(core, command):
+    """The command, kept on one processor."""
+    return ["taskset", "-c", str(core), *command]
