@@ -8,11 +8,19 @@ from . import servers, workloads
 from .settings import PEERS, REPORT, BenchError, on_core, program
 
 LIMIT = "30m"
+PAGE = REPORT / "capacity.html"
+
+
+def found_of(name):
+    return REPORT / f"capacity-{name}.json"
 
 
 def run(settings, part):
     if os.geteuid() != 0:
         raise BenchError("the CPU limit is a control group, which only root may make: run it as root, or with sudo")
+    # What an earlier run found is not to stand beside this one's.
+    for old in [found_of(name) for name in PEERS] + [PAGE]:
+        old.unlink(missing_ok=True)
     for name in filter(settings.wants, PEERS):
         part.attempt(f"capacity of {name}", search, settings, part, name)
 
@@ -24,14 +32,13 @@ def server_for(settings, name):
 
 
 def search(settings, part, name):
-    found, others = REPORT / f"capacity-{name}.json", [REPORT / f"capacity-{peer}.json" for peer in PEERS if peer != name]
+    found, others = found_of(name), [found_of(peer) for peer in PEERS if peer != name]
     duration, repeats = ("5s", 1) if settings.quick else ("10s", settings.rounds)
     beside = [argument for other in others if other.exists() for argument in ("--beside", str(other))]
-    found.unlink(missing_ok=True)
     with server_for(settings, name) as server:
         command = [program("tandem"), "lab", "capacity", "--name", name.title(), "--cpu", LIMIT, "--pid", str(server.pid), "--p99", "1s",
                    "--nonces", "fresh", "--spacing", "poisson", "--server", server.address, "--repeats", str(repeats), "--duration", duration,
-                   "--phones", "1000", "--json", str(found), *beside, "--html", str(REPORT / "capacity.html"), "call", "--rate", "50"]
+                   "--phones", "1000", "--json", str(found), *beside, "--html", str(PAGE), "call", "--rate", "50"]
         subprocess.run(on_core(settings.client_core, command), stdout=subprocess.DEVNULL)
     if not found.exists():
         raise BenchError("the search gave no figures: what it said is above")

@@ -59,6 +59,8 @@ def held(settings, part, peer, transport, row):
     how = ["--unregistered"] if row.startswith("idle") else ["--registrations", settings.count(10_000)]
     with server_for(settings, peer, transport) as server:
         figures = measure_connections(settings, server, transport, "p256", "--steps", steps, *how)
+    if figures["connection_bytes"] is None or figures["r_squared"] is None:
+        raise BenchError(f"too few steps for a line: {figures['left_out'] or steps}")
     calls = figures["calls"] or {"wrong": 0, "failed": 0}
     lost = [f"{calls[key]:,} calls {key}" for key in ("wrong", "failed") if calls[key]]
     part.add(row, peer, figures["connection_bytes"], figures, lost + crooked(figures))

@@ -2,7 +2,7 @@
 import json
 import time
 
-from . import machine, plots, results, rows
+from . import plots, results, rows
 from .settings import REPORT, BenchError
 from .workloads import tuned
 
@@ -10,6 +10,8 @@ NAMES = {"tandem": "Tandem", "plain": "without segmentation", "kamailio": "Kamai
          "ring": "Tandem on io_uring", "plain-ring": "io_uring without segmentation"}
 MESSAGES = {"w1": (1, 1), "w2": (1, 1), "w2c": (2, 2), "w3": (6, 7), "w4": (8, 9)}
 UNCLEAN = " †"
+# Parts in which Kamailio is the tuned one.
+COMPARING = (*MESSAGES, "memory", "connections", "capacity")
 
 
 def number(value):
@@ -48,7 +50,7 @@ def section(title, *paragraphs):
 def overview(all_rows):
     """The rows of the file, each in a line, by group."""
     groups = {}
-    for row in (row for row in all_rows if "." not in row.key):
+    for row in (row for row in all_rows if "." not in row.key and row.ours != "floor"):
         servers = (cell(row, server) for server in (row.ours, "kamailio", "stock"))
         groups.setdefault(row.group, []).append([row.title, row.unit, *servers, ratio(row), number(row.budget), row.verdict, row.elsewhere or "-"])
     head = ["unit", "Tandem", "Kamailio tuned", "Kamailio stock", "ratio", "budget", "", "measured elsewhere"]
@@ -195,7 +197,10 @@ def missing(parts):
 
 
 def measured_on(parts):
-    described = table(["machine", ""], machine.describe().items())
+    described = table(["machine", ""], parts[-1]["machine"].items())
+    differing = sorted({name for part in parts for name, value in part["machine"].items() if parts[-1]["machine"].get(name) != value})
+    if differing:
+        described += f"\nSome parts were measured where these differed: {', '.join(differing)} (`report.json` has them).\n"
     lines = []
     for part in parts:
         loads = f"{part['load_at_begin'][0]:.1f}, {part['load_at_end'][0]:.1f}"
@@ -215,6 +220,12 @@ were not clean. *Measured elsewhere* is for orientation: another machine, the sa
 QUICK = "\n**A quick run: one short round, to see that it works. Do not quote it.**\n"
 
 
+def tuned_otherwise(parts):
+    """Which parts were measured with another Kamailio than the best of the sweep that is there."""
+    others = [part["part"] for part in parts if part["part"] in COMPARING and tuple(part["tuned"]) != tuple(tuned())]
+    return f"\n**Measured with another choice than that of the last sweep: {', '.join(others)}.**\n" if others else ""
+
+
 def write():
     """Writes all of it."""
     parts = results.read()
@@ -225,7 +236,7 @@ def write():
     full = "256 units in progress at a time. CPU-us per unit, messages in and out of the server behind the workload's name."
     equal = "The same number of units per second for all: 60 % of what the slowest of Tandem, Tandem without segmentation and Kamailio tuned carries."
     text = [
-        HEAD.format(*tuned()) + (QUICK if any(part["quick"] for part in parts) else ""),
+        HEAD.format(*tuned()) + tuned_otherwise(parts) + (QUICK if any(part["quick"] for part in parts) else ""),
         missing(parts), overview(all_rows), not_ahead(all_rows),
         section("Full load", full, workloads(all_rows, "full"), rates(parts, "full"), drawn["cpu"]),
         section("Equal load", equal, workloads(all_rows, "equal"), rates(parts, "equal"), remarks_of(parts, MESSAGES),
@@ -235,7 +246,7 @@ def write():
         section("Connections", drawn["connections"]), capacity(parts), unclean(parts), measured_on(parts),
     ]
     (REPORT / "report.md").write_text("\n".join(part for part in text if part))
-    everything = {"machine": machine.describe(), "rows": [as_json(row) for row in all_rows], "parts": parts}
+    everything = {"rows": [as_json(row) for row in all_rows], "parts": parts}
     (REPORT / "report.json").write_text(json.dumps(everything, indent=1))
     print(f"wrote {REPORT}/report.md, report.json, {len(plots.PLOTS)} plots")
 

@@ -12,9 +12,10 @@ RUNS = REPORT / "runs"
 class Part:
     """What a part of the benchmark measured. A new one takes the place of what the part measured before."""
 
-    def __init__(self, name, settings):
+    def __init__(self, name, settings, tuned):
         self.name = name
         self.kept = {"part": name, "quick": settings.quick, "rounds": settings.rounds, "commit": machine.commit(), "built": BUILDS,
+                     "machine": machine.describe(), "tuned": tuned,
                      "begun": time.time(), "load_at_begin": os.getloadavg(), "runs": [], "missing": [], "remarks": []}
         self.keep()
 

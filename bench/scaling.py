@@ -30,19 +30,23 @@ def arguments_of(words):
 def run(settings, arguments):
     print(f"{'workers':<8} {'units/s':>10} {'CPU us/unit':>12} {'busy cores':>14} {'handed over':>14} retransmitted, dropped")
     for workers in arguments.workers:
-        pins = [settings.server_core] * workers if arguments.one_core else list(range(workers))
+        cores = sorted(os.sched_getaffinity(0))
+        if workers > len(cores) and not arguments.one_core:
+            print(f"{workers:<8} left out: there are {len(cores)} processors", flush=True)
+            continue
+        pins = [settings.server_core] * workers if arguments.one_core else cores[:workers]
         domains = [f"d{number}.localhost" for number in range(arguments.generators)]
         more = LIMITS.format("false" if arguments.no_steering else "true")
         with servers.tandem(settings, pins=pins, domains=domains, each=1000, more=more):
-            print(line(arguments, workers, measure(arguments, len(set(pins)), domains)), flush=True)
+            print(line(arguments, workers, measure(arguments, [core for core in cores if core not in pins] or cores, domains)), flush=True)
 
 
-def measure(arguments, taken, domains):
+def measure(arguments, cores, domains):
     """Metrics of the server over some seconds in the middle of the run, when all generators are under way and none has ended."""
-    cores, generators = os.cpu_count(), []
+    generators = []
     try:
         for number, domain in enumerate(domains):
-            core = taken + number % (cores - taken) if cores > taken else number % cores
+            core = cores[number % len(cores)]
             command = [program("tandem-lab"), arguments.workload, "--server", f"127.0.0.1:{servers.TANDEM}", "--domain", domain,
                        "--users", "1000", "--window", str(arguments.window), "--count", "1000000000"]
             generators.append(subprocess.Popen(on_core(core, command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))

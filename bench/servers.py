@@ -18,7 +18,8 @@ import urllib.request
 from .settings import ROOT, BenchError, on_core, program
 
 TANDEM, KAMAILIO, FLOOR = 5070, 5080, 5090
-ADMIN = "127.0.0.1:8070"
+ADMIN_PORT = 8070
+ADMIN = f"127.0.0.1:{ADMIN_PORT}"
 DOMAIN = "tandem.localhost"
 # More than any workload or any number of connections registers.
 SUBSCRIBERS = 120_001
@@ -41,6 +42,8 @@ class Server:
     def __enter__(self):
         if is_bound(self.port, self.stream):
             raise BenchError(f"port {self.port} is taken by another program: end it, {self.name} needs the port")
+        if self.name == "tandem" and is_bound(ADMIN_PORT, True):
+            raise BenchError(f"port {ADMIN_PORT} is taken by another program: end it, the admin interface needs the port")
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd=ROOT)
         try:
@@ -52,7 +55,8 @@ class Server:
 
     def wait_until_ready(self):
         deadline = time.monotonic() + START_WITHIN
-        while not self.is_ready(self.pid):
+        # Another program could say that it is ready.
+        while self.process.poll() is not None or not self.is_ready(self.pid):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise BenchError(f"{self.name} did not start: {last_line(self.log)}")
             time.sleep(0.1)

@@ -160,9 +160,10 @@ def measure_sweep(settings, part, allocator, children):
 
 
 def best_of(runs):
-    """Allocator and children with the lowest median."""
-    costs = {}
-    for run in runs:
+    """Allocator and children with the lowest median, of clean runs where there are any."""
+    # Calls that fail cost little.
+    costs, clean = {}, [run for run in runs if not run["remarks"]]
+    for run in clean or runs:
         costs.setdefault(run["server"], []).append(run["value"])
     if not costs:
         return None

@@ -179,7 +179,8 @@ impl<Q> Output<Q> {
         self.aliases.push((connection, port));
     }
 
-    /// Closes a connection of this worker, behind what is sent through it in this round. What its socket does not take at once is lost.
+    /// Closes a connection of this worker once all of this round is sent. What its socket does not take at once is undeliverable; a peer
+    /// that is still sending may lose what it has not read.
     pub fn close(&mut self, connection: ConnectionId) {
         self.closed.push(connection);
     }

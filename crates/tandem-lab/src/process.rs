@@ -3,12 +3,19 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 /// The processes of a server: the ones named, and all their descendants.
 #[derive(Clone, Debug)]
-pub struct Processes(Vec<u32>);
+pub struct Processes(Vec<Process>);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Process {
+    number: u32,
+    parent: u32,
+    /// When it began, in ticks: tells it from whoever has its number later.
+    begun: u64,
+}
 
 impl Processes {
     /// Finds the family of `root`.
@@ -16,42 +23,42 @@ impl Processes {
     /// # Errors
     /// It does not run.
     pub fn family(root: u32) -> io::Result<Self> {
-        if !Path::new("/proc").join(root.to_string()).exists() {
+        let Some(first) = Process::of(root) else {
             let message = format!("there is no process {root}");
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
-        }
-        let mut family = vec![root];
-        let mut parents = Vec::new();
+        };
+        let mut all = Vec::new();
         for entry in fs::read_dir("/proc")? {
-            let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else {
-                continue;
-            };
-            if let Some(parent) = parent_of(pid) {
-                parents.push((pid, parent));
-            }
+            let number = entry?.file_name().to_string_lossy().parse();
+            all.extend(number.ok().and_then(Process::of));
         }
+        let mut family = vec![first];
         let mut reached = 0;
         while let Some(parent) = family.get(reached).copied() {
-            family.extend(
-                parents
-                    .iter()
-                    .filter(|(_, of)| *of == parent)
-                    .map(|(pid, _)| *pid),
-            );
+            let children = all.iter().filter(|child| child.parent == parent.number);
+            family.extend(children);
             reached += 1;
         }
         Ok(Self(family))
     }
 
-    /// Their numbers.
-    pub fn numbers(&self) -> &[u32] {
-        &self.0
+    /// The numbers of those that have not ended.
+    pub fn running(&self) -> impl Iterator<Item = u32> {
+        let same = |process: &&Process| {
+            let now = Process::of(process.number);
+            now.is_some_and(|now| now.begun == process.begun)
+        };
+        self.0.iter().filter(same).map(|process| process.number)
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|process| process.number)
     }
 
     /// Time spent on a CPU by all threads since they began.
     pub fn cpu_time(&self) -> io::Result<Duration> {
         let mut nanoseconds = 0;
-        for pid in &self.0 {
+        for pid in self.numbers() {
             for task in fs::read_dir(format!("/proc/{pid}/task"))? {
                 // A thread may end while it is looked at.
                 let Ok(schedstat) = fs::read_to_string(task?.path().join("schedstat")) else {
@@ -71,7 +78,7 @@ impl Processes {
     pub fn memory(&self) -> io::Result<(u64, u64)> {
         let mut now = 0;
         let mut peak = 0;
-        for pid in &self.0 {
+        for pid in self.numbers() {
             now += kilobytes(
                 &fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?,
                 "Pss:",
@@ -101,7 +108,7 @@ impl Processes {
 
     /// Descriptors that the first of the processes may have open (`RLIMIT_NOFILE`).
     pub fn descriptor_limit(&self) -> io::Result<u64> {
-        let pid = self.0.first().copied().unwrap_or_default();
+        let pid = self.numbers().next().unwrap_or_default();
         let limits = fs::read_to_string(format!("/proc/{pid}/limits"))?;
         let line = limits
             .lines()
@@ -111,15 +118,19 @@ impl Processes {
     }
 }
 
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; the parent is the second field behind it.
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()
+impl Process {
+    /// `None`: there is none of that number.
+    fn of(number: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        // The name in parentheses may hold anything; behind it is the third field.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let field = |place: usize| rest.split_whitespace().nth(place - 3);
+        Some(Self {
+            number,
+            parent: field(4)?.parse().ok()?,
+            begun: field(22)?.parse().ok()?,
+        })
+    }
 }
 
 fn kilobytes(text: &str, label: &str) -> u64 {

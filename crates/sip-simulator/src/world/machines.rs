@@ -173,6 +173,7 @@ impl<M: Machine> World<M> {
         self.plan_wake(host, worker);
     }
 
+    /// There are only datagrams here: aliases and closed connections mean nothing.
     pub(super) fn carry_out(
         &mut self,
         host: usize,

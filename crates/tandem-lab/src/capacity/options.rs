@@ -68,9 +68,9 @@ impl Arguments {
         let run = self.run.run()?;
         let first = run.rate();
         let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        if first <= 0.0 || run.name == "populate" {
+        if first <= 0.0 || !self.run.has_rate() {
             return wrong(
-                "the profile has no rate to change: call, options, register, keep-alive, itsp, sbc, tls-churn and scan have one",
+                "the profile has no rate to change: call, options, register, keep-alive, itsp, sbc and tls-churn have one",
             );
         }
         if self.cpu.is_some() && self.start.is_none() && self.pid.is_none() {

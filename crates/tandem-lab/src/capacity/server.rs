@@ -67,7 +67,7 @@ impl Server {
         let group = limit.map(Group::new).transpose()?;
         if let (Some(process), Some(group)) = (process, &group) {
             let family = Processes::family(process)?;
-            for member in family.numbers() {
+            for member in family.running() {
                 std::fs::write(group.entrance(), member.to_string()).map_err(|error| {
                     io::Error::other(format!("--pid {process}: cannot limit it: {error}"))
                 })?;
@@ -133,29 +133,28 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
-        let family = Processes::family(child.id());
-        signal(&[child.id()], Signal::TERM);
+        // Whoever has ended may have left his number to others.
+        let runs = matches!(child.try_wait(), Ok(None));
+        let family = runs
+            .then(|| Processes::family(child.id()))
+            .and_then(Result::ok);
+        if runs {
+            signal([child.id()], Signal::TERM);
+        }
         let until = Instant::now() + Duration::from_secs(10);
         while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
             sleep(Duration::from_millis(20));
         }
         // What it started, though it may be nobody's child by now.
-        signal(family.iter().flat_map(Processes::numbers), Signal::KILL);
+        signal(family.iter().flat_map(Processes::running), Signal::KILL);
         let _ = child.wait();
-        signal(
-            &self
-                .group
-                .as_ref()
-                .map(Group::processes)
-                .unwrap_or_default(),
-            Signal::KILL,
-        );
+        signal(self.group.iter().flat_map(Group::processes), Signal::KILL);
     }
 }
 
 /// To those that have not ended by themselves.
-fn signal<'a>(processes: impl IntoIterator<Item = &'a u32>, signal: Signal) {
-    let processes = processes.into_iter().map(|process| process.cast_signed());
+fn signal(processes: impl IntoIterator<Item = u32>, signal: Signal) {
+    let processes = processes.into_iter().map(u32::cast_signed);
     for process in processes.filter_map(Pid::from_raw) {
         let _ = kill_process(process, signal);
     }

@@ -144,7 +144,8 @@ impl Phones {
                 self.figures.record(delay_of(kind), delay);
                 self.succeed(number);
             }
-            status @ (401 | 407) => {
+            // A connection is for one request.
+            status @ (401 | 407) if kind != Kind::Connection => {
                 if *has_credentials && !is_stale(response) {
                     return self.fail(number, &status);
                 }

@@ -2,6 +2,8 @@
 //!
 //! An attack that is refused, or not answered, has ended as it should; one that is let in has failed.
 
+use super::caller::finish_in_dialog;
+use super::dialog::Dialog;
 use super::figures::{Delay, Kind};
 use super::messages::{Branch, Heading, finish_with_offer, push_address};
 use super::phones::{NOBODY, Out, Phones, Stage, Unit};
@@ -18,25 +20,26 @@ pub(super) enum Attack {
     Probe,
     /// REGISTER as a subscriber, with a password that is not his.
     Guess,
-    /// An extension that nobody has calls far away, with a password that is not one's.
+    /// An extension calls far away, with a password that is not its own.
     Toll,
-    /// Octets that are no SIP, or not quite.
-    Noise,
 }
 
 impl Attack {
-    const ALL: [Self; 4] = [Self::Probe, Self::Guess, Self::Toll, Self::Noise];
+    const ALL: [Self; 3] = [Self::Probe, Self::Guess, Self::Toll];
 
     const fn method(self) -> Method<'static> {
         match self {
-            Self::Probe | Self::Noise => Method::Options,
+            Self::Probe => Method::Options,
             Self::Guess => Method::Register,
             Self::Toll => Method::Invite,
         }
     }
 }
 
-/// What comes over the line of a server that stands in the open.
+/// A country that is not there (ITU-T E.164): whoever is let in costs nothing.
+const FAR_AWAY: &[u8] = b"00999";
+
+/// Octets that are no SIP, or not quite: what comes over the line of a server that stands in the open.
 const NOISE: [&[u8]; 6] = [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     b"GET / HTTP/1.1\r\nHost: sip\r\n\r\n",
@@ -79,14 +82,13 @@ impl Strangers {
 }
 
 impl Phones {
-    /// Begins the next one; kinds take turns.
+    /// Begins the next one: the kinds take turns, and noise is one of them.
     pub(super) fn attack(&mut self, now: Time, due: Time, output: Out<'_>) {
         self.figures.ends_mut(Kind::Attack).attempted += 1;
         let number = self.next_number();
-        let turn = number as usize;
-        let attack = Attack::ALL[turn % Attack::ALL.len()];
-        let place = (turn / Attack::ALL.len()) as u32;
-        if attack == Attack::Noise {
+        let (turn, kinds) = (number as usize, Attack::ALL.len() + 1);
+        let place = (turn / kinds) as u32;
+        let Some(&attack) = Attack::ALL.get(turn % kinds) else {
             let port = &self.ports[place as usize % self.ports.len()];
             let Some(server) = self.plan.server else {
                 return self.figures.fail(Kind::Attack, &NOBODY);
@@ -95,7 +97,7 @@ impl Phones {
             let noise = NOISE[place as usize % NOISE.len()];
             output.send(flow, |into| into.extend_from_slice(noise));
             return self.figures.succeed(Kind::Attack);
-        }
+        };
         let phone = match attack {
             Attack::Guess => self.first + place % self.memories.len() as u32,
             _ => 100 + place % 9_900,
@@ -135,9 +137,9 @@ impl Phones {
         let mut uri = b"sip:".to_vec();
         match attack {
             Attack::Guess => {}
-            Attack::Probe | Attack::Noise => uri.extend_from_slice(b"100@"),
+            Attack::Probe => uri.extend_from_slice(b"100@"),
             Attack::Toll => {
-                uri.extend_from_slice(b"00882");
+                uri.extend_from_slice(FAR_AWAY);
                 push_decimal(&mut uri, 1_000_000 + u64::from(phone));
                 uri.push(b'@');
             }
@@ -220,9 +222,49 @@ impl Phones {
         self.figures.record(Delay::Other, delay);
         match (attack, status) {
             (Attack::Probe, 200..300) => self.succeed(number),
-            (_, 200..300) => self.fail(number, &format_args!("let in with {status}")),
+            (Attack::Guess, 200..300) => self.fail(number, &format_args!("let in with {status}")),
+            (Attack::Toll, 200..300) => {
+                self.leave(now, number, response, output);
+                self.fail(number, &format_args!("let in with {status}"));
+            }
             _ => self.refused(number, status),
         }
+    }
+
+    /// Acknowledges and ends a call that should not have been answered.
+    fn leave(&mut self, now: Time, number: u64, response: &Message<'_>, output: Out<'_>) {
+        let Some(&Unit { phone, cseq, .. }) = self.units.get(&number) else {
+            return;
+        };
+        let port = &self.ports[phone as usize % self.ports.len()];
+        let Some(dialog) = Dialog::of(response, port, self.plan.server) else {
+            return;
+        };
+        let heading = |method, cseq| Heading {
+            method,
+            uri: &dialog.target,
+            port,
+            phone,
+            number,
+            cseq,
+        };
+        let strangers = &self.strangers.extensions;
+        output.send(dialog.flow, |into| {
+            let request =
+                heading(Method::Ack, cseq).begin(strangers, Branch::Acknowledgement, into);
+            finish_in_dialog(request, &dialog);
+        });
+        let Ok(client) = self.transactions.reserve_client(number) else {
+            return;
+        };
+        let write = |into: &mut Vec<u8>| {
+            let request =
+                heading(Method::Bye, cseq + 1).begin(strangers, Branch::Client(client), into);
+            finish_in_dialog(request, &dialog);
+        };
+        let (kind, flow) = (TransactionKind::NonInvite, dialog.flow);
+        self.transactions
+            .start_client(now, client, kind, flow, port.is_reliable, output, write);
     }
 
     /// An attack has come to nothing; 0: it was not answered.

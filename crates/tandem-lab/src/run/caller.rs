@@ -285,7 +285,7 @@ impl Phones {
     }
 }
 
-fn finish_in_dialog(mut request: RequestWriter<'_>, dialog: &Dialog) {
+pub(super) fn finish_in_dialog(mut request: RequestWriter<'_>, dialog: &Dialog) {
     for route in &dialog.routes {
         request = request.header(HeaderName::Route, route);
     }

@@ -1,7 +1,8 @@
 //! Phones that follow no profile but do what they are told, one thing at a time: those of an agent.
 
+use super::address::own_address;
 use super::figures::{Figures, Kind};
-use super::options::{Transport, own_address};
+use super::options::Transport;
 use super::phones::{Order, Out, Phones, Plan, Stage};
 use super::worker::{Losses, Workers};
 use super::{CallShape, Fleet, Profile, Run, Spacing, Subscribers};

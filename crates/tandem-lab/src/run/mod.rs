@@ -4,6 +4,7 @@
 //! Units begin when they are due, however slow the server is (open loop), and delays count from when a message was due, so that a
 //! server that stalls cannot hide it. What the generator itself adds, its lateness and its CPU, stands beside every figure.
 
+mod address;
 mod arrivals;
 mod asking;
 mod attacking;
@@ -22,11 +23,11 @@ mod subscribers;
 mod timetable;
 mod worker;
 
+pub(crate) use address::server_address;
 pub(crate) use arrivals::Arrivals;
 pub use arrivals::{Rate, Spacing};
 pub use commanded::{Commanded, Commander, Settings};
 pub use figures::{Delay, Ends, Figures, Kind};
-pub(crate) use options::server_address;
 pub use options::{Arguments, ProfileCommand, Transport};
 pub use profile::{Activity, CallShape, Profile};
 pub use report::{DelaySummary, Populated, Report, Second};

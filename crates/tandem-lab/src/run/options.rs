@@ -1,5 +1,6 @@
 //! The command line of a run.
 
+use super::address::{own_address, server_address};
 use super::arrivals::{Rate, Spacing};
 use super::figures::Kind;
 use super::phones::Plan;
@@ -10,7 +11,7 @@ use super::{Fleet, Run};
 use clap::{Args, Subcommand, ValueEnum};
 use sip_transport::Protocol;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -145,7 +146,8 @@ pub enum ProfileCommand {
         #[arg(long, default_value_t = 60_000)]
         concurrent: u32,
     },
-    /// Connections that come and go: opened, with a handshake, for one OPTIONS, and closed. As many at a time as there are --ports.
+    /// Connections that come and go: opened, with a handshake, for one OPTIONS, and closed. As many at a time as there are --ports (and
+    /// --addresses). --server names the port that speaks TLS, often 5061.
     TlsChurn {
         /// How often they begin.
         #[command(flatten)]
@@ -250,7 +252,31 @@ pub enum Nonces {
     Fresh,
 }
 
+impl ProfileCommand {
+    /// Whether it is the same traffic at any rate, and can fail for want of power.
+    pub(crate) const fn has_rate(&self) -> bool {
+        match self {
+            Self::Options(_)
+            | Self::KeepAlive(_)
+            | Self::Register(_)
+            | Self::Call { .. }
+            | Self::Itsp { .. }
+            | Self::Sbc { .. }
+            | Self::TlsChurn { .. } => true,
+            Self::Scenario { .. }
+            | Self::Scan(_)
+            | Self::ReregisterStorm { .. }
+            | Self::Populate { .. } => false,
+        }
+    }
+}
+
 impl Arguments {
+    /// Whether a rate for it can be searched.
+    pub(crate) const fn has_rate(&self) -> bool {
+        self.profile.has_rate()
+    }
+
     /// What is to be run.
     ///
     /// # Errors
@@ -419,6 +445,22 @@ impl Arguments {
             )));
         }
         let is_churn = matches!(self.profile, ProfileCommand::TlsChurn { .. });
+        let is_scan = matches!(self.profile, ProfileCommand::Scan(_));
+        if is_scan && self.protocol() != Protocol::Udp {
+            return Err(mistake(
+                "scan goes over UDP: noise would end the connections of the others".into(),
+            ));
+        }
+        let resumes = matches!(
+            self.profile,
+            ProfileCommand::TlsChurn {
+                handshakes: Handshakes::Resumed,
+                ..
+            }
+        );
+        if resumes && !self.protocol().is_secure() {
+            return Err(mistake("--handshakes resumed is for TLS".into()));
+        }
         if is_churn && !self.protocol().is_reliable() {
             return Err(mistake(
                 "tls-churn opens connections: --transport tls, tcp, wss or ws".into(),
@@ -432,6 +474,12 @@ impl Arguments {
             return Err(mistake(format!(
                 "{phones} phones are too few for {} workers: each needs two",
                 self.workers
+            )));
+        }
+        let needed = u64::from(sockets) * u64::from(self.workers);
+        if is_churn && u64::from(phones) < needed {
+            return Err(mistake(format!(
+                "each of the connections at a time is a phone's: --phones {needed} or more (--ports times --addresses times --workers)"
             )));
         }
         if self.first.checked_add(phones).is_none() {
@@ -450,61 +498,6 @@ impl Arguments {
     }
 }
 
-/// An address, or the first one of a name, with a port unless it is SIP's own.
-pub(crate) fn server_address(text: &str) -> Result<SocketAddr, String> {
-    const SIP: u16 = 5060;
-    if let Ok(address) = text.parse() {
-        return Ok(SocketAddr::new(address, SIP));
-    }
-    let has_port = text.rsplit_once(':').is_some();
-    let found = if has_port {
-        text.to_socket_addrs()
-    } else {
-        (text, SIP).to_socket_addrs()
-    };
-    let mut found = found.map_err(|error| {
-        format!("{error}; it is to be an address or a name, such as 192.0.2.1:5060")
-    })?;
-    found
-        .next()
-        .ok_or_else(|| format!("`{text}` has no address"))
-}
-
-/// The address that a server sees.
-pub(super) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
-    let any: SocketAddr = if server.is_ipv4() {
-        ([0; 4], 0).into()
-    } else {
-        ([0_u16; 8], 0).into()
-    };
-    let probe = UdpSocket::bind(any)?;
-    let connected = probe.connect(server);
-    connected.map_err(|error| mistake(format!("no way leads to {server}: {error}")))?;
-    Ok(probe.local_addr()?.ip())
-}
-
 fn mistake(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_is_an_address_or_a_name_with_a_port_or_without() {
-        let address = |text: &str| server_address(text).map(|address| address.to_string());
-        assert_eq!(address("192.0.2.1:5070").as_deref(), Ok("192.0.2.1:5070"));
-        assert_eq!(address("192.0.2.1").as_deref(), Ok("192.0.2.1:5060"));
-        assert_eq!(
-            address("[2001:db8::1]:5070").as_deref(),
-            Ok("[2001:db8::1]:5070")
-        );
-        assert_eq!(address("2001:db8::1").as_deref(), Ok("[2001:db8::1]:5060"));
-        assert!(address("localhost").is_ok_and(|found| found.ends_with(":5060")));
-        assert!(address("localhost:5070").is_ok_and(|found| found.ends_with(":5070")));
-        for wrong in ["", "192.0.2.1:", "192.0.2.1:sip", "192.0.2.1:70000"] {
-            assert!(address(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -330,20 +330,26 @@ impl Phones {
     }
 
     fn response(&mut self, now: Time, flow: Flow, response: &Message<'_>, output: Out<'_>) {
-        let Some(told) = self.transactions.receive_response(now, response, output) else {
+        let told = self.transactions.receive_response(now, response, output);
+        let unit = told.and_then(|told| Some((told.owner, self.units.get(&told.owner)?)));
+        let Some((number, unit)) = unit else {
             self.figures.late_messages += 1;
-            return;
-        };
-        let Some(unit) = self.units.get(&told.owner) else {
-            self.figures.late_messages += 1;
+            // The next connection is to be another.
+            if self
+                .sources
+                .iter()
+                .any(|source| source.kind == Kind::Connection)
+            {
+                output.close(flow.connection);
+            }
             return;
         };
         match unit.stage {
             Stage::Asked { .. } => {
-                self.answered(now, told.owner, flow.connection, response, output);
+                self.answered(now, number, flow.connection, response, output);
             }
-            Stage::Attacking { .. } => self.attack_answered(now, told.owner, response, output),
-            _ => self.call_answered(now, told.owner, response, output),
+            Stage::Attacking { .. } => self.attack_answered(now, number, response, output),
+            _ => self.call_answered(now, number, response, output),
         }
     }
 }

@@ -243,6 +243,10 @@ impl Report {
                 self.generator_busy * 100.0
             ));
         }
+        let attacks = self.figures.ends(Kind::Attack).attempted;
+        if attacks > 0 && self.figures.delay(Delay::Other).is_empty() {
+            doubts.push("no attack was answered: is there a server?".into());
+        }
         if total.skipped > 0 {
             doubts.push(format!(
                 "{} units did not begin because too many were in progress (--most; of connections: --ports)",

@@ -169,6 +169,19 @@ fn what_comes_with_the_goodbye_is_heard_and_answered() {
 }
 
 #[test]
+fn a_session_that_the_node_closes_ends_with_a_goodbye_behind_what_was_sent() {
+    let authority = Authority::new();
+    let switches = secure(&authority, StreamOptions::default());
+    let config = trusting(authority.roots(), None);
+    let mut peer = client_of(&switches, &config);
+    peer.send(&framed("close it"));
+    let mut all = Vec::new();
+    peer.stream.read_to_end(&mut all).expect("goodbye");
+    assert_eq!(all, framed("close it"));
+    switches.await_closed(CloseReason::ByNode, 1);
+}
+
+#[test]
 fn what_is_sent_over_a_session_whose_socket_was_reset_is_undeliverable() {
     let authority = Authority::new();
     let switches = secure(&authority, StreamOptions::default());
