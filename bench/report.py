@@ -1,6 +1,7 @@
 """The report: `bench/report/report.md`, `report.json` and the plots, from the runs that are there."""
 import json
 import time
+from collections import Counter
 
 from . import plots, results, rows
 from .settings import REPORT, BenchError
@@ -196,6 +197,12 @@ def missing(parts):
     return section("What is missing", "\n".join(f"- {part['part']}: {said}" for part in parts for said in part["missing"]))
 
 
+def rounds_of(part):
+    """How often each had its turn, at least once: less than was asked for where the run was stopped."""
+    turns = Counter((run["row"], run["server"]) for run in part["runs"])
+    return max(turns.values(), default=0)
+
+
 def measured_on(parts):
     described = table(["machine", ""], parts[-1]["machine"].items())
     differing = sorted({name for part in parts for name, value in part["machine"].items() if parts[-1]["machine"].get(name) != value})
@@ -206,7 +213,7 @@ def measured_on(parts):
         loads = f"{part['load_at_begin'][0]:.1f}, {part['load_at_end'][0]:.1f}"
         commit = part["commit"] + ("" if part["built"] else " (not built by this run)")
         begun = time.strftime("%Y-%m-%d %H:%M", time.gmtime(part["begun"]))
-        lines.append([part["part"], begun, f"{(part['ended'] - part['begun']) / 60:.1f}", str(part["rounds"]), loads, commit])
+        lines.append([part["part"], begun, f"{(part['ended'] - part['begun']) / 60:.1f}", str(rounds_of(part)), loads, commit])
     return section("Machine and runs", described, table(["part", "begun, UTC", "minutes", "rounds", "load at begin, end", "source"], lines))
 
 

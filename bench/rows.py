@@ -89,7 +89,7 @@ def rows_of(entry):
     """A row of the file; a workload has more: without segmentation, at equal load, what it leaves, delays."""
     entry = dict(entry)
     is_workload, key = entry.pop("workload", False), entry["key"]
-    yield Row(source=key, **entry)
+    yield Row(source=key, reason=entry["group"], **entry)
     if not is_workload:
         return
     name, budget = entry["title"].partition(":")[0], entry["budget"]
