@@ -41,7 +41,7 @@ interop-event-loops: setup-test ## The same on each event loop: epoll, poll, io_
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
 
-bench: setup ## Everything that is measured, beside Kamailio, in an hour: bench/report/report.md
+bench: setup ## Everything that is measured, beside Kamailio, in an hour or two: bench/report/report.md
 	scripts/bench
 
 setup:

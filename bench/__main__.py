@@ -24,7 +24,7 @@ PARTS = {
     "generator": programs.generator,
     "analyzer": programs.analyzer,
 }
-USAGE = f"""Parts: {", ".join(PARTS)}; `report` writes the report from the figures that are there. Without a part: all, about an hour.
+USAGE = f"""Parts: {", ".join(PARTS)}; `report` writes the report from the figures that are there. Without a part: all, an hour or two.
 `scripts/bench scaling --help`: several workers of Tandem, which is not in the report."""
 
 

@@ -1,5 +1,6 @@
 //! A UDP socket with a large buffer, towards one server.
 
+use crate::run::own_address;
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -23,10 +24,7 @@ impl Socket {
             ([0_u16; 8], 0).into()
         };
         let socket = UdpSocket::bind(any)?;
-        // Routing to the server tells which of our addresses it will see.
-        let probe = UdpSocket::bind(any)?;
-        probe.connect(server)?;
-        let local = SocketAddr::new(probe.local_addr()?.ip(), socket.local_addr()?.port());
+        let local = SocketAddr::new(own_address(server)?, socket.local_addr()?.port());
         if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
             sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
         }

@@ -24,7 +24,7 @@ pub(crate) fn server_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// The address that a server sees.
-pub(super) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
+pub(crate) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = if server.is_ipv4() {
         ([0; 4], 0).into()
     } else {

@@ -23,7 +23,7 @@ mod subscribers;
 mod timetable;
 mod worker;
 
-pub(crate) use address::server_address;
+pub(crate) use address::{own_address, server_address};
 pub(crate) use arrivals::Arrivals;
 pub use arrivals::{Rate, Spacing};
 pub use commanded::{Commanded, Commander, Settings};

@@ -305,6 +305,16 @@ impl Phones {
         }
     }
 
+    /// A connection whose unit was given up is answered late: the next one is to be another, if it has not begun yet.
+    fn close_idle(&self, flow: Flow, output: Out<'_>) {
+        let mut sources = self.sources.iter();
+        let is_churn = sources.any(|source| source.kind == Kind::Connection);
+        let phone = self.first + u32::from(flow.listener.0);
+        if is_churn && self.idle.contains(&phone) {
+            output.close(flow.connection);
+        }
+    }
+
     /// A unit has come to a good end.
     pub(super) fn succeed(&mut self, number: u64) {
         if let Some(kind) = self.end_unit(number) {
@@ -334,14 +344,7 @@ impl Phones {
         let unit = told.and_then(|told| Some((told.owner, self.units.get(&told.owner)?)));
         let Some((number, unit)) = unit else {
             self.figures.late_messages += 1;
-            // The next connection is to be another.
-            if self
-                .sources
-                .iter()
-                .any(|source| source.kind == Kind::Connection)
-            {
-                output.close(flow.connection);
-            }
+            self.close_idle(flow, output);
             return;
         };
         match unit.stage {
