@@ -3,10 +3,10 @@
 //! [`Message`](crate::Message) remembers where every header field lies, to be asked anything and to be patched. A glance keeps the few values that
 //! tell transactions, and passes over all other lines. Both find the same: `tests/glance.rs`.
 use crate::grammar::{List, parse_u32, split_at, trim};
+use crate::line_ends::LineEnds;
 use crate::message::start_line::StartLine;
 use crate::scan::scan_name;
 use crate::{CSeq, HeaderName, Method, ParseError};
-use memchr::memchr_iter;
 
 /// Longest message that is looked at.
 const MAX_LENGTH: usize = 256 * 1024;
@@ -47,7 +47,7 @@ impl<'a> Glance<'a> {
             .iter()
             .position(|octet| !matches!(octet, b'\r' | b'\n'));
         let (_, message) = split_at(bytes, start.ok_or(ParseError::Empty)?);
-        let mut line_ends = memchr_iter(b'\n', message);
+        let mut line_ends = LineEnds::new(message);
         let first_end = line_ends.next().unwrap_or(message.len());
         let (first, _) = split_at(message, first_end);
         let first = first.strip_suffix(b"\r").unwrap_or(first);
@@ -90,9 +90,7 @@ impl<'a> Glance<'a> {
             while matches!(message.get(end), Some(b' ' | b'\t')) {
                 end = line_ends.next().map_or(message.len(), |end| end + 1);
             }
-            if is_looked_at(rest) {
-                seen.field(rest, end - line, &mut content_length);
-            }
+            seen.field(rest, end - line, &mut content_length);
             line = end;
         }
         Ok(seen)
@@ -107,10 +105,18 @@ impl<'a> Glance<'a> {
     }
 
     /// Keeps the value of a header field that is one of those looked for. `rest`: the line, of that length, and what is behind it.
+    #[inline]
     fn field(&mut self, rest: &'a [u8], length: usize, content_length: &mut Option<&'a [u8]>) {
-        let (name, _, value) = scan_name(rest);
+        let (name, value) = match usual_name(rest) {
+            Some((name, length)) => (name, length + 1),
+            None if !may_be_looked_for(rest) => return,
+            None => {
+                let (name, _, value) = scan_name(rest);
+                (name, value.min(length))
+            }
+        };
         let (line, _) = split_at(rest, length);
-        let value = trim(split_at(line, value.min(length)).1);
+        let value = trim_usual(split_at(line, value).1);
         match name {
             HeaderName::Via if self.second_via.is_none() => {
                 for via in List::new(value).take(2) {
@@ -138,26 +144,47 @@ impl<'a> Glance<'a> {
     }
 }
 
-/// Whether a line may be one of those looked for: Via, Call-ID, `CSeq`, Content-Length, To, (Proxy-)Authorization, and their short forms.
+/// The name of a line, and its length, if it is one of those looked for and written as nearly everybody writes it.
 #[inline]
-fn is_looked_at(line: &[u8]) -> bool {
+fn usual_name(line: &[u8]) -> Option<(HeaderName, usize)> {
+    match line {
+        [b'V', b'i', b'a', b':', ..] => Some((HeaderName::Via, 3)),
+        [b'T', b'o', b':', ..] => Some((HeaderName::To, 2)),
+        [b'C', b'S', b'e', b'q', b':', ..] => Some((HeaderName::CSeq, 4)),
+        [b'C', b'a', ..] if line.starts_with(b"Call-ID:") => Some((HeaderName::CallId, 7)),
+        [b'C', b'o', ..] if line.starts_with(b"Content-Length:") => {
+            Some((HeaderName::ContentLength, 14))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a line may be one of those looked for, in some other spelling: Via, Call-ID, `CSeq`, Content-Length, To, (Proxy-)Authorization,
+/// and their short forms.
+#[inline]
+fn may_be_looked_for(line: &[u8]) -> bool {
     matches!(
         line,
         [
-            b'V' | b'v'
-                | b'C'
-                | b'c'
-                | b'I'
-                | b'i'
-                | b'L'
-                | b'l'
-                | b'T'
-                | b't'
-                | b'P'
-                | b'p'
-                | b'A'
-                | b'a',
+            b'V' | b'v' | b'I' | b'i' | b'L' | b'l' | b'T' | b't',
+            b':' | b' ' | b'\t',
             ..
-        ]
+        ] | [b'V' | b'v', b'I' | b'i', ..]
+            | [b'T' | b't', b'O' | b'o', ..]
+            | [b'C' | b'c', b'A' | b'a' | b'S' | b's', ..]
+            | [b'C' | b'c', b'O' | b'o', _, _, b'E' | b'e', ..]
+            | [b'P' | b'p', b'R' | b'r', ..]
+            | [b'A' | b'a', b'U' | b'u', ..]
     )
+}
+
+/// The value of a line without white space around it, of which there usually is a space before it and a line end behind it.
+#[inline]
+fn trim_usual(value: &[u8]) -> &[u8] {
+    let value = value.strip_suffix(b"\r\n").unwrap_or(value);
+    let value = value.strip_prefix(b" ").unwrap_or(value);
+    match (value.first(), value.last()) {
+        (Some(b'!'..), Some(b'!'..)) => value,
+        _ => trim(value),
+    }
 }

@@ -40,10 +40,13 @@ impl KeyHasher {
     }
 
     /// A 64-bit keyed hash of parts, length-delimited (tags, loop detection, Record-Route cookies).
+    #[inline]
     pub fn hash(&self, parts: &[&[u8]]) -> u64 {
         let mut hasher = SipHasher::new_with_keys(self.secret.0, self.secret.1);
-        for part in parts {
-            write_part(&mut hasher, part);
+        let mut gathered = [0; 256];
+        match gather(parts, &mut gathered) {
+            Some(octets) => hasher.write(octets),
+            None => parts.iter().for_each(|part| write_part(&mut hasher, part)),
         }
         hasher.finish()
     }
@@ -131,6 +134,19 @@ fn write_part(hasher: &mut impl Hasher, part: &[u8]) {
     hasher.write(part);
 }
 
+/// What [`write_part`] writes of all parts, where there is room for it: a hasher that is given everything at once has less to do.
+#[inline]
+fn gather<'a>(parts: &[&[u8]], room: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut used = 0;
+    for part in parts {
+        let (size, rest) = room.get_mut(used..)?.split_first_chunk_mut()?;
+        *size = length(part).to_ne_bytes();
+        rest.get_mut(..part.len())?.copy_from_slice(part);
+        used += size.len() + part.len();
+    }
+    room.get(..used)
+}
+
 #[inline]
 fn length(part: &[u8]) -> u32 {
     u32::try_from(part.len()).unwrap_or(u32::MAX).to_le()
@@ -167,6 +183,24 @@ mod tests {
         HASHER
             .cancelled_transaction(&Message::parse(bytes).unwrap())
             .unwrap()
+    }
+
+    #[test]
+    fn parts_gathered_or_not_hash_alike() {
+        let long = [b'x'; 300];
+        for parts in [
+            &[b"".as_slice()][..],
+            &[b"call", b"\x07\0\0\0", b"INVITE", b"z9hG4bK"],
+            &[&long[..252]],
+            &[&long[..253]],
+            &[b"a", &long, b""],
+        ] {
+            let mut one_by_one = SipHasher::new_with_keys(1, 2);
+            for part in parts {
+                write_part(&mut one_by_one, part);
+            }
+            assert_eq!(HASHER.hash(parts), one_by_one.finish());
+        }
     }
 
     #[test]

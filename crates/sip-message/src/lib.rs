@@ -20,6 +20,7 @@ mod grammar;
 mod header;
 mod host;
 mod key;
+mod line_ends;
 mod message;
 mod method;
 mod params;

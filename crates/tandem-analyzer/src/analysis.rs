@@ -19,7 +19,7 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Messages that are remembered.
-    pub messages: usize,
+    pub messages: u32,
     /// How long, in nanoseconds.
     pub lifetime: i64,
     /// TCP connections.

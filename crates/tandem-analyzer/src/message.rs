@@ -91,7 +91,10 @@ fn usual_branch(params: &[u8]) -> Option<&[u8]> {
             return None;
         }
         if let Some(value) = param.strip_prefix(b"branch=") {
-            let is_bare = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
+            // All are looked at, whatever the first are: the compiler takes many at once.
+            let is_bare = value.iter().fold(!value.is_empty(), |bare, octet| {
+                bare & octet.is_ascii_graphic()
+            });
             return is_bare.then_some(value);
         }
         rest = behind;

@@ -136,7 +136,7 @@ impl Arguments {
             samples: self.samples.clone(),
             messages: self.messages.clone(),
             bounds: Bounds {
-                messages: self.remember as usize,
+                messages: self.remember,
                 lifetime: i64::try_from(self.patience.as_nanos()).unwrap_or(i64::MAX),
                 connections: self.connections as usize,
                 connection_bytes: CONNECTION_BYTES,

@@ -34,7 +34,7 @@ pub struct Pairs {
 
 impl Pairs {
     /// With a secret for the keys of the table, its bound, and how long a message is remembered, in nanoseconds.
-    pub fn new(secret: (u64, u64), most: usize, lifetime: i64) -> Self {
+    pub fn new(secret: (u64, u64), most: u32, lifetime: i64) -> Self {
         Self {
             hasher: KeyHasher::new(secret),
             table: Table::new(most, lifetime),
