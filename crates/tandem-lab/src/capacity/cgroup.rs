@@ -12,6 +12,8 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(100);
 /// The kernel takes no smaller quota.
 const LEAST: Duration = Duration::from_millis(1);
+/// The file of a group that tells and takes the numbers of its processes.
+const PROCESSES: &str = "cgroup.procs";
 /// Of a group's name, before the number of the process that made it.
 const PREFIX: &str = "tandem-lab-";
 
@@ -55,32 +57,44 @@ impl fmt::Display for CpuLimit {
 #[derive(Debug)]
 pub(super) struct Group {
     folder: PathBuf,
+    /// The group where those go that are let out.
+    outside: PathBuf,
+    /// The file that was told to give groups the controller, where it had not been before.
+    told: Option<PathBuf>,
 }
 
 impl Group {
-    /// Makes one.
+    /// Makes one. `guest`: the process that will be moved into it and back, where there is one.
     ///
     /// # Errors
     /// No control group file system is mounted with the cpu controller, or it may not be written.
-    pub(super) fn new(limit: CpuLimit) -> io::Result<Self> {
+    pub(super) fn new(limit: CpuLimit, guest: Option<u32>) -> io::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
         let place = Hierarchy::find(&mounts).ok_or_else(|| {
             io::Error::other("--cpu needs control groups, and none is mounted with the cpu controller (see `mount -t cgroup,cgroup2`)")
         })?;
         place.clear();
         let name = format!("{PREFIX}{}", std::process::id());
-        place.make(&name, limit).map_err(|error| {
+        let mut group = place.make(&name, limit).map_err(|error| {
             let at = place.root().display();
             io::Error::new(
                 error.kind(),
                 format!("--cpu: cannot make a control group in {at}: {error}; root may, and in a container only with a writable {at}"),
             )
-        })
+        })?;
+        let home = guest.and_then(|process| {
+            let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+            place.group_in(&groups)
+        });
+        if let Some(home) = home.filter(|home| home.is_dir()) {
+            group.outside = home;
+        }
+        Ok(group)
     }
 
     /// The file that takes the number of a process that shall belong to it.
     pub(super) fn entrance(&self) -> PathBuf {
-        self.folder.join("cgroup.procs")
+        self.folder.join(PROCESSES)
     }
 
     /// How often it was held back, and for how long in all.
@@ -89,26 +103,30 @@ impl Group {
         Throttled::read(&stat)
     }
 
-    /// The numbers of those that belong to it.
+    /// The numbers of those that belong to it; of a threaded group, which tells nothing else, those of their threads: the kernel takes either.
     pub(super) fn processes(&self) -> Vec<u32> {
-        let text = fs::read_to_string(self.entrance()).unwrap_or_default();
+        let text = fs::read_to_string(self.entrance())
+            .or_else(|_| fs::read_to_string(self.folder.join("cgroup.threads")))
+            .unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let outside = self.folder.with_file_name("cgroup.procs");
         for process in self.processes() {
             // It may have ended by itself.
-            let _ = fs::write(&outside, process.to_string());
+            let _ = fs::write(self.outside.join(PROCESSES), process.to_string());
         }
         // What has just ended leaves its group a moment later.
         for _ in 0..50 {
             if fs::remove_dir(&self.folder).is_ok() {
-                return;
+                break;
             }
             sleep(Duration::from_millis(20));
+        }
+        if let Some(told) = &self.told {
+            let _ = fs::write(told, "-cpu");
         }
     }
 }
@@ -182,25 +200,52 @@ impl Hierarchy {
         }
     }
 
+    /// The group that a process belongs to (cgroups(7), `/proc/pid/cgroup`).
+    fn group_in(&self, groups: &str) -> Option<PathBuf> {
+        let path = groups.lines().find_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            let is_it = match self {
+                Self::First(_) => controllers.split(',').any(|controller| controller == "cpu"),
+                Self::Second(_) => number == "0",
+            };
+            is_it.then_some(path)
+        })?;
+        // What lies outside a container is not for it to name.
+        let path = path.strip_prefix('/')?;
+        (!path.starts_with("..")).then(|| self.root().join(path))
+    }
+
     fn make(&self, name: &str, limit: CpuLimit) -> io::Result<Group> {
-        let folder = self.root().join(name);
+        let mut group = Group {
+            folder: self.root().join(name),
+            outside: self.root().to_owned(),
+            told: None,
+        };
         let (quota, period) = (limit.quota().as_micros(), PERIOD.as_micros());
         match self {
             Self::First(_) => {
-                fs::create_dir(&folder)?;
-                let group = Group { folder };
+                fs::create_dir(&group.folder)?;
                 fs::write(group.folder.join("cpu.cfs_period_us"), period.to_string())?;
                 fs::write(group.folder.join("cpu.cfs_quota_us"), quota.to_string())?;
-                Ok(group)
             }
             Self::Second(root) => {
-                fs::write(root.join("cgroup.subtree_control"), "+cpu")?;
-                fs::create_dir(&folder)?;
-                let group = Group { folder };
+                let control = root.join("cgroup.subtree_control");
+                let controllers = fs::read_to_string(&control)?;
+                if !controllers.split_whitespace().any(|name| name == "cpu") {
+                    fs::write(&control, "+cpu")?;
+                    group.told = Some(control);
+                }
+                fs::create_dir(&group.folder)?;
+                // In a container the group above has processes of its own: groups below it may limit the processor only as threaded ones.
+                let kind = group.folder.join("cgroup.type");
+                if fs::read_to_string(&kind)?.trim() == "domain invalid" {
+                    fs::write(&kind, "threaded")?;
+                }
                 fs::write(group.folder.join("cpu.max"), format!("{quota} {period}"))?;
-                Ok(group)
             }
         }
+        Ok(group)
     }
 }
 
@@ -237,6 +282,23 @@ mod tests {
             Some(Hierarchy::Second("/sys/fs/cgroup".into()))
         );
         assert_eq!(find(&[sets, "nonsense"]), None);
+    }
+
+    #[test]
+    fn the_group_of_a_process_is_found_in_either_version() {
+        let first = Hierarchy::First("/sys/fs/cgroup/cpu".into());
+        let second = Hierarchy::Second("/sys/fs/cgroup".into());
+        let both = "5:cpuset:/\n4:cpu,cpuacct:/system.slice/proxy.service\n0::/user.slice\n";
+        let at = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(
+            first.group_in(both),
+            at("/sys/fs/cgroup/cpu/system.slice/proxy.service")
+        );
+        assert_eq!(second.group_in(both), at("/sys/fs/cgroup/user.slice"));
+        assert_eq!(second.group_in("0::/"), at("/sys/fs/cgroup/"));
+        for outside in ["0::/../other", "", "nonsense", "4:cpu:/x"] {
+            assert_eq!(second.group_in(outside), None, "{outside}");
+        }
     }
 
     #[test]

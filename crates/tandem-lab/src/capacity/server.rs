@@ -43,7 +43,7 @@ impl Usage {
 impl Server {
     /// Starts it with a shell's command line, under a limit from its first instruction.
     pub(super) fn start(command: &str, limit: Option<CpuLimit>) -> io::Result<Self> {
-        let group = limit.map(Group::new).transpose()?;
+        let group = limit.map(|limit| Group::new(limit, None)).transpose()?;
         let mut shell = Command::new("sh");
         match &group {
             Some(group) => shell
@@ -64,7 +64,7 @@ impl Server {
     /// One that runs already, if its number is known.
     pub(super) fn found(process: Option<u32>, limit: Option<CpuLimit>) -> io::Result<Self> {
         process.map(Processes::family).transpose()?;
-        let group = limit.map(Group::new).transpose()?;
+        let group = limit.map(|limit| Group::new(limit, process)).transpose()?;
         if let (Some(process), Some(group)) = (process, &group) {
             let family = Processes::family(process)?;
             for member in family.running() {
