@@ -54,7 +54,7 @@ pub struct Arguments {
     /// How long the other half of a message is awaited.
     #[arg(long, value_name = "TIME", default_value = "32s", value_parser = humantime::parse_duration)]
     patience: Duration,
-    /// Messages that are remembered at a time; each takes some 60 octets.
+    /// Messages that are remembered at a time; each takes 40 to 90 octets.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     remember: u32,
     /// TCP connections that are followed at a time; each takes some 500 octets.

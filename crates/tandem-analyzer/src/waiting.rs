@@ -33,8 +33,8 @@ impl Waiting {
     }
 }
 
-/// Messages for which there is room from the beginning, at five octets each: beyond, the table is made anew as it grows.
-const AT_FIRST: u32 = 1 << 18;
+/// Messages for which the table of numbers has room from the beginning, in 2.5 MiB: beyond, it is made anew as it grows.
+const AT_FIRST: u32 = 7 << 16;
 
 /// The table. One in it is forgotten `lifetime` after it came, or when there is no room: the oldest first.
 ///
@@ -72,8 +72,8 @@ impl Table {
         let key_of = |&number: &u32| key_at(messages, first, number).unwrap_or_default();
         match self.numbers.entry(key, is_it, key_of) {
             Entry::Occupied(_) => false,
-            Entry::Vacant(place) => {
-                place.insert(first.wrapping_add(messages.len() as u32));
+            Entry::Vacant(vacancy) => {
+                vacancy.insert(first.wrapping_add(messages.len() as u32));
                 messages.push_back((key, message));
                 true
             }

@@ -14,6 +14,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 const LEAST: Duration = Duration::from_millis(1);
 /// The file of a group that tells and takes the numbers of its processes.
 const PROCESSES: &str = "cgroup.procs";
+/// The file of a group of version 2 that says which controllers the groups below it have.
+const CONTROL: &str = "cgroup.subtree_control";
 /// Of a group's name, before the number of the process that made it.
 const PREFIX: &str = "tandem-lab-";
 
@@ -56,40 +58,32 @@ impl fmt::Display for CpuLimit {
 /// A group of processes under a limit. Dropping it lets out what is left in it.
 #[derive(Debug)]
 pub(super) struct Group {
+    place: Hierarchy,
     folder: PathBuf,
-    /// The group where those go that are let out.
-    outside: PathBuf,
-    /// The file that was told to give groups the controller, where it had not been before.
-    told: Option<PathBuf>,
+    /// Processes that ran before, and the groups they came from.
+    guests: Vec<(u32, PathBuf)>,
+    /// Whether groups of version 2 had no cpu controller before: it is taken from them again.
+    enabled: bool,
 }
 
 impl Group {
-    /// Makes one. `guest`: the process that will be moved into it and back, where there is one.
+    /// Makes one.
     ///
     /// # Errors
     /// No control group file system is mounted with the cpu controller, or it may not be written.
-    pub(super) fn new(limit: CpuLimit, guest: Option<u32>) -> io::Result<Self> {
+    pub(super) fn new(limit: CpuLimit) -> io::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
         let place = Hierarchy::find(&mounts).ok_or_else(|| {
             io::Error::other("--cpu needs control groups, and none is mounted with the cpu controller (see `mount -t cgroup,cgroup2`)")
         })?;
         place.clear();
-        let name = format!("{PREFIX}{}", std::process::id());
-        let mut group = place.make(&name, limit).map_err(|error| {
-            let at = place.root().display();
+        let at = place.root().display().to_string();
+        place.make(limit).map_err(|error| {
             io::Error::new(
                 error.kind(),
-                format!("--cpu: cannot make a control group in {at}: {error}; root may, and in a container only with a writable {at}"),
+                format!("--cpu: cannot make a control group in {at}: {error}; root may, and in a container only where {at} is writable and has the cpu controller"),
             )
-        })?;
-        let home = guest.and_then(|process| {
-            let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
-            place.group_in(&groups)
-        });
-        if let Some(home) = home.filter(|home| home.is_dir()) {
-            group.outside = home;
-        }
-        Ok(group)
+        })
     }
 
     /// The file that takes the number of a process that shall belong to it.
@@ -97,10 +91,31 @@ impl Group {
         self.folder.join(PROCESSES)
     }
 
+    /// Puts a process into it that runs already, and that goes back to where it was.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(super) fn take(&mut self, process: u32) -> io::Result<()> {
+        let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
+        let home = self.place.group_in(&groups);
+        fs::write(self.entrance(), process.to_string())?;
+        self.guests.extend(home.map(|home| (process, home)));
+        Ok(())
+    }
+
     /// How often it was held back, and for how long in all.
-    pub(super) fn throttled(&self) -> Throttled {
-        let stat = fs::read_to_string(self.folder.join("cpu.stat")).unwrap_or_default();
-        Throttled::read(&stat)
+    ///
+    /// # Errors
+    /// It has lost its limit, as when somebody took the cpu controller from all groups.
+    pub(super) fn throttled(&self) -> io::Result<Throttled> {
+        let stat = self.folder.join("cpu.stat");
+        let text = fs::read_to_string(&stat)?;
+        Throttled::read(&text).ok_or_else(|| {
+            io::Error::other(format!(
+                "the CPU limit is gone: {} does not say how long it held the server back",
+                stat.display()
+            ))
+        })
     }
 
     /// The numbers of those that belong to it; of a threaded group, which tells nothing else, those of their threads: the kernel takes either.
@@ -110,23 +125,36 @@ impl Group {
             .unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
+
+    /// Lets everybody out and removes it. Whether it is gone.
+    fn dissolve(&self) -> bool {
+        for (process, home) in &self.guests {
+            // It may have ended by itself, and so may its group.
+            let _ = fs::write(home.join(PROCESSES), process.to_string());
+        }
+        // What has just ended leaves its group a moment later, and what is just beginning comes.
+        for _ in 0..50 {
+            for process in self.processes() {
+                let _ = fs::write(self.place.root().join(PROCESSES), process.to_string());
+            }
+            match fs::remove_dir(&self.folder) {
+                Ok(()) => return true,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+                Err(_) => sleep(Duration::from_millis(20)),
+            }
+        }
+        false
+    }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for process in self.processes() {
-            // It may have ended by itself.
-            let _ = fs::write(self.outside.join(PROCESSES), process.to_string());
+        if !self.dissolve() {
+            let folder = self.folder.display();
+            eprintln!("tandem: cannot remove {folder}: whoever is still in it is still limited");
         }
-        // What has just ended leaves its group a moment later.
-        for _ in 0..50 {
-            if fs::remove_dir(&self.folder).is_ok() {
-                break;
-            }
-            sleep(Duration::from_millis(20));
-        }
-        if let Some(told) = &self.told {
-            let _ = fs::write(told, "-cpu");
+        if self.enabled {
+            self.place.disable();
         }
     }
 }
@@ -138,7 +166,8 @@ pub(super) struct Throttled {
 }
 
 impl Throttled {
-    fn read(stat: &str) -> Self {
+    /// From `cpu.stat`; `None` where it does not say.
+    fn read(stat: &str) -> Option<Self> {
         let value = |name: &str| {
             let line = stat
                 .lines()
@@ -147,9 +176,8 @@ impl Throttled {
         };
         let nanoseconds = value("throttled_time").map(Duration::from_nanos);
         let microseconds = value("throttled_usec").map(Duration::from_micros);
-        Self {
-            time: nanoseconds.or(microseconds).unwrap_or_default(),
-        }
+        let time = nanoseconds.or(microseconds)?;
+        Some(Self { time })
     }
 }
 
@@ -193,10 +221,24 @@ impl Hierarchy {
         let groups = fs::read_dir(self.root()).into_iter().flatten().flatten();
         for group in groups {
             let name = group.file_name();
-            let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-            if maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists()) {
+            let Some(maker) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+                continue;
+            };
+            let is_own = maker == std::process::id().to_string();
+            if is_own || !Path::new("/proc").join(maker).exists() {
                 let _ = fs::remove_dir(group.path());
             }
+        }
+    }
+
+    /// Takes the cpu controller from the groups again, unless there are others: they may use it by now.
+    fn disable(&self) {
+        let groups = fs::read_dir(self.root()).into_iter().flatten().flatten();
+        let has_groups = groups
+            .into_iter()
+            .any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        if !has_groups {
+            let _ = fs::write(self.root().join(CONTROL), "-cpu");
         }
     }
 
@@ -211,32 +253,35 @@ impl Hierarchy {
             };
             is_it.then_some(path)
         })?;
-        // What lies outside a container is not for it to name.
+        // What lies outside a container is not for it to name, and the group of an interrupted search is nobody's home.
         let path = path.strip_prefix('/')?;
-        (!path.starts_with("..")).then(|| self.root().join(path))
+        let is_home = !path.starts_with("..") && !path.starts_with(PREFIX);
+        is_home.then(|| self.root().join(path))
     }
 
-    fn make(&self, name: &str, limit: CpuLimit) -> io::Result<Group> {
+    fn make(&self, limit: CpuLimit) -> io::Result<Group> {
+        let name = format!("{PREFIX}{}", std::process::id());
+        let folder = self.root().join(name);
+        fs::create_dir(&folder)?;
         let mut group = Group {
-            folder: self.root().join(name),
-            outside: self.root().to_owned(),
-            told: None,
+            place: self.clone(),
+            folder,
+            guests: Vec::new(),
+            enabled: false,
         };
         let (quota, period) = (limit.quota().as_micros(), PERIOD.as_micros());
         match self {
             Self::First(_) => {
-                fs::create_dir(&group.folder)?;
                 fs::write(group.folder.join("cpu.cfs_period_us"), period.to_string())?;
                 fs::write(group.folder.join("cpu.cfs_quota_us"), quota.to_string())?;
             }
             Self::Second(root) => {
-                let control = root.join("cgroup.subtree_control");
+                let control = root.join(CONTROL);
                 let controllers = fs::read_to_string(&control)?;
                 if !controllers.split_whitespace().any(|name| name == "cpu") {
                     fs::write(&control, "+cpu")?;
-                    group.told = Some(control);
+                    group.enabled = true;
                 }
-                fs::create_dir(&group.folder)?;
                 // In a container the group above has processes of its own: groups below it may limit the processor only as threaded ones.
                 let kind = group.folder.join("cgroup.type");
                 if fs::read_to_string(&kind)?.trim() == "domain invalid" {
@@ -296,8 +341,14 @@ mod tests {
         );
         assert_eq!(second.group_in(both), at("/sys/fs/cgroup/user.slice"));
         assert_eq!(second.group_in("0::/"), at("/sys/fs/cgroup/"));
-        for outside in ["0::/../other", "", "nonsense", "4:cpu:/x"] {
-            assert_eq!(second.group_in(outside), None, "{outside}");
+        for none in [
+            "0::/../other",
+            "0::/tandem-lab-7",
+            "",
+            "nonsense",
+            "4:cpu:/x",
+        ] {
+            assert_eq!(second.group_in(none), None, "{none}");
         }
     }
 
@@ -306,8 +357,43 @@ mod tests {
         let first = "nr_periods 5\nnr_throttled 3\nthrottled_time 1500000\n";
         let second = "usage_usec 9\nnr_periods 5\nnr_throttled 3\nthrottled_usec 1500\n";
         for stat in [first, second] {
-            assert_eq!(Throttled::read(stat).time, Duration::from_micros(1_500));
+            let time = Duration::from_micros(1_500);
+            assert_eq!(Throttled::read(stat), Some(Throttled { time }));
         }
-        assert_eq!(Throttled::read("").time, Duration::ZERO);
+        assert_eq!(Throttled::read("usage_usec 9\n"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_made_leaves_nothing_behind_and_takes_nothing_from_others() {
+        let limit = "30m".parse().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let place = Hierarchy::Second(root.path().into());
+        let began = std::time::Instant::now();
+        // No file says which controllers there are.
+        assert!(place.make(limit).is_err());
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+        // Another search, which has the same number in a container of its own, was first.
+        let other = root.path().join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&other).unwrap();
+        assert!(place.make(limit).is_err());
+        assert!(other.is_dir());
+        let missing = Hierarchy::First(root.path().join("missing"));
+        assert!(missing.make(limit).is_err());
+        assert!(began.elapsed() < Duration::from_millis(500));
+    }
+
+    #[test]
+    fn the_controller_is_taken_away_only_where_no_other_group_is() {
+        let root = tempfile::tempdir().unwrap();
+        let place = Hierarchy::Second(root.path().into());
+        let control = root.path().join(CONTROL);
+        fs::write(&control, "cpu").unwrap();
+        let other = root.path().join("other");
+        fs::create_dir(&other).unwrap();
+        place.disable();
+        assert_eq!(fs::read_to_string(&control).unwrap(), "cpu");
+        fs::remove_dir(&other).unwrap();
+        place.disable();
+        assert_eq!(fs::read_to_string(&control).unwrap(), "-cpu");
     }
 }

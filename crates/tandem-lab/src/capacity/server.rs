@@ -43,7 +43,7 @@ impl Usage {
 impl Server {
     /// Starts it with a shell's command line, under a limit from its first instruction.
     pub(super) fn start(command: &str, limit: Option<CpuLimit>) -> io::Result<Self> {
-        let group = limit.map(|limit| Group::new(limit, None)).transpose()?;
+        let group = limit.map(Group::new).transpose()?;
         let mut shell = Command::new("sh");
         match &group {
             Some(group) => shell
@@ -64,11 +64,11 @@ impl Server {
     /// One that runs already, if its number is known.
     pub(super) fn found(process: Option<u32>, limit: Option<CpuLimit>) -> io::Result<Self> {
         process.map(Processes::family).transpose()?;
-        let group = limit.map(|limit| Group::new(limit, process)).transpose()?;
-        if let (Some(process), Some(group)) = (process, &group) {
+        let mut group = limit.map(Group::new).transpose()?;
+        if let (Some(process), Some(group)) = (process, &mut group) {
             let family = Processes::family(process)?;
             for member in family.running() {
-                std::fs::write(group.entrance(), member.to_string()).map_err(|error| {
+                group.take(member).map_err(|error| {
                     io::Error::other(format!("--pid {process}: cannot limit it: {error}"))
                 })?;
             }
@@ -112,11 +112,10 @@ impl Server {
         };
         Ok(Some(Usage {
             cpu: Processes::family(process)?.cpu_time()?,
-            throttled: self
-                .group
-                .as_ref()
-                .map(|group| group.throttled().time)
-                .unwrap_or_default(),
+            throttled: match &self.group {
+                Some(group) => group.throttled()?.time,
+                None => Duration::ZERO,
+            },
         }))
     }
 
