@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(packet.moment.frame, packets);
         analysis.packet(&packet);
         let (messages, connections, waiting) = analysis.held();
-        assert!(messages <= BOUNDS.messages);
+        assert!(messages <= BOUNDS.messages as usize);
         assert!(connections <= BOUNDS.connections);
         assert!(waiting <= BOUNDS.connection_bytes);
         // Nothing that is counted is ever taken back.
