@@ -24,9 +24,10 @@ test: setup-test check ## Everything that CI runs: lints, tests, simulator seeds
 	TANDEM_INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
 	scripts/fuzz 60
 
-check: setup ## Formatting, lints, licences
+check: setup ## Formatting, lints, licences; compiles everything, fuzz targets included
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
+	cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target -- --deny warnings
 	scripts/deny
 
 fuzz: setup-test ## Run every fuzz target for ten minutes in all
@@ -41,7 +42,7 @@ interop-event-loops: setup-test ## The same on each event loop: epoll, poll, io_
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
 
-bench: setup ## Everything that is measured, beside Kamailio, in an hour or two: bench/report/report.md
+bench: setup ## Everything that is measured, beside Kamailio, in some four hours: bench/report/report.md
 	scripts/bench
 
 setup:

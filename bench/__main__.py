@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from . import capacity, connections, memory, programs, report, scaling, workloads
+from . import capacity, connections, memory, overload, programs, report, scaling, workloads
 from .arguments import Parser, some_of, whole
 from .results import Part
 from .settings import BUILDS, ROOT, BenchError, Settings, program
@@ -20,11 +20,13 @@ PARTS = {
     "memory": memory.run,
     "connections": connections.run,
     "capacity": capacity.run,
+    "overload": overload.run,
     "stack": programs.stack,
     "generator": programs.generator,
     "analyzer": programs.analyzer,
 }
-USAGE = f"""Parts: {", ".join(PARTS)}; `report` writes the report from the figures that are there. Without a part: all, an hour or two.
+USAGE = f"""Parts: {", ".join(PARTS)}; `report` writes the report from the figures that are there, `publish` copies it
+to docs/report, with report.json. Without a part: all, some four hours.
 `scripts/bench scaling --help`: several workers of Tandem, which is not in the report."""
 
 
@@ -39,8 +41,10 @@ def arguments_of(words):
                         help=f"workloads only at these: {', '.join(workloads.LOADS)}")
     arguments = parser.parse_args(words)
     for part in arguments.parts:
-        if part not in (*PARTS, "report"):
-            parser.error(f"there is no part {part!r}: choose from {', '.join(PARTS)}, report, scaling")
+        if part not in (*PARTS, "report", "publish"):
+            parser.error(f"there is no part {part!r}: choose from {', '.join(PARTS)}, report, publish, scaling")
+    if "publish" in arguments.parts and len(arguments.parts) > 1:
+        parser.error("publish stands alone: it copies the report that is there")
     return arguments
 
 
@@ -79,6 +83,9 @@ def main(words):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     is_scaling = words[:1] == ["scaling"]
     arguments = scaling.arguments_of(words[1:]) if is_scaling else arguments_of(words)
+    if not is_scaling and arguments.parts == ["publish"]:
+        report.publish()
+        return 0
     complete = True
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
         if is_scaling:

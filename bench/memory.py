@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from . import servers, workloads
+from .capacity import ADDRESSES, PHONES
 from .connections import measure_connections, server_for
 from .settings import PEERS, BenchError, on_core, output_of, program
 
@@ -31,7 +32,7 @@ def contacts(settings, part, peer):
     with start as server:
         for registered in range(0, 5 * step, step):
             command = [program("tandem"), "lab", "run", "populate", "--server", server.address, "--phones", str(step), "--first", str(registered),
-                       "--sample", "0", "--quiet"]
+                       "--sample", "0", "--stay-registered", "--quiet", *ADDRESSES]
             if not output_of(on_core(settings.client_core, command))[1]:
                 raise BenchError("phones could not be registered: what the generator said is above")
             # What was only for the way here is given back.
@@ -74,7 +75,7 @@ def calls(settings, part, peer):
     start, points = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, (), workloads.tuned()[0]), []
     with start as server:
         command = [program("tandem"), "lab", "run", "call", "--server", server.address, "--rate", str(rate), "--duration", f"{seconds}s",
-                   "--ringing", "5min", "--phones", "1000"]
+                   "--ringing", "5min", *PHONES]
         generator = subprocess.Popen(on_core(settings.client_core, command), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             for line in generator.stderr:

@@ -23,7 +23,7 @@ PLOTS = {
 }
 
 
-def draw(all_rows):
+def draw(all_rows, parts):
     """Draws what there are figures for; returns the Markdown that shows each plot, by name."""
     by_key = {row.key: row for row in all_rows}
     # Text stays text, and the same figures give the same file.
@@ -36,7 +36,38 @@ def draw(all_rows):
         if panels:
             draw_panels(name, title, panels, by_key)
             shown[name] = f"![{title}]({name}.svg)"
+    shown["overload"] = draw_overload(parts)
     return shown
+
+
+def draw_overload(parts):
+    """Goodput against the offered rate, both as shares of the best rate, and what happens when the rate drops."""
+    runs = [run for part in parts if part["part"] == "overload" for run in part["runs"]]
+    if not runs:
+        return ""
+    figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    goodput, delay, recovery = axes
+    for run in runs:
+        label, colour = SERVERS[run["server"]]
+        if run["row"] == "recovery":
+            course = run["figures"]["course"]
+            recovery.plot([at for at, _, _ in course], [100 * well / due if due else float("nan") for _, due, well in course], color=colour, linewidth=1)
+            continue
+        points = [(point["factor"], 100 * point["goodput"] / run["figures"]["best"], point["delay"]["p99"] / 1000) for point in run["figures"]["points"]]
+        factors, shares, p99 = zip(*points)
+        goodput.plot(factors, shares, color=colour, marker="o", markersize=4, label=label)
+        delay.plot(factors, p99, color=colour, marker="o", markersize=4)
+    goodput.axhline(90, color="black", linestyle="--", linewidth=1)
+    goodput.set(title="Goodput", xlabel="offered rate / best rate", ylabel="% of the best rate", ylim=(0, None))
+    delay.set(title="p99 of accepted calls", xlabel="offered rate / best rate", ylabel="ms", yscale="log")
+    recovery.axvline(0, color="#888888", linewidth=1)
+    recovery.set(title="From 3 times the best rate to half of it", xlabel="seconds since the drop", ylabel="% of the calls due that end well", ylim=(0, 105))
+    lines, labels = goodput.get_legend_handles_labels()
+    by_label = dict(zip(labels, lines))
+    figure.legend(list(by_label.values()), list(by_label), loc="upper center", bbox_to_anchor=(0.5, 0), ncol=len(by_label), frameon=False)
+    figure.savefig(REPORT / "overload.svg", metadata={"Date": None}, bbox_inches="tight")
+    pyplot.close(figure)
+    return "![Goodput, delay and recovery under overload](overload.svg)"
 
 
 def draw_panels(name, title, keys, by_key):

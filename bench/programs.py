@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from . import servers
+from .capacity import PHONES
 from .settings import BUILDS, REPORT, ROOT, BenchError, on_core, output_of, program
 
 
@@ -77,7 +78,7 @@ def record(settings, capture):
     seconds = 4 if settings.quick else 36
     dump = ["tcpdump", "-i", "lo", "-n", "-Z", "root", "-B", "65536", "-w", str(capture), "udp", "port", str(servers.TANDEM)]
     calls = [program("tandem"), "lab", "run", "call", "--server", f"127.0.0.1:{servers.TANDEM}", "--nonces", "fresh", "--quiet",
-             "--rate", str(CALLS_PER_SECOND), "--duration", f"{seconds}s", "--phones", "1000"]
+             "--rate", str(CALLS_PER_SECOND), "--duration", f"{seconds}s", *PHONES]
     with servers.tandem(settings, challenge=("REGISTER", "INVITE")):
         dumping = subprocess.Popen(dump, stderr=subprocess.DEVNULL)
         try:

@@ -1,18 +1,20 @@
 """The report: `bench/report/report.md`, `report.json` and the plots, from the runs that are there."""
 import json
+import shutil
 import time
 from collections import Counter
 
 from . import plots, results, rows
-from .settings import REPORT, BenchError
+from .settings import REPORT, ROOT, BenchError
 from .workloads import tuned
 
 NAMES = {"tandem": "Tandem", "plain": "without segmentation", "kamailio": "Kamailio tuned", "stock": "Kamailio stock", "floor": "kernel",
          "ring": "Tandem on io_uring", "plain-ring": "io_uring without segmentation"}
 MESSAGES = {"w1": (1, 1), "w2": (1, 1), "w2c": (2, 2), "w3": (6, 7), "w4": (8, 9)}
 UNCLEAN = " †"
+PUBLISHED = ROOT / "docs" / "report"
 # Parts in which Kamailio is the tuned one.
-COMPARING = (*MESSAGES, "memory", "connections", "capacity")
+COMPARING = (*MESSAGES, "memory", "connections", "capacity", "overload")
 
 
 def number(value):
@@ -63,7 +65,7 @@ def not_ahead(all_rows):
     """Rows behind Kamailio or over their budget, those that share an explanation together."""
     known, grouped = rows.explanations(), {}
     for row in all_rows:
-        if row.is_behind or row.misses_budget:
+        if row.is_behind or row.misses_budget or row.misses_goal:
             grouped.setdefault(known.get(row.key) or known.get(row.reason) or "", []).append(row)
     paragraphs = []
     for explanation, behind in grouped.items():
@@ -100,7 +102,7 @@ def figures(row):
 def workloads(all_rows, load):
     """Tables of the workloads at a load."""
     by_key = {row.key: row for row in all_rows}
-    servers = ("tandem", "plain", "kamailio", "stock")
+    servers = {"full": ("tandem", "kamailio", "stock"), "shared": ("tandem", "plain", "kamailio")}.get(load, ("tandem", "kamailio"))
     lines = []
     for name, (taken, sent) in MESSAGES.items():
         row = by_key[name if load == "full" else f"{name}.{load}"]
@@ -135,11 +137,55 @@ def rates(parts, load):
     return table(["units per second (server busy)", *(NAMES[server] for server in ("tandem", "plain", "kamailio", "stock"))], lines)
 
 
+def generator(parts):
+    """What the generator itself takes for a unit at full load, and the floor's."""
+    lines = []
+    for name in ("floor", *MESSAGES):
+        runs = [run for part in parts for run in part["runs"] if run["row"] == name and run["server"] in ("floor", "tandem", "kamailio")]
+        said = []
+        for server in ("floor", "tandem", "kamailio"):
+            values = [run["figures"]["generator_cpu_us_per_unit"] for run in runs if run["server"] == server]
+            said.append(number(rows.statistics.median(values)) if values else "-")
+        if runs:
+            lines.append([name.title(), *said])
+    return table(["the generator's own CPU-us per unit, against", "the kernel's echo", "Tandem", "Kamailio tuned"], lines)
+
+
+def not_written(parts):
+    """Refreshes that Tandem answered and did not write, of those that were measured and warmed up with."""
+    lines = []
+    for name in ("w2", "w2c"):
+        runs = [run for part in parts for run in part["runs"] if run["row"] == name and run["server"] == "tandem"]
+        known = [run["figures"]["refreshes_not_written"] for run in runs if run["figures"].get("refreshes_not_written") is not None]
+        if known:
+            lines.append(f"- {name.title()}: Tandem answered {number(rows.statistics.median(known))} refreshes a run without writing them to disk, because the "
+                         "binding had been written within an eighth of its lifetime; Kamailio writes none at all here.")
+        elif runs:
+            lines.append(f"- {name.title()}: this Tandem does not count refreshes that it does not write.")
+    return "\n".join(lines)
+
+
+def overload(parts, drawn):
+    """What servers do beyond their best rate, round by round."""
+    runs = [run for part in parts if part["part"] == "overload" for run in part["runs"] if run["row"] == "overload"]
+    lines = []
+    for run in runs:
+        best = run["figures"]["best"]
+        for point in run["figures"]["points"]:
+            lines.append([NAMES[run["server"]], f"{point['factor']:g}", number(point["offered"]), number(point["goodput"]),
+                          f"{100 * point['goodput'] / best:.0f} %", f"{point['refused']:,}", f"{point['delay']['p50'] / 1000:,.1f}",
+                          f"{point['delay']['p99'] / 1000:,.1f}", f"{point['retransmissions']:,}"])
+    head = ["server", "x best", "offered, calls/s", "goodput", "of the best", "503", "p50 ms", "p99 ms", "sent again"]
+    text = "Calls with 407 on 200m of a processor, open loop with retransmissions. p50 and p99 are those of accepted calls, from when they were due."
+    page = "[More of it](overload.html)." if (REPORT / "overload.html").exists() else ""
+    return section("Overload", text if lines else "", table(head, lines), drawn["overload"], remarks_of(parts, ("overload",)), page)
+
+
 def delays(all_rows):
     lines = []
     for name in MESSAGES:
         chosen = [row for row in all_rows if row.key in [f"{name}.{percentile}" for percentile in rows.PERCENTILES] and row.servers]
-        for server in ("tandem", "plain", "kamailio", "stock"):
+        for server in ("tandem", "kamailio", "stock"):
             if any(server in row.servers for row in chosen):
                 found = {row.reason: cell(row, server) for row in chosen}
                 lines.append([name.title(), NAMES[server], *(found.get(percentile, "-") for percentile in rows.PERCENTILES)])
@@ -183,6 +229,7 @@ def capacity(parts):
         delay = [f"{middle['delay'][percentile] / 1000:,.1f}" for percentile in rows.PERCENTILES]
         lines.append([NAMES[run["server"]], number(run["value"]) + (UNCLEAN if run["remarks"] else ""), *delay])
     page = "[Response times against the rate](capacity.html)." if (REPORT / "capacity.html").exists() else ""
+    page = "\n\n".join(said for said in (remarks_of(parts, ("capacity",)), page) if said)
     return section("Capacity on 30m of a processor", table(["highest rate that held", "calls/s", "p50 ms", "p90", "p99", "p99.9"], lines), page)
 
 
@@ -239,23 +286,44 @@ def write():
     if not parts:
         raise BenchError("there are no figures yet: run scripts/bench")
     all_rows = rows.read(parts)
-    drawn = plots.draw(all_rows)
-    full = "256 units in progress at a time. CPU-us per unit, messages in and out of the server behind the workload's name."
-    equal = "The same number of units per second for all: 60 % of what the slowest of Tandem, Tandem without segmentation and Kamailio tuned carries."
+    drawn = plots.draw(all_rows, parts)
+    full = ("256 units in progress at a time, 100,000 phones that each have an address of their own. CPU-us per unit, messages in and out of the server "
+            "behind the workload's name.")
+    shared = "Full load once more, with all phones at one address, as trunks and other servers are: most of what is sent leaves in trains."
+    equal = "The same number of units per second for all: 60 % of what the slower of Tandem and Kamailio tuned carries."
     text = [
         HEAD.format(*tuned()) + tuned_otherwise(parts) + (QUICK if any(part["quick"] for part in parts) else ""),
         missing(parts), overview(all_rows), not_ahead(all_rows),
-        section("Full load", full, workloads(all_rows, "full"), rates(parts, "full"), drawn["cpu"]),
+        section("Full load", full, workloads(all_rows, "full"), rates(parts, "full"), generator(parts), not_written(parts), drawn["cpu"]),
+        section("Full load, flattering", shared, workloads(all_rows, "shared")),
         section("Equal load", equal, workloads(all_rows, "equal"), rates(parts, "equal"), remarks_of(parts, MESSAGES),
                 delays(all_rows), drawn["delays"]),
         section("After the load", "What calls leave behind is paid for in the half minute after them.", workloads(all_rows, "after")),
         event_loops(all_rows), sweep(parts), section("Memory", drawn["memory"], remarks_of(parts, ("memory",))),
-        section("Connections", drawn["connections"]), capacity(parts), unclean(parts), measured_on(parts),
+        section("Connections", drawn["connections"]), capacity(parts), overload(parts, drawn), unclean(parts), measured_on(parts),
     ]
     (REPORT / "report.md").write_text("\n".join(part for part in text if part))
     everything = {"rows": [as_json(row) for row in all_rows], "parts": parts}
     (REPORT / "report.json").write_text(json.dumps(everything, indent=1))
     print(f"wrote {REPORT}/report.md, report.json, {len(plots.PLOTS)} plots")
+
+
+def publish():
+    """Copies the report to docs/report, as it was written: with report.json, so that its figures can be checked."""
+    parts = results.read()
+    if not (REPORT / "report.json").exists():
+        raise BenchError("there is no report yet: run scripts/bench")
+    if any(part["quick"] for part in parts):
+        raise BenchError("a quick run is not for quoting: run scripts/bench without --quick")
+    lacking = [part["part"] for part in parts if part["missing"]]
+    if lacking:
+        raise BenchError(f"figures are missing ({', '.join(lacking)}): measure these parts again")
+    for old in PUBLISHED.iterdir():
+        old.unlink()
+    kept = [path for pattern in ("report.md", "report.json", "*.svg", "capacity.html", "overload.html") for path in sorted(REPORT.glob(pattern))]
+    for path in kept:
+        shutil.copy(path, PUBLISHED)
+    print(f"copied {len(kept)} files to {PUBLISHED}")
 
 
 def as_json(row):

@@ -123,12 +123,22 @@ def tandem_says_ready(_):
         return False
 
 
+def metric_if_any(name):
+    """The sum of a metric of the Tandem that runs; None where it has no such metric."""
+    values = metric_values(name)
+    return sum(values) if values else None
+
+
 def metric(name):
     """The sum of a metric of the Tandem that runs."""
+    return sum(metric_values(name))
+
+
+def metric_values(name):
     with urllib.request.urlopen(f"http://{ADMIN}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     values = [line.split()[-1] for line in lines if re.match(rf"{name}(\{{|\s)", line)]
-    return sum(float(value) for value in values)
+    return [float(value) for value in values]
 
 
 def subscribers(folder, domains, each):

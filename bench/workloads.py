@@ -6,6 +6,9 @@ figure. The loads:
     full    as much as one processor of the server carries: 256 units in progress at a time
     equal   the same number of units per second for all, which each of them can carry
     after   full load again, and what is spent in the half minute behind it on what calls leave (once, W3 and W4)
+    shared  full load again, with all phones at one address: flattering, because trains of datagrams leave for it
+
+At all loads but `shared` each of the 100,000 phones has an address of its own, as phones have.
 """
 import json
 import statistics
@@ -16,10 +19,14 @@ from .settings import BenchError, on_core, output_of, program
 
 # The share of what the slowest carries at full load that all are offered at equal load.
 EQUAL_SHARE = 0.6
-LOADS = ("full", "equal", "after")
+LOADS = ("full", "equal", "after", "shared")
 SERVERS = ("tandem", "plain", "kamailio", "stock", "ring", "plain-ring")
 # Those whose capacity decides what equal load is.
-COMPARED = ("tandem", "plain", "kamailio")
+COMPARED = ("tandem", "kamailio")
+# Those that differ from others only in what goes to one address.
+ONLY_SHARED = ("plain", "plain-ring")
+# Counted by Tandem: refreshes that it answers and does not write, because the binding was written not long ago.
+NOT_WRITTEN = "tandem_location_refreshes_not_written_total"
 
 
 @dataclass(frozen=True)
@@ -66,9 +73,10 @@ def server_for(name, workload, settings):
     return servers.tandem(settings, challenge=workload.challenge, segmentation=segmentation, event_loop=event_loop)
 
 
-def measure(settings, server, name, pace, users, count, warm_up):
+def measure(settings, server, name, load, pace, users, count, warm_up):
     """One run of the generator, as it reports it."""
-    command = [program("tandem-lab"), name, "--server", server.address, "--users", str(settings.count(users)), *pace,
+    where = [] if load == "shared" else ["--own-addresses"]
+    command = [program("tandem-lab"), name, "--server", server.address, "--users", str(settings.count(users)), *where, *pace,
                "--warm-up", str(settings.count(warm_up)), "--count", str(settings.count(count)), "--pid", str(server.pid), "--json"]
     text, _ = output_of(on_core(settings.client_core, command))
     if not text:
@@ -93,9 +101,13 @@ def run(settings, part, name):
     for load in settings.loads:
         if load == "after" and (not workload.linger or settings.quick):
             continue
-        taking_part, pace = chosen, ["--window", "256"]
+        taking_part, pace = [server for server in chosen if server not in ONLY_SHARED], ["--window", "256"]
+        if load == "shared":
+            if name == "floor":
+                continue
+            taking_part = [server for server in chosen if server != "stock"]
         if load == "equal":
-            rate, taking_part = equal_load(part, name, chosen)
+            rate, taking_part = equal_load(part, name, taking_part)
             pace = ["--rate", str(rate)]
         if load == "after":
             pace += ["--linger", str(workload.linger)]
@@ -115,7 +127,9 @@ def measure_server(settings, part, name, load, server, pace):
         # It takes so long that a quarter must do.
         count, warm_up = count // 4, warm_up // 4
     with server_for(server, workload, settings) as running:
-        figures = measure(settings, running, name, pace, 100_000, count, warm_up)
+        figures = measure(settings, running, name, load, pace, 100_000, count, warm_up)
+        if name in ("w2", "w2c") and running.name == "tandem":
+            figures["refreshes_not_written"] = servers.metric_if_any(NOT_WRITTEN)
     value = figures["clean_up_us_per_unit" if load == "after" else "server_cpu_us_per_unit"]
     part.add(name if load == "full" else f"{name}.{load}", server, value, figures, remarks_on(figures))
 
@@ -155,7 +169,7 @@ def sweep(settings, part):
 
 def measure_sweep(settings, part, allocator, children):
     with servers.kamailio(settings, (), allocator, children) as running:
-        figures = measure(settings, running, "w3", ["--window", "256"], users=20_000, count=30_000, warm_up=10_000)
+        figures = measure(settings, running, "w3", "full", ["--window", "256"], users=20_000, count=30_000, warm_up=10_000)
     part.add("sweep", f"{allocator} {children}", figures["server_cpu_us_per_unit"], figures, remarks_on(figures))
 
 

@@ -9,7 +9,8 @@ export default defineConfig({
   // `npm run dev` shows what a controller on this machine says.
   server: {
     proxy: Object.fromEntries(
-      ["/state", "/scenarios", "/register", "/start", "/stop", "/report"].map((path) => [path, controller]),
+      // With the Host header field of the page, so that the controller sees requests of the same origin.
+      ["/state", "/scenarios", "/register", "/start", "/stop", "/report"].map((path) => [path, { target: controller, changeOrigin: false }]),
     ),
   },
 });

@@ -47,6 +47,8 @@ export interface Run {
   command_confirmed: Delays;
   agent_lateness: Delays;
   session_request_delay: Delays | null;
+  /** From a call's command to its first response, the challenge included. */
+  response_delay: Delays | null;
   answer_delay: Delays | null;
   trusted: boolean;
   doubts: string[];

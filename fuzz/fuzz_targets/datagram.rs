@@ -68,7 +68,7 @@ fn answer(message: &Message<'_>) {
     let mut ack = Vec::new();
     write_ack(&mut ack, message, &response);
     let mut cancel = Vec::new();
-    write_cancel(&mut cancel, message);
+    write_cancel(&mut cancel, message, b"");
 }
 
 /// Unedited it stays as it is; edited it stays valid if it was.

@@ -61,6 +61,7 @@ fn node(now: Time) -> Exchange {
             }),
             credentials: CredentialCache::new(8, 3600, 60),
             nonces: Nonces::new((1, 2), 8),
+            bans: sip_elements::bans::Bans::default(),
             dead_targets: DeadTargets::default(),
             hasher: KeyHasher::new((3, 4)),
         }),

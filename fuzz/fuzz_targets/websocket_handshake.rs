@@ -3,7 +3,7 @@
 //! Input: an octet that says which side, the number of cuts, two octets for each, the stream.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use sip_transport::websocket::{ClientHandshake, Handshake, Opening, OpeningError, Upgrade};
+use sip_transport::websocket::{ClientHandshake, Handshake, Opening, OpeningError, Origins, Upgrade};
 
 const MAX_HEADER: usize = 2048;
 
@@ -33,10 +33,13 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn server(stream: &[u8], cuts: &[usize]) -> (Upgrade, Vec<u8>) {
     let mut handshake = Handshake::new(MAX_HEADER);
-    let origins = ["https://h".to_owned()];
+    let origins = Origins {
+        listed: vec!["https://h".to_owned()],
+        ..Origins::default()
+    };
     let mut response = Vec::new();
     for cut in cuts {
-        match handshake.next(&stream[..*cut], &origins, &mut response) {
+        match handshake.next(&stream[..*cut], &origins, false, &mut response) {
             Upgrade::Incomplete => assert!(response.is_empty()),
             end => {
                 assert!(response.starts_with(b"HTTP/1.1 "));

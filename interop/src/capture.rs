@@ -30,7 +30,8 @@ impl Capture {
         let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
         let filter = format!("port {}", ports.join(" or port "));
         let mut command = Command::new("tshark");
-        command.args(["-i", "lo", "-f", &filter]);
+        // 64 MiB of buffer: it may wait long for its turn.
+        command.args(["-i", "lo", "-B", "64", "-f", &filter]);
         // Prints a line for each packet, at once, and writes them as well.
         command
             .args(["-l", "-P", "-w"])
@@ -50,6 +51,11 @@ impl Capture {
         self.catch_up();
         self.child.signal("INT");
         self.child.wait();
+        let output = self.child.output();
+        assert!(
+            !output.contains(" dropped"),
+            "the capture has gaps:\n{output}"
+        );
         Packets {
             file: self.folder.path().join("packets"),
             _folder: self.folder,
@@ -61,10 +67,12 @@ impl Capture {
     /// seen by then.
     fn catch_up(&self) {
         let socket = UdpSocket::bind((self.server.ip(), 0)).expect("a socket");
-        let port = socket.local_addr().expect("bound").port().to_string();
+        let port = socket.local_addr().expect("bound").port();
+        // With both ports: the digits of one alone may stand in a time as well.
+        let line = format!(" {port} → {} ", self.server.port());
         let seen = eventually(PATIENCE, || {
             socket.send_to(b"\r\n\r\n", self.server).expect("sent");
-            self.child.output().contains(&port)
+            self.child.output().contains(&line)
         });
         assert!(seen, "tshark sees nothing:\n{}", self.child.output());
     }

@@ -6,20 +6,30 @@ use serde_json::Value;
 use sip_transport::Protocol;
 use std::process::Command;
 
-/// Runs a profile against the server, for subscribers `user0`, `user1`, … with the passwords of [`Server::password`]. Returns its
-/// exit code, its report and what it printed.
-pub fn lab_run(server: &Server, protocol: Protocol, arguments: &[&str]) -> (i32, Value, String) {
+/// A profile against the server, for subscribers `user0`, `user1`, … with the passwords of [`Server::password`]. Its
+/// report goes to `report.json` beside the server's configuration.
+pub fn lab_command(server: &Server, protocol: Protocol, arguments: &[&str]) -> Command {
     let json = server.path("report.json");
     let transport = protocol.via_token().to_ascii_lowercase();
     let mut command = Command::new(Server::binary());
     command.args(["lab", "run"]).args(arguments);
-    command.args(["--password", "user{}-secret", "--transport", &transport]);
+    command.args(["--transport", &transport]);
+    if !arguments.contains(&"--password") {
+        command.args(["--password", "user{}-secret"]);
+    }
     command
         .args(["--domain", server.domain(), "--json"])
         .arg(&json);
     command
         .arg("--server")
         .arg(server.address_of(protocol).to_string());
+    command
+}
+
+/// Runs it. Returns its exit code, its report and what it printed.
+pub fn lab_run(server: &Server, protocol: Protocol, arguments: &[&str]) -> (i32, Value, String) {
+    let json = server.path("report.json");
+    let mut command = lab_command(server, protocol, arguments);
     let (code, output) = run(&mut command);
     let report = std::fs::read_to_string(&json).unwrap_or_default();
     let report = serde_json::from_str(&report).unwrap_or_default();

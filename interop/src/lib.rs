@@ -37,7 +37,7 @@ pub use capture::{Capture, Packets, WireMessage};
 pub use dissection::Dissected;
 pub use dns::{NameServer, Records, ZONE};
 pub use kamailio::Kamailio;
-pub use lab::{lab_run, lab_users};
+pub use lab::{lab_command, lab_run, lab_users};
 pub use laboratory::Laboratory;
 pub use linphone::Linphone;
 pub use messages::{Messages, header};

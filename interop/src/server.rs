@@ -127,6 +127,10 @@ impl Server {
             self.path("chain.pem").display(),
             self.path("key.pem").display(),
         );
+        // Pages that browsers read from files have no origin of their own.
+        if !sections.contains("[connections]") {
+            configuration += "[connections]\norigins = [\"*\"]\n\n";
+        }
         for protocol in Protocol::ALL {
             let transport = protocol.via_token().to_ascii_lowercase();
             let address = self.address_of(protocol);
@@ -237,6 +241,11 @@ impl Server {
     /// A path in the server's own folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// The id of its process.
+    pub fn process_id(&self) -> u32 {
+        self.child.as_ref().expect("running").id()
     }
 
     /// Its process.

@@ -1,4 +1,4 @@
-//! Thousands of connections with registrations on them, and what becomes of peers when no descriptor is left.
+//! Thousands of connections with registrations on them, and what becomes of peers when there is no room for them.
 
 use interop::{Server, ServerOptions, eventually, free_port, run, wait_until};
 use serde_json::Value;
@@ -18,7 +18,7 @@ const BYTES_EACH: f64 = 2_048.0;
 fn over_tcp(workers: u16, descriptors: Option<(u64, u64)>) -> (Server, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let sections = format!(
-        "[auth]\nchallenge = []\n\n[[listen]]\ntransport = \"tcp\"\naddress = \"{address}\"\n"
+        "[auth]\nchallenge = []\n\n[connections]\nmax_per_peer = 10000\n\n[[listen]]\ntransport = \"tcp\"\naddress = \"{address}\"\n"
     );
     let users = (0..=ALONE + CONNECTIONS).map(|number| format!("user{number}"));
     let server = Server::start(&ServerOptions {
@@ -99,7 +99,7 @@ fn ticks(process: u32) -> u64 {
 }
 
 #[test]
-fn without_a_descriptor_newcomers_are_told_to_go_and_others_go_on() {
+fn without_room_newcomers_are_told_to_go_and_others_go_on() {
     let (mut server, address) = over_tcp(2, Some((64, 100)));
     let process = server.process().id();
     let mut streams: Vec<TcpStream> = (0..200).map(|_| connect(address)).collect();
@@ -133,7 +133,7 @@ fn without_a_descriptor_newcomers_are_told_to_go_and_others_go_on() {
     assert!(spent < 50, "{spent} of 200 ticks for nothing");
     drop(late);
     served.truncate(served.len() / 2);
-    let counted = || server.metric("tandem_connections_refused_total", "no_descriptor") > 0.0;
+    let counted = || server.metric("tandem_connections_refused_total", "table_full") > 0.0;
     wait_until("the refusals are counted", counted);
     let again = || asks(&mut connect(address));
     assert!(

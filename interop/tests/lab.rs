@@ -1,6 +1,8 @@
 //! The load generator: its counts are the server's, and those of sipp for the same traffic.
 
-use interop::{Scenario, Server, ServerOptions, eventually, lab_run, lab_users};
+use interop::{
+    Child, Scenario, Server, ServerOptions, eventually, lab_command, lab_run, lab_users, wait_until,
+};
 use serde_json::{Value, json};
 use sip_transport::Protocol;
 use std::time::Duration;
@@ -100,6 +102,7 @@ fn populated_phones_are_all_there_and_a_sample_of_them_is_called() {
         "50",
         "--duration",
         "1s",
+        "--stay-registered",
     ];
     let (_, report, output) = lab_run(&server, Protocol::Udp, &arguments);
     println!("{output}");
@@ -173,4 +176,83 @@ fn attacks_come_to_nothing_and_one_that_is_let_in_is_told() {
         "{output}"
     );
     assert!(output.contains("attacks: let in with 200"), "{output}");
+}
+
+#[test]
+fn phones_deregister_when_a_run_is_over_or_interrupted() {
+    let server = server(20);
+    let registered = || server.count("tandem_registrations", "");
+    let over = ["call", "--phones", "20", "--rate", "20", "--duration", "1s"];
+    let (_, report, output) = lab_run(&server, Protocol::Udp, &over);
+    assert_eq!(registered(), 0, "{output}");
+    assert_eq!(
+        report["deregistered"],
+        json!({"succeeded": 20, "failed": 0})
+    );
+
+    let long = ["call", "--phones", "20", "--rate", "20", "--duration", "1h"];
+    let mut command = lab_command(&server, Protocol::Udp, &long);
+    let mut run = Child::start(&mut command, &server.path("interrupted.log"));
+    wait_until("phones register", || registered() == 20);
+    wait_until("calls begin", || run.output().contains("in progress"));
+    run.signal("INT");
+    let ended = run.wait_at_most(Duration::from_secs(15));
+    assert!(
+        ended.is_some_and(|status| !status.success()),
+        "{}",
+        run.output()
+    );
+    assert_eq!(registered(), 0, "{}", run.output());
+    assert!(
+        run.output().contains("interrupted after"),
+        "{}",
+        run.output()
+    );
+}
+
+#[test]
+fn contacts_that_an_earlier_run_left_behind_are_told() {
+    let server = server(20);
+    let stay = [
+        "populate",
+        "--phones",
+        "20",
+        "--sample",
+        "0",
+        "--stay-registered",
+    ];
+    let (code, report, output) = lab_run(&server, Protocol::Udp, &stay);
+    assert_eq!((code, &report["warnings"]), (0, &json!([])), "{output}");
+    assert_eq!(server.count("tandem_registrations", ""), 20);
+    let (_, report, output) = lab_run(&server, Protocol::Udp, &stay);
+    let warning = report["warnings"][0].as_str().unwrap_or_default();
+    assert!(
+        warning.contains("other contacts for 20 of the phones"),
+        "{output}"
+    );
+}
+
+#[test]
+fn names_of_phones_are_padded_as_the_pattern_says() {
+    let users = (0..10).map(|number| format!("phone{number:04}"));
+    let server = Server::start(&ServerOptions {
+        users: users.collect(),
+        ..ServerOptions::default()
+    });
+    let names = ["call", "--phones", "10", "--user", "phone{:04}"];
+    let pace = [
+        "--rate",
+        "10",
+        "--duration",
+        "1s",
+        "--password",
+        "phone{:04}-secret",
+    ];
+    let (_, report, output) = lab_run(&server, Protocol::Udp, &[&names[..], &pace].concat());
+    assert_eq!(report["populated"]["phones"], 10, "{output}");
+    assert_eq!(
+        calls(&report, "succeeded"),
+        calls(&report, "attempted"),
+        "{output}"
+    );
 }

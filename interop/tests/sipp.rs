@@ -108,7 +108,12 @@ fn a_call_is_cancelled_while_it_rings() {
     let alice = alice.finish();
     let bob = bob.finish();
     assert_eq!(alice.messages.received("SIP/2.0 487").len(), 1);
-    assert_eq!(bob.messages.received("CANCEL").len(), 1);
+    let cancels = bob.messages.received("CANCEL");
+    assert_eq!(cancels.len(), 1);
+    assert_eq!(
+        header(cancels[0], "Reason"),
+        ["Q.850;cause=16;text=\"Terminated\""]
+    );
     assert_eq!(bob.messages.received("ACK").len(), 1);
 }
 
@@ -185,7 +190,12 @@ fn two_phones_of_one_user_ring_together_and_the_slower_is_cancelled() {
     Scenario::new("call").run(&server);
     quick.finish();
     let slow = slow.finish();
-    assert_eq!(slow.messages.received("CANCEL").len(), 1);
+    let cancels = slow.messages.received("CANCEL");
+    assert_eq!(cancels.len(), 1);
+    assert_eq!(
+        header(cancels[0], "Reason"),
+        ["SIP;cause=200;text=\"Call completed elsewhere\""]
+    );
 }
 
 #[test]

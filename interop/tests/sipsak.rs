@@ -1,6 +1,6 @@
 //! sipsak against the server: pings, registers, and sends what is no SIP any more.
 
-use interop::{Server, ServerOptions, run};
+use interop::{Server, ServerOptions, run, wait_until};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -80,6 +80,8 @@ fn a_flood_and_messages_with_trashed_characters_leave_the_server_as_it_was() {
     assert!(server.is_ready());
     assert!(server.metric("tandem_responses_sent_total", "400") > 0.0);
     assert!(server.metric("tandem_dropped_total", "not_sip") > 0.0);
-    let growth = memory().saturating_sub(before);
-    assert!(growth <= MOST_GROWTH, "{growth} bytes");
+    // What a worker could not serve at once waited in its backlog, whose memory goes back to the system a moment later.
+    wait_until("the memory of the flood is given back", || {
+        memory().saturating_sub(before) <= MOST_GROWTH
+    });
 }

@@ -296,7 +296,7 @@ fn each_transport_calls_over_ipv6() {
     assert_eq!(connections(&server), before, "no call needs another one");
 }
 
-/// Nobody connects to it: it may be behind a translator.
+/// It is behind no NAT, so its Contact is tried, where nothing listens any more (RFC 3261 section 16.6 step 7).
 #[test]
 fn a_phone_that_died_with_its_connection_is_refused_at_once_and_called_when_it_is_back() {
     let server = Server::start(&ServerOptions::default());
@@ -319,5 +319,6 @@ fn a_phone_that_died_with_its_connection_is_refused_at_once_and_called_when_it_i
         bob.quit();
         server.rpc("location.remove", &json!({ "address": "bob@example.org" }));
     }
-    assert_eq!(connections(&server)[1], 0);
+    let opened = connections(&server)[1];
+    assert!(opened >= 2, "{opened}: one for each refused call");
 }

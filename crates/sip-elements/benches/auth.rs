@@ -2,7 +2,8 @@
 
 use divan::{Bencher, black_box};
 use phones::{NOW, Phone, REALM, server};
-use sip_elements::auth::{Challenger, Verdict, add_challenges, verify};
+use sip_elements::auth::{Challenge, Challenger, Subject, Verdict, add_challenges, verify};
+use sip_elements::bans::Source;
 use sip_message::digest::Algorithm;
 use sip_message::{Message, ResponseWriter};
 
@@ -24,16 +25,13 @@ fn verify_credentials(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
         .with_inputs(|| phone.next_register(algorithm))
         .bench_local_refs(|register| {
             let request = Message::parse(&register.bytes).expect("a message");
-            let verdict = verify(
-                &request,
-                Challenger::Registrar,
-                register.username(),
-                REALM,
-                &server.shared.credentials,
-                &server.shared.nonces,
-                &server.settings,
-                NOW,
-            );
+            let subject = Subject {
+                challenger: Challenger::Registrar,
+                username: register.username(),
+                realm: REALM,
+                source: register.flow.remote.ip(),
+            };
+            let verdict = verify(&request, &subject, &server.shared, &server.settings, NOW);
             assert_eq!(verdict, Verdict::Accepted);
         });
 }
@@ -72,9 +70,12 @@ fn challenge(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
         let nonces = &server.shared.nonces;
         add_challenges(
             begun,
-            Challenger::Registrar,
-            REALM,
-            false,
+            &Challenge {
+                challenger: Challenger::Registrar,
+                realm: REALM,
+                source: Source::of(register.flow.remote.ip()),
+                stale: false,
+            },
             nonces,
             &server.settings,
             NOW,

@@ -8,7 +8,7 @@ use rand_chacha::rand_core::SeedableRng;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::proxy::{Proxy, Target, is_loop, preprocess};
+use sip_elements::proxy::{Proxy, Target, is_loop};
 use sip_elements::{Foreign, Question, Round, Settings, Shared};
 use sip_message::{KeyHasher, Message, Method};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, Transactions};
@@ -174,10 +174,13 @@ struct Worker {
 impl Worker {
     fn new() -> Self {
         let now = Time::from_unix_seconds(1_800_000_000);
+        let hasher = KeyHasher::new((3, 4));
         let settings = settings();
         let limits = Limits {
             servers: 1_000_000,
             clients: 1_000_000,
+            bytes: usize::MAX,
+            amplification: 3,
         };
         Self {
             now,
@@ -188,12 +191,13 @@ impl Worker {
                 }),
                 credentials: CredentialCache::new(10, 60, 60),
                 nonces: Nonces::new((1, 2), 16),
+                bans: sip_elements::bans::Bans::default(),
                 dead_targets: sip_elements::DeadTargets::default(),
-                hasher: KeyHasher::new((3, 4)),
+                hasher,
             },
             metrics: WorkerMetrics::default(),
             random: ChaCha8Rng::from_seed([7; 32]),
-            transactions: Transactions::new(now, settings.timers, limits, 1),
+            transactions: Transactions::new(now, settings.timers, limits, hasher, 1),
             proxy: Proxy::new(now),
             output: Output::default(),
             events: Vec::new(),
@@ -265,6 +269,7 @@ impl Worker {
         let message = Message::parse(bytes).expect("a message");
         let mut round = Round {
             now: self.now,
+            arrived: self.now,
             output: &mut self.output,
             transactions: &mut self.transactions,
             settings: &self.settings,
@@ -274,12 +279,14 @@ impl Worker {
         };
         if message.is_request() {
             receive_request(&mut self.proxy, &mut round, &message, flow);
-        } else if let Some(event) =
-            round
-                .transactions
-                .receive_response(round.now, &message, round.output)
-        {
-            self.proxy.receive_response(&mut round, event, &message);
+        } else {
+            let matched =
+                round
+                    .transactions
+                    .receive_response(round.now, flow, &message, round.output);
+            if let Some(event) = matched.told() {
+                self.proxy.receive_response(&mut round, event, &message);
+            }
         }
     }
 }
@@ -290,15 +297,18 @@ fn receive_request(proxy: &mut Proxy, round: &mut Round<'_>, request: &Message<'
         .hasher
         .server_transaction(request)
         .expect("a key");
-    if round
-        .transactions
-        .receive_request(round.now, key, request.method(), round.output)
-        == RequestMatch::Absorbed
+    if round.transactions.receive_request(
+        round.now,
+        key,
+        request.method(),
+        request.bytes().len(),
+        round.output,
+    ) == RequestMatch::Absorbed
     {
         return;
     }
     assert!(!is_loop(request, round));
-    let routing = preprocess(request, round);
+    let routing = proxy.preprocess(request, round);
     let target = Target {
         uri: b"sip:bob@127.0.0.1:7000"[..].into(),
         q: 1000,
@@ -306,6 +316,8 @@ fn receive_request(proxy: &mut Proxy, round: &mut Round<'_>, request: &Message<'
         next_hop: None,
         listener: None,
         flow: None,
+        is_owned: false,
+        instance: 0,
     };
     if request.method() == Method::Ack {
         return proxy.forward_ack(round, request, flow, &routing, Some(target));

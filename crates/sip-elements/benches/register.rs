@@ -3,7 +3,7 @@
 
 use divan::{Bencher, black_box};
 use phones::{NOW, Phone, REALM, Register, Server, server};
-use sip_elements::auth::{Challenger, Verdict, verify};
+use sip_elements::auth::{Challenger, Subject, Verdict, verify};
 use sip_elements::registrar;
 use sip_message::Message;
 use sip_message::digest::Algorithm;
@@ -24,16 +24,13 @@ fn main() {
 fn serve(server: &Server, register: &Register, into: &mut Vec<u8>) -> u16 {
     let request = Message::parse(&register.bytes).expect("a message");
     request.validate().expect("a sound one");
-    let verdict = verify(
-        &request,
-        Challenger::Registrar,
-        register.username(),
-        REALM,
-        &server.shared.credentials,
-        &server.shared.nonces,
-        &server.settings,
-        NOW,
-    );
+    let subject = Subject {
+        challenger: Challenger::Registrar,
+        username: register.username(),
+        realm: REALM,
+        source: register.flow.remote.ip(),
+    };
+    let verdict = verify(&request, &subject, &server.shared, &server.settings, NOW);
     assert_eq!(verdict, Verdict::Accepted);
     into.clear();
     registrar::register(

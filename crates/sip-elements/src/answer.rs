@@ -1,14 +1,22 @@
 //! Responses of our own, and the one place where "this request goes no further" becomes a status code.
 
 use crate::Round;
-use crate::auth::{self, Challenger};
-use sip_message::{HeaderName, Message, Method, ResponseWriter, TransactionKey, reason_phrase};
-use sip_transaction::{Full, ServerId};
+use crate::auth::{self, Challenge, Challenger};
+use crate::metrics::{Challenged, Stage};
+use rand_chacha::rand_core::Rng;
+use sip_message::{
+    Credentials, HeaderName, Message, Method, ResponseWriter, TransactionKey, reason_phrase,
+};
+use sip_transaction::{Full, ServerId, Standing};
 use sip_transport::{Flow, Time, response_flow};
+use std::net::IpAddr;
 
 /// The methods that we handle as a user agent server or forward with understanding (`Allow`).
 pub(crate) const ALLOW: &[u8] =
     b"INVITE, ACK, CANCEL, BYE, REGISTER, OPTIONS, INFO, PRACK, UPDATE, MESSAGE, SUBSCRIBE, NOTIFY, REFER, PUBLISH";
+
+/// The methods that we answer ourselves: what a request to the server itself may be (section 8.2.1).
+const ALLOW_HERE: &[u8] = b"ACK, CANCEL, OPTIONS, REGISTER";
 
 /// Where a request came from and, once it has one, its server transaction.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +31,52 @@ pub(crate) struct Origin {
     pub(crate) received: Time,
     /// How often it has waited for the control plane.
     pub(crate) questions_asked: u8,
+    /// What its sender has proved so far.
+    pub(crate) standing: Standing,
+}
+
+impl Origin {
+    /// A request that has just come. Peers whose requests the operator trusts need prove nothing.
+    pub(crate) fn new(round: &Round<'_>, flow: Flow) -> Self {
+        let address = flow.remote.ip();
+        let standing = if round.settings.proxy.trusted_peers.contains(address) {
+            Standing::Known(None)
+        } else {
+            Standing::Stranger(address)
+        };
+        Self {
+            flow,
+            key: None,
+            server: None,
+            received: round.arrived,
+            questions_asked: 0,
+            standing,
+        }
+    }
+
+    /// The sender has proved something.
+    ///
+    /// # Errors
+    /// What is open to such senders is used up.
+    pub(crate) fn prove(
+        &mut self,
+        round: &mut Round<'_>,
+        standing: fn(Option<IpAddr>) -> Standing,
+    ) -> Result<(), Refusal> {
+        let standing = standing(self.standing.source());
+        if self.is_stranger()
+            && let Some(server) = self.server
+        {
+            round.transactions.know_server(server, standing)?;
+        }
+        self.standing = standing;
+        Ok(())
+    }
+
+    /// Whether its sender has proved nothing.
+    pub(crate) const fn is_stranger(&self) -> bool {
+        matches!(self.standing, Standing::Stranger(_))
+    }
 }
 
 /// Why a request goes no further. [`answer`] turns it into the response.
@@ -44,6 +98,8 @@ pub(crate) enum Refusal {
     NotAllowed,
     /// 503 with Retry-After: a table is full, or the node drains.
     Busy(&'static str),
+    /// 503 with Retry-After: more comes in than can be served. Not all shall come back at the same time.
+    Overloaded,
     /// 200 to an OPTIONS or keep-alive for us.
     Okay,
 }
@@ -68,7 +124,7 @@ impl Refusal {
             } => 407,
             Self::BadExtension(_) => 420,
             Self::NotAllowed => 405,
-            Self::Busy(_) => 503,
+            Self::Busy(_) | Self::Overloaded => 503,
             Self::Okay => 200,
         }
     }
@@ -108,7 +164,8 @@ pub(crate) fn hex(value: u64) -> [u8; 16] {
     })
 }
 
-/// Sends the final response that a refusal means, through the server transaction where there is one.
+/// Sends the final response that a refusal means, through the server transaction where there is one. A stranger is refused without
+/// state, unless the request has waited: once, and not again until it comes again. The address may be another's.
 pub(crate) fn answer(
     round: &mut Round<'_>,
     request: &Message<'_>,
@@ -121,9 +178,23 @@ pub(crate) fn answer(
     if matches!(refusal, Refusal::Busy(_)) {
         round.metrics.refused_full.increment();
     }
+    if let Refusal::Challenge { realm, stale, .. } = refusal {
+        count_challenge(round, request, realm, *stale);
+    }
+    let mut origin = *origin;
+    if origin.is_stranger()
+        && origin.questions_asked == 0
+        && let Some(server) = origin.server.take()
+    {
+        round.transactions.abandon_server(server);
+    }
     let tag = own_tag(round, request);
+    let retry_after = match refusal {
+        Refusal::Overloaded => spread_retry_after(round),
+        _ => round.settings.limits.retry_after,
+    };
     let (shared, settings, now) = (round.shared, round.settings, round.now);
-    send(round, request, origin, refusal.status(), |into| {
+    send(round, request, &origin, refusal.status(), |into| {
         let begun = ResponseWriter::begin(
             into,
             request,
@@ -140,15 +211,18 @@ pub(crate) fn answer(
                 stale,
             } => auth::add_challenges(
                 response,
-                *challenger,
-                realm.as_bytes(),
-                *stale,
+                &Challenge {
+                    challenger: *challenger,
+                    realm: realm.as_bytes(),
+                    source: settings.source(origin.flow.remote.ip()),
+                    stale: *stale,
+                },
                 &shared.nonces,
                 settings,
                 now,
             ),
             Refusal::BadExtension(tags) => response.header(HeaderName::Unsupported, tags),
-            Refusal::NotAllowed => response.header(HeaderName::Allow, ALLOW),
+            Refusal::NotAllowed => response.header(HeaderName::Allow, ALLOW_HERE),
             Refusal::Busy(_) => response.header(
                 HeaderName::RetryAfter,
                 settings.limits.retry_after.to_string().as_bytes(),
@@ -157,10 +231,41 @@ pub(crate) fn answer(
                 .header(HeaderName::Allow, ALLOW)
                 .header(HeaderName::Accept, b"application/sdp")
                 .header(HeaderName::Supported, b"path, outbound"),
+            Refusal::Overloaded => {
+                response.header(HeaderName::RetryAfter, retry_after.to_string().as_bytes())
+            }
             _ => response,
         };
         response.finish();
     });
+}
+
+/// Seconds for Retry-After: from what the operator says to twice that.
+fn spread_retry_after(round: &mut Round<'_>) -> u32 {
+    let least = round.settings.limits.retry_after;
+    let spread = round.random.next_u32() % least.saturating_add(1);
+    least.saturating_add(spread)
+}
+
+/// Counts a challenge by what called for it: a request without credentials for the realm, or with some that prove nothing.
+fn count_challenge(round: &Round<'_>, request: &Message<'_>, realm: &str, stale: bool) {
+    let for_realm = |name| {
+        let mut credentials = request.values(name).filter_map(Credentials::parse);
+        credentials.any(|credentials| credentials.realm == realm.as_bytes())
+    };
+    let cause = if stale {
+        Challenged::Stale
+    } else if for_realm(HeaderName::Authorization) || for_realm(HeaderName::ProxyAuthorization) {
+        Challenged::Failed
+    } else {
+        Challenged::First
+    };
+    if let Some(counter) = round.metrics.challenges.get(cause as usize) {
+        counter.increment();
+    }
+    if request.method() == Method::Invite {
+        round.record(Stage::Challenge);
+    }
 }
 
 /// Lines of a message with too many header fields that are looked at: no more than are parsed.
@@ -182,13 +287,7 @@ pub(crate) fn answer_beginning(round: &mut Round<'_>, flow: Flow, bytes: &[u8], 
         && request.call_id().is_some()
         && request.cseq().is_some();
     if is_complete {
-        let origin = Origin {
-            key: None,
-            flow,
-            server: None,
-            received: round.now,
-            questions_asked: 0,
-        };
+        let origin = Origin::new(round, flow);
         answer(round, &request, &origin, refusal);
     }
 }
@@ -227,7 +326,7 @@ pub(crate) fn send(
             .map_or(origin.flow, |via| response_flow(origin.flow, &via));
         round.output.send(flow, write);
     }
-    round.metrics.sent(status);
+    round.metrics.sent(method, status);
 }
 
 /// Owner of a server transaction that has had its 100 and belongs to no response context yet.
@@ -244,14 +343,15 @@ pub(crate) fn send_trying(
     if round.transactions.server_owner(server) == Some(TRIED) {
         return;
     }
-    round.transactions.set_server_owner(server, TRIED);
     let written = round
         .transactions
         .respond(round.now, server, 100, round.output, |into| {
             ResponseWriter::begin(into, request, source.remote, 100, reason_phrase(100), None)
                 .finish();
         });
-    if written.is_some() {
-        round.metrics.sent(100);
+    // Without credit it is not sent: perhaps the sender is known when it is due again.
+    if written.is_some_and(|range| !range.is_empty()) {
+        round.transactions.set_server_owner(server, TRIED);
+        round.metrics.sent(request.method().label_index(), 100);
     }
 }

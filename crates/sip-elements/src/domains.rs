@@ -1,7 +1,15 @@
 //! Which domains are ours, and under which name a subscriber is known.
 use sip_message::{Host, Uri};
 use sip_transport::Listener;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+
+/// Names that every machine has for itself (RFC 6761 section 6.3).
+const LOOPBACK_NAMES: [&str; 4] = [
+    "localhost",
+    "localhost.localdomain",
+    "ip6-localhost",
+    "ip6-loopback",
+];
 
 /// The domains we are responsible for. Our own listener addresses count as aliases of the first domain, so that a phone that
 /// knows only the server's address registers and calls as well.
@@ -10,12 +18,14 @@ pub struct Domains {
     names: Vec<String>,
     addresses: Vec<SocketAddr>,
     advertised: Vec<(String, u16)>,
+    /// Where our listeners are found, by their own addresses and those that they advertise.
+    sockets: Vec<SocketAddr>,
 }
 
 impl Domains {
     /// From the configured names (the first is the default) and our listeners.
     pub fn new(names: &[String], listeners: &[Listener]) -> Self {
-        let advertised = listeners
+        let advertised: Vec<(String, u16)> = listeners
             .iter()
             .filter_map(|listener| {
                 let uri = format!("sip:{}", listener.advertised);
@@ -27,9 +37,27 @@ impl Domains {
                 ))
             })
             .collect();
+        let literal = |(host, port): &(String, u16)| match Host::parse(host.as_bytes()) {
+            Some(Host::Address(ip)) => Some(SocketAddr::new(ip, *port)),
+            _ => None,
+        };
+        let bound = listeners.iter().map(|listener| listener.address);
+        let sockets = bound.chain(advertised.iter().filter_map(literal));
+        let sockets = sockets
+            .map(|socket| SocketAddr::new(socket.ip().to_canonical(), socket.port()))
+            .collect();
         Self {
+            sockets,
             names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
-            addresses: listeners.iter().map(|listener| listener.address).collect(),
+            addresses: listeners
+                .iter()
+                .map(|listener| {
+                    SocketAddr::new(
+                        listener.address.ip().to_canonical(),
+                        listener.address.port(),
+                    )
+                })
+                .collect(),
             advertised,
         }
     }
@@ -59,13 +87,47 @@ impl Domains {
         self.is_own_address(uri).then(|| self.default_name())
     }
 
+    /// Whether one of our listeners is there.
+    pub(crate) fn is_own_socket(&self, socket: SocketAddr) -> bool {
+        self.sockets.contains(&socket)
+    }
+
+    /// The name of our domain that a sender claims with this URI in From; `None`: foreign. Nothing is routed by it, so the host
+    /// alone decides: one of our addresses with any port, and a name of this machine where we listen on loopback, are ours. A
+    /// phone shows the user part and would take the sender for a subscriber.
+    pub fn claimed_name(&self, uri: &Uri<'_>) -> Option<&str> {
+        if let Some(name) = self.local_name(uri) {
+            return Some(name);
+        }
+        let is_ours = match uri.host {
+            Host::Address(ip) => self.is_own_ip(ip),
+            Host::Name(name) => {
+                let name = name.strip_suffix(b".").unwrap_or(name);
+                let is_own_name = |own: &str| own.as_bytes().eq_ignore_ascii_case(name);
+                self.advertised.iter().any(|(host, _)| is_own_name(host))
+                    || (self.is_on_loopback() && LOOPBACK_NAMES.into_iter().any(is_own_name))
+            }
+        };
+        is_ours.then(|| self.default_name())
+    }
+
+    /// Whether we are bound to this address, or advertise it.
+    fn is_own_ip(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        let is_advertised = |(host, _): &(String, u16)| matches!(Host::parse(host.as_bytes()), Some(Host::Address(own)) if own.to_canonical() == ip);
+        self.addresses.iter().any(|own| own.ip() == ip) || self.advertised.iter().any(is_advertised)
+    }
+
+    fn is_on_loopback(&self) -> bool {
+        self.addresses.iter().any(|own| own.ip().is_loopback())
+    }
+
     /// Whether host and port are those of one of our listeners (by address or advertised name): a Route to us.
     pub fn is_own_address(&self, uri: &Uri<'_>) -> bool {
         let by_address = match uri.host {
-            Host::Address(ip) => self
-                .addresses
-                .iter()
-                .any(|own| own.ip() == ip && uri.port.is_none_or(|port| port == own.port())),
+            Host::Address(ip) => self.addresses.iter().any(|own| {
+                own.ip() == ip.to_canonical() && uri.port.is_none_or(|port| port == own.port())
+            }),
             Host::Name(_) => false,
         };
         by_address
@@ -78,5 +140,82 @@ impl Domains {
     /// Whether a Route URI names us: one of our addresses, or one of our domains.
     pub fn is_us(&self, uri: &Uri<'_>) -> bool {
         self.local_name(uri).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip_transport::Protocol;
+
+    fn domains(listeners: &[(&str, &str)]) -> Domains {
+        let listeners: Vec<Listener> = listeners
+            .iter()
+            .map(|(address, advertised)| Listener {
+                protocol: Protocol::Udp,
+                address: address.parse().expect("an address"),
+                prefix_length: 24,
+                advertised: (*advertised).to_owned(),
+                behind_balancer: false,
+            })
+            .collect();
+        Domains::new(
+            &["example.org".to_owned(), "example.net".to_owned()],
+            &listeners,
+        )
+    }
+
+    #[test]
+    fn a_from_with_any_form_of_our_addresses_claims_our_first_domain() {
+        let domains = domains(&[
+            ("192.0.2.1:5060", "203.0.113.5:5070"),
+            ("[2001:db8::1]:5060", "sip.example.com"),
+            ("127.0.0.1:5060", "127.0.0.1:5060"),
+        ]);
+        for (uri, claimed) in [
+            ("sip:alice@example.org", Some("example.org")),
+            ("sips:alice@EXAMPLE.net.", Some("example.net")),
+            ("sip:alice@192.0.2.1", Some("example.org")),
+            ("sip:alice@192.0.2.1:9", Some("example.org")),
+            ("sip:alice@[::ffff:192.0.2.1]:9", Some("example.org")),
+            ("sip:alice@203.0.113.5:9", Some("example.org")),
+            ("sip:alice@[::ffff:203.0.113.5]", Some("example.org")),
+            ("sip:alice@[2001:db8::1]:9", Some("example.org")),
+            ("sip:alice@[2001:DB8:0::1]", Some("example.org")),
+            ("sip:alice@sip.example.com:9", Some("example.org")),
+            ("sip:alice@SIP.example.com.", Some("example.org")),
+            ("sip:alice@localhost", Some("example.org")),
+            ("sip:alice@LocalHost.:9", Some("example.org")),
+            ("sip:alice@elsewhere.example", None),
+            ("sip:alice@192.0.2.2", None),
+            ("sip:alice@[2001:db8::2]", None),
+            ("sip:alice@example.com", None),
+        ] {
+            let parsed = Uri::parse(uri.as_bytes()).expect(uri);
+            assert_eq!(domains.claimed_name(&parsed), claimed, "{uri}");
+        }
+    }
+
+    #[test]
+    fn localhost_is_ours_only_where_we_listen_on_loopback() {
+        let uri = Uri::parse(b"sip:alice@localhost").expect("a URI");
+        let outside = domains(&[("192.0.2.1:5060", "192.0.2.1:5060")]);
+        assert_eq!(outside.claimed_name(&uri), None);
+        let inside = domains(&[("[::1]:5060", "[::1]:5060")]);
+        assert_eq!(inside.claimed_name(&uri), Some("example.org"));
+    }
+
+    #[test]
+    fn a_route_names_us_by_address_and_port_in_either_form_of_the_address() {
+        let domains = domains(&[("192.0.2.1:5060", "192.0.2.1:5060")]);
+        for (uri, ours) in [
+            ("sip:192.0.2.1", true),
+            ("sip:192.0.2.1:5060", true),
+            ("sip:[::ffff:192.0.2.1]:5060", true),
+            ("sip:192.0.2.1:5061", false),
+        ] {
+            let parsed = Uri::parse(uri.as_bytes()).expect(uri);
+            assert_eq!(domains.is_own_address(&parsed), ours, "{uri}");
+        }
     }
 }

@@ -3,11 +3,14 @@
 use crate::metrics::WorkerMetrics;
 use crate::parked::Parked;
 use crate::proxy::{Proxy, ProxyStats};
-use crate::{Answer, Question, Round, Settings, Shared, pipeline};
+use crate::registered::Registered;
+use crate::registrar::held::HeldAnswers;
+use crate::{Answer, Question, Round, Settings, Shared, glance, pipeline};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sip_transaction::{Event, Limits, Stats, Transactions};
-use sip_transport::{Flow, Node, Output, Time};
+use sip_transport::overload::Urgency;
+use sip_transport::{Flow, Node, Output, Received, Time};
 use std::sync::Arc;
 
 /// What an exchange is made of.
@@ -41,6 +44,8 @@ pub struct Exchange {
     transactions: Transactions,
     proxy: Proxy,
     parked: Parked,
+    registered: Registered,
+    held: HeldAnswers,
     draining: bool,
     events: Vec<Event>,
     scratch: Vec<u8>,
@@ -58,6 +63,10 @@ pub(crate) struct Worker<'r, 'o> {
     pub(crate) proxy: &'r mut Proxy,
     /// Requests that wait for the control plane.
     pub(crate) parked: &'r mut Parked,
+    /// What registered over which of its connections.
+    pub(crate) registered: &'r mut Registered,
+    /// Answers that wait for their bindings to be saved.
+    pub(crate) held: &'r mut HeldAnswers,
     /// Whether new calls are refused.
     pub(crate) draining: &'r mut bool,
     /// What time brought about, reused.
@@ -80,7 +89,13 @@ impl Exchange {
         } = options;
         let mut random = ChaCha8Rng::from_seed(seed);
         let epoch = random.next_u32();
-        let transactions = Transactions::new(now, settings.timers, limits(&settings), epoch);
+        let transactions = Transactions::new(
+            now,
+            settings.timers,
+            limits(&settings),
+            shared.hasher,
+            epoch,
+        );
         Self {
             worker,
             workers,
@@ -91,6 +106,8 @@ impl Exchange {
             transactions,
             proxy: Proxy::new(now),
             parked: Parked::default(),
+            registered: Registered::default(),
+            held: HeldAnswers::default(),
             draining: false,
             events: Vec::new(),
             scratch: Vec::new(),
@@ -112,9 +129,21 @@ impl Exchange {
         self.parked.len()
     }
 
+    /// Bytes of messages that it holds, as the ledger has it, and counted one by one: both are always the same.
+    pub fn held_bytes(&self) -> (usize, usize) {
+        let counted =
+            self.transactions.count_bytes() + self.proxy.count_bytes() + self.parked.count_bytes();
+        (self.transactions.ledger_stats().bytes as usize, counted)
+    }
+
+    /// How many sources without proof it holds something for.
+    pub fn held_sources(&self) -> u64 {
+        self.transactions.ledger_stats().sources
+    }
+
     fn with_worker(
         &mut self,
-        now: Time,
+        (arrived, now): (Time, Time),
         output: &mut Output<Question>,
         act: impl FnOnce(&mut Worker<'_, '_>),
     ) {
@@ -123,6 +152,7 @@ impl Exchange {
             workers: self.workers,
             round: Round {
                 now,
+                arrived,
                 output,
                 transactions: &mut self.transactions,
                 settings: &self.settings,
@@ -132,6 +162,8 @@ impl Exchange {
             },
             proxy: &mut self.proxy,
             parked: &mut self.parked,
+            registered: &mut self.registered,
+            held: &mut self.held,
             draining: &mut self.draining,
             events: &mut self.events,
             scratch: &mut self.scratch,
@@ -149,6 +181,19 @@ impl Exchange {
             .unacknowledged
             .set(self.proxy.unacknowledged() as u64);
         self.metrics.parked.set(self.parked.len() as u64);
+        let refreshed = self.proxy.refreshed_stats();
+        self.metrics.refreshed_targets.set(refreshed.live);
+        self.metrics
+            .refreshed_targets_evicted
+            .set(refreshed.evicted);
+        self.metrics.held_answers.set(self.held.len() as u64);
+        let held = self.transactions.ledger_stats();
+        self.metrics.held_bytes.set(held.bytes);
+        self.metrics.held_sources.set(held.sources);
+        self.metrics.shares_refused.set(held.shares_refused);
+        self.metrics
+            .responses_withheld
+            .set(stats.responses_withheld);
     }
 }
 
@@ -156,10 +201,38 @@ impl Node for Exchange {
     type Question = Question;
     type Answer = Answer;
 
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
-        self.with_worker(now, output, |worker| {
-            pipeline::receive(worker, flow, bytes, false);
+    fn serve(&mut self, now: Time, message: Received<'_>, output: &mut Output<Question>) {
+        self.metrics.queueing.record(now - message.arrived);
+        self.with_worker((message.arrived, now), output, |worker| {
+            pipeline::receive(worker, message.flow, message.bytes, message.handed_over);
         });
+    }
+
+    fn urgency(&self, flow: Flow, bytes: &[u8]) -> Urgency {
+        match glance::urgency(bytes, self.settings.proxy.record_route) {
+            // A trunk has no credentials to show.
+            Urgency::New if self.settings.proxy.trusted_peers.contains(flow.remote.ip()) => {
+                Urgency::Proven
+            }
+            urgency => urgency,
+        }
+    }
+
+    fn refuse(&mut self, now: Time, message: Received<'_>, output: &mut Output<Question>) {
+        self.metrics.queueing.record(now - message.arrived);
+        self.with_worker((message.arrived, now), output, |worker| {
+            pipeline::refuse(worker, message.flow, message.bytes, message.handed_over);
+        });
+    }
+
+    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
+        let message = Received {
+            arrived: now,
+            flow,
+            bytes,
+            handed_over: false,
+        };
+        self.serve(now, message, output);
     }
 
     fn receive_handed_over(
@@ -169,9 +242,13 @@ impl Node for Exchange {
         bytes: &[u8],
         output: &mut Output<Question>,
     ) {
-        self.with_worker(now, output, |worker| {
-            pipeline::receive(worker, flow, bytes, true);
-        });
+        let message = Received {
+            arrived: now,
+            flow,
+            bytes,
+            handed_over: true,
+        };
+        self.serve(now, message, output);
     }
 
     fn undeliverable(
@@ -181,7 +258,7 @@ impl Node for Exchange {
         bytes: &[u8],
         output: &mut Output<Question>,
     ) {
-        self.with_worker(now, output, |worker| {
+        self.with_worker((now, now), output, |worker| {
             pipeline::undeliverable(worker, flow, bytes, false);
         });
     }
@@ -193,8 +270,14 @@ impl Node for Exchange {
         bytes: &[u8],
         output: &mut Output<Question>,
     ) {
-        self.with_worker(now, output, |worker| {
+        self.with_worker((now, now), output, |worker| {
             pipeline::undeliverable(worker, flow, bytes, true);
+        });
+    }
+
+    fn connection_ended(&mut self, now: Time, flow: Flow, output: &mut Output<Question>) {
+        self.with_worker((now, now), output, |worker| {
+            pipeline::connection_ended(worker, flow);
         });
     }
 
@@ -204,11 +287,13 @@ impl Node for Exchange {
             self.transactions
                 .reconfigure(settings.timers, limits(settings));
         }
-        self.with_worker(now, output, |worker| pipeline::answered(worker, answer));
+        self.with_worker((now, now), output, |worker| {
+            pipeline::answered(worker, answer);
+        });
     }
 
     fn expire(&mut self, now: Time, output: &mut Output<Question>) {
-        self.with_worker(now, output, |worker| {
+        self.with_worker((now, now), output, |worker| {
             worker
                 .round
                 .transactions
@@ -220,6 +305,7 @@ impl Node for Exchange {
             }
             worker.proxy.expire(&mut worker.round);
             pipeline::expire_parked(worker);
+            worker.held.expire(&worker.round);
         });
     }
 
@@ -228,6 +314,7 @@ impl Node for Exchange {
             self.transactions.next_deadline(),
             self.proxy.next_deadline(),
             self.parked.next_deadline(),
+            self.held.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -237,5 +324,7 @@ fn limits(settings: &Settings) -> Limits {
     Limits {
         servers: settings.limits.server_transactions,
         clients: settings.limits.client_transactions,
+        bytes: settings.limits.held_bytes,
+        amplification: settings.limits.amplification,
     }
 }

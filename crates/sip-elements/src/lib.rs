@@ -2,6 +2,7 @@
 //! [`Exchange`], the node that joins them. `pipeline.rs` shows the whole way of a request in one function.
 
 pub mod auth;
+pub mod bans;
 pub mod location;
 pub mod metrics;
 pub mod proxy;
@@ -11,10 +12,12 @@ mod answer;
 mod dead_targets;
 mod domains;
 mod exchange;
+mod glance;
 mod parked;
 mod phase;
 mod pipeline;
 mod question;
+mod registered;
 mod round;
 mod settings;
 mod shared;
@@ -24,5 +27,7 @@ pub use domains::Domains;
 pub use exchange::{Exchange, ExchangeOptions};
 pub use question::{Answer, NameServersFailed, Question, StoreFailed, Ticket};
 pub use round::Round;
-pub use settings::{Foreign, ProxySettings, RegistrarSettings, Settings, TableLimits};
+pub use settings::{
+    ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, Settings, Strangers, TableLimits,
+};
 pub use shared::Shared;

@@ -40,29 +40,97 @@ pub enum Drop {
     MalformedResponse,
     MalformedAck,
     StrayResponse,
+    ForgedResponse,
     StrayAck,
     KeepAlive,
     TooManyHeaders,
     Foreign,
     NoTarget,
+    Banned,
+    Scanner,
 }
 /// Their labels, in the order of [`Drop`].
-pub const DROPS: [&str; 9] = [
+pub const DROPS: [&str; 12] = [
     "not_sip",
     "malformed_response",
     "malformed_ack",
     "stray_response",
+    "forged_response",
     "stray_ack",
     "keep_alive",
     "too_many_headers",
     "foreign",
     "no_target",
+    "banned",
+    "scanner",
+];
+
+/// What the server does at once with a message, and so answers for alone: no phone's and no next hop's time is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named by the stage")]
+#[repr(usize)]
+pub enum Stage {
+    Challenge,
+    Invite,
+    Answer,
+    Registration,
+}
+/// Their labels, in the order of [`Stage`].
+pub const STAGES: [&str; 4] = [
+    "invite_to_challenge",
+    "invite_to_forwarded",
+    "answer_to_forwarded",
+    "register_to_final",
+];
+
+/// What called for a challenge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named by the cause")]
+#[repr(usize)]
+pub enum Challenged {
+    First,
+    Stale,
+    Failed,
+}
+/// Their labels, in the order of [`Challenged`].
+pub const CHALLENGES: [&str; 3] = ["first", "stale", "failed"];
+
+/// Classes of responses, 1xx to 6xx.
+pub const CLASSES: usize = 6;
+/// Why a policy refused a request with 403. Each has a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Refused {
+    /// From names one of our domains, but no user that could prove it.
+    Nameless,
+    /// The credentials prove another subscriber than the one the request speaks for, or it registers for another one.
+    Impostor,
+    /// Other domains may not call our subscribers.
+    Stranger,
+    /// Other domains may not send this method.
+    StrangerMethod,
+    /// The sender may not reach other domains.
+    Relay,
+    /// A Route leads past us.
+    Route,
+    /// A Path did not come from an edge proxy.
+    Path,
+}
+/// Their labels, in the order of [`Refused`].
+pub const REFUSALS: [&str; 7] = [
+    "nameless",
+    "impostor",
+    "stranger",
+    "stranger_method",
+    "relay",
+    "route",
+    "path",
 ];
 
 /// Upper bounds of the latency buckets, in microseconds; one more bucket holds the rest.
-pub const LATENCY_BOUNDS: [u64; 16] = [
+pub const LATENCY_BOUNDS: [u64; 18] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
-    1_000_000, 5_000_000, 30_000_000,
+    1_000_000, 1_500_000, 2_000_000, 5_000_000, 30_000_000,
 ];
 
 /// A histogram of latencies.
@@ -87,7 +155,7 @@ impl Latency {
 }
 
 /// The labels of [`WorkerMetrics::transactions`].
-pub const TRANSACTION_COUNTS: [&str; 12] = [
+pub const TRANSACTION_COUNTS: [&str; 13] = [
     "servers_created",
     "servers_ended",
     "servers_live",
@@ -98,6 +166,7 @@ pub const TRANSACTION_COUNTS: [&str; 12] = [
     "responses_retransmitted",
     "requests_absorbed",
     "responses_stray",
+    "responses_forged",
     "timeouts",
     "full",
 ];
@@ -111,12 +180,22 @@ pub struct WorkerMetrics {
     pub responses_sent: Box<[Counter]>,
     /// Responses received, by class (index 0 = 1xx).
     pub responses_received: [Counter; 6],
+    /// Responses sent upstream or made by us, by the method of their request and class (index 0 = 1xx).
+    pub responses_by_method: [[Counter; CLASSES]; Method::LABELS.len()],
+    /// Challenges sent, by [`Challenged`].
+    pub challenges: [Counter; CHALLENGES.len()],
     /// Dropped, by reason.
     pub drops: [Counter; DROPS.len()],
+    /// Refused by policy, by reason.
+    pub refusals: [Counter; REFUSALS.len()],
     /// Time from a request to its final response, by method.
     pub latency: [Latency; Method::LABELS.len()],
+    /// Time from the arrival of a message until the server had done its part, by [`Stage`].
+    pub stages: [Latency; STAGES.len()],
+    /// Time from the arrival of a message until its turn came.
+    pub queueing: Latency,
     /// Gauges and counts of the transaction layer, copied at each expiry round.
-    pub transactions: [Counter; 12],
+    pub transactions: [Counter; TRANSACTION_COUNTS.len()],
     /// Live response contexts.
     pub response_contexts: Counter,
     /// Response contexts begun.
@@ -127,14 +206,36 @@ pub struct WorkerMetrics {
     pub unacknowledged: Counter,
     /// Parked requests.
     pub parked: Counter,
+    /// Answers to REGISTER that wait for their bindings to be saved.
+    pub held_answers: Counter,
+    /// Those that nobody waited for any more.
+    pub held_answers_dropped: Counter,
     /// Questions asked.
     pub questions: Counter,
     /// Questions whose deadline passed.
     pub questions_expired: Counter,
     /// Requests refused because a table was full.
     pub refused_full: Counter,
+    /// Requests whose Route carries a proof of ours that is not valid for them, or no longer.
+    pub unproven: Counter,
+    /// Requests that were to go where none may lead.
+    pub off_limits: Counter,
+    /// Remote targets remembered because they changed in the middle of their dialog.
+    pub refreshed_targets: Counter,
+    /// Those forgotten to make room, or never remembered because their source has its share.
+    pub refreshed_targets_evicted: Counter,
+    /// Bytes of messages held.
+    pub held_bytes: Counter,
+    /// Sources without proof that something is held for.
+    pub held_sources: Counter,
+    /// Entries of tables refused because their source had its share.
+    pub shares_refused: Counter,
+    /// Responses held back because three times the bytes of a request had been sent to a sender without proof.
+    pub responses_withheld: Counter,
     /// Times the next candidate of a target was tried because one failed.
     pub failovers: Counter,
+    /// Bindings that ended with their connection.
+    pub bindings_disconnected: Counter,
 }
 
 impl Default for WorkerMetrics {
@@ -143,18 +244,34 @@ impl Default for WorkerMetrics {
             requests: Default::default(),
             responses_sent: (0..600).map(|_| Counter::default()).collect(),
             responses_received: Default::default(),
+            responses_by_method: Default::default(),
+            challenges: Default::default(),
             drops: Default::default(),
+            refusals: Default::default(),
             latency: Default::default(),
+            stages: Default::default(),
+            queueing: Latency::default(),
             transactions: Default::default(),
             response_contexts: Counter::default(),
             response_contexts_created: Counter::default(),
             response_contexts_ended: Counter::default(),
             unacknowledged: Counter::default(),
             parked: Counter::default(),
+            held_answers: Counter::default(),
+            held_answers_dropped: Counter::default(),
             questions: Counter::default(),
             questions_expired: Counter::default(),
             refused_full: Counter::default(),
+            unproven: Counter::default(),
+            off_limits: Counter::default(),
+            refreshed_targets: Counter::default(),
+            refreshed_targets_evicted: Counter::default(),
+            held_bytes: Counter::default(),
+            held_sources: Counter::default(),
+            shares_refused: Counter::default(),
+            responses_withheld: Counter::default(),
             failovers: Counter::default(),
+            bindings_disconnected: Counter::default(),
         }
     }
 }
@@ -173,6 +290,7 @@ impl WorkerMetrics {
             stats.responses_retransmitted,
             stats.requests_absorbed,
             stats.responses_stray,
+            stats.responses_forged,
             stats.timeouts,
             stats.full,
         ];
@@ -181,12 +299,24 @@ impl WorkerMetrics {
         }
     }
 
-    /// Counts a response sent.
-    pub fn sent(&self, status: u16) {
+    /// Counts a response sent to a request whose method has this place among the labels.
+    pub fn sent(&self, method: usize, status: u16) {
+        let class = usize::from(status / 100).saturating_sub(1);
+        let by_class = self.responses_by_method.get(method);
+        if let Some(counter) = by_class.and_then(|classes| classes.get(class)) {
+            counter.increment();
+        }
         if let Some(counter) = self
             .responses_sent
             .get(usize::from(status.saturating_sub(100)))
         {
+            counter.increment();
+        }
+    }
+
+    /// Counts a refusal by policy.
+    pub fn refused(&self, reason: Refused) {
+        if let Some(counter) = self.refusals.get(reason as usize) {
             counter.increment();
         }
     }

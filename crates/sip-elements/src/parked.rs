@@ -7,7 +7,7 @@
 use crate::Ticket;
 use crate::answer::Origin;
 use rustc_hash::FxHashMap;
-use sip_transaction::{Full, ServerId};
+use sip_transaction::{Account, Ledger, ServerId, Table};
 use sip_transport::Time;
 use std::collections::VecDeque;
 
@@ -18,14 +18,16 @@ pub(crate) struct ParkedRequest {
     pub(crate) origin: Origin,
     /// As received.
     pub(crate) bytes: Box<[u8]>,
+    /// Whom its place and its bytes are charged to.
+    pub(crate) account: Account,
 }
 
 #[derive(Debug)]
 enum Place {
     Free,
     Waiting(ParkedRequest),
-    /// Cancelled; its question is still out.
-    GivenUp,
+    /// Cancelled; its question is still out, and its place charged to this account.
+    GivenUp(Account),
 }
 
 #[derive(Debug)]
@@ -45,16 +47,14 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    /// Parks a request until `deadline`. The top bit of its ticket is clear (those of the proxy have it set).
+    /// Parks a request, which the ledger has a place for, until `deadline`. The top bit of its ticket is clear (those of the proxy have
+    /// it set).
     pub(crate) fn park(
         &mut self,
         request: ParkedRequest,
         deadline: Time,
-        limit: usize,
-    ) -> Result<Ticket, Full> {
-        if self.len() >= limit {
-            return Err(Full);
-        }
+        ledger: &mut Ledger,
+    ) -> Ticket {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: 0,
@@ -62,32 +62,42 @@ impl Parked {
             });
             self.slots.len() as u32 - 1
         });
-        let slot = self.slots.get_mut(index as usize).ok_or(Full)?;
-        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
-        let ticket = Ticket((u64::from(slot.generation) << 32) | u64::from(index));
-        if let Some(server) = request.origin.server {
+        ledger.hold(request.account, 0, request.bytes.len());
+        let mut generation = 0;
+        let server = request.origin.server;
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            generation = (slot.generation + 1) & (u32::MAX >> 1);
+            slot.generation = generation;
+            slot.place = Place::Waiting(request);
+        }
+        let ticket = Ticket((u64::from(generation) << 32) | u64::from(index));
+        if let Some(server) = server {
             self.by_server.insert(server, ticket);
         }
-        slot.place = Place::Waiting(request);
         // All wait equally long, so that the new one is the last, but where a reload has made the wait shorter.
         let earlier = self.deadlines.iter().rposition(|(at, _)| *at <= deadline);
         let place = earlier.map_or(0, |place| place + 1);
         self.deadlines.insert(place, (deadline, ticket));
-        Ok(ticket)
+        ticket
     }
 
     /// Takes a parked request out; `None` when it is gone already.
-    pub(crate) fn take(&mut self, ticket: Ticket) -> Option<ParkedRequest> {
+    pub(crate) fn take(&mut self, ticket: Ticket, ledger: &mut Ledger) -> Option<ParkedRequest> {
         let index = ticket.0 as u32;
         let slot = self.slots.get_mut(index as usize)?;
         if u64::from(slot.generation) != ticket.0 >> 32 {
             return None;
         }
-        let request = match std::mem::replace(&mut slot.place, Place::Free) {
+        let (request, account) = match std::mem::replace(&mut slot.place, Place::Free) {
             Place::Free => return None,
-            Place::GivenUp => None,
-            Place::Waiting(request) => Some(request),
+            Place::GivenUp(account) => (None, account),
+            Place::Waiting(request) => {
+                let account = request.account;
+                ledger.hold(account, request.bytes.len(), 0);
+                (Some(request), account)
+            }
         };
+        ledger.leave(Table::Parked, account);
         self.free.push(index);
         let request = request?;
         if let Some(server) = request.origin.server {
@@ -97,26 +107,32 @@ impl Parked {
     }
 
     /// Takes out the request of a server transaction (its CANCEL came). Its place stays taken until its question is over.
-    pub(crate) fn give_up(&mut self, server: ServerId) -> Option<ParkedRequest> {
+    pub(crate) fn give_up(
+        &mut self,
+        server: ServerId,
+        ledger: &mut Ledger,
+    ) -> Option<ParkedRequest> {
         let ticket = self.by_server.remove(&server)?;
         let slot = self.slots.get_mut(ticket.0 as u32 as usize)?;
-        match std::mem::replace(&mut slot.place, Place::GivenUp) {
+        let Place::Waiting(request) = &slot.place else {
+            return None;
+        };
+        let account = request.account;
+        ledger.hold(account, request.bytes.len(), 0);
+        match std::mem::replace(&mut slot.place, Place::GivenUp(account)) {
             Place::Waiting(request) => Some(request),
-            other => {
-                slot.place = other;
-                None
-            }
+            Place::Free | Place::GivenUp(_) => None,
         }
     }
 
     /// The next request whose deadline has passed.
-    pub(crate) fn pop_expired(&mut self, now: Time) -> Option<ParkedRequest> {
+    pub(crate) fn pop_expired(&mut self, now: Time, ledger: &mut Ledger) -> Option<ParkedRequest> {
         while let Some((deadline, ticket)) = self.deadlines.front().copied() {
             if deadline > now {
                 return None;
             }
             self.deadlines.pop_front();
-            if let Some(request) = self.take(ticket) {
+            if let Some(request) = self.take(ticket, ledger) {
                 return Some(request);
             }
         }
@@ -126,6 +142,15 @@ impl Parked {
     /// When `pop_expired` has something to do at the earliest.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.front().map(|(deadline, _)| *deadline)
+    }
+
+    /// Bytes of the requests that wait, counted one by one.
+    pub(crate) fn count_bytes(&self) -> usize {
+        let waiting = self.slots.iter().map(|slot| match &slot.place {
+            Place::Waiting(request) => request.bytes.len(),
+            Place::Free | Place::GivenUp(_) => 0,
+        });
+        waiting.sum()
     }
 
     /// How many places are taken.

@@ -1,8 +1,8 @@
 //! The whole way of a message through a worker. [`receive`] is where it begins, [`request`] shows the order of the phases.
 //!
 //! ```text
-//! datagram → keep-alive? → parse → sane? → stateless answer? → home? → transaction? (retransmission, ACK, CANCEL)
-//!   → in a dialog of ours? its route set : authenticate → { registrar | location | next hop } → relay
+//! datagram → banned? → keep-alive? → parse → sane? → stateless answer? → home? → transaction? (retransmission, ACK, CANCEL)
+//!   → in a dialog of ours? its route set (another speaker? authenticate) : authenticate → { registrar | location | next hop } → relay
 //! response → ours? → home? → transaction → response context → upstream
 //! ```
 //!
@@ -10,14 +10,19 @@
 
 use crate::answer::{Origin, Refusal, answer, answer_beginning, own_tag, send, send_trying};
 use crate::exchange::Worker;
-use crate::metrics::Drop;
+use crate::location::Binding;
+use crate::metrics::{Drop, Stage};
 use crate::parked::ParkedRequest;
 use crate::phase::identity::Identity;
-use crate::phase::{Need, Stop, destination, identity, keep_alive, sanity};
-use crate::proxy::{self, Routing};
-use crate::{Answer, Question, Round, registrar};
-use sip_message::{Host, Message, Method, ParseError, worker_hash};
-use sip_transaction::{Kind, RequestMatch, ServerId};
+use crate::phase::{Need, Stop, destination, identity, keep_alive, kept_off, sanity};
+use crate::proxy::Routing;
+use crate::registered::Registered;
+use crate::registrar::held::HeldAnswer;
+use crate::{Answer, Question, Round, Shared, registrar};
+use sip_message::{HeaderName, Host, Message, Method, ParseError, worker_hash};
+use sip_transaction::{
+    Account, Admission, Kind, RequestMatch, ResponseMatch, ServerId, Standing, Table,
+};
 use sip_transport::{Flow, response_flow};
 use std::net::SocketAddr;
 
@@ -26,6 +31,9 @@ const MOST_QUESTIONS: u8 = 3;
 
 /// A datagram, or one message of a stream.
 pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], handed_over: bool) {
+    if !handed_over && kept_off::is_banned(worker, flow) {
+        return;
+    }
     if keep_alive::is_empty(bytes) {
         worker.round.metrics.dropped(Drop::KeepAlive);
         return;
@@ -35,14 +43,19 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
         return keep_alive::answer_stun(&mut worker.round, flow, bytes);
     }
     let parsed = Message::parse(bytes);
+    let most_headers = worker.round.settings.max_header_fields;
     let message = match &parsed {
-        Ok(message) => message,
-        Err(ParseError::TooManyHeaders) => {
+        Ok(message) if message.header_count() <= most_headers => message,
+        Ok(_) | Err(ParseError::TooManyHeaders) => {
+            kept_off::note_malformed(&worker.round, flow);
             worker.round.metrics.dropped(Drop::TooManyHeaders);
             let refusal = Refusal::Because(400, "Too many header fields");
             return answer_beginning(&mut worker.round, flow, bytes, &refusal);
         }
-        Err(_) => return worker.round.metrics.dropped(Drop::NotSip),
+        Err(_) => {
+            kept_off::note_malformed(&worker.round, flow);
+            return worker.round.metrics.dropped(Drop::NotSip);
+        }
     };
     if sanity::is_beginning(&worker.round, message, flow) {
         let refusal = Refusal::Because(513, "Message Too Large");
@@ -51,23 +64,48 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
     if !message.is_request() {
         return response(worker, flow, message, handed_over);
     }
-    if !handed_over {
-        worker
-            .round
-            .metrics
-            .requests
-            .get(message.method().label_index())
-            .inspect(|counter| counter.increment());
+    if kept_off::is_scanner(&worker.round, message) {
+        return;
     }
-    let mut origin = Origin {
-        flow,
-        key: None,
-        server: None,
-        received: worker.round.now,
-        questions_asked: 0,
-    };
+    count_request(worker, message, handed_over);
+    let mut origin = Origin::new(&worker.round, flow);
     let end = request(worker, message, &mut origin, handed_over);
     conclude(worker, message, &origin, end);
+}
+
+/// A message that a worker gave up because too many came: a request of a new call gets the 503 that costs least. What belongs to a
+/// transaction is served all the same, for it costs no more, and its sender must not hear two things.
+pub(crate) fn refuse(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], handed_over: bool) {
+    if !handed_over && kept_off::is_banned(worker, flow) {
+        return;
+    }
+    let round = &worker.round;
+    let is_new = |request: &Message<'_>| {
+        let key = round.shared.hasher.server_transaction(request);
+        key.is_some_and(|key| round.transactions.find_server(key).is_none())
+    };
+    let request = Message::parse(bytes).ok().filter(|request| {
+        request.is_request()
+            && sanity::validate(round, request, flow).is_ok()
+            && is_new(request)
+            && (handed_over || home_elsewhere(worker, request).is_none())
+    });
+    let Some(request) = request else {
+        return receive(worker, flow, bytes, handed_over);
+    };
+    if kept_off::is_scanner(&worker.round, &request) {
+        return;
+    }
+    count_request(worker, &request, handed_over);
+    let origin = Origin::new(&worker.round, flow);
+    answer(&mut worker.round, &request, &origin, &Refusal::Overloaded);
+}
+
+fn count_request(worker: &Worker<'_, '_>, request: &Message<'_>, handed_over: bool) {
+    let counters = &worker.round.metrics.requests;
+    if !handed_over && let Some(counter) = counters.get(request.method().label_index()) {
+        counter.increment();
+    }
 }
 
 /// The phases of a request, in order.
@@ -82,15 +120,28 @@ fn request(
     keep_alive::answer(&worker.round, request)?;
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
     match_transaction(worker, request, origin)?;
-    let routing = proxy::preprocess(request, &worker.round);
+    let routing = worker.proxy.preprocess(request, &worker.round);
     if request.method() == Method::Ack {
         return forward_ack(worker, request, origin.flow, &routing);
     }
-    if routing.in_our_dialog {
-        return relay_in_dialog(worker, request, origin, &routing);
+    if !routing.in_our_dialog() {
+        refuse_while_draining(worker, request)?;
     }
-    refuse_while_draining(worker, request)?;
-    authenticate_and_route(worker, request, origin, &routing)
+    route(worker, request, origin, &routing)
+}
+
+/// Where the request goes. This part may need the control plane, and begins again when the answer is there.
+fn route(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &mut Origin,
+    routing: &Routing,
+) -> Result<(), Stop> {
+    if routing.in_our_dialog() {
+        relay_in_dialog(worker, request, origin, routing)
+    } else {
+        authenticate_and_route(worker, request, origin, routing)
+    }
 }
 
 /// A peer that opened a connection may want to be called back over it (RFC 5923 section 8.1).
@@ -107,24 +158,37 @@ fn note_alias(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) {
     }
 }
 
-/// The part that may need the control plane, and begins again when the answer is there.
+/// A request outside dialogs, or one that does not prove its dialog: authentication and relay policy decide.
 fn authenticate_and_route(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
     origin: &mut Origin,
     routing: &Routing,
 ) -> Result<(), Stop> {
-    let identity = identity::authenticate(&worker.round, request)?;
-    if let Identity::Subscriber(address) = &identity
-        && identity::is_registration(&worker.round, request)
-    {
-        register(worker, request, origin, address);
+    if identity::is_registration(&worker.round, request) {
+        let address = identity::registrant(&worker.round, request, origin.flow)?;
+        worker.round.output.proven(origin.flow.connection);
+        register(worker, request, origin, &address);
         return Ok(());
     }
-    // A refusal needs the transaction too: judged anew, the retransmission of a refused request might get through, and its
-    // sender would have been told that it had failed.
-    let server = server_transaction(worker, request, origin)?;
+    let identity = identity::authenticate(&worker.round, request, origin.flow, routing)?;
+    if matches!(identity, Identity::Subscriber(_)) {
+        worker.round.output.proven(origin.flow.connection);
+    }
+    if routing.is_unproven {
+        worker.round.metrics.unproven.increment();
+        return Err(Refusal::Status(481).into());
+    }
+    if matches!(identity, Identity::Subscriber(_) | Identity::Peer) {
+        origin.prove(&mut worker.round, Standing::Known)?;
+    }
+    if !origin.is_stranger() {
+        // A refusal needs the transaction too: judged anew, the retransmission of a refused request might get through, after
+        // its sender has been told that it had failed. Strangers are refused without one: it would fill the table.
+        server_transaction(worker, request, origin)?;
+    }
     let targets = destination::find(&worker.round, request, routing, &identity)?;
+    let server = server_transaction(worker, request, origin)?;
     worker.proxy.forward(
         &mut worker.round,
         request,
@@ -133,6 +197,9 @@ fn authenticate_and_route(
         routing,
         targets,
     );
+    if request.method() == Method::Invite && matches!(identity, Identity::Subscriber(_)) {
+        worker.round.record(Stage::Invite);
+    }
     Ok(())
 }
 
@@ -167,7 +234,11 @@ fn hand_over_to_home(
     let Some(home) = home_elsewhere(worker, message) else {
         return Ok(());
     };
-    worker.round.output.hand_over(home, flow, message.bytes());
+    let arrived = worker.round.arrived;
+    worker
+        .round
+        .output
+        .hand_over(home, arrived, flow, message.bytes());
     Err(Stop::Done)
 }
 
@@ -193,10 +264,13 @@ fn match_transaction(
         .server_transaction(request)
         .ok_or(Refusal::Because(400, "Bad Via"))?;
     origin.key = Some(key);
-    match round
-        .transactions
-        .receive_request(round.now, key, request.method(), round.output)
-    {
+    match round.transactions.receive_request(
+        round.now,
+        key,
+        request.method(),
+        request.bytes().len(),
+        round.output,
+    ) {
         RequestMatch::Absorbed => Err(Stop::Done),
         RequestMatch::New if request.method() == Method::Cancel => {
             Err(cancel(worker, request, origin.flow))
@@ -218,9 +292,12 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
     let Some(server) = server.filter(same_source) else {
         return Refusal::Status(481).into();
     };
-    match worker.parked.give_up(server) {
+    match worker
+        .parked
+        .give_up(server, worker.round.transactions.ledger())
+    {
         Some(parked) => refuse_parked(worker, &parked, &Refusal::Status(487)),
-        None => worker.proxy.cancel(&mut worker.round, server),
+        None => worker.proxy.cancel(&mut worker.round, server, request),
     }
     Refusal::Okay.into()
 }
@@ -234,13 +311,16 @@ fn forward_ack(
     routing: &Routing,
 ) -> Result<(), Stop> {
     let round = &mut worker.round;
-    if !routing.in_our_dialog {
+    let is_impostor =
+        speaks_for_another(routing) && identity::local_speaker(round.settings, ack).is_some();
+    if !routing.in_our_dialog() || is_impostor {
         let is_of_our_refusal = ack.to().and_then(|to| to.tag()) == Some(&own_tag(round, ack));
         if !is_of_our_refusal {
             round.metrics.dropped(Drop::StrayAck);
         }
         return Err(Stop::Done);
     }
+    round.output.proven(flow.connection);
     let target = destination::in_dialog(ack, routing);
     worker
         .proxy
@@ -248,13 +328,27 @@ fn forward_ack(
     Ok(())
 }
 
-/// A request inside a dialog that we record-routed follows its route set; the cookie in the Route vouches for it.
+/// A request inside a dialog that we record-routed follows its route set; the proof in the Route vouches for it, and for its sender unless
+/// From names another of our subscribers (RFC 4916), who has to prove it. The callee of a call that was redirected from one subscriber to
+/// another speaks as the first one, which it cannot prove; at least it can hang up.
 fn relay_in_dialog(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
     origin: &mut Origin,
     routing: &Routing,
 ) -> Result<(), Stop> {
+    if speaks_for_another(routing) && request.method() != Method::Bye {
+        identity::authenticate_speaker(&worker.round, request, origin.flow)?;
+    }
+    destination::refuse_foreign_notify(&worker.round, request, origin.flow, routing)?;
+    worker.round.output.proven(origin.flow.connection);
+    let is_brief = request.method() == Method::Bye || request.body().is_empty();
+    let standing = if is_brief {
+        Standing::Brief
+    } else {
+        Standing::Established
+    };
+    origin.prove(&mut worker.round, standing)?;
     let target = destination::in_dialog(request, routing);
     let server = server_transaction(worker, request, origin)?;
     worker.proxy.forward(
@@ -268,6 +362,13 @@ fn relay_in_dialog(
     Ok(())
 }
 
+/// Whether a request uses the proof of another party than From names.
+fn speaks_for_another(routing: &Routing) -> bool {
+    routing
+        .dialog
+        .is_some_and(|dialog| dialog.speaks_for_another)
+}
+
 /// A draining node finishes its calls and takes no new ones.
 fn refuse_while_draining(worker: &Worker<'_, '_>, request: &Message<'_>) -> Result<(), Stop> {
     let in_dialog = request.to().and_then(|to| to.tag()).is_some();
@@ -279,6 +380,16 @@ fn refuse_while_draining(worker: &Worker<'_, '_>, request: &Message<'_>) -> Resu
 
 fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin, address: &[u8]) {
     let round = &mut worker.round;
+    let rules = &round.settings.registrar;
+    let holds = rules.answer_when_saved
+        || round
+            .shared
+            .locations
+            .is_behind(rules.longest_unsaved, round.now);
+    if holds && worker.held.is_full() {
+        let refusal = Refusal::Busy("Registrations cannot be saved fast enough");
+        return answer(round, request, origin, &refusal);
+    }
     let tag = own_tag(round, request);
     worker.scratch.clear();
     let status = registrar::register(
@@ -291,9 +402,46 @@ fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin,
         round.now,
         worker.scratch,
     );
+    if status == 200 && origin.flow.connection.worker() == worker.index {
+        note_registered(worker.registered, round.shared, origin.flow, address);
+    }
+    let changes = request.values(HeaderName::Contact).next().is_some();
+    if holds && changes && status == 200 {
+        let via = request.top_via();
+        let flow = via.map_or(origin.flow, |via| response_flow(origin.flow, &via));
+        return worker.held.hold(HeldAnswer {
+            save: round.shared.locations.next_save(),
+            flow,
+            server: origin.server,
+            received: origin.received,
+            arrived: round.arrived,
+            bytes: worker.scratch.as_slice().into(),
+        });
+    }
     send(round, request, origin, status, |into| {
         into.extend_from_slice(worker.scratch);
     });
+    round.record(Stage::Registration);
+}
+
+/// What registers over a connection ends with it, unless the phone can be reached in another way.
+fn note_registered(registered: &mut Registered, shared: &Shared, flow: Flow, address: &[u8]) {
+    if flow.connection.is_some() {
+        let locations = &shared.locations;
+        registered.note(flow.connection, locations.key(address), locations.most());
+    }
+}
+
+/// A connection of this worker has ended, and with it the bindings whose phones are reached over it alone.
+pub(crate) fn connection_ended(worker: &mut Worker<'_, '_>, flow: Flow) {
+    let round = &mut worker.round;
+    for key in worker.registered.take(flow.connection) {
+        let settings = round.settings;
+        let outlives = |binding: &Binding<'_>| destination::outlives_connection(settings, binding);
+        let locations = &round.shared.locations;
+        let ended = locations.end_connection(key, flow, round.now, outlives);
+        round.metrics.bindings_disconnected.add(ended as u64);
+    }
 }
 
 /// The request's server transaction, begun now unless it has one from when it was parked.
@@ -320,9 +468,14 @@ fn server_transaction(
         .map_or(origin.flow, |via| response_flow(origin.flow, &via));
     let listener = round.settings.listeners.get(usize::from(flow.listener.0));
     let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
-    let server = round
-        .transactions
-        .create_server(round.now, key, kind, flow, reliable, 0)?;
+    let server = round.transactions.admit_server(&Admission {
+        key,
+        kind,
+        flow,
+        reliable,
+        standing: origin.standing,
+        size: request.bytes().len(),
+    })?;
     origin.server = Some(server);
     Ok(server)
 }
@@ -337,11 +490,19 @@ fn park(
     if origin.questions_asked >= MOST_QUESTIONS {
         return Err(Refusal::Because(500, "Subscriber data is not consistent"));
     }
-    if worker.parked.len() >= worker.round.settings.limits.parked_requests {
-        return Err(Refusal::Busy("Too many requests wait for subscriber data"));
-    }
+    let is_new = origin.server.is_none();
     let server = server_transaction(worker, request, &mut origin)?;
     let round = &mut worker.round;
+    let account = round.transactions.server_account(server);
+    let account = account.unwrap_or(Account::KNOWN);
+    let (live, limit) = (worker.parked.len(), round.settings.limits.parked_requests);
+    let ledger = round.transactions.ledger();
+    if ledger.join(Table::Parked, account, live, limit).is_err() {
+        if is_new {
+            round.transactions.abandon_server(server);
+        }
+        return Err(Refusal::Busy("Too many requests wait for subscriber data"));
+    }
     if request.method() == Method::Invite {
         send_trying(round, request, origin.flow, server);
     }
@@ -349,11 +510,12 @@ fn park(
     let parked = ParkedRequest {
         origin,
         bytes: request.bytes().into(),
+        account,
     };
     let deadline = round.now + round.settings.question_deadline;
     let ticket = worker
         .parked
-        .park(parked, deadline, round.settings.limits.parked_requests)?;
+        .park(parked, deadline, round.transactions.ledger());
     let Need::Credentials { username, domain } = need;
     round.metrics.questions.increment();
     round.output.ask(Question::Credentials {
@@ -409,7 +571,8 @@ fn answer_on_another_flow(round: &mut Round<'_>, flow: Flow, response: &Message<
 pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
     match answer {
         Answer::Credentials { ticket, result } => {
-            let Some(parked) = worker.parked.take(ticket) else {
+            let ledger = worker.round.transactions.ledger();
+            let Some(parked) = worker.parked.take(ticket, ledger) else {
                 return;
             };
             match result {
@@ -424,6 +587,7 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
         Answer::Resolved { ticket, result } => {
             worker.proxy.resolved(&mut worker.round, ticket, result);
         }
+        Answer::Saved => worker.held.release(&mut worker.round),
         Answer::Drain(drain) => {
             *worker.draining = drain;
             worker.proxy.drain(drain);
@@ -438,14 +602,18 @@ fn resume(worker: &mut Worker<'_, '_>, parked: &ParkedRequest) {
         return;
     };
     let mut origin = parked.origin;
-    let routing = proxy::preprocess(&request, &worker.round);
-    let end = authenticate_and_route(worker, &request, &mut origin, &routing);
+    worker.round.arrived = origin.received;
+    let routing = worker.proxy.preprocess(&request, &worker.round);
+    let end = route(worker, &request, &mut origin, &routing);
     conclude(worker, &request, &origin, end);
 }
 
 /// The deadlines of parked requests.
 pub(crate) fn expire_parked(worker: &mut Worker<'_, '_>) {
-    while let Some(parked) = worker.parked.pop_expired(worker.round.now) {
+    while let Some(parked) = worker
+        .parked
+        .pop_expired(worker.round.now, worker.round.transactions.ledger())
+    {
         worker.round.metrics.questions_expired.increment();
         refuse_parked(
             worker,
@@ -479,9 +647,18 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
         .inspect(|counter| counter.increment());
     match round
         .transactions
-        .receive_response(round.now, response, round.output)
+        .receive_response(round.now, flow, response, round.output)
     {
-        Some(event) => worker.proxy.receive_response(round, event, response),
-        None => worker.proxy.receive_stray(round, response),
+        ResponseMatch::Told(event) => {
+            worker.proxy.receive_response(round, event, response);
+            let is_answer = matches!(response.status(), 200..300);
+            if is_answer && response.method() == Method::Invite {
+                round.record(Stage::Answer);
+            }
+        }
+        ResponseMatch::Absorbed | ResponseMatch::Stray => {
+            worker.proxy.receive_stray(round, response);
+        }
+        ResponseMatch::Forged => round.metrics.dropped(Drop::ForgedResponse),
     }
 }

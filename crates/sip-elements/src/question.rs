@@ -49,6 +49,8 @@ pub enum Answer {
         /// did not say.
         result: Result<Vec<Candidate>, NameServersFailed>,
     },
+    /// A save has succeeded: answers that wait for it may go.
+    Saved,
     /// New settings, from now on.
     Settings(Arc<Settings>),
     /// Take no new calls (503 to requests that create dialogs or bindings), finish the ones there are.

@@ -1,6 +1,7 @@
 //! What all workers of a process share: concurrent maps that are read without a lock.
 use crate::DeadTargets;
 use crate::auth::{CredentialCache, Nonces};
+use crate::bans::Bans;
 use crate::location::Locations;
 use sip_message::KeyHasher;
 
@@ -13,8 +14,10 @@ pub struct Shared {
     pub credentials: CredentialCache,
     /// Nonces issued and counted.
     pub nonces: Nonces,
+    /// Who is kept off.
+    pub bans: Bans,
     /// Which next hops failed lately.
     pub dead_targets: DeadTargets,
-    /// Keyed hashes: tags, branches, Record-Route cookies. Its secret survives a restart, so that calls do.
+    /// Keyed hashes: tags, branches, proofs in Record-Route. Its secret survives a restart, so that calls do.
     pub hasher: KeyHasher,
 }

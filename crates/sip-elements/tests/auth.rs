@@ -1,16 +1,22 @@
 //! Digest authentication as a phone sees it: challenges are parsed, answered and judged; what is forged, old or replayed is not
 //! accepted, and says no more than it must.
 
-use sip_elements::Settings;
 use sip_elements::auth::{
-    Cached, Challenger, CredentialCache, Nonces, StoredCredentials, Verdict, add_challenges, verify,
+    Cached, Challenge as Asked, Challenger, CredentialCache, Nonces, StoredCredentials, Subject,
+    Verdict, add_challenges, verify,
 };
+use sip_elements::bans::{Bans, Source};
+use sip_elements::location::{LocationLimits, Locations};
+use sip_elements::{DeadTargets, Settings, Shared};
 use sip_message::digest::{
     Algorithm, DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256,
 };
-use sip_message::{Challenge, HeaderName, Message, Method, RequestWriter, ResponseWriter};
+use sip_message::{
+    Challenge, HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter,
+};
 use sip_transport::{Listener, Protocol, Time};
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 const REALM: &str = "example.org";
 const NOW: u64 = 1_800_000_000;
@@ -37,8 +43,27 @@ fn settings(algorithms: &[Algorithm]) -> Settings {
 /// A server with alice (password `secret`) and bob (password `hunter2`) in its cache.
 struct Server {
     settings: Settings,
-    credentials: CredentialCache,
-    nonces: Nonces,
+    shared: Shared,
+}
+
+fn shared(nonces: (u64, u64)) -> Shared {
+    let limits = LocationLimits {
+        max_bindings: 1,
+        max_pending_changes: 1,
+    };
+    Shared {
+        locations: Locations::with_secret((1, 1), limits),
+        credentials: CredentialCache::with_secret((3, 4), 100, 3600, 60),
+        nonces: Nonces::new(nonces, 64),
+        bans: Bans::default(),
+        dead_targets: DeadTargets::default(),
+        hasher: KeyHasher::new((5, 6)),
+    }
+}
+
+/// Where requests come from, unless a test says otherwise.
+fn here() -> IpAddr {
+    "192.0.2.1".parse().unwrap()
 }
 
 impl Server {
@@ -49,16 +74,29 @@ impl Server {
     fn offering(algorithms: &[Algorithm]) -> Self {
         let server = Self {
             settings: settings(algorithms),
-            credentials: CredentialCache::with_secret((3, 4), 100, 3600, 60),
-            nonces: Nonces::new((1, 2), 64),
+            shared: shared((1, 2)),
         };
         for (username, password) in [("alice", "secret"), ("bob", "hunter2")] {
             server.learn(username, Some(password));
         }
         server
+            .shared
             .credentials
             .insert(b"nobody", REALM.as_bytes(), None, at(0));
         server
+    }
+
+    /// What the store says of a subscriber.
+    fn answer(&self, username: &[u8], now: Time) {
+        let passwords = [(&b"alice"[..], &b"secret"[..]), (b"bob", b"hunter2")];
+        let known = passwords.iter().find(|(name, _)| *name == username);
+        let credentials = known.map(|(name, password)| StoredCredentials {
+            ha1_md5: ha1_md5(name, REALM.as_bytes(), password),
+            ha1_sha256: ha1_sha256(name, REALM.as_bytes(), password),
+        });
+        let cache = &self.shared.credentials;
+        let asking = cache.asking(username, REALM.as_bytes());
+        assert!(cache.answered(asking, credentials, now));
     }
 
     fn learn(&self, username: &str, password: Option<&str>) {
@@ -66,7 +104,8 @@ impl Server {
             ha1_md5: ha1_md5(username.as_bytes(), REALM.as_bytes(), password.as_bytes()),
             ha1_sha256: ha1_sha256(username.as_bytes(), REALM.as_bytes(), password.as_bytes()),
         });
-        self.credentials
+        self.shared
+            .credentials
             .insert(username.as_bytes(), REALM.as_bytes(), credentials, at(0));
     }
 
@@ -86,10 +125,13 @@ impl Server {
         );
         add_challenges(
             begun,
-            challenger,
-            REALM.as_bytes(),
-            stale,
-            &self.nonces,
+            &Asked {
+                challenger,
+                realm: REALM.as_bytes(),
+                source: Source::of(here()),
+                stale,
+            },
+            &self.shared.nonces,
             &self.settings,
             now,
         )
@@ -120,21 +162,36 @@ impl Server {
     }
 
     fn judge(&self, request: &[u8], username: &str, now: Time) -> Verdict {
+        self.judge_from(here(), request, username, now)
+    }
+
+    /// The same; a failed password of a subscriber is asked for once more.
+    fn judge_from(&self, source: IpAddr, request: &[u8], username: &str, now: Time) -> Verdict {
+        let verdict = self.judge_once(source, request, username, now);
+        match &verdict {
+            Verdict::AskStore { username: asked }
+                if [&b"alice"[..], b"bob"].contains(&&**asked) =>
+            {
+                self.answer(asked, now);
+                self.judge_once(source, request, username, now)
+            }
+            _ => verdict,
+        }
+    }
+
+    fn judge_once(&self, source: IpAddr, request: &[u8], username: &str, now: Time) -> Verdict {
         let request = Message::parse(request).unwrap();
         let challenger = match request.method() {
             Method::Register => Challenger::Registrar,
             _ => Challenger::Proxy,
         };
-        verify(
-            &request,
+        let subject = Subject {
             challenger,
-            username.as_bytes(),
-            REALM.as_bytes(),
-            &self.credentials,
-            &self.nonces,
-            &self.settings,
-            now,
-        )
+            username: username.as_bytes(),
+            realm: REALM.as_bytes(),
+            source,
+        };
+        verify(&request, &subject, &self.shared, &self.settings, now)
     }
 }
 
@@ -446,19 +503,6 @@ fn what_proves_nothing_gets_one_and_the_same_challenge() {
             },
         ),
         (
-            "nonce of another secret",
-            Phone {
-                nonce: {
-                    let other = Server {
-                        nonces: Nonces::new((7, 7), 64),
-                        ..Server::new()
-                    };
-                    other.nonce(at(0))
-                },
-                ..right.clone()
-            },
-        ),
-        (
             "auth-int",
             Phone {
                 qop: Some(("auth-int", "00000001".to_owned(), "0a4f113b")),
@@ -473,10 +517,23 @@ fn what_proves_nothing_gets_one_and_the_same_challenge() {
             "{what}"
         );
     }
+    let other = Server {
+        shared: shared((7, 7)),
+        ..Server::new()
+    };
+    let foreign = Phone {
+        nonce: other.nonce(at(0)),
+        ..right.clone()
+    };
     assert_eq!(
-        server.judge(&right.request(), "alice", at(0)),
+        server.judge(&foreign.request(), "alice", at(0)),
+        STALE,
+        "a nonce of another secret is not looked up"
+    );
+    assert_eq!(
+        server.judge(&right.request(), "alice", at(2)),
         Verdict::Accepted,
-        "none of them used up the nonce"
+        "none of them used up the nonce; the pause after wrong passwords is over"
     );
 }
 
@@ -582,20 +639,26 @@ fn an_unknown_subscriber_is_asked_for_before_anything_is_used_up() {
         CHALLENGE
     );
     // A made-up nonce costs no question.
-    server.credentials.invalidate(b"carol", REALM.as_bytes());
+    server
+        .shared
+        .credentials
+        .invalidate(b"carol", REALM.as_bytes());
     assert_eq!(
-        server.credentials.find(b"carol", REALM.as_bytes(), at(0)),
+        server
+            .shared
+            .credentials
+            .find(b"carol", REALM.as_bytes(), at(0)),
         Cached::NotCached
     );
     let forged = Phone {
         nonce: "A".repeat(22),
         ..carol(&server)
     };
-    assert_eq!(server.judge(&forged.request(), "carol", at(0)), CHALLENGE);
+    assert_eq!(server.judge(&forged.request(), "carol", at(0)), STALE);
 }
 
 #[test]
-fn an_old_nonce_is_stale_for_who_knows_the_password_only() {
+fn an_old_nonce_is_stale_whatever_the_password() {
     let server = Server::new();
     let phone = Phone::alice(server.nonce(at(0)));
     assert_eq!(
@@ -608,7 +671,9 @@ fn an_old_nonce_is_stale_for_who_knows_the_password_only() {
         password: "guess".to_owned(),
         ..late
     };
-    assert_eq!(server.judge(&guess.request(), "alice", at(302)), CHALLENGE);
+    assert_eq!(server.judge(&guess.request(), "alice", at(302)), STALE);
+    // It is not looked at, so it counts against nobody.
+    assert_eq!(server.shared.bans.stats().offences, [0; 4]);
 }
 
 #[test]
@@ -732,7 +797,12 @@ fn without_qop_a_nonce_is_good_for_one_request() {
 #[test]
 fn a_digest_uri_may_name_the_server_instead_of_the_request_uri() {
     let server = Server::new();
-    for digest_uri in ["sip:example.org", "sip:192.0.2.50:5070"] {
+    for digest_uri in [
+        "sip:example.org",
+        "sip:192.0.2.50:5070",
+        "sip:alice@example.org",
+        "sip:alice@192.0.2.50:5070",
+    ] {
         let phone = Phone {
             method: "INVITE",
             request_uri: "sip:bob@example.org",
@@ -744,6 +814,58 @@ fn a_digest_uri_may_name_the_server_instead_of_the_request_uri() {
             Verdict::Accepted,
             "{digest_uri}"
         );
+    }
+}
+
+#[test]
+fn a_nonce_count_may_be_written_without_zeros() {
+    let server = Server::new();
+    let phone = Phone {
+        qop: Some(("auth", "1".to_owned(), "0a4f113b")),
+        ..Phone::alice(server.nonce(at(0)))
+    };
+    assert_eq!(
+        server.judge(&phone.request(), "alice", at(0)),
+        Verdict::Accepted
+    );
+    let again = Phone {
+        qop: Some(("auth", "0001".to_owned(), "0a4f113b")),
+        cseq: 9,
+        ..phone
+    };
+    assert_eq!(server.judge(&again.request(), "alice", at(0)), STALE);
+}
+
+/// What a scan learns: a name of a subscriber and one of nobody are told apart neither by the answer nor by what it costs.
+#[test]
+fn a_failed_password_costs_the_store_as_much_as_an_unknown_name() {
+    let server = Server::new();
+    let nonce = server.nonce(at(0));
+    let guess = |name: &str, count: u32| {
+        let phone = Phone {
+            username: name.to_owned(),
+            hashed_username: name.to_owned(),
+            password: "guess".to_owned(),
+            ..Phone::alice(nonce.clone())
+        };
+        phone.counting(count).request()
+    };
+    // Alice is cached, Bob is known to the store only, and there is no Carol.
+    let cache = &server.shared.credentials;
+    cache.invalidate(b"bob", REALM.as_bytes());
+    for name in ["alice", "bob", "carol"] {
+        let mut questions = 0;
+        for count in 1..=4 {
+            let judge = || server.judge_once(here(), &guess(name, count), name, at(0));
+            let mut verdict = judge();
+            while let Verdict::AskStore { username } = &verdict {
+                questions += 1;
+                server.answer(username, at(0));
+                verdict = judge();
+            }
+            assert_eq!(verdict, CHALLENGE, "{name}");
+        }
+        assert_eq!(questions, 1, "{name}");
     }
 }
 
@@ -765,11 +887,16 @@ fn credentials_that_cannot_be_checked_are_malformed() {
         malformed(&[without_count]),
         Verdict::Malformed("Bad credentials: qop without nc and cnonce")
     );
-    let short_count = phone.authorization().replace("nc=00000001", "nc=1");
-    assert_eq!(
-        malformed(&[short_count]),
-        Verdict::Malformed("Bad credentials: qop without nc and cnonce")
-    );
+    for count in ["", "x", "123456789", "-1"] {
+        let bad_count = phone
+            .authorization()
+            .replace("nc=00000001", &format!("nc={count}"));
+        assert_eq!(
+            malformed(&[bad_count]),
+            Verdict::Malformed("Bad credentials: qop without nc and cnonce"),
+            "{count}"
+        );
+    }
     let elsewhere = Phone {
         digest_uri: "sip:example.net",
         ..phone.clone()
@@ -791,4 +918,103 @@ fn credentials_that_cannot_be_checked_are_malformed() {
         malformed(&["Digest x".to_owned(), phone.authorization()]),
         Verdict::Accepted
     );
+}
+
+#[test]
+fn a_nonce_is_good_only_from_where_it_was_sent_to() {
+    let server = Server::new();
+    let phone = Phone::alice(server.nonce(at(0)));
+    for (source, expected) in [
+        ("192.0.2.2", STALE),
+        ("2001:db8::1", STALE),
+        ("192.0.2.1", Verdict::Accepted),
+    ] {
+        let source = source.parse().unwrap();
+        let found = server.judge_from(source, &phone.request(), "alice", at(0));
+        assert_eq!(found, expected, "{source}");
+    }
+}
+
+/// A request whose source is forged never got the challenge that went there, so it carries a nonce of somebody else, or none of ours.
+#[test]
+fn wrong_passwords_from_a_forged_source_count_against_nobody() {
+    let server = Server::new();
+    let own = server.nonce(at(0));
+    let victim: IpAddr = "198.51.100.9".parse().unwrap();
+    for (nonce, expected) in [(own.as_str(), STALE), ("made-up", CHALLENGE)] {
+        let forged = Phone {
+            password: "guess".to_owned(),
+            ..Phone::alice(nonce.to_owned())
+        };
+        for _ in 0..1_000 {
+            let found = server.judge_from(victim, &forged.request(), "alice", at(0));
+            assert_eq!(found, expected);
+        }
+    }
+    assert!(!server.shared.bans.is_banned(victim, at(0)));
+    assert_eq!(server.shared.bans.stats(), Bans::default().stats());
+}
+
+#[test]
+fn after_three_wrong_passwords_even_the_right_one_waits() {
+    let server = Server::new();
+    let right = Phone::alice(server.nonce(at(0)));
+    let wrong = Phone {
+        password: "guess".to_owned(),
+        ..right.clone()
+    };
+    let judge = |phone: &Phone, now| server.judge(&phone.request(), "alice", at(now));
+    for _ in 0..3 {
+        assert_eq!(judge(&wrong, 0), CHALLENGE);
+    }
+    assert_eq!(judge(&right, 0), CHALLENGE, "not even looked at");
+    let bob = Phone {
+        username: "bob".to_owned(),
+        hashed_username: "bob".to_owned(),
+        password: "hunter2".to_owned(),
+        ..right.clone()
+    };
+    let found = server.judge(&bob.clone().counting(7).request(), "bob", at(0));
+    assert_eq!(found, Verdict::Accepted, "others of the same source go on");
+    assert_eq!(judge(&right.counting(8), 1), Verdict::Accepted);
+    assert_eq!(server.shared.bans.stats().offences, [3, 0, 1, 0]);
+}
+
+#[test]
+fn who_tries_many_names_is_banned() {
+    let server = Server::new();
+    for attempt in 0..50 {
+        let now = at(attempt * 5);
+        assert!(!server.shared.bans.is_banned(here(), now));
+        let name = format!("nobody{attempt}");
+        server
+            .shared
+            .credentials
+            .insert(name.as_bytes(), REALM.as_bytes(), None, now);
+        let guess = Phone {
+            username: name.clone(),
+            hashed_username: name.clone(),
+            ..Phone::alice(server.nonce(now))
+        };
+        assert_eq!(server.judge(&guess.request(), &name, now), CHALLENGE);
+    }
+    assert!(server.shared.bans.is_banned(here(), at(250)));
+}
+
+/// A phone with a wrong password must not have everybody banned who shares its address.
+#[test]
+fn a_phone_that_goes_on_with_a_wrong_password_is_slowed_down_but_bans_nobody() {
+    let server = Server::new();
+    for second in 0..3_600 {
+        let now = at(second);
+        let wrong = Phone {
+            password: "old".to_owned(),
+            ..Phone::alice(server.nonce(now))
+        };
+        assert_eq!(server.judge(&wrong.request(), "alice", now), CHALLENGE);
+        assert!(!server.shared.bans.is_banned(here(), now), "{second}");
+    }
+    let [checked, _, paused, _] = server.shared.bans.stats().offences;
+    assert_eq!(checked + paused, 3_600);
+    assert!((60..70).contains(&checked), "{checked}");
 }

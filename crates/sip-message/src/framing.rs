@@ -76,6 +76,14 @@ impl Framer {
         }
     }
 
+    /// How many bytes the message at the beginning of the buffer takes; `None`: its header is not complete yet.
+    pub const fn needed(&self) -> Option<usize> {
+        match self.state {
+            State::Body(end) => Some(end),
+            State::StartLine(_) | State::Header { .. } => None,
+        }
+    }
+
     /// Looks at all bytes buffered so far, the first not yet consumed one first. Each frame but `Incomplete` is to be consumed
     /// before the next call. Work is linear over the life of the stream.
     pub fn next(&mut self, buffered: &[u8]) -> Result<Frame, FrameError> {

@@ -39,7 +39,7 @@ impl KeyHasher {
         self.transaction(cancel, Method::Invite)
     }
 
-    /// A 64-bit keyed hash of parts, length-delimited (tags, loop detection, Record-Route cookies).
+    /// A 64-bit keyed hash of parts, length-delimited (tags, loop detection, proofs in Record-Route).
     #[inline]
     pub fn hash(&self, parts: &[&[u8]]) -> u64 {
         let mut hasher = SipHasher::new_with_keys(self.secret.0, self.secret.1);

@@ -132,6 +132,11 @@ impl<'a> Message<'a> {
         message
     }
 
+    /// How many header field lines there are.
+    pub fn header_count(&self) -> usize {
+        self.lines.len()
+    }
+
     fn scan_headers(&mut self) -> Result<(), ParseError> {
         let mut position = self.layout.headers_end;
         loop {

@@ -165,6 +165,20 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
+    /// Replaces a part of a header field's value, `part` being a slice of the message. Nothing where that value is removed.
+    pub fn replace_part(
+        &mut self,
+        name: HeaderName,
+        part: &[u8],
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> &mut Self {
+        let place = range_in(self.message, part);
+        if is_named(name) && !self.edits.is_removed(place.start) {
+            self.edits.push(place, Kind::Replace, name, write);
+        }
+        self
+    }
+
     /// Adds `received` and fills in `rport` of the topmost Via (RFC 3261 18.2.1, RFC 3581): `received` when the sent-by host
     /// differs from the source address or rport was asked for; an existing `received` is replaced, or removed where the
     /// sent-by host tells the truth. What the sender wrote as value of rport is replaced too.

@@ -55,6 +55,45 @@ impl Uri<'_> {
     }
 }
 
+impl Uri<'_> {
+    /// Appends what decides where a request to this URI goes, in one spelling: scheme, user, host, port, `transport`, `maddr`. Other
+    /// parameters do not count, nor does a `transport=udp`, or the default port of an address, which are what is assumed without them.
+    /// URIs of other schemes are appended as they are.
+    pub fn write_target(&self, into: &mut Vec<u8>) {
+        let default_port = match self.scheme {
+            Scheme::Sip => 5060,
+            Scheme::Sips => 5061,
+            _ => return into.extend_from_slice(self.bytes),
+        };
+        into.extend_from_slice(if default_port == 5060 {
+            b"sip:"
+        } else {
+            b"sips:"
+        });
+        self.write_address_of_record(into);
+        let is_address = matches!(self.host, Host::Address(_));
+        if let Some(port) = self
+            .port
+            .filter(|port| !is_address || *port != default_port)
+        {
+            into.push(b':');
+            into.extend_from_slice(&port.to_be_bytes());
+        }
+        let mut push = |name: &[u8], value: &[u8]| {
+            into.push(b';');
+            into.extend_from_slice(name);
+            into.extend(value.iter().map(u8::to_ascii_lowercase));
+        };
+        let transport = self.params.value(b"transport");
+        if let Some(transport) = transport.filter(|it| !it.eq_ignore_ascii_case(b"udp")) {
+            push(b"transport=", transport);
+        }
+        if let Some(maddr) = self.params.value(b"maddr") {
+            push(b"maddr=", maddr);
+        }
+    }
+}
+
 /// What may stand unescaped does, everything else is escaped: one spelling for each user.
 fn write_user(user: &[u8], into: &mut Vec<u8>) {
     for (octet, _) in Unescaped(user) {

@@ -79,16 +79,22 @@ impl Message<'_> {
             self.from(),
             self.from_uri(),
             "Missing From",
-            "Bad From",
-            "Bad From: not a valid URI",
+            [
+                "Bad From",
+                "Bad From: not a valid URI",
+                "Bad From: not a valid tag",
+            ],
         )?;
         self.check_address(
             HeaderName::To,
             self.to(),
             self.to_uri(),
             "Missing To",
-            "Bad To",
-            "Bad To: not a valid URI",
+            [
+                "Bad To",
+                "Bad To: not a valid URI",
+                "Bad To: not a valid tag",
+            ],
         )?;
         self.check_call_id()?;
         self.check_cseq()?;
@@ -242,14 +248,14 @@ impl Message<'_> {
         address: Option<NameAddr<'_>>,
         uri: Option<&Uri<'_>>,
         missing: &'static str,
-        malformed: &'static str,
-        bad_uri: &'static str,
+        [malformed, bad_uri, bad_tag]: [&'static str; 3],
     ) -> Result<(), Malformed> {
         self.header(name).ok_or(bad(name, missing))?;
         let address = address.filter(|address| address.params.is_well_formed());
         match (address, uri) {
             (None, _) => Err(bad(name, malformed)),
             (_, None) => Err(bad(name, bad_uri)),
+            (Some(address), _) if !address.has_sound_tag() => Err(bad(name, bad_tag)),
             _ => Ok(()),
         }
     }
@@ -309,8 +315,15 @@ impl Message<'_> {
         }
     }
 
-    /// Each Contact is an address; `*` stands alone and in REGISTER only (section 10.2.2).
+    /// Each Contact is an address; `*` stands alone and in REGISTER only (section 10.2.2). Where it means nothing to a proxy, as in
+    /// MESSAGE (RFC 3428 section 4), it passes as it is.
     fn check_contact(&self) -> Result<(), Malformed> {
+        if matches!(
+            self.method(),
+            Method::Message | Method::Bye | Method::Info | Method::Prack | Method::Publish
+        ) {
+            return Ok(());
+        }
         for (_, line) in self.lines_of(HeaderName::Contact) {
             let value = self.value_of(line);
             if value == b"*" {

@@ -134,14 +134,20 @@ impl<'o> RequestWriter<'o> {
 /// From, Call-ID, Route; To of the response; `CSeq` number with method ACK.
 pub fn write_ack(into: &mut Vec<u8>, invite: &Message<'_>, response: &Message<'_>) {
     write_companion(into, invite, Method::Ack, response);
+    push_end(into);
 }
 
-/// Appends the CANCEL of a request as we sent it (section 9.1): To is the request's own.
-pub fn write_cancel(into: &mut Vec<u8>, request: &Message<'_>) {
+/// Appends the CANCEL of a request as we sent it (section 9.1): To is the request's own. `reason` is the value of its Reason
+/// header field (RFC 3326); empty: it has none.
+pub fn write_cancel(into: &mut Vec<u8>, request: &Message<'_>, reason: &[u8]) {
     write_companion(into, request, Method::Cancel, request);
+    if !reason.is_empty() {
+        push_line(into, b"Reason", reason);
+    }
+    push_end(into);
 }
 
-/// A request that belongs to the transaction of another one.
+/// A request that belongs to the transaction of another one, but for its end.
 fn write_companion(
     into: &mut Vec<u8>,
     request: &Message<'_>,
@@ -169,7 +175,6 @@ fn write_companion(
             into.extend_from_slice(method.as_bytes());
         });
     }
-    push_end(into);
 }
 
 fn push_request_line(into: &mut Vec<u8>, method: Method<'_>, uri: &[u8]) {

@@ -37,7 +37,7 @@ fn use_everything(bytes: &[u8]) {
     assert_eq!(response.header(HeaderName::ContentLength), Some(&b"0"[..]));
     let mut request = Vec::new();
     write_ack(&mut request, &message, &response);
-    write_cancel(&mut request, &message);
+    write_cancel(&mut request, &message, b"");
 
     let mut unedited = Vec::new();
     Patch::new(&message).write(&mut unedited);

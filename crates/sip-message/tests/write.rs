@@ -220,10 +220,14 @@ fn the_ack_of_a_refused_invite_belongs_to_its_transaction() {
 
 #[test]
 fn a_cancel_matches_its_request() {
-    let mut cancel = Vec::new();
-    write_cancel(&mut cancel, &Message::parse(INVITE.as_bytes()).unwrap());
+    let invite = Message::parse(INVITE.as_bytes()).unwrap();
+    let cancelled = |reason: &str| {
+        let mut cancel = Vec::new();
+        write_cancel(&mut cancel, &invite, reason.as_bytes());
+        String::from_utf8(cancel).unwrap()
+    };
     assert_eq!(
-        String::from_utf8(cancel).unwrap(),
+        cancelled(""),
         "CANCEL sip:bob@example.org SIP/2.0\r\n\
          Via: SIP/2.0/UDP 10.0.0.1:5060;rport;branch=z9hG4bKa;x\r\n\
          Route: <sip:r1;lr>\r\n\
@@ -234,6 +238,13 @@ fn a_cancel_matches_its_request() {
          Call-ID: abc@def\r\n\
          CSeq: 7 CANCEL\r\n\
          Content-Length: 0\r\n\r\n"
+    );
+    assert_eq!(
+        cancelled("SIP;cause=200;\r\n text=\"Call completed elsewhere\""),
+        cancelled("").replace(
+            "Content-Length",
+            "Reason: SIP;cause=200; text=\"Call completed elsewhere\"\r\nContent-Length"
+        )
     );
 }
 

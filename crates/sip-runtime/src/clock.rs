@@ -1,7 +1,7 @@
 //! The only reader of the machine's clocks.
 
 use sip_transport::Time;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Wall-clock time that never steps back: anchored once to the wall clock, then carried on by the
 /// monotonic clock. A copy tells the same time as the original, so anchor one per process and
@@ -15,9 +15,7 @@ pub struct Clock {
 impl Clock {
     /// Anchors a clock to the wall clock as it stands now.
     pub fn start() -> Self {
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let since_epoch = Self::wall();
         let anchor = Instant::now();
         Self {
             anchor,
@@ -28,6 +26,13 @@ impl Clock {
     /// The time now.
     pub fn now(&self) -> Time {
         self.anchored_at + self.anchor.elapsed()
+    }
+
+    /// The wall clock, which may step, as time since the Unix epoch.
+    pub(crate) fn wall() -> Duration {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crossbeam_queue::ArrayQueue;
 use rustix::event::{EventfdFlags, eventfd};
-use sip_transport::{Errand, Flow};
+use sip_transport::{Errand, Flow, Time};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 /// A message from another worker, and what for.
 pub(crate) struct HandedOver {
     pub(crate) errand: Errand,
+    /// When a received message reached the machine.
+    pub(crate) arrived: Time,
     pub(crate) flow: Flow,
     pub(crate) bytes: Vec<u8>,
 }
@@ -144,6 +146,7 @@ mod tests {
         let flow = Flow::to(ListenerId(0), ([127, 0, 0, 1], 5060).into());
         HandedOver {
             errand: Errand::Received,
+            arrived: Time::default(),
             flow,
             bytes: vec![b'x'; length],
         }

@@ -44,4 +44,7 @@ pub use interfaces::expand_wildcard;
 pub use options::Options;
 pub use running::{Handle, QuestionSink, Running, SendError};
 pub use stats::{Counter, WorkerStats};
-pub use stream::{Aliases, CloseReason, RefuseReason, StreamOptions};
+pub use stream::{
+    Admission, Aliases, CloseReason, PeerPolicy, RefuseReason, SharedPeerPolicy, StreamOptions,
+    UNPROVEN_LIVES,
+};

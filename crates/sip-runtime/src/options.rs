@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::event_loop::EventLoopKind;
 use crate::stream::StreamOptions;
+use sip_transport::overload::OverloadSettings;
 use std::time::Duration;
 
 /// Settings of the runtime; every one has a default.
@@ -29,9 +30,11 @@ pub struct Options {
     /// CPUs to pin the workers to: worker *i* to entry *i* modulo the length. Empty (the default)
     /// pins none.
     pub cpus: Vec<usize>,
-    /// How long a worker lets messages gather before it looks again, while so many come that it hardly sleeps: less CPU for a
-    /// little delay. Zero: never. Default 100 microseconds.
+    /// How long a busy worker lets messages gather before it looks at its sockets again: less CPU time for a little delay. A worker
+    /// that is busy for less than about two thirds of the time never does. Zero: never. Default 100 microseconds.
     pub gather: Duration,
+    /// What a worker does when more comes in than it can serve; `None`: it serves everything in the order of arrival. Default `None`.
+    pub overload: Option<OverloadSettings>,
     /// How many answers may wait for one worker. Default 8,192.
     pub waiting_answers: usize,
     /// How many handed-over messages may wait for one worker. Default 8,192.
@@ -54,6 +57,7 @@ impl Default for Options {
             share_port: false,
             cpus: Vec::new(),
             gather: Duration::from_micros(100),
+            overload: None,
             waiting_answers: 8_192,
             waiting_hand_overs: 8_192,
             waiting_hand_over_bytes: 16 << 20,

@@ -1,6 +1,7 @@
 //! What a worker counts. Written by its worker alone, read by anybody.
 
 use crate::stream::{CloseReason, RefuseReason};
+use sip_transport::overload::Shed;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number with one writer: adding costs no locked instruction.
@@ -66,6 +67,10 @@ pub struct WorkerStats {
     pub stream_messages_sent: Counter,
     /// Keep-alives that came over connections (RFC 5626 section 4.4.1, pings and pongs of RFC 6455).
     pub pings: Counter,
+    /// Octets of memory that the beginnings of messages take in connections now.
+    pub partial_octets: Counter,
+    /// Octets of memory that what waits for peers to read takes now.
+    pub queued_octets: Counter,
     /// Messages that found the queue of their connection full.
     pub stream_queue_full: Counter,
     /// Messages that could not be sent over a connection; the node is told of each.
@@ -82,6 +87,16 @@ pub struct WorkerStats {
     pub questions: Counter,
     /// Questions that the control plane did not take.
     pub questions_dropped: Counter,
+    /// 1 while requests are given up because more comes in than can be served.
+    pub overloaded: Counter,
+    /// Times that this began.
+    pub overloads: Counter,
+    /// Messages that wait for their turn.
+    pub backlog: Counter,
+    /// Bytes of memory that they take.
+    pub backlog_bytes: Counter,
+    /// Requests that were given up, by [`Shed`] in the order of [`Shed::ALL`].
+    pub shed: [Counter; Shed::ALL.len()],
     /// Datagrams the kernel dropped because a receive buffer was full; sampled once a second.
     pub kernel_drops: Counter,
     /// Smallest receive buffer the kernel granted one of the worker's sockets, in bytes.

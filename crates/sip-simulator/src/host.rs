@@ -89,7 +89,7 @@ pub(crate) struct Worker<N: Node> {
     /// Questions by number, with the time after which nobody waits for the answer.
     pub(crate) outstanding: BTreeMap<u64, Time>,
     /// Messages that siblings handed over, in order.
-    pub(crate) inbox: VecDeque<(Flow, Rc<[u8]>)>,
+    pub(crate) inbox: VecDeque<(Time, Flow, Rc<[u8]>)>,
 }
 
 /// A machine in the world.

@@ -140,6 +140,19 @@ pub struct Census {
     pub contexts: Account,
     /// Requests that wait for the control plane.
     pub parked: u64,
+    /// Messages that these hold.
+    pub held: Held,
+}
+
+/// What the tables of a worker hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes, as the worker accounts for them.
+    pub believed: u64,
+    /// Bytes, counted one by one.
+    pub counted: u64,
+    /// Sources that it accounts for.
+    pub sources: u64,
 }
 
 /// Why a worker ran.
@@ -283,6 +296,8 @@ pub struct Bounds {
     pub contexts: u64,
     /// Requests that wait for the control plane.
     pub parked: u64,
+    /// Bytes of messages that these hold.
+    pub held_bytes: u64,
     /// Bindings of the whole machine.
     pub bindings: u64,
     /// Messages that one received message or answer may cause.

@@ -48,14 +48,14 @@ impl Node for Small {
     type Question = usize;
     type Answer = usize;
 
-    fn receive(&mut self, _: Time, flow: Flow, bytes: &[u8], output: &mut Output<usize>) {
+    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<usize>) {
         match self.habit {
             Habit::Swallows | Habit::Wakes => {}
             Habit::Asks => {
                 output.ask(self.waiting.len());
                 self.waiting.push((flow, bytes.to_vec()));
             }
-            Habit::HandsOver if self.worker == 0 => output.hand_over(1, flow, bytes),
+            Habit::HandsOver if self.worker == 0 => output.hand_over(1, now, flow, bytes),
             Habit::HandsOver => okay(flow, bytes, output),
         }
     }
@@ -107,6 +107,7 @@ impl Machine for Smalls {
                 clients: most,
                 contexts: most,
                 parked: most,
+                held_bytes: u64::MAX,
                 bindings: most,
                 fan_out: 1,
                 t1: Duration::from_millis(500),

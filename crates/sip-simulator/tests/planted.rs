@@ -4,7 +4,7 @@
 mod exchange;
 
 use exchange::ExchangeMachine;
-use sip_elements::Settings;
+use sip_elements::{ChallengedMethods, Settings};
 use sip_message::{Message, Method};
 use sip_simulator::{
     Account, AnswerOf, BoundContact, Census, HostFacts, HostPlan, Machine, Outcome, QuestionOf,
@@ -30,6 +30,10 @@ enum Fault {
     LosesAcks,
     /// No CANCEL goes out.
     LosesCancels,
+    /// CANCELs go out without their reason.
+    KeepsReasons,
+    /// Whoever cancels, the call was answered elsewhere.
+    InventsReasons,
     /// Requests for one user go to a third party.
     Misdirects,
     /// Responses go to the port that Via would have by default.
@@ -40,6 +44,8 @@ enum Fault {
     Leaks,
     /// Ends are not counted while somebody is live.
     CountsBadly,
+    /// Bytes are given back that nobody held.
+    MisjudgesBytes,
     /// The tables hold more than they may.
     Overfills,
     /// One message begets a hundred.
@@ -93,7 +99,7 @@ impl<N: Node> BrokenNode<N> {
         }
         for hand_over in self.output.hand_overs() {
             let bytes = self.output.written(hand_over.range.clone());
-            output.hand_over(hand_over.worker, hand_over.flow, bytes);
+            output.hand_over(hand_over.worker, hand_over.arrived, hand_over.flow, bytes);
         }
         for question in self.output.drain_questions() {
             output.ask(question);
@@ -140,6 +146,13 @@ fn spoil(
         }
         Fault::LosesAcks if status == 0 && method == Method::Ack => Vec::new(),
         Fault::LosesCancels if status == 0 && method == Method::Cancel => Vec::new(),
+        Fault::KeepsReasons if status == 0 && method == Method::Cancel => {
+            vec![(flow, rewritten("Reason: ", "Subject: "))]
+        }
+        Fault::InventsReasons if status == 0 && method == Method::Cancel => {
+            let reason = "CANCEL\r\nReason: SIP;cause=200\r\n";
+            vec![(flow, rewritten("CANCEL\r\n", reason))]
+        }
         Fault::Misdirects if status == 0 && message.request_uri().starts_with(b"sip:user1@") => {
             vec![(
                 Flow {
@@ -203,7 +216,7 @@ impl Broken {
         let mut machine = ExchangeMachine::new(plan);
         if fault == Fault::TrustsEverybody {
             let settings = Settings {
-                challenge: Vec::new(),
+                challenge: ChallengedMethods::Listed(Vec::new()),
                 ..(*machine.settings).clone()
             };
             machine.settings = Arc::new(settings);
@@ -274,6 +287,7 @@ impl Machine for Broken {
                 census.servers.live += 1;
             }
             Fault::CountsBadly if census.contexts.live > 0 => census.contexts.ended += 1,
+            Fault::MisjudgesBytes if census.contexts.live > 0 => census.held.believed /= 2,
             Fault::Overfills => census.parked += 1_000_000,
             _ => {}
         }
@@ -316,12 +330,15 @@ fn every_fault_is_found_out_by_the_rule_it_breaks() {
         (Fault::RefusesAndForwards, "one_call"),
         (Fault::LosesAcks, "relayed"),
         (Fault::LosesCancels, "relayed"),
+        (Fault::KeepsReasons, "reasons"),
+        (Fault::InventsReasons, "reasons"),
         (Fault::Misdirects, "no_open_relay"),
         (Fault::AnswersAtDefaultPort, "responses_return"),
         (Fault::TrustsEverybody, "no_foreign_identity"),
         (Fault::Leaks, "every_transaction_ends"),
         (Fault::CountsBadly, "conservation"),
         (Fault::CountsBindingsBadly, "conservation"),
+        (Fault::MisjudgesBytes, "held_bytes"),
         (Fault::Overfills, "bounded"),
         (Fault::Multiplies, "bounded"),
         (Fault::Spins, "bounded"),

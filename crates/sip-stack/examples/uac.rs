@@ -30,14 +30,13 @@ impl Caller {
         let _ = self.news.send(news.into());
     }
 
-    /// Everything behind Via and Max-Forwards.
+    /// Everything behind Via, Max-Forwards and Call-ID.
     fn finish(&self, request: RequestWriter<'_>, cseq: &str) {
         let bare = format!("<{}>", self.uri);
         let to = self.to.as_deref().unwrap_or(&bare);
         request
             .header(HeaderName::From, b"<sip:caller@invalid>;tag=caller")
             .header(HeaderName::To, to.as_bytes())
-            .header(HeaderName::CallId, self.call_id.as_bytes())
             .header(HeaderName::CSeq, cseq.as_bytes())
             .header(HeaderName::Contact, b"<sip:caller@127.0.0.1>")
             .finish();
@@ -46,10 +45,9 @@ impl Caller {
     fn call(&mut self, stack: &mut Stack<'_>) {
         let uri = self.uri.clone();
         let finish = |request: RequestWriter<'_>| self.finish(request, "1 INVITE");
-        if stack
-            .request(self.flow, Method::Invite, uri.as_bytes(), finish)
-            .is_err()
-        {
+        let call_id = self.call_id.as_bytes();
+        let sent = stack.request(self.flow, Method::Invite, uri.as_bytes(), call_id, finish);
+        if sent.is_err() {
             self.tell("failed: too many calls");
         }
     }
@@ -66,7 +64,8 @@ impl Caller {
         stack.send(self.flow, |into| {
             let ack = RequestWriter::begin(into, Method::Ack, target.as_bytes())
                 .header(HeaderName::Via, via.as_bytes())
-                .header(HeaderName::MaxForwards, b"70");
+                .header(HeaderName::MaxForwards, b"70")
+                .header(HeaderName::CallId, self.call_id.as_bytes());
             self.finish(ack, "1 ACK");
         });
     }
@@ -74,7 +73,8 @@ impl Caller {
     fn hang_up(&mut self, stack: &mut Stack<'_>) {
         let target = self.target.clone().unwrap_or_else(|| self.uri.clone());
         let finish = |request: RequestWriter<'_>| self.finish(request, "2 BYE");
-        let sent = stack.request(self.flow, Method::Bye, target.as_bytes(), finish);
+        let call_id = self.call_id.as_bytes();
+        let sent = stack.request(self.flow, Method::Bye, target.as_bytes(), call_id, finish);
         if sent.is_err() {
             self.tell("failed: too many calls");
         }

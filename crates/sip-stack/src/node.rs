@@ -30,12 +30,15 @@ impl<U: User> StackNode<U> {
         let limits = Limits {
             servers: MOST,
             clients: MOST,
+            bytes: usize::MAX,
+            amplification: 3,
         };
+        let hasher = KeyHasher::new(secret);
         Self {
             user,
-            transactions: Transactions::new(now, timers, limits, secret.0 as u32),
+            transactions: Transactions::new(now, timers, limits, hasher, secret.0 as u32),
             listeners,
-            hasher: KeyHasher::new(secret),
+            hasher,
             tokens: 0,
             events: Vec::new(),
         }
@@ -71,7 +74,9 @@ impl<U: User> StackNode<U> {
             return refuse(message, flow, 400, output);
         };
         let method = message.method();
-        let matched = self.transactions.receive_request(now, key, method, output);
+        let matched =
+            self.transactions
+                .receive_request(now, key, method, message.bytes().len(), output);
         if matched == RequestMatch::Absorbed {
             return;
         }
@@ -120,12 +125,20 @@ impl<U: User> StackNode<U> {
         });
     }
 
-    fn response(&mut self, now: Time, message: &Message<'_>, output: &mut Output<Infallible>) {
-        let told = message
-            .validate()
-            .ok()
-            .and_then(|()| self.transactions.receive_response(now, message, output));
-        if let Some(response) = told {
+    fn response(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        message: &Message<'_>,
+        output: &mut Output<Infallible>,
+    ) {
+        if message.validate().is_err() {
+            return;
+        }
+        let matched = self
+            .transactions
+            .receive_response(now, flow, message, output);
+        if let Some(response) = matched.told() {
             self.tell(now, output, |user, stack| {
                 user.response(stack, response.id, message);
             });
@@ -153,7 +166,7 @@ impl<U: User> Node for StackNode<U> {
     fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Infallible>) {
         match Message::parse(bytes) {
             Ok(message) if message.is_request() => self.request(now, flow, &message, output),
-            Ok(message) => self.response(now, &message, output),
+            Ok(message) => self.response(now, flow, &message, output),
             // Keep-alives, and noise.
             Err(_) => {}
         }

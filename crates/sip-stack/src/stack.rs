@@ -2,7 +2,7 @@
 
 use crate::Request;
 use sip_message::{HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter};
-use sip_transaction::{ClientId, Full, Kind, ServerId, Stats, Transactions, write_branch};
+use sip_transaction::{ClientId, Full, Kind, ServerId, Stats, Transactions};
 use sip_transport::{Flow, Listener, Output, Time};
 use std::convert::Infallible;
 
@@ -51,7 +51,7 @@ impl Stack<'_> {
             .respond(self.now, server, status, self.output, write);
     }
 
-    /// Sends a request in a client transaction. `finish` adds everything behind Via and Max-Forwards, From to Content-Length.
+    /// Sends a request in a client transaction. `finish` adds everything behind Via, Max-Forwards and Call-ID: From to Content-Length.
     /// Over streams the flow may name an address that nobody is connected to: a connection is opened.
     ///
     /// # Errors
@@ -61,6 +61,7 @@ impl Stack<'_> {
         flow: Flow,
         method: Method<'_>,
         uri: &[u8],
+        call_id: &[u8],
         finish: impl FnOnce(RequestWriter<'_>),
     ) -> Result<ClientId, Full> {
         let client = self.transactions.reserve_client(0)?;
@@ -70,15 +71,17 @@ impl Stack<'_> {
             Kind::NonInvite
         };
         let suffix = self.token();
+        let branch = self.transactions.branch(client, call_id, suffix);
         let listeners = self.listeners;
         let listener = listeners.get(usize::from(flow.listener.0));
         let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
         let write = |into: &mut Vec<u8>| {
             let begun = RequestWriter::begin(into, method, uri)
                 .header_with(HeaderName::Via, |into| {
-                    write_via(into, listener, |into| write_branch(into, client, suffix));
+                    write_via(into, listener, |into| branch.write(into));
                 })
-                .header(HeaderName::MaxForwards, b"70");
+                .header(HeaderName::MaxForwards, b"70")
+                .header(HeaderName::CallId, call_id);
             finish(begun);
         };
         let (now, output) = (self.now, &mut *self.output);
@@ -95,7 +98,7 @@ impl Stack<'_> {
     /// Cancels an INVITE of ours (section 9.1).
     pub fn cancel(&mut self, client: ClientId) {
         self.transactions
-            .cancel_client(self.now, client, self.output);
+            .cancel_client(self.now, client, b"", self.output);
     }
 
     /// The listeners, with the addresses that their sockets got.

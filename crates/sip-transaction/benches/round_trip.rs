@@ -4,8 +4,10 @@
 //! the writing of messages. Responses are parsed, as they must be; that part is also measured by itself.
 
 use divan::{Bencher, black_box};
-use sip_message::{HeaderName, Message, Method, RequestWriter, ResponseWriter, TransactionKey};
-use sip_transaction::{Event, Kind, Limits, TimerSettings, TimerWheel, Transactions, write_branch};
+use sip_message::{
+    HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter, TransactionKey,
+};
+use sip_transaction::{Event, Kind, Limits, TimerSettings, TimerWheel, Transactions};
 use sip_transport::{Flow, ListenerId, Output, Time};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -16,6 +18,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const START: Time = Time::from_unix_seconds(1_763_600_000);
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 5060);
 const FLOW: Flow = Flow::to(ListenerId(0), PEER);
+const CALL_ID: &[u8] = b"3848276298220188511@client.example.org";
 const SDP: &[u8] = b"v=0\r\no=alice 53655765 2353687637 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
     m=audio 3456 RTP/AVP 0 8 101\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:101 telephone-event/8000\r\n\
     a=fmtp:101 0-15\r\na=sendrecv\r\n";
@@ -38,7 +41,7 @@ impl Template {
             .expect("a branch");
         Self {
             bytes,
-            branch: start..start + 39,
+            branch: start..start + 55,
         }
     }
 
@@ -47,7 +50,7 @@ impl Template {
         let writer = RequestWriter::begin(&mut bytes, method, b"sip:bob@198.51.100.7:5060;transport=udp")
             .header(
                 HeaderName::Via,
-                b"SIP/2.0/UDP 203.0.113.5:5060;branch=z9hG4bK00000000000000000000000000000000;rport",
+                b"SIP/2.0/UDP 203.0.113.5:5060;branch=z9hG4bK000000000000000000000000000000000000000000000000;rport",
             )
             .header(
                 HeaderName::Via,
@@ -57,7 +60,7 @@ impl Template {
             .header(HeaderName::RecordRoute, b"<sip:203.0.113.5:5060;lr;t=8b3f0d5c9e2a4711>")
             .header(HeaderName::From, b"\"Alice\" <sip:alice@example.org>;tag=9fxced76sl")
             .header(HeaderName::To, b"<sip:bob@example.org>")
-            .header(HeaderName::CallId, b"3848276298220188511@client.example.org")
+            .header(HeaderName::CallId, CALL_ID)
             .header(HeaderName::Contact, b"<sip:alice@192.0.2.1:5060;transport=udp>")
             .header_with(HeaderName::CSeq, |value| {
                 value.extend_from_slice(b"2 ");
@@ -107,9 +110,17 @@ impl Worker {
         let limits = Limits {
             servers: 10_000_000,
             clients: 10_000_000,
+            bytes: usize::MAX,
+            amplification: 3,
         };
         Self {
-            all: Transactions::new(START, TimerSettings::default(), limits, 1),
+            all: Transactions::new(
+                START,
+                TimerSettings::default(),
+                limits,
+                KeyHasher::new((1, 2)),
+                1,
+            ),
             now: START,
             output: Output::default(),
             events: Vec::new(),
@@ -134,7 +145,10 @@ impl Worker {
         responses: &mut [(u16, Template)],
     ) {
         let (now, key) = (self.now, self.key());
-        black_box(self.all.receive_request(now, key, method, &mut self.output));
+        black_box(
+            self.all
+                .receive_request(now, key, method, 600, &mut self.output),
+        );
         let server = self
             .all
             .create_server(now, key, kind, FLOW, false, 1)
@@ -142,7 +156,7 @@ impl Worker {
         let client = self.all.reserve_client(2).expect("room");
         let branch = &mut self.branch;
         branch.clear();
-        write_branch(branch, client, 3);
+        self.all.branch(client, CALL_ID, 3).write(branch);
         self.all
             .start_client(now, client, kind, FLOW, false, &mut self.output, |into| {
                 let (before, behind) = (
@@ -156,8 +170,10 @@ impl Worker {
         for (status, response) in responses {
             response.set_branch(branch);
             let message = Message::parse(&response.bytes).expect("a message");
-            let told = self.all.receive_response(now, &message, &mut self.output);
-            black_box(told.expect("ours"));
+            let matched = self
+                .all
+                .receive_response(now, FLOW, &message, &mut self.output);
+            black_box(matched.told().expect("ours"));
             let write = |into: &mut Vec<u8>| into.extend_from_slice(&response.bytes);
             black_box(
                 self.all

@@ -1,39 +1,81 @@
-//! Our branch (RFC 3261 section 8.1.1.7): it names the client transaction, so that a response finds it without a search.
+//! Our branch (RFC 3261 section 8.1.1.7): it names the client transaction, so that a response finds it without a search, and proves
+//! that we wrote it, so that a response cannot be forged without having seen the request.
 //!
-//! 39 octets: the magic cookie `z9hG4bK`, then in lower-case hex 8 digits of the transaction's place, 8 of its generation, and 16 that
-//! are the transaction user's.
+//! 55 bytes: the magic cookie `z9hG4bK`, then in lower-case hex 8 digits of the transaction's place, 8 of its generation, 16 of the
+//! seal (a keyed hash of place, generation and Call-ID), and 16 that are the transaction user's.
 
 use crate::ClientId;
+use sip_message::KeyHasher;
 
 const COOKIE: &[u8; 7] = b"z9hG4bK";
-const LENGTH: usize = 39;
+const LENGTH: usize = 55;
 
-/// Appends our branch: magic cookie, the client transaction, and 64 bits of the caller's (loop detection).
-pub fn write_branch(into: &mut Vec<u8>, id: ClientId, suffix: u64) {
-    let mut branch = [0; LENGTH];
-    branch[..7].copy_from_slice(COOKIE);
-    write_hex(&mut branch[7..15], id.index.into());
-    write_hex(&mut branch[15..23], id.generation.into());
-    write_hex(&mut branch[23..], suffix);
-    into.extend_from_slice(&branch);
+/// The branch of a request of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Branch {
+    pub(crate) id: ClientId,
+    seal: u64,
+    suffix: u64,
 }
 
-/// Reads a branch of ours back; `None` when it can't be one.
-pub fn parse_branch(branch: &[u8]) -> Option<(ClientId, u64)> {
-    let branch: &[u8; LENGTH] = branch.try_into().ok()?;
-    let digits = branch.strip_prefix(COOKIE)?;
-    let (index, digits) = digits.split_at_checked(8)?;
-    let (generation, suffix) = digits.split_at_checked(8)?;
-    let id = ClientId {
-        index: parse_hex(index)? as u32,
-        generation: parse_hex(generation)? as u32,
-    };
-    Some((id, parse_hex(suffix)?))
+impl Branch {
+    /// The branch of a client transaction in the call `call_id`, with 64 bits of the caller's (loop detection).
+    pub fn new(hasher: &KeyHasher, id: ClientId, call_id: &[u8], suffix: u64) -> Self {
+        Self {
+            id,
+            seal: seal(hasher, id, call_id),
+            suffix,
+        }
+    }
+
+    /// Reads a branch back; `None` when it cannot be one of ours. Anybody can write one that reads well: see [`Branch::is_genuine`].
+    pub fn parse(branch: &[u8]) -> Option<Self> {
+        let branch: &[u8; LENGTH] = branch.try_into().ok()?;
+        let digits = branch.strip_prefix(COOKIE)?;
+        let (index, digits) = digits.split_at_checked(8)?;
+        let (generation, digits) = digits.split_at_checked(8)?;
+        let (seal, suffix) = digits.split_at_checked(16)?;
+        let id = ClientId {
+            index: parse_hex(index)? as u32,
+            generation: parse_hex(generation)? as u32,
+        };
+        Some(Self {
+            id,
+            seal: parse_hex(seal)?,
+            suffix: parse_hex(suffix)?,
+        })
+    }
+
+    /// Whether a node with this secret wrote the branch into a request with this Call-ID.
+    pub fn is_genuine(&self, hasher: &KeyHasher, call_id: &[u8]) -> bool {
+        self.seal == seal(hasher, self.id, call_id)
+    }
+
+    /// The 64 bits of the transaction user.
+    pub const fn suffix(&self) -> u64 {
+        self.suffix
+    }
+
+    /// Appends it.
+    pub fn write(&self, into: &mut Vec<u8>) {
+        let mut branch = [0; LENGTH];
+        branch[..7].copy_from_slice(COOKIE);
+        write_hex(&mut branch[7..15], self.id.index.into());
+        write_hex(&mut branch[15..23], self.id.generation.into());
+        write_hex(&mut branch[23..39], self.seal);
+        write_hex(&mut branch[39..], self.suffix);
+        into.extend_from_slice(&branch);
+    }
+}
+
+fn seal(hasher: &KeyHasher, id: ClientId, call_id: &[u8]) -> u64 {
+    let place = u64::from(id.index) << 32 | u64::from(id.generation);
+    hasher.hash(&[b"branch", &place.to_be_bytes(), call_id])
 }
 
 /// The same from the value of a Via header field, when our branch is the first parameter of its first value: that is how we write it,
 /// and everybody copies it as it is. Says `None` wherever a look at the bytes does not settle it; a full parse may know more.
-pub(crate) fn leading_branch(via: &[u8]) -> Option<(ClientId, u64)> {
+pub(crate) fn leading_branch(via: &[u8]) -> Option<Branch> {
     let params = via
         .iter()
         .position(|octet| matches!(octet, b';' | b',' | b'"'))?;
@@ -45,7 +87,7 @@ pub(crate) fn leading_branch(via: &[u8]) -> Option<(ClientId, u64)> {
         behind.first(),
         None | Some(b';' | b',' | b' ' | b'\t' | b'\r' | b'\n')
     );
-    if ends { parse_branch(branch) } else { None }
+    if ends { Branch::parse(branch) } else { None }
 }
 
 fn write_hex(into: &mut [u8], value: u64) {
@@ -72,40 +114,73 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const HASHER: KeyHasher = KeyHasher::new((1, 2));
+    const ID: ClientId = ClientId {
+        index: 7,
+        generation: 9,
+    };
+
+    fn written(branch: Branch) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        branch.write(&mut bytes);
+        bytes
+    }
+
     proptest! {
         #[test]
-        fn a_branch_reads_back_as_written(index: u32, generation: u32, suffix: u64) {
+        fn a_branch_reads_back_as_written(index: u32, generation: u32, call_id: Vec<u8>, suffix: u64) {
             let id = ClientId { index, generation };
-            let mut branch = Vec::new();
-            write_branch(&mut branch, id, suffix);
-            prop_assert_eq!(parse_branch(&branch), Some((id, suffix)));
+            let branch = Branch::new(&HASHER, id, &call_id, suffix);
+            prop_assert_eq!(Branch::parse(&written(branch)), Some(branch));
+            prop_assert!(branch.is_genuine(&HASHER, &call_id));
+            prop_assert_eq!((branch.id, branch.suffix()), (id, suffix));
         }
 
         #[test]
         fn any_bytes_parse_or_do_not(bytes: Vec<u8>) {
-            let _ = (parse_branch(&bytes), leading_branch(&bytes));
+            let _ = (Branch::parse(&bytes), leading_branch(&bytes));
         }
 
         #[test]
         fn one_wrong_octet_is_noticed(place in 0usize..LENGTH, octet: u8) {
-            let mut branch = Vec::new();
-            write_branch(&mut branch, ClientId { index: 7, generation: 9 }, 11);
-            prop_assume!(branch[place] != octet);
-            branch[place] = octet;
-            prop_assert_ne!(parse_branch(&branch), Some((ClientId { index: 7, generation: 9 }, 11)));
+            let branch = Branch::new(&HASHER, ID, b"call", 11);
+            let mut bytes = written(branch);
+            prop_assume!(bytes[place] != octet);
+            bytes[place] = octet;
+            let read = Branch::parse(&bytes).filter(|read| read.is_genuine(&HASHER, b"call"));
+            prop_assert!(read.is_none_or(|read| read.suffix() != 11));
+        }
+    }
+
+    #[test]
+    fn a_seal_is_good_for_one_secret_one_place_and_one_call() {
+        let branch = Branch::new(&HASHER, ID, b"call", 11);
+        assert!(branch.is_genuine(&HASHER, b"call"));
+        assert!(!branch.is_genuine(&HASHER, b"another"));
+        assert!(!branch.is_genuine(&KeyHasher::new((1, 3)), b"call"));
+        for id in [
+            ClientId { index: 8, ..ID },
+            ClientId {
+                generation: 10,
+                ..ID
+            },
+        ] {
+            let moved = Branch { id, ..branch };
+            assert!(!moved.is_genuine(&HASHER, b"call"), "{id:?}");
         }
     }
 
     #[test]
     fn leading_branch_is_seen_at_a_glance_or_left_to_the_parser() {
-        let ours = Some((
-            ClientId {
+        let ours = Some(Branch {
+            id: ClientId {
                 index: 1,
                 generation: 2,
             },
-            0xabc,
-        ));
-        let branch = "z9hG4bK00000001000000020000000000000abc";
+            seal: 0xdef,
+            suffix: 0xabc,
+        });
+        let branch = "z9hG4bK00000001000000020000000000000def0000000000000abc";
         for (via, expected) in [
             (
                 format!("SIP/2.0/UDP [2001:db8::1]:5060;branch={branch}"),
@@ -139,14 +214,14 @@ mod tests {
             &b""[..],
             b"z9hG4bK",
             b"z9hG4bK776asdhds",
-            b"z9hG4bK0000000100000002000000000000000",
-            b"z9hG4bK000000010000000200000000000000034",
-            b"z9hG4bK000000010000000200000000000000zz",
-            b"z9hG4bK0000000A000000020000000000000003",
-            b"z9hG4bk000000010000000200000000000000ff",
+            b"z9hG4bK00000001000000020000000000000000000000000000003",
+            b"z9hG4bK0000000100000002000000000000000000000000000000034",
+            b"z9hG4bK000000010000000200000000000000000000000000000zz",
+            b"z9hG4bK0000000A0000000200000000000000000000000000000003",
+            b"z9hG4bk0000000100000002000000000000000000000000000000ff",
         ] {
             assert_eq!(
-                parse_branch(branch),
+                Branch::parse(branch),
                 None,
                 "{}",
                 String::from_utf8_lossy(branch)

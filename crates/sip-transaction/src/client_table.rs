@@ -1,13 +1,16 @@
 //! The table of client transactions, and how one of them sends.
 
-use crate::ClientId;
 use crate::client_invite::State as Invite;
 use crate::client_non_invite::State as NonInvite;
 use crate::schedule::Schedule;
 use crate::slab::Slab;
 use crate::step::Keep;
+use crate::{Account, ClientId, Ledger};
 use sip_message::{Message, Method, write_ack};
 use sip_transport::{Flow, Output};
+
+/// A request whose body is worth a copy of the header to be rid of.
+const LONG: usize = 4096;
 
 /// One client transaction. Hundreds of thousands linger for 64*T1: see `a_lingering_transaction_is_small`.
 #[derive(Debug)]
@@ -20,6 +23,10 @@ pub(crate) struct Client {
     /// The transaction of the CANCEL of this INVITE.
     pub(crate) cancel: ClientId,
     pub(crate) generation: u32,
+    /// Whom it is held for.
+    pub(crate) account: Account,
+    /// The bytes kept that the ledger knows of.
+    pub(crate) counted: u32,
     pub(crate) schedule: Schedule,
     pub(crate) machine: Machine,
     /// The transaction of a CANCEL: the transaction user does not know of it.
@@ -59,13 +66,15 @@ impl Clients {
 }
 
 impl Client {
-    pub(crate) const fn reserved(owner: u64, generation: u32) -> Self {
+    pub(crate) const fn reserved(owner: u64, generation: u32, account: Account) -> Self {
         Self {
             owner,
             kept: None,
             flow: None,
             cancel: ClientId::NONE,
             generation,
+            account,
+            counted: 0,
             schedule: Schedule::new(false),
             machine: Machine::Reserved,
             internal: false,
@@ -76,6 +85,27 @@ impl Client {
         ClientId {
             index,
             generation: self.generation,
+        }
+    }
+
+    /// Tells the ledger what is kept now.
+    pub(crate) fn count(&mut self, ledger: &mut Ledger) {
+        let kept = self.kept.as_deref().map_or(0, <[u8]>::len);
+        if kept != self.counted as usize {
+            ledger.hold(self.account, self.counted as usize, kept);
+            self.counted = kept as u32;
+        }
+    }
+
+    /// Forgets the body of a request that will not be sent again: its header is enough for ACK and CANCEL.
+    pub(crate) fn forget_body(&mut self) {
+        let long = self.kept.as_deref().filter(|kept| kept.len() > LONG);
+        let Some(kept) = long else {
+            return;
+        };
+        let end = kept.windows(4).position(|window| window == b"\r\n\r\n");
+        if let Some(end) = end {
+            self.kept = kept.get(..end + 4).map(Into::into);
         }
     }
 
@@ -130,6 +160,6 @@ mod tests {
     fn a_lingering_transaction_is_small() {
         let size = size_of::<Option<Client>>();
         println!("client transaction: {size} bytes in its slab");
-        assert!(size <= 104, "{size} bytes");
+        assert!(size <= 112, "{size} bytes");
     }
 }

@@ -16,6 +16,8 @@ mod client_invite;
 mod client_non_invite;
 mod client_table;
 mod clients;
+mod credit;
+mod ledger;
 mod outcome;
 mod schedule;
 mod server_invite;
@@ -32,10 +34,11 @@ mod wheel;
 #[cfg(test)]
 mod matrix;
 
-pub use branch::{parse_branch, write_branch};
+pub use branch::Branch;
 pub use clients::ClientId;
-pub use outcome::{ClientResponse, Event, Full, RequestMatch, Stats};
-pub use servers::ServerId;
+pub use ledger::{Account, Ledger, LedgerStats, Standing, Table};
+pub use outcome::{ClientResponse, Event, Full, RequestMatch, ResponseMatch, Stats};
+pub use servers::{Admission, ServerId};
 pub use settings::{Kind, Limits, TimerSettings};
 pub use transactions::Transactions;
 pub use wheel::{TimerId, TimerWheel};

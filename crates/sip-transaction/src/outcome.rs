@@ -23,6 +23,29 @@ pub enum RequestMatch {
     Absorbed,
 }
 
+/// What a response means to the transactions there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseMatch {
+    /// It belongs to one of them, and the transaction user must see it.
+    Told(ClientResponse),
+    /// It belongs to one of them: a retransmission, or a response to a CANCEL.
+    Absorbed,
+    /// It belongs to none of them: its transaction has ended, or was never ours.
+    Stray,
+    /// Its branch looks like ours, but we did not write it for this Call-ID, or the response does not come from where its request went.
+    Forged,
+}
+
+impl ResponseMatch {
+    /// What the transaction user must see.
+    pub const fn told(self) -> Option<ClientResponse> {
+        match self {
+            Self::Told(response) => Some(response),
+            Self::Absorbed | Self::Stray | Self::Forged => None,
+        }
+    }
+}
+
 /// A response that the transaction user must see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientResponse {
@@ -74,8 +97,12 @@ pub struct Stats {
     pub requests_absorbed: u64,
     /// Responses that belong to no client transaction.
     pub responses_stray: u64,
+    /// Responses with a branch that we did not write, or from an address that their request was not sent to.
+    pub responses_forged: u64,
     /// Events that the transaction user was given.
     pub timeouts: u64,
     /// Transactions refused because a table was full.
     pub full: u64,
+    /// Responses held back from senders that may be elsewhere than their datagrams say: three times the bytes of their request had gone out.
+    pub responses_withheld: u64,
 }

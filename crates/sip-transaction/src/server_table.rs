@@ -1,10 +1,11 @@
 //! The table of server transactions: by place and by key.
 
-use crate::ServerId;
+use crate::credit::Credit;
 use crate::schedule::Schedule;
 use crate::server_invite::State as Invite;
 use crate::server_non_invite::State as NonInvite;
 use crate::slab::Slab;
+use crate::{Account, Ledger, ServerId};
 use hashbrown::HashTable;
 use sip_message::TransactionKey;
 use sip_transport::{Flow, Output};
@@ -19,6 +20,10 @@ pub(crate) struct Server {
     pub(crate) kept: Option<Box<[u8]>>,
     pub(crate) flow: Flow,
     pub(crate) generation: u32,
+    /// Whom it is held for.
+    pub(crate) account: Account,
+    /// What it may still send.
+    pub(crate) credit: Credit,
     pub(crate) schedule: Schedule,
     pub(crate) machine: Machine,
 }
@@ -131,11 +136,24 @@ impl Server {
         }
     }
 
-    /// Sends the response kept; `false` when there is none.
-    pub(crate) fn send_again<Q>(&self, output: &mut Output<Q>) -> bool {
+    /// What it keeps from now on.
+    pub(crate) fn keep(&mut self, bytes: Option<Box<[u8]>>, ledger: &mut Ledger) {
+        let length = |kept: Option<&[u8]>| kept.map_or(0, <[u8]>::len);
+        let before = length(self.kept.as_deref());
+        // Beyond the bound a lost response stays lost.
+        let fits = |bytes: &[u8]| ledger.has_room(bytes.len());
+        self.kept = bytes.filter(|bytes| fits(bytes));
+        ledger.hold(self.account, before, length(self.kept.as_deref()));
+    }
+
+    /// Sends the response kept; `false` when there is none, or no credit.
+    pub(crate) fn send_again<Q>(&mut self, output: &mut Output<Q>) -> bool {
         let Some(kept) = self.kept.as_deref() else {
             return false;
         };
+        if !self.credit.spend(kept.len()) {
+            return false;
+        }
         output.send(self.flow, |into| into.extend_from_slice(kept));
         true
     }
@@ -153,6 +171,8 @@ mod tests {
             kept: None,
             flow: Flow::to(ListenerId(0), ([192, 0, 2, 1], 5060).into()),
             generation: 0,
+            account: Account::KNOWN,
+            credit: Credit::UNLIMITED,
             schedule: Schedule::new(false),
             machine: Machine::Invite(Invite::INITIAL),
         }
@@ -162,7 +182,7 @@ mod tests {
     fn a_lingering_transaction_is_small() {
         let size = size_of::<Option<Server>>();
         println!("server transaction: {size} bytes in its slab");
-        assert!(size <= 112, "{size} bytes");
+        assert!(size <= 120, "{size} bytes");
     }
 
     #[test]

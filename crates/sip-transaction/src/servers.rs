@@ -1,12 +1,13 @@
 //! Server transactions: matching (RFC 3261 section 17.2.3), and what they send.
 
+use crate::credit::Credit;
 use crate::schedule::{Owner, Schedule, Side};
 use crate::server_invite::State as Invite;
 use crate::server_non_invite::State as NonInvite;
 use crate::server_table::{Machine, Server, halves};
 use crate::step::{Class, Keep, Send, Step, Tell};
 use crate::timer::{Timer, Timing};
-use crate::{Event, Full, Kind, RequestMatch, Transactions};
+use crate::{Account, Event, Full, Kind, RequestMatch, Standing, Table, Transactions};
 use sip_message::{Method, TransactionKey};
 use sip_transport::{Flow, Output, Time};
 use std::ops::Range;
@@ -18,25 +19,47 @@ pub struct ServerId {
     pub(crate) generation: u32,
 }
 
+/// A request that a server transaction is begun for.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission {
+    /// That of `KeyHasher::server_transaction`.
+    pub key: TransactionKey,
+    /// Its kind.
+    pub kind: Kind,
+    /// Where its responses go.
+    pub flow: Flow,
+    /// Whether the transport delivers by itself.
+    pub reliable: bool,
+    /// What its sender has proved.
+    pub standing: Standing,
+    /// Its length in bytes.
+    pub size: usize,
+}
+
 impl Transactions {
-    /// Matches a received request (section 17.2.3). `key` is that of `KeyHasher::server_transaction`.
+    /// Matches a received request of `size` bytes (section 17.2.3). `key` is that of `KeyHasher::server_transaction`.
     pub fn receive_request<Q>(
         &mut self,
         now: Time,
         key: TransactionKey,
         method: Method<'_>,
+        size: usize,
         output: &mut Output<Q>,
     ) -> RequestMatch {
         let Some(index) = self.servers.find(key) else {
             return RequestMatch::New;
         };
-        let Some(server) = self.servers.slab.get(index) else {
+        let (settings, amplification) = (self.settings, self.limits.amplification);
+        let Some(server) = self.servers.slab.get_mut(index) else {
             return RequestMatch::New;
         };
+        server.credit.earn(size, amplification);
+        let timing = Timing {
+            settings,
+            reliable: server.schedule.reliable,
+        };
         let step = match (server.machine, method) {
-            (Machine::Invite(state), Method::Ack) => state
-                .ack(self.timing(server.schedule.reliable))
-                .map(Machine::Invite),
+            (Machine::Invite(state), Method::Ack) => state.ack(timing).map(Machine::Invite),
             (Machine::Invite(state), _) => state.invite().map(Machine::Invite),
             (Machine::NonInvite(state), _) => state.request().map(Machine::NonInvite),
         };
@@ -66,28 +89,91 @@ impl Transactions {
             self.stats.full += 1;
             return Err(Full);
         }
+        let admission = Admission {
+            key,
+            kind,
+            flow,
+            reliable,
+            standing: Standing::Known(None),
+            size: 0,
+        };
+        Ok(self.insert_server(&admission, owner, Account::KNOWN))
+    }
+
+    /// Begins a server transaction for a request whose sender may be anybody: within the share of its source, and with no more to send than
+    /// three times what came, unless it is known or its transport proves where it is. The proof of a dialog does not prove that.
+    pub fn admit_server(&mut self, admission: &Admission) -> Result<ServerId, Full> {
+        let (live, limit) = (self.servers.len(), self.limits.servers);
+        let account = self
+            .ledger
+            .enter(Table::Servers, admission.standing, live, limit)?;
+        Ok(self.insert_server(admission, 0, account))
+    }
+
+    fn insert_server(&mut self, admission: &Admission, owner: u64, account: Account) -> ServerId {
         let generation = self.next_generation();
-        let machine = match kind {
+        let machine = match admission.kind {
             Kind::Invite => Machine::Invite(Invite::INITIAL),
             Kind::NonInvite => Machine::NonInvite(NonInvite::INITIAL),
         };
-        let schedule = Schedule::new(reliable);
+        let credit = if account.may_be_elsewhere() && !admission.reliable {
+            Credit::of_request(admission.size, self.limits.amplification)
+        } else {
+            Credit::UNLIMITED
+        };
         let index = self.servers.insert(Server {
-            key: halves(key),
+            key: halves(admission.key),
             owner,
             kept: None,
-            flow,
+            flow: admission.flow,
             generation,
-            schedule,
+            account,
+            credit,
+            schedule: Schedule::new(admission.reliable),
             machine,
         });
         self.stats.servers_created += 1;
-        Ok(ServerId { index, generation })
+        ServerId { index, generation }
+    }
+
+    /// The sender of a request has proved something: the request moves to the share of that, and credit has a limit only where it still may
+    /// be elsewhere.
+    ///
+    /// # Errors
+    /// There is no room in that share. Nothing has changed.
+    pub fn know_server(&mut self, id: ServerId, standing: Standing) -> Result<(), Full> {
+        let (others, limit) = (self.servers.len().saturating_sub(1), self.limits.servers);
+        let Some(server) = self.servers.get_mut(id) else {
+            return Ok(());
+        };
+        let account = self.ledger.enter(Table::Servers, standing, others, limit)?;
+        let kept = server.kept.as_deref().map_or(0, <[u8]>::len);
+        self.ledger.hold(server.account, kept, 0);
+        self.ledger.leave(Table::Servers, server.account);
+        server.account = account;
+        self.ledger.hold(server.account, 0, kept);
+        if !account.may_be_elsewhere() {
+            server.credit = Credit::UNLIMITED;
+        }
+        Ok(())
+    }
+
+    /// Whom it is held for. What belongs to the request goes to the same account.
+    pub fn server_account(&self, id: ServerId) -> Option<Account> {
+        Some(self.servers.get(id)?.account)
+    }
+
+    /// Forgets a server transaction: what comes again is new.
+    pub fn abandon_server(&mut self, id: ServerId) {
+        if self.servers.get(id).is_some() {
+            self.end_server(id.index);
+        }
     }
 
     /// Sends a response through a server transaction and drives its machine. Writes nothing and returns `None` when the
     /// transaction is gone or has sent its final response already (a 2xx after a 2xx of an INVITE still passes: RFC 6026), or
-    /// when the status code is none.
+    /// when the status code is none. The range is empty where the transaction has no credit left: a final response then goes out when
+    /// the request comes again.
     pub fn respond<Q>(
         &mut self,
         now: Time,
@@ -113,14 +199,56 @@ impl Transactions {
         if step.send != Send::Given {
             return None;
         }
-        let range = output.send(server.flow, write);
-        if step.keep == Keep::Sent
-            && let Some(server) = self.servers.slab.get_mut(id.index)
-        {
-            server.kept = Some(output.written(range.clone()).into());
-        }
+        let range = if server.credit.is_limited() {
+            let mut bytes = Vec::new();
+            write(&mut bytes);
+            self.send_on_credit(id.index, class, step.keep, bytes, output)
+        } else {
+            let range = output.send(server.flow, write);
+            if step.keep == Keep::Sent
+                && let Some(server) = self.servers.slab.get_mut(id.index)
+            {
+                let bytes = output.written(range.clone()).into();
+                server.keep(Some(bytes), &mut self.ledger);
+            }
+            range
+        };
         self.follow_server(now, id.index, step);
         Some(range)
+    }
+
+    /// Sends a response, if it may be, to a sender that has proved nothing. The first final response of success always goes out: it is
+    /// one message, and the call is lost without it.
+    fn send_on_credit<Q>(
+        &mut self,
+        index: u32,
+        class: Class,
+        keep: Keep,
+        bytes: Vec<u8>,
+        output: &mut Output<Q>,
+    ) -> Range<usize> {
+        let Some(server) = self.servers.slab.get_mut(index) else {
+            return 0..0;
+        };
+        let is_first = !matches!(server.machine, Machine::Invite(Invite::Accepted));
+        let may_go = match class {
+            Class::Provisional => server.credit.spend_on_provisional(bytes.len()),
+            Class::Success | Class::Failure => server.credit.spend(bytes.len()),
+        };
+        let goes = may_go || (class == Class::Success && is_first);
+        if !may_go && goes {
+            server.credit.exhaust();
+        }
+        let range = if goes {
+            output.send(server.flow, |into| into.extend_from_slice(&bytes))
+        } else {
+            self.stats.responses_withheld += 1;
+            0..0
+        };
+        if keep == Keep::Sent && (goes || class != Class::Provisional) {
+            server.keep(Some(bytes.into()), &mut self.ledger);
+        }
+        range
     }
 
     /// The server transaction with that key (CANCEL: `KeyHasher::cancelled_transaction`).
@@ -214,7 +342,7 @@ impl Transactions {
         };
         server.machine = machine;
         if step.keep == Keep::Nothing {
-            server.kept = None;
+            server.keep(None, &mut self.ledger);
         }
         server.schedule.follow(
             step.timers,
@@ -230,6 +358,8 @@ impl Transactions {
     fn end_server(&mut self, index: u32) {
         if let Some(mut server) = self.servers.remove(index) {
             server.schedule.stop(&mut self.wheel);
+            server.keep(None, &mut self.ledger);
+            self.ledger.leave(Table::Servers, server.account);
             self.stats.servers_ended += 1;
         }
     }
@@ -247,8 +377,11 @@ mod tests {
         let limits = Limits {
             servers: 100_000,
             clients: 0,
+            bytes: 1 << 20,
+            amplification: 3,
         };
-        Transactions::new(NOW, TimerSettings::default(), limits, 0)
+        let hasher = sip_message::KeyHasher::new((1, 2));
+        Transactions::new(NOW, TimerSettings::default(), limits, hasher, 0)
     }
 
     fn create(all: &mut Transactions, key: u128, kind: Kind) -> ServerId {
@@ -277,6 +410,7 @@ mod tests {
             NOW,
             TransactionKey(2),
             Method::Ack,
+            100,
             &mut Output::<()>::default(),
         );
         assert!(

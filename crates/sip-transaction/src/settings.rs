@@ -49,4 +49,8 @@ impl TimerSettings {
 pub struct Limits {
     pub servers: usize,
     pub clients: usize,
+    /// Bytes of messages.
+    pub bytes: usize,
+    /// Bytes that may be sent over UDP, for each byte that came, to a sender that has proved nothing.
+    pub amplification: u32,
 }

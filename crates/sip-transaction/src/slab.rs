@@ -108,6 +108,13 @@ impl<T> Slab<T> {
         self.chunks.get_mut(number)?.slots.get_mut(slot)?.as_mut()
     }
 
+    /// All values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks
+            .iter()
+            .flat_map(|chunk| chunk.slots.iter().flatten())
+    }
+
     /// The lowest chunk with room, made when there is none.
     fn roomy_chunk(&mut self) -> usize {
         let found = self.roomy.iter().enumerate().find(|(_, bits)| **bits != 0);

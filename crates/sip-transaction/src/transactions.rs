@@ -4,7 +4,10 @@ use crate::client_table::Clients;
 use crate::schedule::{Due, Side};
 use crate::server_table::Servers;
 use crate::timer::Timing;
-use crate::{Event, Limits, Stats, TimerSettings, TimerWheel};
+use crate::{
+    Branch, ClientId, Event, Ledger, LedgerStats, Limits, Stats, TimerSettings, TimerWheel,
+};
+use sip_message::KeyHasher;
 use sip_transport::{Output, Time};
 
 /// All transactions of one worker.
@@ -19,12 +22,23 @@ pub struct Transactions {
     pub(crate) settings: TimerSettings,
     pub(crate) limits: Limits,
     pub(crate) stats: Stats,
+    /// What is held for whom, here and by the transaction user.
+    pub(crate) ledger: Ledger,
+    /// Seals branches.
+    pub(crate) hasher: KeyHasher,
     generation: u32,
 }
 
 impl Transactions {
-    /// None yet. `epoch` (random) seeds the generations, so that branches of an earlier life are not taken for ours.
-    pub fn new(now: Time, timers: TimerSettings, limits: Limits, epoch: u32) -> Self {
+    /// None yet. `hasher` seals branches. `epoch` (random) is where the generations begin, so that branches of an earlier life are not
+    /// taken for ours.
+    pub fn new(
+        now: Time,
+        timers: TimerSettings,
+        limits: Limits,
+        hasher: KeyHasher,
+        epoch: u32,
+    ) -> Self {
         Self {
             servers: Servers::default(),
             clients: Clients::default(),
@@ -32,14 +46,22 @@ impl Transactions {
             settings: timers.bounded(),
             limits,
             stats: Stats::default(),
+            ledger: Ledger::new(hasher, limits.bytes),
+            hasher,
             generation: epoch,
         }
+    }
+
+    /// The branch for the request of a client transaction in the call `call_id`, with 64 bits of the caller's.
+    pub fn branch(&self, id: ClientId, call_id: &[u8], suffix: u64) -> Branch {
+        Branch::new(&self.hasher, id, call_id, suffix)
     }
 
     /// Changes timers and limits. Timers that run already keep their time, and transactions beyond a lower limit live on.
     pub fn reconfigure(&mut self, timers: TimerSettings, limits: Limits) {
         self.settings = timers.bounded();
         self.limits = limits;
+        self.ledger.set_most_bytes(limits.bytes);
     }
 
     /// Everything that is due: retransmissions go out, transactions end; what the user must know is appended to `events`.
@@ -61,11 +83,30 @@ impl Transactions {
         self.wheel.next_deadline()
     }
 
+    /// What is held for whom. The transaction user enters what it holds itself.
+    pub const fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    /// Counts of what is held.
+    pub fn ledger_stats(&self) -> LedgerStats {
+        self.ledger.stats()
+    }
+
+    /// Bytes of messages that transactions hold, counted one by one: what the ledger says must be this and what the user holds.
+    pub fn count_bytes(&self) -> usize {
+        let servers = self.servers.slab.iter().map(|server| &server.kept);
+        let clients = self.clients.slab.iter().map(|client| &client.kept);
+        let kept = servers.chain(clients).flatten();
+        kept.map(|bytes| bytes.len()).sum()
+    }
+
     /// Counts.
     pub fn stats(&self) -> Stats {
         Stats {
             servers_live: self.servers.len() as u64,
             clients_live: self.clients.len() as u64,
+            full: self.stats.full + self.ledger.refused(),
             ..self.stats
         }
     }

@@ -2,6 +2,7 @@
 //! the one interface between the protocol and the runtime. What surrounds SIP on the wire has modules of its
 //! own: WebSocket, STUN, the PROXY protocol.
 
+pub mod overload;
 pub mod proxy_protocol;
 pub mod stun;
 pub mod websocket;
@@ -9,11 +10,15 @@ pub mod websocket;
 pub mod selection;
 
 mod flow;
+mod networks;
 mod node;
 mod time;
 mod via;
 
+pub use ipnet::IpNet;
+
 pub use flow::{ConnectionId, Flow, Listener, ListenerId, Protocol};
-pub use node::{Errand, HandOver, Node, Outgoing, Output};
+pub use networks::Networks;
+pub use node::{Errand, HandOver, Node, Outgoing, Output, Received};
 pub use time::Time;
 pub use via::response_flow;

@@ -2,6 +2,7 @@
 //! simulator, somebody else's event loop).
 
 use crate::flow::{ConnectionId, Flow};
+use crate::overload::Urgency;
 use crate::time::Time;
 use std::ops::Range;
 
@@ -27,6 +28,28 @@ pub trait Node {
         bytes: &[u8],
         output: &mut Output<Self::Question>,
     );
+
+    /// What a driver calls for each message. A node that measures how long messages waited before it was their turn overrides this;
+    /// for any other one it leads to [`Node::receive`] and [`Node::receive_handed_over`].
+    fn serve(&mut self, now: Time, message: Received<'_>, output: &mut Output<Self::Question>) {
+        let Received { flow, bytes, .. } = message;
+        if message.handed_over {
+            self.receive_handed_over(now, flow, bytes, output);
+        } else {
+            self.receive(now, flow, bytes, output);
+        }
+    }
+
+    /// How urgent a message is, by no more than a glance: a driver asks it of each while it is behind, before it is served.
+    fn urgency(&self, flow: Flow, bytes: &[u8]) -> Urgency {
+        let _ = (flow, bytes);
+        Urgency::First
+    }
+
+    /// A request that is given up because too many come: it gets an answer that costs little, and nothing else happens.
+    fn refuse(&mut self, now: Time, message: Received<'_>, output: &mut Output<Self::Question>) {
+        let _ = (now, message, output);
+    }
 
     /// A message of ours could not be sent on `flow`: there is no connection any more, none could be opened, or the peer takes
     /// no more (RFC 3261 section 18.4). `bytes` are those of the message.
@@ -54,6 +77,12 @@ pub trait Node {
         let _ = (now, flow, bytes, output);
     }
 
+    /// A connection of this worker has ended: nothing that is sent on `flow` any more reaches its peer. A node that keeps nothing by
+    /// connection may leave this as it is.
+    fn connection_ended(&mut self, now: Time, flow: Flow, output: &mut Output<Self::Question>) {
+        let _ = (now, flow, output);
+    }
+
     /// The control plane replied or gave an order.
     fn answer(&mut self, now: Time, answer: Self::Answer, output: &mut Output<Self::Question>);
 
@@ -62,6 +91,20 @@ pub trait Node {
 
     /// When `expire` wants to be called next; `None` while no timer runs. Cheap: asked every round.
     fn next_deadline(&self) -> Option<Time>;
+}
+
+/// A received message, and what its driver knows about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'m> {
+    /// When it reached the machine, which is earlier than its turn by as long as it waited. Never later than the `now` that
+    /// comes with it.
+    pub arrived: Time,
+    /// The flow it was received on.
+    pub flow: Flow,
+    /// Its bytes.
+    pub bytes: &'m [u8],
+    /// Whether another worker read it and handed it over to this one.
+    pub handed_over: bool,
 }
 
 /// A message to be sent: where to, and where its bytes lie in [`Output::bytes`].
@@ -82,6 +125,8 @@ pub enum Errand {
     ToSend,
     /// It could not be sent here; there is its call's home.
     Undeliverable,
+    /// No message: the peer of the flow's connection has proved who it is; there is the owner of the connection.
+    Proven,
 }
 
 /// A message on its way to another worker.
@@ -91,6 +136,8 @@ pub struct HandOver {
     pub worker: u16,
     /// What for.
     pub errand: Errand,
+    /// When a received message reached the machine; means nothing for other errands.
+    pub arrived: Time,
     /// The flow it was received on, or is to be sent through.
     pub flow: Flow,
     /// Its bytes in [`Output::bytes`].
@@ -108,6 +155,7 @@ pub struct Output<Q> {
     /// The message's place in `outgoing`, and its name.
     names: Vec<(usize, Range<usize>)>,
     aliases: Vec<(ConnectionId, u16)>,
+    proven: Vec<ConnectionId>,
     closed: Vec<ConnectionId>,
 }
 
@@ -120,6 +168,7 @@ impl<Q> Default for Output<Q> {
             questions: Vec::new(),
             names: Vec::new(),
             aliases: Vec::new(),
+            proven: Vec::new(),
             closed: Vec::new(),
         }
     }
@@ -144,22 +193,28 @@ impl<Q> Output<Q> {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    /// Hands a received message over to the worker that is its call's home.
-    pub fn hand_over(&mut self, worker: u16, flow: Flow, message: &[u8]) {
-        self.pass(worker, Errand::Received, flow, message);
+    /// Hands a received message, which reached the machine at `arrived`, over to the worker that is its call's home.
+    pub fn hand_over(&mut self, worker: u16, arrived: Time, flow: Flow, message: &[u8]) {
+        self.pass(worker, (Errand::Received, arrived), flow, message);
     }
 
     /// Gives a message that could not be sent back to the worker that is its call's home.
     pub fn give_back(&mut self, worker: u16, flow: Flow, message: &[u8]) {
-        self.pass(worker, Errand::Undeliverable, flow, message);
+        self.pass(
+            worker,
+            (Errand::Undeliverable, Time::default()),
+            flow,
+            message,
+        );
     }
 
-    fn pass(&mut self, worker: u16, errand: Errand, flow: Flow, message: &[u8]) {
+    fn pass(&mut self, worker: u16, (errand, arrived): (Errand, Time), flow: Flow, message: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(message);
         self.hand_overs.push(HandOver {
             worker,
             errand,
+            arrived,
             flow,
             range: start..self.bytes.len(),
         });
@@ -177,6 +232,14 @@ impl<Q> Output<Q> {
     /// Says that a peer wants requests to its address and `port` to take the connection that it opened (RFC 5923).
     pub fn alias(&mut self, connection: ConnectionId, port: u16) {
         self.aliases.push((connection, port));
+    }
+
+    /// Says that the peer of a connection, of whichever worker, has done what a stranger cannot: it may stay as long as its connection
+    /// is kept alive.
+    pub fn proven(&mut self, connection: ConnectionId) {
+        if connection.is_some() && self.proven.last() != Some(&connection) {
+            self.proven.push(connection);
+        }
     }
 
     /// Closes a connection of this worker once all of this round is sent. What its socket does not take at once is undeliverable; a peer
@@ -197,6 +260,11 @@ impl<Q> Output<Q> {
     /// Connections, and the ports under which they want to be found.
     pub fn aliases(&self) -> &[(ConnectionId, u16)] {
         &self.aliases
+    }
+
+    /// Connections whose peers have proved themselves.
+    pub fn proofs(&self) -> &[ConnectionId] {
+        &self.proven
     }
 
     /// Connections to close once everything is sent.
@@ -240,6 +308,7 @@ impl<Q> Output<Q> {
             && self.hand_overs.is_empty()
             && self.questions.is_empty()
             && self.aliases.is_empty()
+            && self.proven.is_empty()
             && self.closed.is_empty()
     }
 
@@ -251,6 +320,7 @@ impl<Q> Output<Q> {
         self.questions.clear();
         self.names.clear();
         self.aliases.clear();
+        self.proven.clear();
         self.closed.clear();
     }
 }

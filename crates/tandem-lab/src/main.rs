@@ -22,6 +22,9 @@ struct Arguments {
     /// Subscribers user0, user1, … with passwords password0, password1, …; all are registered first.
     #[arg(long, default_value_t = 1000)]
     users: u32,
+    /// Each subscriber has an address of its own in 127/8, as phones have; otherwise all share two sockets of one address.
+    #[arg(long)]
+    own_addresses: bool,
     /// Units begun per second.
     #[arg(long, default_value_t = 1000, conflicts_with = "window")]
     rate: u32,
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         server,
         domain,
         users,
+        own_addresses,
         rate,
         window,
         warm_up,
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         server,
         domain,
         users,
+        own_addresses,
         pace: window.map_or(Pace::Rate(rate), Pace::Window),
         warm_up,
         count,

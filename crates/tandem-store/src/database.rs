@@ -23,16 +23,32 @@ const LOG_PAGES: &str = "8192";
 const LOG_SIZE_LIMIT: &str = "67108864";
 
 /// What made the tables and changed them since: description and SQL, from version 1 on. What has been released stays as it is.
-const MIGRATIONS: [(&str, &str); 1] = [(
-    "subscribers and locations",
-    include_str!("../migrations/sqlite/0001_subscribers_and_locations.sql"),
-)];
+const MIGRATIONS: [(&str, &str); 2] = [
+    (
+        "subscribers and locations",
+        include_str!("../migrations/sqlite/0001_subscribers_and_locations.sql"),
+    ),
+    (
+        "ended registrations",
+        include_str!("../migrations/sqlite/0002_ended_registrations.sql"),
+    ),
+];
 
 /// Whether a database that does not exist is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     Create,
     Fail,
+}
+
+/// What a committed change survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commits {
+    /// The end of the process, in whatever way. The operating system writes it out later; if the machine itself stops, the last seconds may be
+    /// lost, and the database is sound.
+    Written,
+    /// The end of the machine, too: a commit waits until the disk says that it has it.
+    Synced,
 }
 
 /// An open pool with all tables up to date.
@@ -43,14 +59,21 @@ pub(crate) struct Opened {
 }
 
 /// Opens what the URL names and brings its tables up to date.
-pub(crate) async fn open(url: &str, if_missing: IfMissing) -> Result<Opened, StoreError> {
+pub(crate) async fn open(
+    url: &str,
+    if_missing: IfMissing,
+    commits: Commits,
+) -> Result<Opened, StoreError> {
     let path = path_of(url)?;
     let created = prepare_file(url, &path, if_missing)?;
     let options = SqliteConnectOptions::new()
         .filename(&path)
         .create_if_missing(false)
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Normal)
+        .synchronous(match commits {
+            Commits::Written => SqliteSynchronous::Normal,
+            Commits::Synced => SqliteSynchronous::Full,
+        })
         .busy_timeout(BUSY_TIMEOUT)
         .row_buffer_size(READ_AHEAD_ROWS)
         .pragma("cache_size", PAGE_CACHE_KIB)

@@ -15,9 +15,11 @@ mod location;
 mod store;
 mod subscriber;
 
+pub use database::Commits;
 pub use error::StoreError;
 pub use location::{AddressBindings, BindingRow, FullSave, Loaded, Locations};
 pub use store::Store;
 pub use subscriber::{
-    Changed, Existing, Imported, StoredCredentials, Subscriber, SubscriberChanges, Subscribers,
+    Changed, Existing, Imported, Registrations, StoredCredentials, Subscriber, SubscriberChanges,
+    Subscribers,
 };

@@ -1,6 +1,6 @@
 //! The open store: one small pool of connections per process, however many workers it has.
 
-use crate::database::{self, IfMissing, Opened};
+use crate::database::{self, Commits, IfMissing, Opened};
 use crate::{Locations, StoreError, Subscribers};
 use sqlx::{Sqlite, SqlitePool, Transaction};
 use std::sync::Arc;
@@ -20,7 +20,15 @@ impl Store {
     /// # Errors
     /// [`StoreError::Url`], [`StoreError::Open`], [`StoreError::Corrupt`], [`StoreError::Schema`], or [`StoreError::Busy`].
     pub async fn open(url: &str) -> Result<Self, StoreError> {
-        Self::open_with(url, IfMissing::Create).await
+        Self::open_with(url, IfMissing::Create, Commits::Written).await
+    }
+
+    /// As [`Store::open`], saying what commits must survive.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn open_committing(url: &str, commits: Commits) -> Result<Self, StoreError> {
+        Self::open_with(url, IfMissing::Create, commits).await
     }
 
     /// As [`Store::open`], but a database that does not exist is an error: for commands that make no sense on an empty one.
@@ -28,11 +36,15 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub async fn open_existing(url: &str) -> Result<Self, StoreError> {
-        Self::open_with(url, IfMissing::Fail).await
+        Self::open_with(url, IfMissing::Fail, Commits::Written).await
     }
 
-    async fn open_with(url: &str, if_missing: IfMissing) -> Result<Self, StoreError> {
-        let Opened { pool, created } = database::open(url, if_missing).await?;
+    async fn open_with(
+        url: &str,
+        if_missing: IfMissing,
+        commits: Commits,
+    ) -> Result<Self, StoreError> {
+        let Opened { pool, created } = database::open(url, if_missing, commits).await?;
         Ok(Self {
             pool,
             url: url.into(),

@@ -43,6 +43,15 @@ pub struct Subscriber {
     pub credentials: StoredCredentials,
 }
 
+/// What becomes of a subscriber's registrations when the password changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registrations {
+    /// They end: whoever knew the old password is called no more.
+    End,
+    /// They stay until they expire.
+    Keep,
+}
+
 /// The subscribers of a [`Store`].
 #[derive(Clone, Copy, Debug)]
 pub struct Subscribers<'s> {
@@ -85,11 +94,16 @@ impl<'s> Subscribers<'s> {
             .await
     }
 
-    /// Gives a subscriber another password.
+    /// Gives a subscriber another password. What was registered with the old one ends or stays, in the same transaction; running
+    /// servers learn of it by [`Subscribers::registrations_ended`].
     ///
     /// # Errors
     /// [`StoreError::Missing`] if there is none of this name, or any error of the database.
-    pub async fn set_password(&self, subscriber: &Subscriber) -> Result<(), StoreError> {
+    pub async fn set_password(
+        &self,
+        subscriber: &Subscriber,
+        registrations: Registrations,
+    ) -> Result<(), StoreError> {
         const DOING: &str = "change a password";
         let Subscriber {
             username,
@@ -108,8 +122,20 @@ impl<'s> Subscribers<'s> {
         if changed.rows_affected() == 0 {
             return Err(missing(username, domain));
         }
-        self.record_and_commit(transaction, &[(username, domain)], DOING)
+        if registrations == Registrations::End {
+            sqlx::query("DELETE FROM location WHERE address = $1")
+                .bind(format!("{username}@{domain}").into_bytes())
+                .execute(&mut *transaction)
+                .await
+                .map_err(|error| self.store.failed(DOING, &error))?;
+        }
+        let changed = [(username.as_str(), domain.as_str())];
+        self.record(&mut transaction, &changed, registrations, DOING)
+            .await?;
+        transaction
+            .commit()
             .await
+            .map_err(|error| self.store.failed(DOING, &error))
     }
 
     /// Removes a subscriber. Bindings that he has are not touched.

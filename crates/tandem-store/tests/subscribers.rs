@@ -4,7 +4,9 @@ mod fixture;
 
 use fixture::{Fixture, credentials, subscriber, subscriber_of};
 use std::ops::ControlFlow;
-use tandem_store::{Changed, Existing, Imported, Store, StoreError, Subscriber, SubscriberChanges};
+use tandem_store::{
+    Changed, Existing, Imported, Registrations, Store, StoreError, Subscriber, SubscriberChanges,
+};
 
 async fn listed(store: &Store, domain: Option<&str>, limit: Option<u64>) -> Vec<String> {
     let mut names = Vec::new();
@@ -60,7 +62,7 @@ async fn what_is_added_is_found_until_it_is_removed() {
         "user parts are compared with case"
     );
     subscribers
-        .set_password(&subscriber("alice", 2))
+        .set_password(&subscriber("alice", 2), Registrations::Keep)
         .await
         .expect("changes");
     assert_eq!(
@@ -118,7 +120,7 @@ async fn who_does_not_exist_can_be_neither_changed_nor_removed() {
     let store = fixture.store().await;
     let error = store
         .subscribers()
-        .set_password(&subscriber("alice", 1))
+        .set_password(&subscriber("alice", 1), Registrations::Keep)
         .await
         .expect_err("is not there");
     assert!(matches!(error, StoreError::Missing { .. }), "{error:?}");
@@ -346,7 +348,7 @@ async fn another_process_sees_what_changed() {
         .expect("adds");
     command
         .subscribers()
-        .set_password(&subscriber("alice", 2))
+        .set_password(&subscriber("alice", 2), Registrations::Keep)
         .await
         .expect("changes");
     command
@@ -497,4 +499,49 @@ async fn a_hash_of_the_wrong_length_is_told() {
         .await
         .expect_err("makes no sense");
     assert!(matches!(error, StoreError::Query { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_new_password_ends_registrations_unless_they_are_kept() {
+    use std::borrow::Cow;
+    use tandem_store::{AddressBindings, BindingRow};
+    let fixture = Fixture::new();
+    let store = fixture.store().await;
+    for user in ["alice", "bob"] {
+        let added = store.subscribers().add(&subscriber(user, 1)).await;
+        added.expect("adds");
+        let binding = BindingRow {
+            contact: Cow::Borrowed(b"sip:a@192.0.2.7"),
+            q: 1000,
+            expires_at: u32::MAX,
+            call_id: Cow::default(),
+            cseq: 1,
+            path: Cow::default(),
+            instance: Cow::default(),
+            user_agent: Cow::default(),
+            source: "192.0.2.7:5060".parse().expect("an address"),
+            listener: Cow::default(),
+        };
+        let bindings = AddressBindings {
+            address: format!("{user}@example.org").into_bytes().into(),
+            bindings: vec![binding],
+        };
+        store.locations().save(&[bindings]).await.expect("saves");
+    }
+    let before = store.subscribers().version().await.expect("reads");
+    let subscribers = store.subscribers();
+    for (user, registrations, left) in [
+        ("bob", Registrations::Keep, 2),
+        ("alice", Registrations::End, 1),
+    ] {
+        let changed = subscriber(user, 2);
+        let changed = subscribers.set_password(&changed, registrations).await;
+        changed.expect("changes");
+        assert_eq!(store.locations().count().await.expect("counts"), left);
+    }
+    let alice = ("alice".to_owned(), "example.org".to_owned());
+    for (after, expected) in [(before, vec![alice]), (before + 2, vec![])] {
+        let ended = subscribers.registrations_ended(after, before + 2).await;
+        assert_eq!(ended.expect("reads"), expected);
+    }
 }

@@ -1,7 +1,7 @@
 //! `tandem check`: what is wrong with a configuration, or what it would run.
 use crate::cli::{ConfigurationFile, complain, show};
 use crate::config::{self, Configuration};
-use crate::descriptors::shortage;
+use crate::descriptors::{shortage, taken};
 use sip_runtime::tls::Certificate;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -66,7 +66,9 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
         "domains",
         listed(general.domains.iter().map(|domain| domain.0.as_str())),
     );
-    for listener in config::listeners(configuration)? {
+    let listeners = config::listeners(configuration)?;
+    let taken = taken(configuration, listeners.len());
+    for listener in listeners {
         let transport = listener.protocol.via_token().to_ascii_lowercase();
         let advertised = match listener.advertised.as_str() {
             "" => String::new(),
@@ -83,11 +85,15 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     line("tls", peers(configuration));
     line("workers", workers.count.resolve().to_string());
     // As far as the program may raise its limit where this is run.
-    if let Some(shortage) = shortage(configuration, sip_runtime::raise_descriptor_limit()) {
+    let limit = sip_runtime::raise_descriptor_limit();
+    if let Some(shortage) = shortage(configuration, limit, taken) {
         line("WARNING", shortage);
     }
     line("database", database.url.0.clone());
-    let methods = listed(auth.challenge.iter().map(|method| method.word()));
+    let methods = match auth.challenge.listed() {
+        None => "every method".to_owned(),
+        Some(methods) => listed(methods.iter().map(|method| method.word())),
+    };
     let algorithms = listed(auth.algorithms.iter().map(|digest| digest.word()));
     let digest = if auth.challenge.is_empty() {
         "off: anybody may register and call as anybody".to_owned()

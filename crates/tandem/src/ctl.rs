@@ -1,9 +1,13 @@
 //! `tandem ctl`: asks a running server over its admin interface and prints what it says.
 use crate::cli::{ConfigurationFile, complain, show};
 use serde_json::{Map, Value, json};
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tandem_http::Token;
 
 /// Longest that a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,6 +25,12 @@ pub struct Arguments {
     /// The admin URL of the server, such as `http://127.0.0.1:8060`; without it, the one that the configuration names.
     #[arg(long, conflicts_with = "config")]
     url: Option<String>,
+    /// The file with the server's admin token; without it, the one that the configuration names.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The Unix socket of the server's admin interface; without it, the one that the configuration names, if any.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "config", "token_file"])]
+    socket: Option<PathBuf>,
     #[command(flatten)]
     file: ConfigurationFile,
 }
@@ -33,50 +43,150 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn ask(arguments: &Arguments) -> Result<Value, String> {
-    let params = params(&arguments.params)?;
-    let url = if let Some(url) = &arguments.url {
-        url.trim_end_matches('/').to_owned()
-    } else {
+/// How to reach a server's admin interface.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Access {
+    /// By HTTP: the URL without a path, and the token where one is required.
+    Http {
+        /// Such as `http://127.0.0.1:8060`.
+        url: String,
+        /// What callers must show.
+        token: Option<String>,
+    },
+    /// By its Unix socket.
+    Socket(PathBuf),
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.shown()) // Without the token.
+    }
+}
+
+impl Access {
+    /// By HTTP, without a token.
+    pub fn http(url: impl Into<String>) -> Self {
+        Self::Http {
+            url: url.into(),
+            token: None,
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Http { url, .. } => url.clone(),
+            Self::Socket(path) => path.display().to_string(),
+        }
+    }
+
+    fn of(arguments: &Arguments) -> Result<Self, String> {
+        let read = |file: &Path| Token::read_text(file).map_err(|error| error.to_string());
+        let token = arguments.token_file.as_deref().map(read).transpose()?;
+        if let Some(path) = &arguments.socket {
+            return Ok(Self::Socket(path.clone()));
+        }
+        if let Some(url) = &arguments.url {
+            let url = url.trim_end_matches('/').to_owned();
+            return Ok(Self::Http { url, token });
+        }
         let configuration = arguments
             .file
             .load()
             .map_err(|mistakes| mistakes.to_string())?;
-        format!("http://{}", reachable(configuration.admin.listen))
-    };
-    call(&url, &arguments.method, &params)
+        let admin = configuration.admin;
+        if let Some(path) = admin.socket {
+            return Ok(Self::Socket(path.0));
+        }
+        let configured = admin.token_file.filter(|_| token.is_none());
+        let configured = configured.map(|file| read(&file.0)).transpose()?;
+        Ok(Self::Http {
+            url: format!("http://{}", reachable(admin.listen)),
+            token: token.or(configured),
+        })
+    }
+}
+
+fn ask(arguments: &Arguments) -> Result<Value, String> {
+    let params = params(&arguments.params)?;
+    call(&Access::of(arguments)?, &arguments.method, &params)
 }
 
 /// The result of one JSON-RPC call.
 ///
 /// # Errors
 /// What went wrong and what to do about it, for people.
-pub fn call(url: &str, method: &str, params: &Value) -> Result<Value, String> {
+pub fn call(access: &Access, method: &str, params: &Value) -> Result<Value, String> {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let (status, body) = match access {
+        Access::Http { url, token } => post(url, token.as_deref(), &request.to_string())?,
+        Access::Socket(path) => post_locally(path, &request.to_string()).map_err(|error| {
+            format!(
+                "cannot reach the server at {}: {error}. Is it running, as this user, and is that its `admin.socket`?",
+                path.display()
+            )
+        })?,
+    };
+    let server = access.shown();
+    if status == 401 {
+        return Err(format!(
+            "{server} requires a token, and this one is missing or wrong: name its file with --token-file"
+        ));
+    }
+    let answer: Value = serde_json::from_str(&body)
+        .map_err(|_| format!("{server} answers {status}, but not as Tandem's admin interface does: is this the right address?"))?;
+    match (answer.get("result"), answer.get("error")) {
+        (Some(result), None) => Ok(result.clone()),
+        (_, Some(Value::String(refusal))) => Err(format!("{server} answers {status}: {refusal}")),
+        (_, Some(error)) => Err(refused(method, error)),
+        _ => Err(format!(
+            "{server} answers {status} without a result: {body}"
+        )),
+    }
+}
+
+/// Status and body.
+fn post(url: &str, token: Option<&str>, request: &str) -> Result<(u16, String), String> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .http_status_as_error(false)
         .build()
         .into();
-    let mut response = agent
+    let mut post = agent
         .post(format!("{url}/rpc"))
-        .header("content-type", "application/json")
-        .send(request.to_string())
+        .header("content-type", "application/json");
+    if let Some(token) = token {
+        post = post.header("authorization", format!("Bearer {token}"));
+    }
+    let mut response = post
+        .send(request)
         .map_err(|error| unreachable_server(url, &error))?;
-    let status = response.status();
+    let status = response.status().as_u16();
     let body = response
         .body_mut()
         .with_config()
         .limit(LONGEST_ANSWER)
         .read_to_string()
         .map_err(|error| format!("the answer of {url} broke off: {error}"))?;
-    let answer: Value = serde_json::from_str(&body)
-        .map_err(|_| format!("{url} answers {status}, but not as Tandem's admin interface does: is this the right address?"))?;
-    match (answer.get("result"), answer.get("error")) {
-        (Some(result), None) => Ok(result.clone()),
-        (_, Some(error)) => Err(refused(method, error)),
-        _ => Err(format!("{url} answers {status} without a result: {body}")),
-    }
+    Ok((status, body))
+}
+
+/// The same over a Unix socket, which the HTTP client does not know: HTTP/1.0, where the end of the connection is the end of the body.
+fn post_locally(socket: &Path, request: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "POST /rpc HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{request}",
+        request.len()
+    )?;
+    let mut answer = String::new();
+    stream.take(LONGEST_ANSWER).read_to_string(&mut answer)?;
+    let parts = answer.split_once("\r\n\r\n").and_then(|(head, body)| {
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        Some((status, body.to_owned()))
+    });
+    parts.ok_or_else(|| std::io::Error::other("the answer is not HTTP"))
 }
 
 fn unreachable_server(url: &str, error: &ureq::Error) -> String {
@@ -187,8 +297,12 @@ mod tests {
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
             .expect("a port");
-        let problem = call(&format!("http://{port}"), "node.status", &json!({}))
-            .expect_err("nobody is there");
+        let problem = call(
+            &Access::http(format!("http://{port}")),
+            "node.status",
+            &json!({}),
+        )
+        .expect_err("nobody is there");
         assert_eq!(
             problem,
             format!(

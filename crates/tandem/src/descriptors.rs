@@ -1,27 +1,88 @@
-//! How many connections the process may have by its limit of open descriptors, and whether that is what the configuration promises.
-use crate::config::{Configuration, Transport};
+//! How many connections the process may have by its limit of open descriptors: what it opens beside them is kept apart, so that peers
+//! who connect silence neither the admin interface nor the database.
+use crate::config::{Configuration, MOST_CONNECTIONS, MOST_PER_PEER, Transport};
+use sip_runtime::StreamOptions;
 
-/// Descriptors beside connections: sockets of listeners and workers, the database, the admin interface.
-const OTHERS: u64 = 100;
+/// Descriptors kept for what the server opens while it runs: connections of the admin interface and of the database, sockets that ask
+/// name servers, files that a reload reads.
+const RESERVE: u64 = 192;
 
-/// Says where the configuration allows more connections than there can be. `limit`: descriptors that the process may open; `None`: as
-/// many as it likes.
-pub fn shortage(configuration: &Configuration, limit: Option<u64>) -> Option<String> {
-    let listens = configuration.listen.iter();
-    if listens
-        .into_iter()
-        .all(|listen| listen.transport == Transport::Udp)
-    {
+/// Where the limit is low, no more than this part of it is kept.
+const MOST_RESERVE: u64 = 4;
+
+/// The part of all connections that only those may take which the server opens, and the most of them.
+const KEPT_FOR_OPENING: usize = 8;
+const MOST_KEPT_FOR_OPENING: usize = 1_024;
+
+/// The part of all connections that one peer may have where the file has no bound.
+const PART_OF_PEER: usize = 4;
+
+/// Descriptors that each worker takes beside its listeners: the event loop, the waker, and one to refuse with.
+const OF_WORKER: u64 = 3;
+
+/// What is open before there are any workers, where it cannot be counted.
+const OTHERS: u64 = 40;
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    connections: usize,
+    kept_for_opening: usize,
+    per_peer: u32,
+}
+
+impl Room {
+    /// What a limit of open descriptors leaves (`None`: there is none), of which so many are taken.
+    pub fn new(configuration: &Configuration, limit: Option<u64>, taken: u64) -> Self {
+        let connections = &configuration.connections;
+        let wanted = connections.max.unwrap_or(MOST_CONNECTIONS);
+        let all = wanted.min(left(limit, taken));
+        let kept_for_opening = (all / KEPT_FOR_OPENING).min(MOST_KEPT_FOR_OPENING);
+        let part = u32::try_from((all - kept_for_opening) / PART_OF_PEER).unwrap_or(u32::MAX);
+        Self {
+            connections: all,
+            kept_for_opening,
+            per_peer: connections
+                .max_per_peer
+                .unwrap_or(MOST_PER_PEER.min(part).max(1)),
+        }
+    }
+
+    /// Bounds the connections of a data plane.
+    pub fn apply(self, options: &mut StreamOptions) {
+        options.max_connections = self.connections;
+        options.kept_for_opening = self.kept_for_opening;
+        options.max_per_peer = self.per_peer;
+    }
+}
+
+/// Connections that a limit leaves.
+fn left(limit: Option<u64>, taken: u64) -> usize {
+    limit.map_or(usize::MAX, |limit| {
+        let reserve = RESERVE.min(limit / MOST_RESERVE);
+        usize::try_from(limit.saturating_sub(taken + reserve)).unwrap_or(usize::MAX)
+    })
+}
+
+/// Descriptors that are taken once so many listeners listen. What is open now counts, where the system tells.
+pub fn taken(configuration: &Configuration, listeners: usize) -> u64 {
+    let workers = u64::from(configuration.workers.count.resolve());
+    let open = std::fs::read_dir("/proc/self/fd").map_or(OTHERS, |open| open.count() as u64);
+    open.max(OTHERS) + workers * (listeners as u64 + OF_WORKER)
+}
+
+/// Says where the file asks for more connections than there can be.
+pub fn shortage(configuration: &Configuration, limit: Option<u64>, taken: u64) -> Option<String> {
+    let mut listens = configuration.listen.iter();
+    if listens.all(|listen| listen.transport == Transport::Udp) {
         return None;
     }
-    let limit = limit?;
-    let workers = u64::from(configuration.workers.count.resolve());
-    let wanted = configuration.connections.max as u64 * workers;
-    (wanted + OTHERS > limit).then(|| {
+    let wanted = configuration.connections.max?;
+    let left = left(limit, taken);
+    (wanted > left).then(|| {
         format!(
-            "`connections.max` allows {wanted} connections over all workers, the limit of open files (RLIMIT_NOFILE) only about {}: whoever \
-             comes then is refused. Raise the limit (LimitNOFILE= of systemd, ulimit -n) or lower `connections.max`",
-            limit.saturating_sub(OTHERS)
+            "`connections.max = {wanted}` is more than the limit of open files (RLIMIT_NOFILE) leaves, which is {left}: peers that connect \
+             beyond it are refused. Raise the limit (LimitNOFILE= of systemd, ulimit -n), lower `connections.max`, or leave it out"
         )
     })
 }
@@ -31,7 +92,7 @@ mod tests {
     use super::*;
     use crate::config::Listen;
 
-    fn configured(max: usize, transport: Transport) -> Configuration {
+    fn configured(max: Option<usize>, transport: Transport) -> Configuration {
         let mut configuration = Configuration::default();
         configuration.connections.max = max;
         configuration.listen = vec![Listen {
@@ -43,24 +104,60 @@ mod tests {
 
     #[test]
     fn more_connections_than_descriptors_are_told() {
-        let configuration = configured(1_000_000, Transport::Tcp);
-        let told = shortage(&configuration, Some(20_000)).expect("a shortage");
+        let configuration = configured(Some(1_000_000), Transport::Tcp);
+        let told = shortage(&configuration, Some(20_000), 100).expect("a shortage");
         assert!(
-            told.contains("about 19900") && told.contains("connections.max"),
+            told.contains("which is 19708") && told.contains("connections.max"),
             "{told}"
         );
-        assert_eq!(shortage(&configuration, None), None);
-        assert_eq!(
-            shortage(&configured(10, Transport::Tcp), Some(20_000)),
-            None
-        );
+        assert_eq!(shortage(&configuration, None, 100), None);
+        let few = configured(Some(10), Transport::Tcp);
+        assert_eq!(shortage(&few, Some(20_000), 100), None);
+    }
+
+    #[test]
+    fn the_default_adapts_to_the_limit() {
+        let configuration = configured(None, Transport::Tcp);
+        assert_eq!(shortage(&configuration, Some(200), 100), None);
     }
 
     #[test]
     fn datagrams_need_no_descriptors() {
+        let configuration = configured(Some(1_000_000), Transport::Udp);
+        assert_eq!(shortage(&configuration, Some(200), 100), None);
+    }
+
+    #[test]
+    fn there_is_always_a_reserve_beside_the_connections() {
+        for limit in [64, 100, 256, 1_024, 20_000, 1 << 30] {
+            let configuration = configured(None, Transport::Tcp);
+            let room = Room::new(&configuration, Some(limit), 40);
+            let reserve = limit - 40 - room.connections.min(limit as usize - 40) as u64;
+            assert!(reserve >= RESERVE.min(limit / 4).min(limit - 40), "{limit}");
+            let accepted = room.connections - room.kept_for_opening;
+            assert!(
+                room.per_peer == 1 || room.per_peer as usize <= accepted / 4,
+                "{limit}"
+            );
+        }
+        let unlimited = Room::new(&configured(None, Transport::Tcp), None, 40);
         assert_eq!(
-            shortage(&configured(1_000_000, Transport::Udp), Some(200)),
-            None
+            unlimited,
+            Room {
+                connections: 1_000_000,
+                kept_for_opening: 1_024,
+                per_peer: 1_000,
+            }
         );
+    }
+
+    #[test]
+    fn what_the_file_says_counts_as_far_as_there_is_room() {
+        let mut configuration = configured(Some(500), Transport::Tcp);
+        configuration.connections.max_per_peer = Some(400);
+        let room = Room::new(&configuration, Some(20_000), 100);
+        assert_eq!((room.connections, room.per_peer), (500, 400));
+        let room = Room::new(&configuration, Some(400), 100);
+        assert_eq!((room.connections, room.kept_for_opening), (200, 25));
     }
 }

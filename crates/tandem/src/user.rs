@@ -16,7 +16,7 @@ use password::PasswordArguments;
 use report::Failure;
 use std::io::Write;
 use std::process::ExitCode;
-use tandem_store::{Store, StoreError, Subscriber};
+use tandem_store::{Registrations, Store, StoreError, Subscriber};
 use tokio::runtime::Runtime;
 
 /// What can be done with subscribers.
@@ -35,7 +35,8 @@ pub enum UserCommand {
     },
     /// Give a subscriber another password
     ///
-    /// Without --password or --password-stdin the password is asked for. What is registered stays registered.
+    /// Without --password or --password-stdin the password is asked for. What was registered with the old password ends, within two
+    /// seconds where a server is running.
     Passwd {
         /// Whose: `alice@example.org`, or `alice` in the first configured domain
         #[arg(value_name = "ADDRESS")]
@@ -43,6 +44,9 @@ pub enum UserCommand {
         /// Where the password comes from
         #[command(flatten)]
         password: PasswordArguments,
+        /// Let what is registered stay registered until it expires
+        #[arg(long)]
+        keep_registrations: bool,
     },
     /// List subscribers, one address a line
     List(ListArguments),
@@ -114,7 +118,18 @@ impl<'a> Session<'a> {
     fn perform(&mut self, command: UserCommand) -> Result<(), Failure> {
         match command {
             UserCommand::Add { address, password } => self.add(&address, &password),
-            UserCommand::Passwd { address, password } => self.passwd(&address, &password),
+            UserCommand::Passwd {
+                address,
+                password,
+                keep_registrations,
+            } => {
+                let registrations = if keep_registrations {
+                    Registrations::Keep
+                } else {
+                    Registrations::End
+                };
+                self.passwd(&address, &password, registrations)
+            }
             UserCommand::List(arguments) => self.list(&arguments),
             UserCommand::Remove { address } => self.remove(&address),
             UserCommand::Import(arguments) => self.import(&arguments),
@@ -160,6 +175,7 @@ impl<'a> Session<'a> {
         &mut self,
         address: &SubscriberAddress,
         password: &PasswordArguments,
+        registrations: Registrations,
     ) -> Result<(), Failure> {
         let (username, domain) = address.complete(self.domains)?;
         let given = password.given()?;
@@ -173,7 +189,8 @@ impl<'a> Session<'a> {
         };
         let subscriber = hash::subscriber(username, domain, &password);
         let changed = self.runtime.block_on(async {
-            let changed = store.subscribers().set_password(&subscriber).await;
+            let subscribers = store.subscribers();
+            let changed = subscribers.set_password(&subscriber, registrations).await;
             store.close().await;
             changed
         });
@@ -182,7 +199,13 @@ impl<'a> Session<'a> {
                 let Subscriber {
                     username, domain, ..
                 } = &subscriber;
-                self.say(format_args!("changed the password of {username}@{domain}"))
+                let ended = match registrations {
+                    Registrations::End => "; its registrations end",
+                    Registrations::Keep => "",
+                };
+                self.say(format_args!(
+                    "changed the password of {username}@{domain}{ended}"
+                ))
             }
             Err(StoreError::Missing { address }) => Err(nobody_to_change(&address)),
             Err(error) => Err(error.into()),

@@ -144,7 +144,11 @@ fn response(request: &str, status: &str) -> String {
     });
     let to = common::header(request, "To").unwrap_or_default();
     let kept: String = lines.fold(String::new(), |kept, line| kept + line + "\r\n");
-    format!("SIP/2.0 {status}\r\n{kept}To: {to};tag=bob\r\nContent-Length: 0\r\n\r\n")
+    // Forwarded to the phone, the request has the phone's Contact as its Request-URI.
+    let contact = request.split(' ').nth(1).unwrap_or_default();
+    format!(
+        "SIP/2.0 {status}\r\n{kept}To: {to};tag=bob\r\nContact: <{contact}>\r\nContent-Length: 0\r\n\r\n"
+    )
 }
 
 #[test]
@@ -209,10 +213,11 @@ fn draining_waits_for_the_ack_of_a_call_that_is_answered_meanwhile() {
         let early = tokio::time::timeout(a_while, &mut draining).await;
         assert!(early.is_err(), "it does not wait for the ringing call");
         bob.send_raw(&response(&invite, "200 OK"));
-        assert_eq!(alice.final_response("INVITE").0, 200);
+        let (status, answer) = alice.final_response("INVITE");
+        assert_eq!(status, 200);
         let early = tokio::time::timeout(a_while, &mut draining).await;
         assert!(early.is_err(), "it does not wait for the ACK");
-        let route = common::header(&invite, "Record-Route").expect("recorded");
+        let route = common::header(&answer, "Record-Route").expect("recorded");
         alice.send_raw(&format!(
             "ACK sip:bob@{} SIP/2.0\r\n\
              Via: SIP/2.0/UDP {};branch=z9hG4bK-ack;rport\r\n\

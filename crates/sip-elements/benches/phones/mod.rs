@@ -36,6 +36,7 @@ pub fn server(algorithm: Algorithm) -> Server {
         locations: Locations::with_secret((1, 2), limits),
         credentials: CredentialCache::with_secret((3, 4), 1_000_000, 3_600, 60),
         nonces: Nonces::new((5, 6), 1 << 17),
+        bans: sip_elements::bans::Bans::default(),
         dead_targets: sip_elements::DeadTargets::default(),
         hasher: KeyHasher::new((7, 8)),
     };
@@ -98,7 +99,7 @@ impl Phone {
             .insert(username.as_bytes(), REALM, Some(credentials), NOW);
         Self {
             username,
-            nonce: nonce(server),
+            nonce: nonce(server, flow_of(number)),
             number,
             count: 0,
         }
@@ -107,8 +108,7 @@ impl Phone {
     /// Its next REGISTER, with the next nonce-count.
     pub fn next_register(&mut self, algorithm: Algorithm) -> Register {
         self.count += 1;
-        let [_, a, b, c] = self.number.to_be_bytes();
-        let flow = Flow::to(ListenerId(0), ([10, a, b, c], 5062).into());
+        let flow = flow_of(self.number);
         let (username, host, cseq) = (&self.username, flow.remote, self.count + 1);
         let (nonce_count, cnonce) = (format!("{:08x}", self.count), "8d3c41f6b2a07e59");
         let nonce = String::from_utf8_lossy(&self.nonce);
@@ -155,7 +155,13 @@ impl Phone {
     }
 }
 
-fn nonce(server: &Server) -> Vec<u8> {
+/// Where a phone sends from.
+fn flow_of(number: u32) -> Flow {
+    let [_, a, b, c] = number.to_be_bytes();
+    Flow::to(ListenerId(0), ([10, a, b, c], 5062).into())
+}
+
+fn nonce(server: &Server, flow: Flow) -> Vec<u8> {
     let mut request = Vec::new();
     RequestWriter::begin(&mut request, Method::Register, b"sip:example.org").finish();
     let request = Message::parse(&request).expect("a request");
@@ -168,17 +174,13 @@ fn nonce(server: &Server) -> Vec<u8> {
         "",
         None,
     );
-    let challenger = sip_elements::auth::Challenger::Registrar;
-    add_challenges(
-        begun,
-        challenger,
-        REALM,
-        false,
-        &server.shared.nonces,
-        &server.settings,
-        NOW,
-    )
-    .finish();
+    let asked = sip_elements::auth::Challenge {
+        challenger: sip_elements::auth::Challenger::Registrar,
+        realm: REALM,
+        source: sip_elements::bans::Source::of(flow.remote.ip()),
+        stale: false,
+    };
+    add_challenges(begun, &asked, &server.shared.nonces, &server.settings, NOW).finish();
     let response = Message::parse(&response).expect("a response");
     let challenge = response
         .header(HeaderName::WwwAuthenticate)

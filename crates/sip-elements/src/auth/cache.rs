@@ -1,6 +1,6 @@
 //! Credentials as the data plane knows them: a bounded cache in front of the store, read without a lock.
 //!
-//! Subscribers and names that belong to nobody are kept apart, so that a scan of random names cannot push subscribers out.
+//! Subscribers and what the store said of late are kept apart, so that a scan of random names cannot push subscribers out.
 //! Each kind has two generations: when the young one holds half of what may be kept, the old one is forgotten and the young
 //! one becomes the old. So the latest half is always there, and making room costs nothing on the call path.
 //!
@@ -34,7 +34,8 @@ pub enum Cached {
 #[derive(Debug)]
 pub struct CredentialCache {
     known: Generations<StoredCredentials>,
-    unknown: Generations<()>,
+    /// Of whom the store has been asked of late, and whether there is such a subscriber.
+    asked: Generations<bool>,
     hasher: AddressHasher,
     lifetime: u32,
     unknown_lifetime: u32,
@@ -50,8 +51,8 @@ pub struct Asking {
 }
 
 impl CredentialCache {
-    /// At most `capacity` subscribers, and an eighth as many names of nobody; at least half of that, the latest, stay when there
-    /// are more. Known ones are good for `lifetime` seconds, unknown ones for `unknown_lifetime`.
+    /// At most `capacity` subscribers, and an eighth as many names that the store was asked for of late; at least half of that, the
+    /// latest, stay when there are more. Subscribers are good for `lifetime` seconds, what the store said for `unknown_lifetime`.
     pub fn new(capacity: usize, lifetime: u32, unknown_lifetime: u32) -> Self {
         Self::with_hasher(
             AddressHasher::random(),
@@ -84,7 +85,7 @@ impl CredentialCache {
     ) -> Self {
         Self {
             known: Generations::new(capacity),
-            unknown: Generations::new(capacity / 8),
+            asked: Generations::new(capacity / 8),
             hasher,
             lifetime,
             unknown_lifetime,
@@ -99,13 +100,25 @@ impl CredentialCache {
         if let Some(credentials) = self.known.find(key, now) {
             return Cached::Known(credentials);
         }
-        match self.unknown.find(key, now) {
-            Some(()) => Cached::Unknown,
-            None => Cached::NotCached,
+        match self.asked.find(key, now) {
+            Some(false) => Cached::Unknown,
+            Some(true) | None => Cached::NotCached,
         }
     }
 
-    /// Puts an answer of the store in; `None`: does not exist.
+    /// Credentials of a subscriber who is known have failed. The first time, and again after `unknown_lifetime`, the subscriber
+    /// is forgotten and true returned: ask the store. So a wrong password costs the store as many questions, and its sender as
+    /// much time, as an unknown name; and a password that was just changed is seen at once.
+    pub fn doubt(&self, username: &[u8], domain: &[u8], now: Time) -> bool {
+        let key = self.hasher.key_of_user(username, domain);
+        let is_first = self.asked.find(key, unix_seconds(now)).is_none();
+        if is_first {
+            self.known.remove(key);
+        }
+        is_first
+    }
+
+    /// Stores a subscriber without a question before it; `None`: does not exist.
     pub fn insert(
         &self,
         username: &[u8],
@@ -139,6 +152,9 @@ impl CredentialCache {
             return false;
         }
         self.put(asking.key, credentials, now);
+        if credentials.is_some() {
+            self.note_asked(asking.key, true, now);
+        }
         // Whoever forgets counts first and removes then. So either it removes what was put in just now, or its count is seen here.
         let is_kept = is_current();
         if !is_kept {
@@ -148,16 +164,19 @@ impl CredentialCache {
     }
 
     fn put(&self, key: AddressKey, credentials: Option<StoredCredentials>, now: Time) {
-        let now = unix_seconds(now);
         if let Some(credentials) = credentials {
-            self.known
-                .insert(key, credentials, now.saturating_add(self.lifetime));
-            self.unknown.remove(key);
+            let good_until = unix_seconds(now).saturating_add(self.lifetime);
+            self.known.insert(key, credentials, good_until);
+            self.asked.remove(key);
         } else {
-            self.unknown
-                .insert(key, (), now.saturating_add(self.unknown_lifetime));
+            self.note_asked(key, false, now);
             self.known.remove(key);
         }
+    }
+
+    fn note_asked(&self, key: AddressKey, exists: bool, now: Time) {
+        let good_until = unix_seconds(now).saturating_add(self.unknown_lifetime);
+        self.asked.insert(key, exists, good_until);
     }
 
     /// Forgets one subscriber (password changed, removed).
@@ -173,12 +192,12 @@ impl CredentialCache {
             times.fetch_add(1, Ordering::SeqCst);
         }
         self.known.clear();
-        self.unknown.clear();
+        self.asked.clear();
     }
 
     fn remove(&self, key: AddressKey) {
         self.known.remove(key);
-        self.unknown.remove(key);
+        self.asked.remove(key);
     }
 
     /// The count that a key takes part in.
@@ -191,7 +210,7 @@ impl CredentialCache {
 
     /// How many entries.
     pub fn len(&self) -> usize {
-        self.known.len() + self.unknown.len()
+        self.known.len() + self.asked.len()
     }
 
     /// Whether it is empty.

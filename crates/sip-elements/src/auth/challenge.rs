@@ -2,19 +2,37 @@
 
 use super::{Challenger, Nonces};
 use crate::Settings;
+use crate::bans::Source;
 use sip_message::{HeaderName, ResponseWriter};
 use sip_transport::Time;
+
+/// What is asked, and of whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Challenge<'c> {
+    /// Who asks.
+    pub challenger: Challenger,
+    /// For which realm.
+    pub realm: &'c [u8],
+    /// Where the request came from: the nonce is good from there only.
+    pub source: Source,
+    /// Only the nonce was at fault.
+    pub stale: bool,
+}
 
 /// Adds one challenge per configured algorithm, best first, each with a fresh nonce.
 pub fn add_challenges<'o>(
     response: ResponseWriter<'o>,
-    challenger: Challenger,
-    realm: &[u8],
-    stale: bool,
+    challenge: &Challenge<'_>,
     nonces: &Nonces,
     settings: &Settings,
     now: Time,
 ) -> ResponseWriter<'o> {
+    let Challenge {
+        challenger,
+        realm,
+        source,
+        stale,
+    } = *challenge;
     let header = match challenger {
         Challenger::Registrar => HeaderName::WwwAuthenticate,
         Challenger::Proxy => HeaderName::ProxyAuthenticate,
@@ -27,7 +45,7 @@ pub fn add_challenges<'o>(
                 into.extend_from_slice(b"Digest realm=\"");
                 into.extend_from_slice(realm);
                 into.extend_from_slice(b"\", nonce=\"");
-                into.extend_from_slice(&nonces.issue(realm, now));
+                into.extend_from_slice(&nonces.issue(realm, source, now));
                 into.extend_from_slice(b"\", algorithm=");
                 into.extend_from_slice(algorithm.token().as_bytes());
                 into.extend_from_slice(b", qop=\"auth\"");

@@ -7,9 +7,9 @@ mod nonce;
 mod verify;
 
 pub use cache::{Asking, Cached, CredentialCache};
-pub use challenge::add_challenges;
+pub use challenge::{Challenge, add_challenges};
 pub use nonce::Nonces;
-pub use verify::{Verdict, verify};
+pub use verify::{Subject, Verdict, verify};
 
 /// What the store keeps of a password: H(user:realm:password) for both algorithms.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Nonces that need no table to be recognised: each carries when it was issued, a number, and a keyed hash over both and the
-//! realm. What must be remembered is only how often one has been used (RFC 7616 section 3.3: `nc`), and that from its first
+//! Nonces that need no table to be recognised: each carries when it was issued, a number, and a keyed hash over both, the
+//! realm, and the source it was issued to. So credentials that answer one prove that their sender receives what we send to that source. What must be remembered is only how often one has been used (RFC 7616 section 3.3: `nc`), and that from its first
 //! use with a right password on: a flood of requests that are only challenged costs nothing.
 //!
 //! ```text
@@ -9,6 +9,7 @@
 //! three. Who guesses a MAC in 2⁴⁸ requests has gained nothing: without the password a nonce of one's own choice is worth no
 //! more than ours.
 
+use crate::bans::Source;
 use sip_transport::Time;
 use siphasher::sip::{SipHasher13, SipHasher24};
 use std::hash::Hasher;
@@ -59,6 +60,15 @@ pub(super) struct Used<'n> {
     count: u64,
 }
 
+/// Why a nonce was not recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// It looks like ours, but was issued to another source, for another realm, with another secret, or never.
+    Foreign,
+    /// It does not look like ours.
+    Misshapen,
+}
+
 /// What the use of a nonce amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
@@ -86,8 +96,8 @@ impl Nonces {
         }
     }
 
-    /// A new nonce for a realm.
-    pub(super) fn issue(&self, realm: &[u8], now: Time) -> [u8; NONCE_LENGTH] {
+    /// A new nonce for a realm, good for this source only.
+    pub(super) fn issue(&self, realm: &[u8], source: Source, now: Time) -> [u8; NONCE_LENGTH] {
         let number = self.issued.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff_ffff;
         let now = seconds(now);
         let mut since = self.since.load(Ordering::Relaxed);
@@ -109,12 +119,13 @@ impl Nonces {
                 number,
             },
             realm,
+            source,
         )
     }
 
-    fn write(&self, nonce: Nonce, realm: &[u8]) -> [u8; NONCE_LENGTH] {
+    fn write(&self, nonce: Nonce, realm: &[u8], source: Source) -> [u8; NONCE_LENGTH] {
         let [_, _, number @ ..] = nonce.number.to_be_bytes();
-        let mac = self.mac(nonce, realm);
+        let mac = self.mac(nonce, realm, source);
         let mut bytes = [0; BYTES];
         let parts = nonce
             .seconds
@@ -129,25 +140,21 @@ impl Nonces {
         encode(u128::from_be_bytes(bytes))
     }
 
-    /// Reads a nonce; `None` when it is not one of ours for that realm.
-    pub(super) fn read(&self, text: &[u8], realm: &[u8]) -> Option<Nonce> {
-        let bytes = decode(text.try_into().ok()?)?.to_be_bytes();
-        let (seconds, rest) = bytes.split_first_chunk::<4>()?;
-        let (number, mac) = rest.split_first_chunk::<6>()?;
-        let number = number
-            .iter()
-            .fold(0, |number, byte| number << 8 | u64::from(*byte));
-        let nonce = Nonce {
-            seconds: u32::from_be_bytes(*seconds),
-            number,
-        };
-        (self.mac(nonce, realm) == *mac).then_some(nonce)
+    /// Reads a nonce that was issued to this source for that realm.
+    pub(super) fn read(&self, text: &[u8], realm: &[u8], source: Source) -> Result<Nonce, Unknown> {
+        let (nonce, mac) = split(text).ok_or(Unknown::Misshapen)?;
+        if self.mac(nonce, realm, source) == mac {
+            Ok(nonce)
+        } else {
+            Err(Unknown::Foreign)
+        }
     }
 
-    fn mac(&self, nonce: Nonce, realm: &[u8]) -> [u8; 6] {
+    fn mac(&self, nonce: Nonce, realm: &[u8], source: Source) -> [u8; 6] {
         let mut hasher = SipHasher24::new_with_keys(self.secret.0, self.secret.1);
         hasher.write_u32(nonce.seconds);
         hasher.write_u64(nonce.number);
+        hasher.write_u64(source.bits());
         hasher.write(realm);
         let [_, _, mac @ ..] = hasher.finish().to_be_bytes();
         mac
@@ -235,6 +242,21 @@ impl std::fmt::Debug for Nonces {
     }
 }
 
+/// A nonce and its MAC.
+fn split(text: &[u8]) -> Option<(Nonce, [u8; 6])> {
+    let bytes = decode(text.try_into().ok()?)?.to_be_bytes();
+    let (seconds, rest) = bytes.split_first_chunk::<4>()?;
+    let (number, mac) = rest.split_first_chunk::<6>()?;
+    let number = number
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let nonce = Nonce {
+        seconds: u32::from_be_bytes(*seconds),
+        number,
+    };
+    Some((nonce, mac.try_into().ok()?))
+}
+
 fn seconds(now: Time) -> u32 {
     crate::location::unix_seconds(now)
 }
@@ -289,13 +311,16 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     const REALM: &[u8] = b"example.org";
+    const HERE: Source = Source::TRUSTED;
 
     fn at(seconds: u64) -> Time {
         Time::from_unix_seconds(seconds)
     }
 
     fn issued(nonces: &Nonces, now: u64) -> Nonce {
-        nonces.read(&nonces.issue(REALM, at(now)), REALM).unwrap()
+        nonces
+            .read(&nonces.issue(REALM, HERE, at(now)), REALM, HERE)
+            .unwrap()
     }
 
     fn spend(nonces: &Nonces, nonce: Nonce, count: u32, request: u64, now: u64) -> Use {
@@ -305,33 +330,46 @@ mod tests {
     #[test]
     fn a_nonce_is_recognised_by_who_issued_it_for_its_realm_only() {
         let nonces = Nonces::new((1, 2), 8);
-        let text = nonces.issue(REALM, at(1_000));
-        assert!(nonces.read(&text, REALM).is_some());
+        let text = nonces.issue(REALM, HERE, at(1_000));
+        assert!(nonces.read(&text, REALM, HERE).is_ok());
         assert!(
-            Nonces::new((1, 2), 4).read(&text, REALM).is_some(),
+            Nonces::new((1, 2), 4).read(&text, REALM, HERE).is_ok(),
             "the same secret"
         );
         assert!(
-            Nonces::new((1, 3), 8).read(&text, REALM).is_none(),
+            Nonces::new((1, 3), 8).read(&text, REALM, HERE).is_err(),
             "another secret"
         );
         assert!(
-            nonces.read(&text, b"example.net").is_none(),
+            nonces.read(&text, b"example.net", HERE).is_err(),
             "another realm"
         );
-        assert_ne!(nonces.issue(REALM, at(1_000)), text);
+        assert_ne!(nonces.issue(REALM, HERE, at(1_000)), text);
+    }
+
+    #[test]
+    fn a_nonce_is_good_for_the_source_it_was_issued_to_only() {
+        let nonces = Nonces::new((1, 2), 8);
+        let source = |address: &str| Source::of(address.parse().unwrap());
+        let text = nonces.issue(REALM, source("192.0.2.1"), at(1_000));
+        assert!(nonces.read(&text, REALM, source("192.0.2.1")).is_ok());
+        assert_eq!(
+            nonces.read(&text, REALM, source("192.0.2.2")),
+            Err(Unknown::Foreign)
+        );
+        assert_eq!(nonces.read(b"mine", REALM, HERE), Err(Unknown::Misshapen));
     }
 
     #[test]
     fn no_changed_nonce_is_recognised() {
         let nonces = Nonces::new((1, 2), 8);
-        let text = nonces.issue(REALM, at(1_000));
+        let text = nonces.issue(REALM, HERE, at(1_000));
         for place in 0..text.len() {
             for character in (0..=255).filter(|character| *character != text[place]) {
                 let mut changed = text;
                 changed[place] = character;
                 assert!(
-                    nonces.read(&changed, REALM).is_none(),
+                    nonces.read(&changed, REALM, HERE).is_err(),
                     "{character} at {place}"
                 );
             }
@@ -342,7 +380,7 @@ mod tests {
             &text[1..],
             &[text.as_slice(), b"A"].concat(),
         ] {
-            assert!(nonces.read(other, REALM).is_none());
+            assert!(nonces.read(other, REALM, HERE).is_err());
         }
     }
 
@@ -358,9 +396,9 @@ mod tests {
 
     #[test]
     fn nonces_of_the_process_before_are_recognised_but_stale() {
-        let nonce = Nonces::new((1, 2), 8).issue(REALM, at(1_000));
+        let nonce = Nonces::new((1, 2), 8).issue(REALM, HERE, at(1_000));
         let restarted = Nonces::new((1, 2), 8);
-        let nonce = restarted.read(&nonce, REALM).unwrap();
+        let nonce = restarted.read(&nonce, REALM, HERE).unwrap();
         assert!(restarted.is_stale(nonce, 300, at(1_000)), "none issued yet");
         let own = issued(&restarted, 1_002);
         assert!(restarted.is_stale(nonce, 300, at(1_002)));

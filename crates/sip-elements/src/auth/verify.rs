@@ -1,17 +1,22 @@
 //! Are the credentials of a request worth anything? RFC 3261 sections 22.3 and 22.4, RFC 7616 section 3.4, RFC 8760.
 //!
 //! ```text
-//! ours? well-formed? for this URI? → our nonce? → whose password? → right? → nonce still good? → his identity? → not used before?
+//! ours? well-formed? for this URI? → our nonce, for this source, still good? → no pause? → whose password? → right? → his identity?
+//!   → not used before?
 //! ```
-//! Up to the password nothing is learnt from the answer: a wrong password, an unknown user and a made-up nonce all get the same
-//! challenge. Only who has proven a password is told more.
+//! Up to the password nothing is learnt from the answer: a wrong password and an unknown user get the same challenge, and so does anything
+//! while a pause after wrong passwords runs. The store is asked for a name that fails whether it belongs to a subscriber or not, and then not again for
+//! a while, so that time tells no more ([`CredentialCache::doubt`](super::CredentialCache::doubt)). A nonce that is too old or not for this source gets `stale=true` before anything is looked up (RFC 7616
+//! section 3.3 asks no more than that the nonce is invalid): a phone whose address has changed tries again without asking its user.
 
-use super::nonce::{Nonces, Use, Used};
-use super::{Cached, Challenger, CredentialCache, StoredCredentials};
-use crate::Settings;
+use super::nonce::{Nonces, Unknown, Use, Used};
+use super::{Cached, Challenger, StoredCredentials};
+use crate::bans::Offence;
+use crate::{Settings, Shared};
 use sip_message::digest::{Algorithm, DigestInput, equal_hex, response_md5, response_sha256};
 use sip_message::{Credentials, HeaderName, Message, Scheme, Uri};
 use sip_transport::Time;
+use std::net::IpAddr;
 
 /// Longer names belong to nobody.
 const MOST_USERNAME: usize = 255;
@@ -31,8 +36,8 @@ const NOBODY: StoredCredentials = StoredCredentials {
 pub enum Verdict {
     /// The request speaks for this user of `realm`.
     Accepted,
-    /// Answer 401/407: no credentials, or none that prove anything. `stale`: right password, but the nonce is too old, or its
-    /// count has been used.
+    /// Answer 401/407: no credentials, or none that prove anything. `stale`: the nonce is too old, was issued to another source, or its
+    /// count has been used (then the password was right).
     Challenge {
         /// Only the nonce is at fault.
         stale: bool,
@@ -51,41 +56,64 @@ pub enum Verdict {
 /// The plain challenge.
 const CHALLENGE: Verdict = Verdict::Challenge { stale: false };
 
-/// Judges the request: do its credentials prove that it comes from `username` of `realm`?
+/// Whom a request must prove to speak for, and where it came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'s> {
+    /// Who asks for the proof.
+    pub challenger: Challenger,
+    /// The user part of the address of record that the request speaks for, in canonical form.
+    pub username: &'s [u8],
+    /// The realm, which is the domain.
+    pub realm: &'s [u8],
+    /// Where the request came from.
+    pub source: IpAddr,
+}
+
+/// Judges the request: do its credentials prove that it comes from `subject`?
 ///
-/// `username` is the user part of the address of record the request speaks for, in canonical form. The request may be judged
-/// again, after a wait for the store or as a retransmission, with the same result for half a minute.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "who asks, whom for, and the tables it needs: a struct of them would be built for one call"
-)]
+/// The request may be judged again, after a wait for the store or as a retransmission, with the same result for half a minute.
+/// Wrong passwords count against their source ([`Bans`](crate::bans::Bans)).
 pub fn verify(
     request: &Message<'_>,
-    challenger: Challenger,
-    username: &[u8],
-    realm: &[u8],
-    credentials: &CredentialCache,
-    nonces: &Nonces,
+    subject: &Subject<'_>,
+    shared: &Shared,
     settings: &Settings,
     now: Time,
 ) -> Verdict {
-    let claim = match Claim::find(request, challenger, realm, settings) {
+    let Subject {
+        username,
+        realm,
+        source,
+        ..
+    } = *subject;
+    let claim = match Claim::find(request, subject, settings) {
         Ok(claim) => claim,
         Err(verdict) => return verdict,
     };
-    let Some(nonce) = nonces.read(claim.credentials.nonce, realm) else {
-        return CHALLENGE;
+    let (nonces, bans) = (&shared.nonces, &shared.bans);
+    let place = settings.source(source);
+    let nonce = match nonces.read(claim.credentials.nonce, realm, place) {
+        Ok(nonce) => nonce,
+        Err(Unknown::Foreign) => return Verdict::Challenge { stale: true },
+        Err(Unknown::Misshapen) => return CHALLENGE,
     };
+    // Before the password: a former user of this source must not be able to have strikes counted against the present one.
+    if nonces.is_stale(nonce, settings.nonce_lifetime.as_secs(), now) {
+        return Verdict::Challenge { stale: true };
+    }
     let Some(used) = nonces.used(nonce) else {
         return CHALLENGE;
     };
     let claimant = without_domain(claim.credentials.username, realm);
     let is_himself = equal_unescaped(claimant, username);
     let claimant = if is_himself { username } else { claimant };
-    if claimant.is_empty() || claimant.len() > MOST_USERNAME {
+    if claimant.is_empty()
+        || claimant.len() > MOST_USERNAME
+        || bans.pauses(place, claimant, realm, now)
+    {
         return CHALLENGE;
     }
-    let stored = match credentials.find(claimant, realm, now) {
+    let stored = match shared.credentials.find(claimant, realm, now) {
         Cached::Known(stored) => Some(stored),
         Cached::Unknown => None,
         Cached::NotCached => {
@@ -95,12 +123,20 @@ pub fn verify(
         }
     };
     let right = claim.proves(request, stored.as_ref().unwrap_or(&NOBODY));
+    if stored.is_some() && !right && shared.credentials.doubt(claimant, realm, now) {
+        return Verdict::AskStore {
+            username: claimant.into(),
+        };
+    }
     if stored.is_none() || !right {
+        let offence = match stored {
+            Some(_) => Offence::WrongPassword,
+            None => Offence::UnknownUser,
+        };
+        bans.failed(source, (claimant, realm), offence, settings, now);
         return CHALLENGE;
     }
-    if nonces.is_stale(nonce, settings.nonce_lifetime.as_secs(), now) {
-        return Verdict::Challenge { stale: true };
-    }
+    bans.succeeded(place, claimant, realm);
     if !is_himself {
         return Verdict::Forbidden("Credentials of another user");
     }
@@ -122,10 +158,15 @@ impl<'a> Claim<'a> {
     /// The first credentials for our realm with an algorithm that we offer, checked as far as that goes without a password.
     fn find(
         request: &Message<'a>,
-        challenger: Challenger,
-        realm: &[u8],
+        subject: &Subject<'_>,
         settings: &Settings,
     ) -> Result<Self, Verdict> {
+        let Subject {
+            challenger,
+            username,
+            realm,
+            ..
+        } = *subject;
         let (header, malformed) = match challenger {
             Challenger::Registrar => (HeaderName::Authorization, "Bad Authorization"),
             Challenger::Proxy => (HeaderName::ProxyAuthorization, "Bad Proxy-Authorization"),
@@ -139,7 +180,7 @@ impl<'a> Claim<'a> {
             let offered = Algorithm::from_token(credentials.algorithm)
                 .filter(|algorithm| settings.algorithms.contains(algorithm));
             if let (true, Some(algorithm)) = (credentials.realm == realm, offered) {
-                return Self::check(request, credentials, algorithm, settings);
+                return Self::check(request, credentials, algorithm, username, settings);
             }
         }
         Err(if broken {
@@ -153,6 +194,7 @@ impl<'a> Claim<'a> {
         request: &Message<'a>,
         credentials: Credentials<'a>,
         algorithm: Algorithm,
+        username: &[u8],
         settings: &Settings,
     ) -> Result<Self, Verdict> {
         let count = match credentials.qop {
@@ -173,7 +215,7 @@ impl<'a> Claim<'a> {
             Some(_) => return Err(CHALLENGE),
         };
         if !names_request_uri(credentials.uri, request.request_uri())
-            && !names_this_server(credentials.uri, settings)
+            && !names_this_server(credentials.uri, username, settings)
         {
             return Err(Verdict::Malformed("Digest uri does not match Request-URI"));
         }
@@ -256,11 +298,15 @@ fn names_request_uri(digest_uri: &[u8], request_uri: &[u8]) -> bool {
     }
 }
 
-/// A digest-uri that names no user but us, by domain or address, is good for every request that we accept: some programs put
-/// there whom they send to, not the Request-URI, and item 5 asks not to fail for that. What the request really asks for is tied
+/// A digest-uri that names no user but us, by domain or address, or the subscriber that the request speaks for, is good for every
+/// request that we accept: some programs put there whom they send to or who they are, not the Request-URI, and item 5 asks not to
+/// fail for that. What the request really asks for is tied
 /// to the nonce by [`Claim::spend`].
-fn names_this_server(digest_uri: &[u8], settings: &Settings) -> bool {
-    Uri::parse(digest_uri).is_some_and(|uri| uri.user.is_none() && settings.domains.is_us(&uri))
+fn names_this_server(digest_uri: &[u8], username: &[u8], settings: &Settings) -> bool {
+    Uri::parse(digest_uri).is_some_and(|uri| {
+        let names_sender = uri.user.is_none_or(|user| equal_unescaped(user, username));
+        names_sender && settings.domains.is_us(&uri)
+    })
 }
 
 /// `alice` of `alice@example.org`, where the domain is the realm.

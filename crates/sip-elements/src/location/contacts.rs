@@ -3,6 +3,7 @@
 use super::Binding;
 use super::record::{Difference, MOST_BINDING, Record, Stored, packed_length};
 use super::user_agents::UserAgents;
+use sip_transport::ConnectionId;
 use smallvec::SmallVec;
 
 /// How a REGISTER, a restored binding or an order of the operator changes the bindings of an address of record. It may be
@@ -76,6 +77,13 @@ impl<'s> Contacts<'s> {
             .map(|stored| (&stored.binding, stored.fresh))
     }
 
+    /// Where the last binding is that satisfies `test`, of those that this change leaves as they are.
+    pub(crate) fn last_of_old(&self, test: impl Fn(&Binding<'s>) -> bool) -> Option<usize> {
+        self.list
+            .iter()
+            .rposition(|stored| !stored.fresh && test(&stored.binding))
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
@@ -108,6 +116,14 @@ impl<'s> Contacts<'s> {
         if position < self.list.len() {
             self.list.remove(position);
             self.note_end();
+        }
+    }
+
+    /// A binding loses its connection, and is otherwise as it was.
+    pub(crate) fn disconnect(&mut self, position: usize) {
+        if let Some(stored) = self.list.get_mut(position) {
+            stored.binding.connection = ConnectionId::NONE;
+            self.touched = true;
         }
     }
 

@@ -6,8 +6,19 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 /// Stands for an address of record in a table. Two addresses never meet in practice: among a million the chance is below
 /// 10⁻²⁶.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AddressKey(u64, u64);
+
+impl AddressKey {
+    /// Before all others.
+    pub(crate) const LEAST: Self = Self(0, 0);
+    /// After all others.
+    pub(crate) const GREATEST: Self = Self(u64::MAX, u64::MAX);
+    /// One of sixteen parts that keys are spread over evenly.
+    pub(crate) const fn sixteenth(self) -> usize {
+        (self.1 & 15) as usize
+    }
+}
 
 impl Hash for AddressKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -44,7 +55,8 @@ impl AddressHasher {
         self.key_of_parts(&[username, b"@", domain])
     }
 
-    fn key_of_parts(&self, parts: &[&[u8]]) -> AddressKey {
+    /// The same, of any parts; where one ends and the next begins makes no difference.
+    pub(crate) fn key_of_parts(&self, parts: &[&[u8]]) -> AddressKey {
         let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
         for part in parts {
             hasher.write(part);

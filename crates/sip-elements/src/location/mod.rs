@@ -22,9 +22,10 @@ use changes::PendingChanges;
 use contacts::is_outdated;
 use papaya::{Compute, Operation};
 use record::{MOST_BINDING, Record};
-use sip_transport::{ConnectionId, ListenerId, Time};
+use sip_transport::{ConnectionId, Flow, ListenerId, Time};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::time::Duration;
 use user_agents::UserAgents;
 
 /// One contact of an address of record.
@@ -55,6 +56,30 @@ pub struct Binding<'a> {
     pub connection: ConnectionId,
 }
 
+impl<'a> Binding<'a> {
+    /// The `+sip.instance` value alone: bindings with the same one are of one phone.
+    pub fn instance_id(&self) -> &'a [u8] {
+        self.split_instance().0
+    }
+
+    /// Whether the phone gave a `reg-id`: it is reached over the flow that it registered on (RFC 5626).
+    pub fn names_flow(&self) -> bool {
+        !self.split_instance().1.is_empty()
+    }
+
+    fn split_instance(&self) -> (&'a [u8], &'a [u8]) {
+        let reg_id = self
+            .instance
+            .windows(REG_ID.len())
+            .rposition(|window| window == REG_ID);
+        let end = reg_id.unwrap_or(self.instance.len());
+        self.instance.split_at_checked(end).unwrap_or_default()
+    }
+}
+
+/// What stands before the `reg-id` in [`Binding::instance`].
+pub(crate) const REG_ID: &[u8] = b";reg-id=";
+
 /// Bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct LocationLimits {
@@ -83,6 +108,8 @@ pub struct Changes {
     pub addresses: Vec<Box<[u8]>>,
     /// Too many changes to list: save everything.
     pub everything: bool,
+    /// The number of this save, for [`Locations::note_saved`].
+    pub save: u64,
 }
 
 /// Why a change was not made.
@@ -111,6 +138,31 @@ pub struct Locations {
     created: AtomicU64,
     ended: AtomicU64,
     refused_full: AtomicU64,
+    not_written: Striped,
+}
+
+/// A counter that many workers add to at once: each address of record has one of sixteen places, so that they seldom meet.
+#[derive(Debug, Default)]
+struct Striped([Stripe; 16]);
+
+/// On a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Stripe(AtomicU64);
+
+impl Striped {
+    fn add(&self, key: AddressKey) {
+        if let Some(Stripe(count)) = self.0.get(key.sixteenth()) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn sum(&self) -> u64 {
+        let counts = self.0.iter();
+        counts
+            .map(|Stripe(count)| count.load(Ordering::Relaxed))
+            .sum()
+    }
 }
 
 impl Locations {
@@ -136,6 +188,7 @@ impl Locations {
             created: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             refused_full: AtomicU64::new(0),
+            not_written: Striped::default(),
         }
     }
 
@@ -182,7 +235,9 @@ impl Locations {
             }
             if is_outdated(before.saved_until, binding.expires_at, seconds) {
                 record.times().note_saved(binding.expires_at);
-                self.pending.announce(address);
+                self.pending.announce(address, now);
+            } else {
+                self.not_written.add(key);
             }
             return Ok(read(Live::only(binding, now)));
         }
@@ -254,7 +309,7 @@ impl Locations {
         self.count(taken, added, ended);
         self.note_end(record.and_then(|record| record.first_end(&self.user_agents)));
         if announce {
-            self.pending.announce(address);
+            self.pending.announce(address, now);
         }
         Ok((read(self.live(record, now)), ended))
     }
@@ -302,15 +357,43 @@ impl Locations {
         make_room(&self.records);
     }
 
+    /// Under which key an address of record is found.
+    pub(crate) fn key(&self, address: &[u8]) -> AddressKey {
+        self.hasher.key(address)
+    }
+
+    /// The most bindings that there may be.
+    pub(crate) const fn most(&self) -> usize {
+        self.limits.max_bindings
+    }
+
+    /// The connection of `flow` has ended. Of an address of record the bindings that were reached over it end, but for those that
+    /// `outlive` it: they lose it. Returns how many ended.
+    pub(crate) fn end_connection(
+        &self,
+        key: AddressKey,
+        flow: Flow,
+        now: Time,
+        outlives: impl Fn(&Binding<'_>) -> bool,
+    ) -> usize {
+        let records = self.records.pin();
+        let Some(record) = records.get(&key) else {
+            return 0;
+        };
+        let change = Disconnect { flow, outlives };
+        let changed = self.apply(key, record.address(), now, &change, true, |_| ());
+        changed.map_or(0, |((), ended)| ended)
+    }
+
     /// Removes all bindings of an address of record (admin). Returns how many.
-    pub fn remove(&self, address: &[u8]) -> usize {
+    pub fn remove(&self, address: &[u8], now: Time) -> usize {
         let records = self.records.pin();
         let Some((_, removed)) = records.remove_entry(&self.hasher.key(address)) else {
             return 0;
         };
         let count = removed.count();
         self.count(0, 0, count);
-        self.pending.announce(address);
+        self.pending.announce(address, now);
         count
     }
 
@@ -349,6 +432,37 @@ impl Locations {
     /// How many changes [`take_changes`](Self::take_changes) would find.
     pub fn pending_changes(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Everything up to this save ([`Changes::save`]) is in the database. From now on so many changes may wait before
+    /// [`is_behind`](Self::is_behind) says so.
+    pub fn note_saved(&self, save: u64, room: usize) {
+        self.pending.note_saved(save, room);
+    }
+
+    /// The number of the save that will cover what this thread has changed.
+    pub(crate) fn next_save(&self) -> u64 {
+        self.pending.next_save()
+    }
+
+    /// Whether that save has succeeded.
+    pub(crate) fn is_saved(&self, save: u64) -> bool {
+        self.pending.is_saved(save)
+    }
+
+    /// Age of the oldest change that is not in the database.
+    pub fn save_lag(&self, now: Time) -> Duration {
+        self.pending.lag(now)
+    }
+
+    /// Whether saving lags behind: more changes wait than can be saved in time, or one for longer than `longest`.
+    pub(crate) fn is_behind(&self, longest: Duration, now: Time) -> bool {
+        self.pending.is_behind(longest, now)
+    }
+
+    /// Refreshes that were not announced, because the database holds an end that is near enough: within an eighth of the lifetime.
+    pub fn refreshes_not_written(&self) -> u64 {
+        self.not_written.sum()
     }
 
     /// Takes the list of changes that must be saved.
@@ -415,6 +529,35 @@ impl Change for Restore<'_> {
         match contacts.position(|binding| binding.contact == self.0.contact) {
             Some(position) => contacts.replace(position, self.0),
             None => contacts.add(self.0),
+        }
+        Ok(())
+    }
+}
+
+/// A connection has ended.
+struct Disconnect<O> {
+    flow: Flow,
+    /// Whether a binding is reached without it, too.
+    outlives: O,
+}
+
+impl<O: Fn(&Binding<'_>) -> bool> Change for Disconnect<O> {
+    type Refusal = std::convert::Infallible;
+
+    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Refusal> {
+        for position in (0..contacts.len()).rev() {
+            let Some((binding, _)) = contacts.at(position) else {
+                continue;
+            };
+            // The name of a connection is used again after a while, by another peer.
+            let was_over_it = binding.connection == self.flow.connection
+                && binding.source == self.flow.remote
+                && binding.path.is_empty();
+            if was_over_it && (self.outlives)(binding) {
+                contacts.disconnect(position);
+            } else if was_over_it {
+                contacts.remove(position);
+            }
         }
         Ok(())
     }

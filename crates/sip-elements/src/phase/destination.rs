@@ -5,9 +5,11 @@ use super::{Need, Stop};
 use crate::answer::Refusal;
 use crate::auth::Cached;
 use crate::location::Binding;
+use crate::metrics::Refused;
 use crate::proxy::{Routing, Target};
-use crate::{Foreign, Round};
-use sip_message::{Host, Message, Method, Uri};
+use crate::settings::is_listed;
+use crate::{Foreign, Round, Settings, Strangers};
+use sip_message::{HeaderName, Host, Message, Method, Scheme, Uri};
 use sip_transport::{Flow, Protocol};
 
 /// The targets of a request, never empty.
@@ -17,16 +19,53 @@ pub(crate) fn find(
     routing: &Routing,
     identity: &Identity,
 ) -> Result<Vec<Target>, Stop> {
-    let uri = match routing.request_uri.as_deref() {
-        Some(changed) => Uri::parse(changed),
-        None => request.uri().copied(),
-    };
-    let uri = uri.ok_or(Refusal::Because(400, "Bad Request-URI"))?;
+    let uri = request_uri(request, routing).ok_or(Refusal::Because(400, "Bad Request-URI"))?;
+    if routing.next_route.is_some() {
+        refuse_foreign_route(round, identity)?;
+    }
     match round.settings.domains.local_name(&uri) {
         // A Route that is still there decides (section 16.5: "the request has a predetermined next hop").
-        Some(domain) if routing.next_route.is_none() => local(round, request, &uri, domain),
+        Some(domain) if routing.next_route.is_none() => {
+            local(round, request, &uri, domain, identity)
+        }
         _ => foreign(round, uri.bytes, identity),
     }
+}
+
+/// Whether only a subscriber may send a request where it wants to go.
+pub(crate) fn is_for_subscribers(
+    round: &Round<'_>,
+    request: &Message<'_>,
+    routing: &Routing,
+) -> bool {
+    let proxy = &round.settings.proxy;
+    let may_leave = match proxy.foreign {
+        Foreign::Refuse => proxy.outbound.is_some(),
+        Foreign::Subscribers => true,
+        Foreign::Relay => false,
+    };
+    may_leave
+        && routing.next_route.is_none()
+        && request_uri(request, routing)
+            .is_some_and(|uri| round.settings.domains.local_name(&uri).is_none())
+}
+
+/// The Request-URI behind route preprocessing.
+fn request_uri<'u>(request: &'u Message<'_>, routing: &'u Routing) -> Option<Uri<'u>> {
+    match routing.request_uri.as_deref() {
+        Some(changed) => Uri::parse(changed),
+        None => request.uri().copied(),
+    }
+}
+
+/// A Route that does not name us makes the next server send the request on, in our name: a trunk that trusts our address would
+/// follow it. Only a trusted peer decides about more than us, or everybody where the operator relays for everybody.
+fn refuse_foreign_route(round: &Round<'_>, identity: &Identity) -> Result<(), Refusal> {
+    if *identity == Identity::Peer || round.settings.proxy.foreign == Foreign::Relay {
+        return Ok(());
+    }
+    round.metrics.refused(Refused::Route);
+    Err(Refusal::Because(403, "Route leads to another server"))
 }
 
 /// In a dialog that we record-routed the remote target is the Request-URI itself, whatever its domain.
@@ -49,19 +88,26 @@ fn straight(uri: &[u8]) -> Target {
         next_hop: None,
         listener: None,
         flow: None,
+        is_owned: false,
+        instance: 0,
     }
 }
 
-/// The contacts of one of our subscribers: 404 when there is no such subscriber, 480 when he is not registered.
+/// The contacts of one of our subscribers: 404 when there is no such subscriber, 480 when he is not registered. A stranger gets
+/// 480 in both cases.
 fn local(
     round: &Round<'_>,
     request: &Message<'_>,
     uri: &Uri<'_>,
     domain: &str,
+    identity: &Identity,
 ) -> Result<Vec<Target>, Stop> {
     let Some(address) = address_of_record(uri, domain) else {
         return Err(for_the_server_itself(request.method()).into());
     };
+    if *identity == Identity::Stranger {
+        refuse_strangers(round, request.method())?;
+    }
     let mut targets = Vec::new();
     let most = round.settings.proxy.max_targets;
     round
@@ -69,12 +115,19 @@ fn local(
         .locations
         .visit(&address, round.now, |binding| {
             let contact = Uri::parse(binding.contact);
-            if targets.len() < most && !leads_back(round, contact.as_ref()) {
+            if targets.len() < most
+                && !leads_back(round, contact.as_ref())
+                && is_as_secure(uri, contact.as_ref())
+            {
                 targets.extend(registered(round, binding, contact.as_ref()));
             }
         });
     if !targets.is_empty() {
         return Ok(targets);
+    }
+    if *identity == Identity::Stranger {
+        // Whether there is such a subscriber is not for everybody to know, nor worth a question to the store.
+        return Err(Refusal::Status(480).into());
     }
     let username = address
         .get(..address.len().saturating_sub(domain.len() + 1))
@@ -91,6 +144,62 @@ fn local(
             domain: domain.as_bytes().into(),
         })),
     }
+}
+
+/// What other domains may send to our subscribers. Nothing proves who they are, so what acts on a phone (`NOTIFY` with
+/// `check-sync`, `REFER`) is not among it by default.
+fn refuse_strangers(round: &Round<'_>, method: Method<'_>) -> Result<(), Refusal> {
+    let proxy = &round.settings.proxy;
+    let (reason, phrase) = match proxy.strangers {
+        Strangers::Refuse => (
+            Refused::Stranger,
+            "Requests from other domains are not accepted",
+        ),
+        Strangers::Accept if is_listed(&proxy.stranger_methods, method) => return Ok(()),
+        Strangers::Accept => (
+            Refused::StrangerMethod,
+            "Method is not accepted from other domains",
+        ),
+    };
+    round.metrics.refused(reason);
+    Err(Refusal::Because(403, phrase))
+}
+
+/// Inside a call another domain may say by NOTIFY how a transfer goes (RFC 3515) and nothing else: a phone that merely rings would
+/// take `check-sync` from it. A subscription makes another dialog.
+pub(crate) fn refuse_foreign_notify(
+    round: &Round<'_>,
+    request: &Message<'_>,
+    source: Flow,
+    routing: &Routing,
+) -> Result<(), Refusal> {
+    let is_in_call = routing.dialog.is_some_and(|dialog| dialog.is_call);
+    if request.method() != Method::Notify || !is_in_call {
+        return Ok(());
+    }
+    let is_ours = |uri: &Uri<'_>| round.settings.domains.claimed_name(uri).is_some();
+    let trusted = &round.settings.proxy.trusted_peers;
+    if request.from_uri().is_some_and(is_ours)
+        || trusted.contains(source.remote.ip())
+        || is_about_transfer(request)
+    {
+        return Ok(());
+    }
+    round.metrics.refused(Refused::StrangerMethod);
+    Err(Refusal::Because(
+        403,
+        "Event is not accepted from other domains",
+    ))
+}
+
+/// Whether every Event is `refer`.
+fn is_about_transfer(request: &Message<'_>) -> bool {
+    let mut events = request.values(HeaderName::Event).peekable();
+    let is_refer = |value: &[u8]| {
+        let package = value.split(|octet| *octet == b';').next();
+        package.is_some_and(|package| package.trim_ascii().eq_ignore_ascii_case(b"refer"))
+    };
+    events.peek().is_some() && events.all(is_refer)
 }
 
 /// A request that names the server but no user: we are no user agent for calls.
@@ -110,6 +219,11 @@ fn leads_back(round: &Round<'_>, contact: Option<&Uri<'_>>) -> bool {
     contact.is_some_and(|uri| round.settings.domains.is_us(uri))
 }
 
+/// Whether a contact may stand for an address of record: none that is not sips for one that is (RFC 5630 section 5.3).
+fn is_as_secure(address: &Uri<'_>, contact: Option<&Uri<'_>>) -> bool {
+    address.scheme != Scheme::Sips || contact.is_some_and(|uri| uri.scheme == Scheme::Sips)
+}
+
 /// A binding as a target. A phone behind a translator registers a contact that is not where its REGISTER came from: it is
 /// reached through the flow of the REGISTER, and where that was a connection that is known no more, not at all (RFC 5626
 /// section 5.3: nobody opens a connection to it).
@@ -118,15 +232,12 @@ fn registered(
     binding: &Binding<'_>,
     contact: Option<&Uri<'_>>,
 ) -> Option<Target> {
-    let translated = contact.is_some_and(|uri| match uri.host {
-        Host::Address(ip) => ip != binding.source.ip().to_canonical(),
-        Host::Name(name) => name.to_ascii_lowercase().ends_with(b".invalid"),
-    });
-    let protocol = round
-        .settings
-        .listeners
-        .get(usize::from(binding.listener.0))
-        .map(|listener| listener.protocol);
+    // A `tel:` or `mailto:` is for who asks where the subscriber is: nothing can be sent there.
+    if contact.is_some_and(|uri| !matches!(uri.scheme, Scheme::Sip | Scheme::Sips)) {
+        return None;
+    }
+    let translated = is_translated(round.settings, binding, contact);
+    let protocol = protocol_of(round.settings, binding);
     let target = Target {
         uri: binding.contact.into(),
         q: binding.q,
@@ -134,6 +245,8 @@ fn registered(
         next_hop: None,
         listener: None,
         flow: None,
+        is_owned: false,
+        instance: instance(round, binding),
     };
     if !binding.path.is_empty() {
         return Some(target);
@@ -147,6 +260,7 @@ fn registered(
         None => Some(target),
         Some(Protocol::Udp) if !translated => Some(Target {
             listener: Some(binding.listener),
+            is_owned: is_at_source(binding, contact),
             ..target
         }),
         Some(protocol) if protocol == Protocol::Udp || binding.connection.is_some() => {
@@ -160,12 +274,62 @@ fn registered(
     }
 }
 
-/// For a domain that is not ours: no open relay. A subscriber's calls leave through the configured next hop, and no Route of
-/// his leads past it; relaying for everybody is the operator's explicit choice.
+/// Whether the contact is not where its REGISTER came from: its phone is behind a translator, or a browser, or the contact is
+/// somewhere else, where a subscriber has no say. A name may lead anywhere, and so may `maddr`.
+fn is_translated(settings: &Settings, binding: &Binding<'_>, contact: Option<&Uri<'_>>) -> bool {
+    let follow = settings.registrar.follow_contact;
+    contact.is_some_and(|uri| match uri.host {
+        _ if uri.params.contains(b"maddr") => true,
+        Host::Address(_) => !follow && !is_at_source(binding, contact),
+        Host::Name(name) => !follow || name.to_ascii_lowercase().ends_with(b".invalid"),
+    })
+}
+
+/// Whether the contact leads to the very address that its REGISTER came from.
+fn is_at_source(binding: &Binding<'_>, contact: Option<&Uri<'_>>) -> bool {
+    let source = binding.source.ip().to_canonical();
+    contact.is_some_and(|uri| {
+        matches!(uri.host, Host::Address(ip) if ip.to_canonical() == source)
+            && !uri.params.contains(b"maddr")
+    })
+}
+
+fn protocol_of(settings: &Settings, binding: &Binding<'_>) -> Option<Protocol> {
+    let listener = settings.listeners.get(usize::from(binding.listener.0));
+    listener.map(|listener| listener.protocol)
+}
+
+/// Whether a phone can be reached at its contact when the connection that it registered over has ended (RFC 3261 section 16.6 step
+/// 7): it takes connections, and has not asked to be reached over its flow.
+pub(crate) fn outlives_connection(settings: &Settings, binding: &Binding<'_>) -> bool {
+    let contact = Uri::parse(binding.contact);
+    matches!(
+        protocol_of(settings, binding),
+        Some(Protocol::Tcp | Protocol::Tls)
+    ) && !binding.names_flow()
+        && !is_translated(settings, binding, contact.as_ref())
+}
+
+/// The number of the phone that a binding leads to, as [`Target::instance`].
+fn instance(round: &Round<'_>, binding: &Binding<'_>) -> u64 {
+    match binding.instance_id() {
+        [] => 0,
+        id => round.shared.hasher.hash(&[b"instance", id]).max(1),
+    }
+}
+
+/// For a domain that is not ours: no open relay. Requests of subscribers and trusted peers leave through the configured next hop,
+/// or straight where the operator allows it; relaying for everybody is his explicit choice.
 fn foreign(round: &Round<'_>, uri: &[u8], identity: &Identity) -> Result<Vec<Target>, Stop> {
     let proxy = &round.settings.proxy;
-    let subscriber = matches!(identity, Identity::Subscriber(_));
-    if proxy.foreign == Foreign::Refuse && !(subscriber && proxy.outbound.is_some()) {
+    let is_known = matches!(identity, Identity::Subscriber(_) | Identity::Peer);
+    let may_leave = match proxy.foreign {
+        Foreign::Refuse => is_known && proxy.outbound.is_some(),
+        Foreign::Subscribers => is_known,
+        Foreign::Relay => true,
+    };
+    if !may_leave {
+        round.metrics.refused(Refused::Relay);
         return Err(Refusal::Because(403, "Relaying to other domains is not allowed").into());
     }
     let next_hop = proxy.outbound.clone();

@@ -1,17 +1,25 @@
-//! Who speaks? A local subscriber proves it by digest (401, 407) and speaks for nobody else (403).
+//! Who speaks? A local subscriber proves it by digest (401, 407) and speaks for nobody else (403); a trusted peer is believed;
+//! of all others nothing is known.
 
-use super::{Need, Stop};
+use super::{Need, Stop, destination};
 use crate::answer::Refusal;
-use crate::auth::{self, Challenger, Verdict};
+use crate::auth::{self, Challenger, Subject, Verdict};
+use crate::metrics::Refused;
+use crate::proxy::Routing;
 use crate::{Round, Settings};
-use sip_message::{Message, Method, Scheme, Uri};
+use sip_message::{HeaderName, Message, Method, Scheme, Uri};
+use sip_transport::Flow;
 
-/// The address of record a request speaks for.
+/// Who a request speaks for, and what that is worth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// One of our subscribers, proven where the operator asks for proof: `user@domain`.
+    /// One of our subscribers (`user@domain`): proven by digest, or believed because the operator turned digest off.
     Subscriber(Box<[u8]>),
-    /// Somebody of another domain, or somebody who says he is ours with a method that is not challenged.
+    /// Says that it is one of our subscribers, with a method that the operator chose not to challenge.
+    Unproven,
+    /// A trusted peer, whoever it speaks for.
+    Peer,
+    /// Somebody of another domain. Nothing can be proven.
     Stranger,
 }
 
@@ -24,105 +32,154 @@ pub(crate) fn is_registration(round: &Round<'_>, request: &Message<'_>) -> bool 
             .is_some_and(|uri| round.settings.domains.is_us(uri))
 }
 
-/// Finds who the request claims to be from, and has it proven where its method is challenged.
-///
-/// A REGISTER speaks for the address in To (section 10.2), everything else for the one in From.
-pub(crate) fn authenticate(round: &Round<'_>, request: &Message<'_>) -> Result<Identity, Stop> {
-    let registers = is_registration(round, request);
-    let (uri, challenger, header) = if registers {
-        (
-            request.to_uri(),
-            Challenger::Registrar,
-            "Bad To: no SIP address of record",
-        )
-    } else {
-        (
-            request.from_uri(),
-            Challenger::Proxy,
-            "Bad From: no SIP address",
-        )
+/// Finds who a REGISTER for one of our domains speaks for: the address in To (section 10.2). Returns it proven. A trusted peer
+/// proves it too: it may forward a REGISTER, with the phone's credentials, but bind nothing.
+pub(crate) fn registrant(
+    round: &Round<'_>,
+    request: &Message<'_>,
+    source: Flow,
+) -> Result<Box<[u8]>, Stop> {
+    let malformed = || Refusal::Because(400, "Bad To: no SIP address of record");
+    let uri = request
+        .to_uri()
+        .filter(|uri| is_sip(uri))
+        .ok_or_else(malformed)?;
+    // Section 10.3 step 5: an address of record that is not valid for the domain in the Request-URI.
+    let domain = round.settings.domains.local_name(uri);
+    let domain = domain.ok_or(Refusal::Status(404))?;
+    let domains = &round.settings.domains;
+    let is_asked = |asked: &Uri<'_>| {
+        domains.is_own_address(asked) || domains.local_name(asked) == Some(domain)
     };
-    let sip = uri.filter(|uri| matches!(uri.scheme, Scheme::Sip | Scheme::Sips));
-    let Some(uri) = sip else {
-        return if registers {
-            Err(Refusal::Because(400, header).into())
-        } else {
-            Ok(Identity::Stranger)
-        };
-    };
-    let Some(domain) = round.settings.domains.local_name(uri) else {
-        // Section 10.3 step 5: an address of record that is not valid for our domains.
-        return if registers {
-            Err(Refusal::Status(404).into())
-        } else {
-            Ok(Identity::Stranger)
-        };
-    };
-    let Some(address) = address_of_record(uri, domain) else {
-        return if registers {
-            Err(Refusal::Because(400, header).into())
-        } else {
-            Ok(Identity::Stranger)
-        };
-    };
-    let challenged = is_challenged(round.settings, request.method());
-    if challenged {
-        prove(round, request, challenger, &address, domain)?;
+    if !request.uri().is_some_and(is_asked) {
+        return Err(Refusal::Status(404).into());
     }
-    if registers {
-        refuse_third_party(round, request, &address)?;
+    let address = address_of_record(uri, domain).ok_or_else(malformed)?;
+    if round.settings.challenge.contains(request.method()) {
+        let claim = Claim {
+            challenger: Challenger::Registrar,
+            address: &address,
+            domain,
+            source,
+        };
+        prove(round, request, &claim)?;
     }
-    // With digest turned off altogether the operator trusts the network.
-    let trusted = challenged || registers || round.settings.challenge.is_empty();
-    Ok(if trusted {
-        Identity::Subscriber(address)
-    } else {
-        Identity::Stranger
-    })
+    refuse_third_party(round, request, &address)?;
+    refuse_foreign_path(round, request, source)?;
+    Ok(address)
 }
 
-fn is_challenged(settings: &Settings, method: Method<'_>) -> bool {
-    settings
-        .challenge
-        .iter()
-        .any(|name| name.as_bytes() == method.as_bytes())
+/// Finds who any other request speaks for: the address in From. A request in the name of one of our domains is challenged where
+/// its method is, and wherever credentials decide whether it may go on (`routing` says where it wants to go).
+pub(crate) fn authenticate(
+    round: &Round<'_>,
+    request: &Message<'_>,
+    source: Flow,
+    routing: &Routing,
+) -> Result<Identity, Stop> {
+    let settings = round.settings;
+    if settings.proxy.trusted_peers.contains(source.remote.ip()) {
+        return Ok(Identity::Peer);
+    }
+    let uri = request.from_uri().filter(|uri| is_sip(uri));
+    let claimed = uri.and_then(|uri| Some((uri, settings.domains.claimed_name(uri)?)));
+    let Some((uri, domain)) = claimed else {
+        return Ok(Identity::Stranger);
+    };
+    let Some(address) = address_of_record(uri, domain) else {
+        round.metrics.refused(Refused::Nameless);
+        return Err(Refusal::Because(403, "From names no user of this domain").into());
+    };
+    if settings.challenge.is_empty() {
+        return Ok(Identity::Subscriber(address));
+    }
+    let challenged = settings.challenge.contains(request.method())
+        || destination::is_for_subscribers(round, request, routing);
+    if !challenged {
+        return Ok(Identity::Unproven);
+    }
+    let claim = Claim {
+        challenger: Challenger::Proxy,
+        address: &address,
+        domain,
+        source,
+    };
+    prove(round, request, &claim)?;
+    Ok(Identity::Subscriber(address))
+}
+
+fn is_sip(uri: &Uri<'_>) -> bool {
+    matches!(uri.scheme, Scheme::Sip | Scheme::Sips)
 }
 
 /// The realm whose Proxy-Authorization in such a request is meant for us: whoever speaks for one of our subscribers must prove
 /// it. An ACK repeats the credentials of its INVITE (section 13.2.2.4).
 pub(crate) fn realm_of_ours<'s>(settings: &'s Settings, request: &Message<'_>) -> Option<&'s str> {
-    let method = match request.method() {
-        Method::Ack => Method::Invite,
-        other => other,
-    };
     let from = request.from_uri()?;
-    let speaks = matches!(from.scheme, Scheme::Sip | Scheme::Sips) && from.user.is_some();
-    settings
-        .domains
-        .local_name(from)
-        .filter(|_| speaks && is_challenged(settings, method))
+    let speaks = is_sip(from) && from.user.is_some() && !settings.challenge.is_empty();
+    settings.domains.claimed_name(from).filter(|_| speaks)
 }
 
-fn prove(
+/// Has the speaker in From proven, where From names one of our subscribers: in a dialog another than the one who began it. Trusted peers may
+/// speak for our subscribers.
+pub(crate) fn authenticate_speaker(
     round: &Round<'_>,
     request: &Message<'_>,
-    challenger: Challenger,
-    address: &[u8],
-    domain: &str,
+    source: Flow,
 ) -> Result<(), Stop> {
+    let trusted = &round.settings.proxy.trusted_peers;
+    match local_speaker(round.settings, request) {
+        Some((address, domain)) if !trusted.contains(source.remote.ip()) => {
+            let claim = Claim {
+                challenger: Challenger::Proxy,
+                address: &address,
+                domain,
+                source,
+            };
+            prove(round, request, &claim)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whose name From takes, if it is one of our subscribers', and the domain; `None` too where digest is turned off altogether.
+pub(crate) fn local_speaker<'s>(
+    settings: &'s Settings,
+    request: &Message<'_>,
+) -> Option<(Box<[u8]>, &'s str)> {
+    let from = request
+        .from_uri()
+        .filter(|from| is_sip(from) && !settings.challenge.is_empty())?;
+    let domain = settings.domains.claimed_name(from)?;
+    Some((address_of_record(from, domain)?, domain))
+}
+
+/// What a request must prove.
+struct Claim<'c> {
+    challenger: Challenger,
+    /// `user@domain`.
+    address: &'c [u8],
+    domain: &'c str,
+    source: Flow,
+}
+
+fn prove(round: &Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Result<(), Stop> {
+    let Claim {
+        challenger,
+        address,
+        domain,
+        source,
+    } = *claim;
     let username = address
         .get(..address.len().saturating_sub(domain.len() + 1))
         .unwrap_or_default();
-    let verdict = auth::verify(
-        request,
+    let subject = Subject {
         challenger,
         username,
-        domain.as_bytes(),
-        &round.shared.credentials,
-        &round.shared.nonces,
-        round.settings,
-        round.now,
-    );
+        realm: domain.as_bytes(),
+        source: source.remote.ip(),
+    };
+    let verdict = auth::verify(request, &subject, round.shared, round.settings, round.now);
     match verdict {
         Verdict::Accepted => Ok(()),
         Verdict::Challenge { stale } => Err(Refusal::Challenge {
@@ -131,7 +188,10 @@ fn prove(
             stale,
         }
         .into()),
-        Verdict::Forbidden(reason) => Err(Refusal::Because(403, reason).into()),
+        Verdict::Forbidden(reason) => {
+            round.metrics.refused(Refused::Impostor);
+            Err(Refusal::Because(403, reason).into())
+        }
         Verdict::Malformed(reason) => Err(Refusal::Because(400, reason).into()),
         Verdict::AskStore { username } => Err(Stop::Ask(Need::Credentials {
             username,
@@ -158,8 +218,26 @@ fn refuse_third_party(
     if same {
         Ok(())
     } else {
+        round.metrics.refused(Refused::Impostor);
         Err(Refusal::Because(403, "From and To name different users").into())
     }
+}
+
+/// A Path says where the subscriber's calls are sent (RFC 3327), so it is taken from our edge proxies only. It is refused rather
+/// than left out: without it the phone would be registered, and never reached.
+fn refuse_foreign_path(round: &Round<'_>, request: &Message<'_>, source: Flow) -> Result<(), Stop> {
+    let is_edge = || {
+        round
+            .settings
+            .proxy
+            .edge_proxies
+            .contains(source.remote.ip())
+    };
+    if request.header(HeaderName::Path).is_none() || is_edge() {
+        return Ok(());
+    }
+    round.metrics.refused(Refused::Path);
+    Err(Refusal::Because(403, "Path is accepted from edge proxies only").into())
 }
 
 /// `user@domain` in canonical form, with our name for the domain; `None` without a user.

@@ -3,6 +3,7 @@
 pub(crate) mod destination;
 pub(crate) mod identity;
 pub(crate) mod keep_alive;
+pub(crate) mod kept_off;
 pub(crate) mod sanity;
 
 use crate::answer::Refusal;

@@ -3,16 +3,18 @@
 
 use super::breadth;
 use super::cursor::{Cursor, is_long};
+use super::dialog::InDialog;
 use super::forward::{self, Copy};
+use super::refreshed::Refreshed;
 use super::response::{Best, Failure};
 use super::route::RouteSet;
 use super::table::Key;
 use super::target::{Hop, Target, Way};
 use crate::Round;
 use sip_message::Message;
-use sip_transaction::{ClientId, Kind, ServerId, TimerId, TimerWheel};
+use sip_transaction::{Account, ClientId, Kind, ServerId, TimerId, TimerWheel};
 use sip_transport::selection::{Candidate, Destination, Reach, streams_first};
-use sip_transport::{Flow, Listener, Protocol, Time};
+use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
@@ -23,6 +25,8 @@ pub(super) struct Turn<'t, 'r> {
     pub(super) wheel: &'t mut TimerWheel<u64>,
     /// A buffer for patches.
     pub(super) scratch: &'t mut Vec<u8>,
+    /// Remote targets that have changed.
+    pub(super) refreshed: &'t mut Refreshed,
     /// Who acts.
     pub(super) key: Key,
 }
@@ -32,6 +36,10 @@ pub(super) struct Turn<'t, 'r> {
 pub(super) struct Context {
     /// Its server transaction; `None`: an ACK, to which nobody responds.
     pub(super) server: Option<ServerId>,
+    /// Whom it is held for, as the ledger knows it.
+    pub(super) account: Account,
+    /// The bytes that the ledger knows of.
+    pub(super) counted: u32,
     /// Where the request came from.
     pub(super) source: Flow,
     /// When the request came.
@@ -39,6 +47,7 @@ pub(super) struct Context {
     /// The request as received, while it may be needed for another target or a response of our own.
     pub(super) request: Option<Box<[u8]>>,
     pub(super) routes: RouteSet,
+    pub(super) dialog: InDialog,
     /// For the branches: loop detection and proof.
     pub(super) suffix: u64,
     /// Incoming Max-Breadth: how many branches the request may have at a time, here and downstream.
@@ -46,8 +55,8 @@ pub(super) struct Context {
     pub(super) branches: SmallVec<[Branch; 1]>,
     /// Targets not yet tried, the best one last.
     pub(super) targets: Vec<Target>,
-    /// A target whose last candidate failed and that has others.
-    pub(super) retry: Option<Box<Cursor>>,
+    /// What takes the place of a branch that has failed.
+    pub(super) retry: Option<Retry>,
     /// The best final response so far that did not go upstream at once.
     pub(super) best: Option<Box<Best>>,
     /// Place of the method in the metrics.
@@ -59,6 +68,15 @@ pub(super) struct Context {
     pub(super) is_concluded: bool,
 }
 
+/// What is tried at once where a branch has failed.
+#[derive(Debug)]
+pub(super) enum Retry {
+    /// The next candidate of its target.
+    Candidate(Box<Cursor>),
+    /// Another flow to its phone, with its share of the Max-Breadth.
+    Flow(Box<Target>, u8),
+}
+
 /// One copy of the request and its client transaction (section 16.6).
 #[derive(Debug)]
 pub(super) struct Branch {
@@ -66,8 +84,14 @@ pub(super) struct Branch {
     pub(super) deadline: Option<TimerId>,
     /// When timer C ends; each provisional response moves it.
     pub(super) timer_c: Time,
+    /// Keyed hash of the remote target that the last provisional response named; 0: none did.
+    pub(super) early_target: u64,
     /// What it waits to be sent with, or what it can be tried again with.
     pub(super) cursor: Option<Box<Cursor>>,
+    /// As [`Target::instance`].
+    pub(super) instance: u64,
+    /// Its share of the Max-Breadth.
+    pub(super) breadth: u8,
     pub(super) state: BranchState,
 }
 
@@ -111,6 +135,26 @@ impl Context {
         (branch.client == Some(client)).then_some(branch.state)
     }
 
+    /// Bytes of messages that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let request = self.request.as_deref().map_or(0, <[u8]>::len);
+        request + self.best.as_deref().map_or(0, Best::bytes)
+    }
+
+    /// What is kept of the request: all of it while another copy may leave, else the header, which is enough for a response of our own.
+    /// What is left to be sent again the client transaction holds.
+    pub(super) fn keep(&self, request: &Message<'_>) -> Box<[u8]> {
+        let may_leave =
+            |branch: &Branch| branch.cursor.is_some() || branch.state == BranchState::Resolving;
+        let bytes = request.bytes();
+        let header = bytes.len() - request.body().len();
+        if self.targets.is_empty() && self.retry.is_none() && !self.branches.iter().any(may_leave) {
+            bytes.get(..header).unwrap_or(bytes).into()
+        } else {
+            bytes.into()
+        }
+    }
+
     /// Whether nothing can happen any more.
     pub(super) fn is_over(&self) -> bool {
         self.is_concluded && self.retry.is_none() && !self.is_pending()
@@ -123,10 +167,7 @@ impl Context {
 
     /// Goes on as far as possible: the next candidate of a failed target, the next group of targets, the final response.
     pub(super) fn proceed(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
-        if let Some(cursor) = self.retry.take() {
-            turn.round.metrics.failovers.increment();
-            self.try_candidates(turn, request, None, cursor);
-        }
+        self.take_up_retry(turn, request);
         while !self.is_pending() && !self.targets.is_empty() {
             self.start_group(turn, request);
         }
@@ -135,22 +176,47 @@ impl Context {
         }
     }
 
+    /// Puts something in the place of a branch that has failed, and in its place when that fails at once.
+    fn take_up_retry(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
+        while let Some(retry) = self.retry.take() {
+            turn.round.metrics.failovers.increment();
+            match retry {
+                Retry::Candidate(cursor) => self.try_candidates(turn, request, None, cursor),
+                Retry::Flow(target, breadth) => self.start_branch(turn, request, *target, breadth),
+            }
+        }
+    }
+
     /// Forwards to all targets of the highest q at once (section 16.6: parallel among equals, serial otherwise). Where the
     /// Max-Breadth does not suffice the others wait until these have ended.
     fn start_group(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
-        let q = self.targets.last().map(|target| target.q);
-        let equals = self.targets.iter().rev();
-        let equals = equals.take_while(|target| Some(target.q) == q);
-        let branches = equals.take(usize::from(self.breadth).max(1)).count() as u8;
-        for place in 0..branches {
-            let Some(target) = self.targets.pop() else {
-                return;
-            };
+        let group = self.next_group();
+        let branches = group.len() as u8;
+        for (target, place) in group.into_iter().zip(0..) {
             let share = breadth::share(self.breadth, branches, place);
-            if let Err(failure) = self.start_branch(turn, request, target, share) {
-                self.note_failure(failure);
+            self.start_branch(turn, request, target, share);
+            self.take_up_retry(turn, request);
+        }
+    }
+
+    /// The next targets. Of several flows to one phone the best one is among them, the others stay where they are.
+    fn next_group(&mut self) -> SmallVec<[Target; 1]> {
+        let q = self.targets.last().map(|target| target.q);
+        let most = usize::from(self.breadth).max(1);
+        let mut group: SmallVec<[Target; 1]> = SmallVec::new();
+        let mut others: SmallVec<[Target; 1]> = SmallVec::new();
+        while group.len() < most
+            && let Some(target) = self.targets.pop_if(|target| Some(target.q) == q)
+        {
+            let is_of_one_phone = |other: &Target| other.instance == target.instance;
+            if target.instance != 0 && group.iter().any(is_of_one_phone) {
+                others.push(target);
+            } else {
+                group.push(target);
             }
         }
+        self.targets.extend(others.into_iter().rev());
+        group
     }
 
     fn start_branch(
@@ -159,17 +225,24 @@ impl Context {
         request: &Message<'_>,
         target: Target,
         breadth: u8,
-    ) -> Result<(), Failure> {
-        match self.launch(turn, request, &target, breadth, None, None)? {
-            Launch::Sent(_) => Ok(()),
-            Launch::Unresolved(destination) => {
-                self.resolve(turn, request, destination, target, breadth)
-            }
-            Launch::Either(candidates) => {
-                let cursor = Box::new(Cursor::new(target, breadth, candidates));
-                self.try_candidates(turn, request, None, cursor);
-                Ok(())
-            }
+    ) {
+        let instance = target.instance;
+        let started = self
+            .launch(turn, request, &target, breadth, None, None)
+            .and_then(|launch| match launch {
+                Launch::Sent(_) => Ok(()),
+                Launch::Unresolved(destination) => {
+                    self.resolve(turn, request, destination, target, breadth)
+                }
+                Launch::Either(candidates) => {
+                    let cursor = Box::new(Cursor::new(target, breadth, candidates));
+                    self.try_candidates(turn, request, None, cursor);
+                    Ok(())
+                }
+            });
+        if let Err(failure) = started {
+            self.note_failure(failure);
+            self.try_other_flow(instance, breadth);
         }
     }
 
@@ -194,7 +267,7 @@ impl Context {
                 return Ok(Launch::Unresolved((*name).into()));
             }
             (None, Way::Address(remote)) => {
-                let ways = self.ways(request, &hop, *remote, listeners);
+                let ways = self.ways(turn.round, request, &hop, *remote);
                 if ways.len() > 1 {
                     return Ok(Launch::Either(ways));
                 }
@@ -220,7 +293,7 @@ impl Context {
         let Ok(client) = turn
             .round
             .transactions
-            .reserve_client(turn.key.owner(number))
+            .reserve_client_for(self.account, turn.key.owner(number))
         else {
             turn.round.metrics.refused_full.increment();
             return Err(Failure::Overloaded);
@@ -233,7 +306,7 @@ impl Context {
         let copy = copy.with_breadth(breadth);
         forward::send(turn.round, turn.scratch, &copy, client, kind, self.suffix);
         if place.is_none() {
-            self.add_branch(BranchState::Calling, None)?;
+            self.add_branch(target, breadth, BranchState::Calling)?;
         }
         if let Some(branch) = self.branches.get_mut(usize::from(number)) {
             branch.client = Some(client);
@@ -245,21 +318,30 @@ impl Context {
         Ok(Launch::Sent(number))
     }
 
-    /// Section 18.1.1: a long request leaves as a stream if it can, and as a datagram where nobody takes the stream.
+    /// Section 18.1.1: a long request leaves as a stream if it can, and as a datagram where the peer takes no stream, or took none
+    /// lately. In a dialog it stays with the transport by which the INVITE reached the peer.
     fn ways(
         &self,
+        round: &Round<'_>,
         request: &Message<'_>,
         hop: &Hop<'_>,
         remote: SocketAddr,
-        listeners: &[Listener],
     ) -> Vec<Candidate> {
         let mut ways = Vec::new();
-        if hop.is_open && self.server.is_some() && is_long(request) {
-            ways.push(Candidate {
+        if hop.is_open
+            && self.server.is_some()
+            && is_long(request)
+            && !self.routes.is_recorded_over_udp(request)
+        {
+            let datagrams = Candidate {
                 protocol: Protocol::Udp,
                 address: remote,
-            });
-            streams_first(&mut ways, Reach::of(listeners));
+            };
+            ways.push(datagrams);
+            streams_first(&mut ways, Reach::of(&round.settings.listeners));
+            let lifetime = round.settings.proxy.dead_target_lifetime;
+            let dead = &round.shared.dead_targets;
+            ways.retain(|way| *way == datagrams || dead.admits(*way, round.now, lifetime));
         }
         ways
     }
@@ -274,22 +356,26 @@ impl Context {
 
     pub(super) fn add_branch(
         &mut self,
+        target: &Target,
+        breadth: u8,
         state: BranchState,
-        cursor: Option<Box<Cursor>>,
     ) -> Result<u8, Failure> {
         let place = self.next_place()?;
         self.branches.push(Branch {
             client: None,
             deadline: None,
             timer_c: Time::default(),
-            cursor,
+            early_target: 0,
+            cursor: None,
+            instance: target.instance,
+            breadth,
             state,
         });
         Ok(place)
     }
 
-    /// Section 16.10, and after a 2xx or 6xx: nothing more is tried, what rings is cancelled.
-    pub(super) fn cancel_pending(&mut self, turn: &mut Turn<'_, '_>) {
+    /// Section 16.10, and after a 2xx or 6xx: nothing more is tried, what rings is cancelled and learns the reason.
+    pub(super) fn cancel_pending(&mut self, turn: &mut Turn<'_, '_>, reason: &[u8]) {
         self.targets = Vec::new();
         self.retry = None;
         for place in 0..self.branches.len() as u8 {
@@ -306,6 +392,7 @@ impl Context {
                     turn.round.transactions.cancel_client(
                         turn.round.now,
                         client,
+                        reason,
                         turn.round.output,
                     );
                     self.disarm(turn, place);
@@ -325,12 +412,55 @@ impl Context {
         let Some(branch) = self.branches.get_mut(usize::from(place)) else {
             return;
         };
+        let has_rung = matches!(
+            branch.state,
+            BranchState::Proceeding | BranchState::Cancelling { .. }
+        );
+        let (instance, breadth) = (branch.instance, branch.breadth);
         branch.state = BranchState::Ended;
         let cursor = branch.cursor.take();
         self.try_again(cursor);
         // What becomes of the next candidate will be what became of the target.
         if self.retry.is_none() {
             self.note_failure(failure);
+            if has_rung {
+                self.forget_other_flows(instance);
+            } else {
+                self.try_other_flow(instance, breadth);
+            }
+        }
+    }
+
+    /// A flow to a phone has failed: the next one takes its place at once (RFC 5626 section 7).
+    pub(super) fn try_other_flow(&mut self, instance: u64, breadth: u8) {
+        if instance == 0 || self.is_concluded || self.is_cancelled {
+            return;
+        }
+        let targets = &mut self.targets;
+        let next = targets
+            .iter()
+            .rposition(|target| target.instance == instance);
+        if let Some(place) = next {
+            self.retry = Some(Retry::Flow(Box::new(targets.remove(place)), breadth));
+        }
+    }
+
+    /// The connection to a phone was gone before the request had left, and there is no other flow to it: it may take a connection at
+    /// its contact (RFC 3261 section 16.6 step 7).
+    pub(super) fn try_contact(&mut self, place: u8, contact: Option<Target>) {
+        let Some(branch) = self.branches.get(usize::from(place)) else {
+            return;
+        };
+        if self.retry.is_none() && !self.is_concluded && !self.is_cancelled {
+            let breadth = branch.breadth;
+            self.retry = contact.map(|contact| Retry::Flow(Box::new(contact), breadth));
+        }
+    }
+
+    /// A phone has answered: its other flows lead to the same answer (RFC 5626 section 7).
+    pub(super) fn forget_other_flows(&mut self, instance: u64) {
+        if instance != 0 {
+            self.targets.retain(|target| target.instance != instance);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The cursor of a target (RFC 3263 section 4.3): the candidates by which it can be reached, tried one after the other, each
-//! call for itself. What becomes of a candidate that was found by name is remembered for the other calls.
+//! call for itself. What becomes of a candidate that was found by name, or of a stream that a long request prefers, is remembered
+//! for the other calls.
 
-use super::context::{BranchState, Context, Launch, Turn};
+use super::context::{BranchState, Context, Launch, Retry, Turn};
 use super::response::Failure;
 use super::target::Target;
 use crate::dead_targets::{Death, LONGEST_REST};
@@ -90,7 +91,10 @@ impl Context {
             prefers_stream: destination.protocol.is_none() && is_long(request),
             ..Cursor::new(target, breadth, Vec::new())
         };
-        let place = self.add_branch(BranchState::Resolving, Some(Box::new(cursor)))?;
+        let place = self.add_branch(&cursor.target, breadth, BranchState::Resolving)?;
+        if let Some(branch) = self.branches.get_mut(usize::from(place)) {
+            branch.cursor = Some(Box::new(cursor));
+        }
         let call = request.call_id().unwrap_or_default();
         turn.round.output.ask(Question::Resolve {
             ticket: Ticket(turn.key.owner(place)),
@@ -154,6 +158,7 @@ impl Context {
             branch.state = BranchState::Ended;
         }
         self.note_failure(failure);
+        self.try_other_flow(cursor.target.instance, cursor.breadth);
     }
 
     /// While there are others to try, requests other than INVITE wait no longer for an answer than the operator says: their
@@ -175,7 +180,8 @@ impl Context {
     /// Another candidate of the same target is to be tried (RFC 3263 section 4.3), unless the matter is settled.
     pub(super) fn try_again(&mut self, cursor: Option<Box<Cursor>>) {
         if !self.is_concluded && !self.is_cancelled {
-            self.retry = cursor.filter(|cursor| cursor.has_next());
+            let cursor = cursor.filter(|cursor| cursor.has_next());
+            self.retry = cursor.map(Retry::Candidate);
         }
     }
 
@@ -187,7 +193,7 @@ impl Context {
     fn bury_for(&self, turn: &Turn<'_, '_>, place: u8, why: Death, rest: Option<Duration>) {
         let round = &turn.round;
         let lifetime = round.settings.proxy.dead_target_lifetime;
-        if let Some(candidate) = self.named_candidate(place)
+        if let Some(candidate) = self.shared_candidate(place)
             && !lifetime.is_zero()
         {
             let until = round.now + rest.unwrap_or(lifetime);
@@ -199,7 +205,7 @@ impl Context {
     /// else that it is alive.
     pub(super) fn note_life(&self, turn: &Turn<'_, '_>, place: u8, response: &Message<'_>) {
         if response.status() != 503 {
-            if let Some(candidate) = self.named_candidate(place) {
+            if let Some(candidate) = self.shared_candidate(place) {
                 let dead = &turn.round.shared.dead_targets;
                 dead.revive(candidate, turn.round.now);
             }
@@ -221,13 +227,16 @@ impl Context {
         let cursor = branch.and_then(|branch| branch.cursor.as_ref());
         cursor.is_some_and(|cursor| cursor.has_next())
             && self
-                .named_candidate(place)
+                .shared_candidate(place)
                 .is_some_and(|candidate| turn.round.shared.dead_targets.is_gone(candidate))
     }
 
-    fn named_candidate(&self, place: u8) -> Option<Candidate> {
+    /// The candidate that a branch is trying, where other calls may find it too: by its name, or as the stream that a long request
+    /// to an address prefers.
+    fn shared_candidate(&self, place: u8) -> Option<Candidate> {
         let cursor = self.branches.get(usize::from(place))?.cursor.as_ref()?;
-        cursor.current.filter(|_| cursor.is_named)
+        let is_shared = |candidate: &Candidate| cursor.is_named || candidate.protocol.is_reliable();
+        cursor.current.filter(is_shared)
     }
 }
 

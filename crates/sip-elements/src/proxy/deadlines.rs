@@ -2,6 +2,7 @@
 //! name may take to resolve. A branch has one timer at most.
 
 use super::context::{BranchState, Context, Turn};
+use super::reason;
 use super::response::Failure;
 use crate::dead_targets::Death;
 use sip_transport::Time;
@@ -82,9 +83,10 @@ impl Context {
         let branch = self.branches.get(usize::from(place));
         if let Some(client) = branch.and_then(|branch| branch.client) {
             let round = &mut *turn.round;
+            let reason = reason::of_status(Failure::Timeout.status());
             round
                 .transactions
-                .cancel_client(round.now, client, round.output);
+                .cancel_client(round.now, client, &reason, round.output);
         }
     }
 

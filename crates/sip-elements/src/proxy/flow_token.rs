@@ -11,9 +11,11 @@ pub(super) const PARAMETER: &[u8] = b"fl";
 
 /// Octets before the address: listener, worker, slot, port.
 const FIXED: usize = 10;
+/// Digits of the longest token.
+pub(super) const LONGEST: usize = 2 * (FIXED + 16);
 
 /// Whether requests to who sent this one must take the flow that it came on: a connection that a phone opened, or a phone
-/// behind a translator. A proxy before us has said with its own Record-Route how it is reached.
+/// behind a translator, or one whose Contact leads elsewhere. A proxy before us has said with its own Record-Route how it is reached.
 pub(super) fn is_reached_by_flow_only(
     request: &Message<'_>,
     source: Flow,
@@ -29,6 +31,9 @@ pub(super) fn is_reached_by_flow_only(
     let uri = contact
         .and_then(sip_message::NameAddr::parse)
         .and_then(|contact| contact.uri());
+    if uri.is_some_and(|uri| uri.params.contains(b"maddr")) {
+        return true;
+    }
     match uri.map(|uri| uri.host) {
         Some(Host::Address(ip)) => ip != source.remote.ip().to_canonical(),
         Some(Host::Name(name)) => name.to_ascii_lowercase().ends_with(b".invalid"),
@@ -37,11 +42,11 @@ pub(super) fn is_reached_by_flow_only(
 }
 
 /// A flow as hexadecimal digits.
-pub(super) fn write(into: &mut Vec<u8>, flow: Flow) {
+pub(super) fn write(into: &mut impl Extend<u8>, flow: Flow) {
     let connection = flow.connection;
     let mut digits = |octets: &[u8]| {
         for octet in octets {
-            into.extend_from_slice(&[digit(octet >> 4), digit(octet & 15)]);
+            into.extend([digit(octet >> 4), digit(octet & 15)]);
         }
     };
     digits(&flow.listener.0.to_be_bytes());
@@ -61,10 +66,10 @@ const fn digit(nibble: u8) -> u8 {
     }
 }
 
-/// The flow that a token names; whether it is one of ours only the cookie beside it tells.
+/// The flow that a token names; whether it is one of ours only the proof beside it tells.
 pub(super) fn read(token: &[u8]) -> Option<Flow> {
     let mut octets = SmallVec::<[u8; FIXED + 16]>::new();
-    if token.len() > 2 * (FIXED + 16) {
+    if token.len() > LONGEST {
         return None;
     }
     for digits in token.chunks(2) {

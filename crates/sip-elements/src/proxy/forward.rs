@@ -2,16 +2,20 @@
 
 use super::breadth;
 use super::flow_token::is_reached_by_flow_only;
+use super::identity_headers;
 use super::listener::{Wanted, flow_to};
+use super::off_limits::{self, Warrant};
+use super::proof::Side;
+use super::record_route::{Recorder, is_record_routed};
 use super::response::Failure;
-use super::route::{RouteSet, is_record_routed, write_record_route};
+use super::route::RouteSet;
 use super::target::{Hop, Strict, Target, Way};
 use crate::Round;
 use crate::answer::hex;
 use crate::phase::identity;
-use sip_message::{Credentials, HeaderName, KeyHasher, Message, Patch};
-use sip_transaction::{ClientId, Kind, write_branch};
-use sip_transport::{Flow, Listener, Protocol};
+use sip_message::{Credentials, HeaderName, Message, Patch};
+use sip_transaction::{ClientId, Kind};
+use sip_transport::{Flow, Listener, Networks, Protocol};
 use std::io::Write as _;
 use std::net::SocketAddr;
 
@@ -38,6 +42,8 @@ pub(super) struct Copy<'c, 'm> {
     consumed: Option<&'c str>,
     /// The domain whose next hop this is; `None`: it was named by its address.
     domain: Option<&'c [u8]>,
+    /// It may leave over a secure transport only (RFC 5630).
+    is_secure: bool,
 }
 
 /// Sends a copy through the client transaction that was reserved for it. `scratch` holds the text of the patch.
@@ -51,11 +57,16 @@ pub(super) fn send(
 ) {
     let settings = round.settings;
     let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
-    copy.push_via(&mut patch, |into| write_branch(into, client, suffix));
+    let call_id = copy.request.call_id().unwrap_or_default();
+    let branch = round.transactions.branch(client, call_id, suffix);
+    copy.push_via(&mut patch, |into| branch.write(into));
     if settings.proxy.record_route && is_record_routed(copy.request) {
-        copy.push_record_routes(&mut patch, &settings.listeners, &round.shared.hasher);
+        let (from, to) = (copy.source, copy.flow);
+        let recorder = Recorder::new(round, copy.request, (from, to), copy.routes, copy.is_secure);
+        copy.push_record_routes(&mut patch, &settings.listeners, &recorder);
     }
     copy.push_common(&mut patch);
+    copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
     copy.say_who_is_expected(round);
     let reliable = copy.outgoing.protocol.is_reliable();
     round.transactions.start_client(
@@ -83,6 +94,7 @@ pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Copy
         into.extend_from_slice(&hex(branch));
     });
     copy.push_common(&mut patch);
+    copy.remove_untrusted(&mut patch, &round.settings.proxy.trusted_peers);
     copy.say_who_is_expected(round);
     round.output.send(copy.flow, |into| patch.write(into));
     *scratch = patch.into_scratch();
@@ -113,6 +125,15 @@ impl<'c, 'm> Copy<'c, 'm> {
         let outgoing = listeners
             .get(usize::from(flow.listener.0))
             .ok_or(Failure::Unreachable)?;
+        let warrant = warrant(target, routes, hop);
+        if !off_limits::admits(round.settings, source.remote.ip(), flow.remote, warrant) {
+            round.metrics.off_limits.increment();
+            return Err(Failure::OffLimits);
+        }
+        let is_secure = hop.is_secure || is_sips(target.request_uri());
+        if is_secure && !outgoing.protocol.is_secure() {
+            return Err(Failure::NotSecure);
+        }
         let consumed = request
             .header(HeaderName::ProxyAuthorization)
             .and_then(|_| identity::realm_of_ours(round.settings, request));
@@ -130,6 +151,7 @@ impl<'c, 'm> Copy<'c, 'm> {
                 Way::Name(name) => Some(name.host.as_bytes()),
                 Way::Address(_) => None,
             },
+            is_secure,
         })
     }
 
@@ -173,7 +195,7 @@ impl<'c, 'm> Copy<'c, 'm> {
         &self,
         patch: &mut Patch<'_, '_>,
         listeners: &[Listener],
-        hasher: &KeyHasher,
+        recorder: &Recorder<'_, '_>,
     ) {
         let incoming = listeners.get(usize::from(self.source.listener.0));
         let upstream = incoming
@@ -183,13 +205,15 @@ impl<'c, 'm> Copy<'c, 'm> {
         let needs_both = self.source.listener != self.flow.listener
             || upstream.is_some()
             || downstream.is_some();
+        let mut side = Side::Sole;
         if needs_both && let Some(incoming) = incoming {
             patch.prepend_with(HeaderName::RecordRoute, |into| {
-                write_record_route(into, incoming, upstream, self.request, hasher);
+                recorder.write(into, Side::Caller, incoming, upstream);
             });
+            side = Side::Unanswered;
         }
         patch.prepend_with(HeaderName::RecordRoute, |into| {
-            write_record_route(into, self.outgoing, downstream, self.request, hasher);
+            recorder.write(into, side, self.outgoing, downstream);
         });
     }
 
@@ -218,6 +242,11 @@ impl<'c, 'm> Copy<'c, 'm> {
         if uri != self.request.request_uri() {
             patch.request_uri(uri);
         }
+    }
+
+    fn remove_untrusted(&self, patch: &mut Patch<'_, '_>, trusted: &Networks) {
+        let (from, to) = (self.source.remote.ip(), self.flow.remote.ip());
+        identity_headers::remove_untrusted(patch, self.request, trusted, from, to);
     }
 
     /// Section 22.3: our realm's credentials have done their work, those of others are for them.
@@ -266,4 +295,23 @@ impl<'c, 'm> Copy<'c, 'm> {
             patch.append(HeaderName::Route, &value);
         }
     }
+}
+
+/// What speaks for the address that a copy goes to.
+fn warrant(target: &Target, routes: &RouteSet, hop: &Hop<'_>) -> Warrant {
+    let is_routed = routes.next.is_some() || !target.route.is_empty();
+    let is_literal = matches!(hop.way, Way::Address(_));
+    if target.next_hop.is_some() {
+        Warrant::Operator
+    } else if hop.flow.is_some() || routes.is_near || (target.is_owned && is_literal && !is_routed)
+    {
+        Warrant::Owner
+    } else {
+        Warrant::None
+    }
+}
+
+fn is_sips(uri: &[u8]) -> bool {
+    uri.get(..5)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips:"))
 }

@@ -6,7 +6,7 @@
 
 use crate::Round;
 use sip_message::{HeaderName, Host, KeyHasher, Message, Method, Via};
-use sip_transaction::parse_branch;
+use sip_transaction::Branch;
 use std::net::{IpAddr, SocketAddr};
 
 const PROOF_BITS: u32 = 24;
@@ -43,8 +43,8 @@ pub fn is_loop(request: &Message<'_>, round: &Round<'_>) -> bool {
     }
     let mut ours = request
         .values(HeaderName::Via)
-        .filter_map(|value| parse_branch(Via::parse(value)?.branch()?))
-        .map(|(_, suffix)| suffix >> PROOF_BITS)
+        .filter_map(|value| Branch::parse(Via::parse(value)?.branch()?))
+        .map(|branch| branch.suffix() >> PROOF_BITS)
         .peekable();
     if ours.peek().is_none() {
         return false;

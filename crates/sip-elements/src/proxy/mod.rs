@@ -7,10 +7,17 @@ mod breadth;
 mod context;
 mod cursor;
 mod deadlines;
+mod dialog;
 mod flow_token;
 mod forward;
+mod identity_headers;
 mod listener;
 mod loop_detection;
+mod off_limits;
+mod proof;
+mod reason;
+mod record_route;
+mod refreshed;
 mod response;
 mod route;
 mod table;
@@ -19,7 +26,8 @@ mod unacknowledged;
 mod upstream;
 
 pub use loop_detection::is_loop;
-pub use route::{Routing, preprocess};
+pub use refreshed::RefreshedStats;
+pub use route::Routing;
 pub use target::{NextHop, Target};
 
 use crate::answer::{Origin, Refusal, answer, send_trying};
@@ -27,11 +35,13 @@ use crate::dead_targets::Death;
 use crate::metrics::Drop;
 use crate::{NameServersFailed, Round, Ticket};
 use context::{BranchState, Context, Turn};
+use dialog::InDialog;
 use forward::Copy;
+use refreshed::Refreshed;
 use response::Failure;
 use route::RouteSet;
 use sip_message::{HeaderName, Message, Method};
-use sip_transaction::{ClientId, ClientResponse, ServerId, TimerWheel};
+use sip_transaction::{Account, ClientId, ClientResponse, ServerId, Standing, Table, TimerWheel};
 use sip_transport::selection::Candidate;
 use sip_transport::{Flow, Time};
 use smallvec::SmallVec;
@@ -62,6 +72,7 @@ pub struct Proxy {
     wheel: TimerWheel<u64>,
     stats: ProxyStats,
     unacknowledged: Unacknowledged,
+    refreshed: Refreshed,
     /// The text of patches, reused.
     scratch: Vec<u8>,
 }
@@ -74,8 +85,15 @@ impl Proxy {
             wheel: TimerWheel::new(now),
             stats: ProxyStats::default(),
             unacknowledged: Unacknowledged::default(),
+            refreshed: Refreshed::default(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Section 16.4 for a request: which Route values are ours, what the Request-URI really is, and whether the request belongs to a dialog
+    /// that we record-routed.
+    pub fn preprocess(&self, request: &Message<'_>, round: &Round<'_>) -> Routing {
+        route::preprocess(request, round, &self.refreshed)
     }
 
     /// Begins a response context for a request with its server transaction and forwards it to the first group of targets.
@@ -90,23 +108,20 @@ impl Proxy {
         routing: &Routing,
         mut targets: Vec<Target>,
     ) {
+        let account = round.transactions.server_account(server);
+        let account = account.unwrap_or(Account::KNOWN);
         let refuse = |round: &mut Round<'_>, refusal| {
-            let origin = Origin {
-                key: None,
-                flow: source,
-                server: Some(server),
-                received: round.now,
-                questions_asked: 0,
-            };
+            let mut origin = Origin::new(round, source);
+            origin.server = Some(server);
+            if !account.is_stranger() {
+                origin.standing = Standing::Known(None);
+            }
             answer(round, request, &origin, &refusal);
         };
         if breadth::incoming(request) == 0 {
             return refuse(round, Refusal::Status(440));
         }
-        let Some(key) = self
-            .contexts
-            .reserve(round.settings.limits.response_contexts)
-        else {
+        let Some(key) = self.reserve(round, account) else {
             return refuse(round, Refusal::Busy("Too many calls"));
         };
         if request.method() == Method::Invite {
@@ -116,7 +131,8 @@ impl Proxy {
         targets.sort_by_key(|target| std::cmp::Reverse(target.q));
         targets.truncate(round.settings.proxy.max_targets.max(1));
         targets.reverse();
-        let context = self.create(round, request, source, Some(server), routing, targets);
+        let held = (Some(server), account);
+        let context = self.create(round, request, source, held, routing, targets);
         self.begin(round, key, context, request);
     }
 
@@ -141,6 +157,8 @@ impl Proxy {
             next_hop: None,
             listener: None,
             flow: routing.flow,
+            is_owned: false,
+            instance: 0,
         });
         self.unacknowledged.acknowledged(ack);
         let routes = RouteSet::new(routing, ack, &round.settings.listeners);
@@ -171,13 +189,21 @@ impl Proxy {
         routing: &Routing,
         target: Target,
     ) {
-        let Some(key) = self
-            .contexts
-            .reserve(round.settings.limits.response_contexts)
+        let origin = Origin::new(round, source);
+        let (live, limit) = (self.contexts.len(), round.settings.limits.response_contexts);
+        let standing = Standing::Established(origin.standing.source());
+        let entered = round
+            .transactions
+            .ledger()
+            .enter(Table::Contexts, standing, live, limit);
+        let Some((key, account)) = entered
+            .ok()
+            .and_then(|account| Some((self.reserve_entered(round, account)?, account)))
         else {
             return round.metrics.refused_full.increment();
         };
-        let context = self.create(round, ack, source, None, routing, vec![target]);
+        let held = (None, account);
+        let context = self.create(round, ack, source, held, routing, vec![target]);
         self.begin(round, key, context, ack);
     }
 
@@ -243,17 +269,28 @@ impl Proxy {
         } else {
             Failure::Unreachable
         };
-        if matches!(state, Some(BranchState::Calling | BranchState::Trying)) {
+        let is_unheard = match state {
+            Some(BranchState::Calling | BranchState::Trying) => true,
+            // Without its connection the INVITE has never left.
+            Some(BranchState::Cancelling { .. }) => failure == Failure::Gone,
+            _ => false,
+        };
+        if is_unheard {
+            let contact = flow.and_then(|flow| {
+                let request = round.transactions.client_request(id)?;
+                Target::without_flow(request, flow, &round.settings.listeners)
+            });
             round.transactions.abandon_client(id);
             let turn = &mut self.turn(round, key);
             context.bury(turn, place, Death::Unreachable);
             context.fail_branch(turn, place, failure);
+            context.try_contact(place, contact);
         }
         self.settle(round, key, context);
     }
 
-    /// The caller gave up: CANCEL matched this server transaction (section 16.10). The pipeline answers the CANCEL itself.
-    pub fn cancel(&mut self, round: &mut Round<'_>, server: ServerId) {
+    /// The caller gave up: `cancel` matched this server transaction (section 16.10). The pipeline answers it.
+    pub fn cancel(&mut self, round: &mut Round<'_>, server: ServerId, cancel: &Message<'_>) {
         let Some((key, _, mut context)) = round
             .transactions
             .server_owner(server)
@@ -263,7 +300,8 @@ impl Proxy {
         };
         if context.is_invite && context.server == Some(server) {
             context.is_cancelled = true;
-            context.cancel_pending(&mut self.turn(round, key));
+            let reason = reason::of_cancel(cancel);
+            context.cancel_pending(&mut self.turn(round, key), &reason);
         }
         self.settle(round, key, context);
     }
@@ -330,6 +368,11 @@ impl Proxy {
         self.stats
     }
 
+    /// Counts of the remote targets that have changed.
+    pub fn refreshed_stats(&self) -> RefreshedStats {
+        self.refreshed.stats()
+    }
+
     fn take(&mut self, owner: u64) -> Option<(Key, u8, Box<Context>)> {
         let (key, place) = Key::from_owner(owner)?;
         Some((key, place, self.contexts.take(key)?))
@@ -340,6 +383,7 @@ impl Proxy {
             round,
             wheel: &mut self.wheel,
             scratch: &mut self.scratch,
+            refreshed: &mut self.refreshed,
             key,
         }
     }
@@ -349,7 +393,7 @@ impl Proxy {
         round: &mut Round<'_>,
         request: &Message<'_>,
         source: Flow,
-        server: Option<ServerId>,
+        (server, account): (Option<ServerId>, Account),
         routing: &Routing,
         targets: Vec<Target>,
     ) -> Box<Context> {
@@ -358,10 +402,13 @@ impl Proxy {
         round.metrics.response_contexts_created.increment();
         Box::new(Context {
             server,
+            account,
+            counted: 0,
             source,
-            received: round.now,
+            received: round.arrived,
             request: None,
             routes: RouteSet::new(routing, request, &round.settings.listeners),
+            dialog: InDialog::new(request, routing, round),
             suffix: loop_detection::suffix(
                 &round.shared.hasher,
                 request,
@@ -390,7 +437,7 @@ impl Proxy {
     ) {
         context.proceed(&mut self.turn(round, key), request);
         if !context.is_concluded {
-            context.request = Some(request.bytes().into());
+            context.request = Some(context.keep(request));
         }
         self.put_or_end(round, key, context);
     }
@@ -409,13 +456,43 @@ impl Proxy {
         self.put_or_end(round, key, context);
     }
 
-    fn put_or_end(&mut self, round: &mut Round<'_>, key: Key, context: Box<Context>) {
+    /// A place for a context, charged to the account of its server transaction.
+    fn reserve(&mut self, round: &mut Round<'_>, account: Account) -> Option<Key> {
+        let (live, limit) = (self.contexts.len(), round.settings.limits.response_contexts);
+        let ledger = round.transactions.ledger();
+        ledger.join(Table::Contexts, account, live, limit).ok()?;
+        self.reserve_entered(round, account)
+    }
+
+    /// A place for a context that the account has been charged for.
+    fn reserve_entered(&mut self, round: &mut Round<'_>, account: Account) -> Option<Key> {
+        let key = self.contexts.reserve(usize::MAX);
+        if key.is_none() {
+            let ledger = round.transactions.ledger();
+            ledger.leave(Table::Contexts, account);
+        }
+        key
+    }
+
+    /// Bytes that contexts hold, counted one by one.
+    pub fn count_bytes(&self) -> usize {
+        self.contexts.iter().map(Context::bytes).sum()
+    }
+
+    fn put_or_end(&mut self, round: &mut Round<'_>, key: Key, mut context: Box<Context>) {
+        let ledger = round.transactions.ledger();
+        let before = std::mem::take(&mut context.counted) as usize;
         if context.is_over() {
+            ledger.hold(context.account, before, 0);
+            ledger.leave(Table::Contexts, context.account);
             self.contexts.release(key);
             self.stats.ended += 1;
             self.stats.live -= 1;
             round.metrics.response_contexts_ended.increment();
         } else {
+            let bytes = context.bytes();
+            ledger.hold(context.account, before, bytes);
+            context.counted = bytes as u32;
             self.contexts.put(key, context);
         }
     }

@@ -2,9 +2,13 @@
 //! at the end.
 
 use super::context::{BranchState, Context, Turn};
+use super::{reason, record_route};
 use crate::answer::{own_tag, with_server_header};
 use crate::metrics::Drop;
 use sip_message::{HeaderName, Message, Patch, ResponseWriter, reason_phrase};
+
+/// Flow Failed (RFC 5626 section 7): an edge proxy's word to us, and to nobody else.
+const FLOW_FAILED: u16 = 430;
 
 /// Why a branch ended without a final response from downstream, or why no response from downstream is good enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +21,8 @@ pub(super) enum Failure {
     Unlocated,
     /// Name servers did not say in time where it is.
     Unresolved,
-    /// The connection that a phone is reached over is there no more.
+    /// The flow that a phone is reached over is there no more: ours, or that of an edge proxy, which says so with 430. That is for
+    /// us to know; upstream the phone is not available (RFC 5626 section 7).
     Gone,
     /// A table of ours is full.
     Overloaded,
@@ -25,22 +30,39 @@ pub(super) enum Failure {
     UnsupportedScheme,
     /// A Route or Path value that is none.
     BadRoute,
+    /// The destination may not be reached from where the request came from.
+    OffLimits,
+    /// A secure way was asked for, and there is none.
+    NotSecure,
     /// The caller gave up.
     Cancelled,
 }
 
 impl Failure {
     /// What it is upstream. An unreachable target counts as a 503 from it, which becomes 500 (section 16.7 step 6).
-    const fn status(self) -> u16 {
+    pub(super) const fn status(self) -> u16 {
         match self {
             Self::Timeout => 408,
             Self::Unreachable | Self::Unlocated => 500,
-            Self::Gone => 480,
+            Self::Gone | Self::NotSecure => 480,
+            Self::OffLimits => 403,
             Self::Unresolved => 504,
             Self::Overloaded => 503,
             Self::UnsupportedScheme => 416,
             Self::BadRoute => 400,
             Self::Cancelled => 487,
+        }
+    }
+
+    /// As [`rank`]: what no phone said loses to whatever one said, but that nobody answered in time, which is as good as a 408 (section
+    /// 16.8).
+    const fn rank(self) -> u16 {
+        match self {
+            Self::Timeout | Self::Cancelled => rank(self.status()),
+            Self::UnsupportedScheme | Self::BadRoute | Self::OffLimits | Self::NotSecure => 600,
+            Self::Overloaded => 601,
+            Self::Gone => 602,
+            Self::Unreachable | Self::Unlocated | Self::Unresolved => 603,
         }
     }
 
@@ -51,6 +73,8 @@ impl Failure {
             Self::Unresolved => "Next hop was not resolved in time",
             Self::Overloaded => "Too many transactions",
             Self::BadRoute => "Bad Route",
+            Self::OffLimits => "Destination is off limits",
+            Self::NotSecure => "No secure way to the destination",
             other => reason_phrase(other.status()),
         }
     }
@@ -65,10 +89,30 @@ pub(super) struct Best {
     challenges: Vec<(HeaderName, Box<[u8]>)>,
 }
 
+impl Best {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let challenges = self.challenges.iter().map(|(_, value)| value.len());
+        let received = match &self.outcome {
+            Outcome::Received(bytes) => bytes.len(),
+            Outcome::Own(_) => 0,
+        };
+        received + challenges.sum::<usize>()
+    }
+}
+
 #[derive(Debug)]
 enum Outcome {
     Received(Box<[u8]>),
     Own(Failure),
+}
+
+/// What came of passing a response on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    is_sent: bool,
+    /// Keyed hash of its Contact, where our Record-Route value in it was answered.
+    contact: Option<u64>,
 }
 
 /// Section 16.7 step 6: less is better. 6xx, then the lowest class; within 4xx those that tell how to do better. What only says
@@ -134,7 +178,8 @@ impl Context {
         }
         branch.timer_c = turn.round.now + turn.round.settings.proxy.timer_c;
         if self.is_invite && !self.is_concluded && branch.state != BranchState::Ended {
-            self.pass_on(turn, response);
+            let passed = self.pass_on(turn, response);
+            self.note_early_target(place, passed.contact);
         }
     }
 
@@ -142,6 +187,8 @@ impl Context {
     fn receive_success(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
         self.end_branch(turn, place);
         let passed = self.pass_on(turn, response);
+        self.note_dialog(turn, place, response, passed.contact);
+        let passed = passed.is_sent;
         if !passed && self.is_invite {
             // The server transaction is over: a branch was cancelled after another's 2xx, and accepted the call all the same, more
             // than 64*T1 after that 2xx. The callee believes in the call, so whoever asked for it must know.
@@ -149,25 +196,28 @@ impl Context {
         }
         self.conclude_with(turn, if passed { response.status() } else { 0 });
         if self.is_invite {
-            self.cancel_pending(turn);
+            self.cancel_pending(turn, reason::ANSWERED_ELSEWHERE);
         }
     }
 
     fn receive_failure(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
+        self.note_dialog(turn, place, response, None);
         let status = response.status();
-        let state = self
-            .branches
-            .get(usize::from(place))
-            .map_or(BranchState::Ended, |branch| branch.state);
+        let branch = self.branches.get(usize::from(place));
+        let (state, instance, breadth) = branch.map_or((BranchState::Ended, 0, 0), |branch| {
+            (branch.state, branch.instance, branch.breadth)
+        });
         if state == BranchState::Ended || self.is_concluded {
             self.end_branch(turn, place);
             return;
         }
         if status >= 600 {
             self.end_branch(turn, place);
-            self.cancel_pending(turn);
+            self.cancel_pending(turn, &reason::of_status(status));
         } else if state == (BranchState::Cancelling { late: true }) && status == 487 {
             return self.fail_branch(turn, place, Failure::Timeout);
+        } else if status == FLOW_FAILED {
+            return self.fail_branch(turn, place, Failure::Gone);
         } else {
             let cursor = self
                 .branches
@@ -175,6 +225,11 @@ impl Context {
                 .and_then(|branch| branch.cursor.take());
             self.end_branch(turn, place);
             self.try_again(cursor.filter(|_| status == 503));
+            if status == 408 {
+                self.try_other_flow(instance, breadth);
+            } else {
+                self.forget_other_flows(instance);
+            }
         }
         let is_last = self.targets.is_empty()
             && self.retry.is_none()
@@ -225,11 +280,7 @@ impl Context {
 
     /// Keeps a failure if nothing better is known.
     pub(super) fn note_failure(&mut self, failure: Failure) {
-        let rank = match failure {
-            Failure::Unreachable | Failure::Unlocated | Failure::Unresolved => rank(503),
-            Failure::Overloaded => rank(503) - 1,
-            other => rank(other.status()),
-        };
+        let rank = failure.rank();
         if self.best.as_ref().is_none_or(|best| rank < best.rank) {
             self.best = Some(Box::new(Best {
                 rank,
@@ -294,7 +345,7 @@ impl Context {
                     }
                     response.finish();
                 });
-            round.metrics.sent(status);
+            round.metrics.sent(usize::from(self.method), status);
         }
         self.conclude_with(turn, status);
     }
@@ -310,8 +361,8 @@ impl Context {
         self.request = None;
     }
 
-    /// Sends a response upstream without our Via (step 3). Whether it was sent.
-    fn pass_on(&self, turn: &mut Turn<'_, '_>, response: &Message<'_>) -> bool {
+    /// Sends a response upstream without our Via (step 3), with the caller's proof in our Record-Route (step 8).
+    fn pass_on(&self, turn: &mut Turn<'_, '_>, response: &Message<'_>) -> Passed {
         self.pass_on_with(turn, response, &[])
     }
 
@@ -320,14 +371,15 @@ impl Context {
         turn: &mut Turn<'_, '_>,
         response: &Message<'_>,
         challenges: &[(HeaderName, Box<[u8]>)],
-    ) -> bool {
+    ) -> Passed {
         let Some(server) = self.server else {
-            return false;
+            return Passed::default();
         };
         let mut patch = Patch::with_scratch(response, std::mem::take(turn.scratch));
         patch.remove_first_values(HeaderName::Via, 1);
         // The caller may be on a stream.
         patch.complete_content_length();
+        let contact = record_route::answer(&mut patch, response, turn.round);
         for (name, value) in challenges {
             patch.append(*name, value);
         }
@@ -337,13 +389,20 @@ impl Context {
             .transactions
             .respond(round.now, server, status, round.output, |into| {
                 patch.write(into);
-            })
-            .is_some();
+            });
         *turn.scratch = patch.into_scratch();
-        if sent {
-            round.metrics.sent(status);
+        // A phone that rings for it makes a stranger's call worth waiting for.
+        if self.is_invite && matches!(status, 101..300) {
+            round.output.proven(self.source.connection);
         }
-        sent
+        // Withheld is as good as sent: it went nowhere else.
+        if sent.as_ref().is_some_and(|range| !range.is_empty()) {
+            round.metrics.sent(usize::from(self.method), status);
+        }
+        Passed {
+            is_sent: sent.is_some(),
+            contact,
+        }
     }
 
     /// A final response has gone upstream: the time it took is recorded, the request no longer needed. `status` 0: it has not.

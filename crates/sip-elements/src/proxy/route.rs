@@ -1,18 +1,13 @@
-//! Route preprocessing (RFC 3261 section 16.4), Record-Route (section 16.6 step 4, RFC 5658), and the cookie in it.
-//!
-//! What we put into Record-Route is `<sip:ADVERTISED;lr;ck=HASH>`, with `;fl=TOKEN` where the party on that side is reached over
-//! one flow only. The cookie is a keyed hash of the Call-ID and the token: a request that brings it back in its Route belongs to a
-//! dialog that we record-routed.
+//! Route preprocessing (RFC 3261 section 16.4): which Route values are ours, and whether they prove that the request belongs to a dialog
+//! that we record-routed ([`proof`](super::proof)).
 
 use super::flow_token;
+use super::proof::{self, Dialog, Proof, Side};
+use super::refreshed::Refreshed;
 use super::target::protocol_of;
 use crate::Round;
-use crate::answer::hex;
-use sip_message::{HeaderName, Host, KeyHasher, Message, Method, NameAddr, Scheme, Uri};
+use sip_message::{HeaderName, Host, KeyHasher, Message, NameAddr, Scheme, Uri};
 use sip_transport::{Flow, Listener, ListenerId, Protocol};
-
-/// Name of the URI parameter that carries the cookie.
-const COOKIE: &[u8] = b"ck";
 
 /// What route preprocessing (section 16.4) found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,10 +20,40 @@ pub struct Routing {
     pub drop_last_route: bool,
     /// The topmost remaining Route URI; `None`: the Request-URI decides.
     pub next_route: Option<Box<[u8]>>,
-    /// A Route value of ours carried a valid cookie: this dialog was record-routed by us.
-    pub in_our_dialog: bool,
+    /// The dialog that was record-routed by us and to which the request belongs, as the last of our Route values proves.
+    pub dialog: Option<Proven>,
+    /// A Route value of ours carries a proof that is not valid for this request, or no longer.
+    pub is_unproven: bool,
     /// The flow that the last of our Route values names: the only way to the other party.
     pub flow: Option<Flow>,
+}
+
+/// What a proof says of the dialog of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says something else of the dialog"
+)]
+pub struct Proven {
+    /// From names somebody else than the party whose proof it is.
+    pub speaks_for_another: bool,
+    /// An INVITE made the dialog.
+    pub(crate) is_call: bool,
+    /// The other party was near when the dialog was made: its first target may be on a loopback or link-local address.
+    pub(super) is_near: bool,
+    /// A refresh is remembered although it changes nothing, as the proof expires soon.
+    pub(super) expires_soon: bool,
+    /// A keyed hash of the remote target.
+    pub(super) target: u64,
+    /// A keyed hash of the address of record of the other party.
+    pub(super) other: u32,
+}
+
+impl Routing {
+    /// Whether the request belongs to a dialog that was record-routed by us, and goes where that dialog leads.
+    pub fn in_our_dialog(&self) -> bool {
+        self.dialog.is_some()
+    }
 }
 
 /// What a response context keeps of the [`Routing`] for its later targets.
@@ -42,14 +67,25 @@ pub(super) struct RouteSet {
     pub(super) drop_last: bool,
     /// The listener that the last of two own values names: the side of the other party (RFC 5658).
     pub(super) recorded: Option<ListenerId>,
+    /// The other party may be on a loopback or link-local address.
+    pub(super) is_near: bool,
+    /// The dialog of the request.
+    pub(super) dialog: Option<Proven>,
 }
 
 /// Section 16.4 for a request: which Route values are ours, what the Request-URI really is.
-pub fn preprocess(request: &Message<'_>, round: &Round<'_>) -> Routing {
+pub(super) fn preprocess(
+    request: &Message<'_>,
+    round: &Round<'_>,
+    refreshed: &Refreshed,
+) -> Routing {
     let mut routing = Routing::default();
     if request.header(HeaderName::Route).is_some() {
-        repair_strict_route(&mut routing, request, round);
-        pop_own_routes(&mut routing, request, round);
+        let strict = repair_strict_route(&mut routing, request, round);
+        let last = pop_own_routes(&mut routing, request, round).or(strict);
+        if let Some(last) = last {
+            verify(&mut routing, request, &last, round, refreshed);
+        }
     }
     let written = routing
         .request_uri
@@ -62,36 +98,39 @@ pub fn preprocess(request: &Message<'_>, round: &Round<'_>) -> Routing {
 }
 
 /// A strict router upstream put our Record-Route value into the Request-URI and the real one at the end of the Route.
-fn repair_strict_route(routing: &mut Routing, request: &Message<'_>, round: &Round<'_>) {
+fn repair_strict_route<'m>(
+    routing: &mut Routing,
+    request: &Message<'m>,
+    round: &Round<'_>,
+) -> Option<Uri<'m>> {
     // Nearly every Request-URI names a user; what we put into Record-Route does not.
     let written = Some(request.request_uri()).filter(|uri| !uri.contains(&b'@'));
-    let Some(uri) = written.and_then(Uri::parse) else {
-        return;
-    };
-    let recorded = uri.scheme == Scheme::Sip
+    let uri = written.and_then(Uri::parse)?;
+    let recorded = matches!(uri.scheme, Scheme::Sip | Scheme::Sips)
         && uri.user.is_none()
         && uri.params.contains(b"lr")
         && round.settings.domains.is_own_address(&uri);
     if !recorded {
-        return;
+        return None;
     }
-    if let Some(last) = request
-        .values(HeaderName::Route)
-        .last()
-        .and_then(NameAddr::parse)
-    {
-        routing.request_uri = Some(last.uri_bytes.into());
-        routing.drop_last_route = true;
-        routing.in_our_dialog = has_cookie(&uri, request, &round.shared.hasher);
-    }
+    let last = request.values(HeaderName::Route).last();
+    let last = last.and_then(NameAddr::parse)?;
+    routing.request_uri = Some(last.uri_bytes.into());
+    routing.drop_last_route = true;
+    Some(uri)
 }
 
-/// Counts the topmost values that name us; the one below them is the next hop.
-fn pop_own_routes(routing: &mut Routing, request: &Message<'_>, round: &Round<'_>) {
+/// Counts the topmost values that name us; the one below them is the next hop. Returns the last of ours.
+fn pop_own_routes<'m>(
+    routing: &mut Routing,
+    request: &Message<'m>,
+    round: &Round<'_>,
+) -> Option<Uri<'m>> {
+    let mut last = None;
     let mut values = request.values(HeaderName::Route).peekable();
     while let Some(value) = values.next() {
         if routing.drop_last_route && values.peek().is_none() {
-            return;
+            break;
         }
         let uri = if routing.own_routes == 0 {
             request.top_route().copied()
@@ -100,15 +139,68 @@ fn pop_own_routes(routing: &mut Routing, request: &Message<'_>, round: &Round<'_
         };
         if !uri.is_some_and(|uri| round.settings.domains.is_us(&uri)) {
             routing.next_route = Some(uri.map_or(value, |uri| uri.bytes).into());
-            return;
+            break;
         }
         routing.own_routes += 1;
-        let recorded = uri.filter(|uri| has_cookie(uri, request, &round.shared.hasher));
-        routing.in_our_dialog |= recorded.is_some();
-        routing.flow = recorded
-            .and_then(|uri| uri.params.value(flow_token::PARAMETER))
-            .and_then(flow_token::read);
+        last = uri;
     }
+    last
+}
+
+/// Whether the last value of ours proves that the request goes where its dialog leads: to the target that the dialog began with, or to one
+/// that a target refresh has put in its place, by the route set that the dialog has.
+fn verify(
+    routing: &mut Routing,
+    request: &Message<'_>,
+    last: &Uri<'_>,
+    round: &Round<'_>,
+    refreshed: &Refreshed,
+) {
+    let hasher = &round.shared.hasher;
+    let Some((from_tag, to_tag)) = tags(request) else {
+        return;
+    };
+    routing.is_unproven = last.params.contains(proof::PARAMETER);
+    let Some(proof) = proof_of(last, request, hasher) else {
+        return;
+    };
+    let dropped = usize::from(routing.drop_last_route);
+    let kept = request.values(HeaderName::Route).count() - dropped;
+    let remaining = request
+        .values(HeaderName::Route)
+        .take(kept)
+        .skip(routing.own_routes);
+    if proof::routes_hash(remaining, hasher) != proof.routes {
+        return;
+    }
+    let written = routing.request_uri.as_deref();
+    let target = proof::target_hash(written.unwrap_or_else(|| request.request_uri()), hasher);
+    let is_first_target = target == proof.target && !proof.is_expired(round.now);
+    if !is_first_target {
+        let call_id = request.call_id().unwrap_or_default();
+        let key = proof::target_key(call_id, to_tag, from_tag, hasher);
+        if refreshed.is_empty() || !refreshed.knows(key, target, round.now) {
+            return;
+        }
+    }
+    routing.is_unproven = false;
+    routing.dialog = Some(Proven {
+        speaks_for_another: proof.speaker != proof::speaker_hash(request.from_uri(), hasher),
+        is_call: proof.is_call,
+        // What a response has put in the place of the first target proves nothing of its sender.
+        is_near: target == proof.target
+            && match proof.side {
+                Side::Callee => proof.near.callee,
+                _ => proof.near.caller,
+            },
+        expires_soon: proof.is_expired(round.now + round.settings.proxy.dialog_lifetime / 2),
+        target,
+        other: proof.other,
+    });
+    routing.flow = last
+        .params
+        .value(flow_token::PARAMETER)
+        .and_then(flow_token::read);
 }
 
 /// A Request-URI whose `maddr` names us was meant for us to receive: `maddr` goes, and with it what only led here, a port or
@@ -152,68 +244,35 @@ fn strip_own_maddr(written: &[u8], round: &Round<'_>) -> Option<Box<[u8]>> {
     Some(stripped.into())
 }
 
-/// Whether a request belongs to a dialog, and the URI carries its cookie. Without a tag in To it would begin another dialog, to
-/// which the cookie gives no right.
-fn has_cookie(uri: &Uri<'_>, request: &Message<'_>, hasher: &KeyHasher) -> bool {
+/// What our Record-Route value says of the dialog that a request claims to belong to; `None` if it is no proof for this dialog. Without a
+/// tag in To the request would begin another dialog, to which no proof gives a right.
+fn proof_of(uri: &Uri<'_>, request: &Message<'_>, hasher: &KeyHasher) -> Option<Proof> {
+    let text = uri.params.value(proof::PARAMETER)?;
     let token = uri.params.value(flow_token::PARAMETER).unwrap_or_default();
-    uri.params
-        .value(COOKIE)
-        .is_some_and(|cookie| cookie == hex(cookie_of(request, token, hasher)).as_slice())
-        && request.to().and_then(|to| to.tag()).is_some()
+    let (from_tag, to_tag) = tags(request)?;
+    Proof::read(text, token, hasher, |side| {
+        let call_id = request.call_id().unwrap_or_default();
+        match side {
+            // The callee speaks: the proof was made before its tag was known.
+            Side::Sole | Side::Caller => Some(Dialog {
+                call_id,
+                caller_tag: to_tag,
+                callee_tag: b"",
+            }),
+            Side::Callee => Some(Dialog {
+                call_id,
+                caller_tag: from_tag,
+                callee_tag: to_tag,
+            }),
+            Side::Unanswered => None,
+        }
+    })
 }
 
-fn cookie_of(request: &Message<'_>, token: &[u8], hasher: &KeyHasher) -> u64 {
-    let call_id = request.call_id().unwrap_or_default();
-    match token {
-        [] => hasher.hash(&[b"record-route", call_id]),
-        token => hasher.hash(&[b"record-route", call_id, token]),
-    }
-}
-
-/// Whether a request gets our Record-Route: INVITE, SUBSCRIBE, NOTIFY and REFER create dialogs or renew their route sets (RFC
-/// 3261 section 16.6 step 4, RFC 6665 section 4.3), so may a method that we do not know when it is outside a dialog.
-/// All others never make a dialog.
-pub(super) fn is_record_routed(request: &Message<'_>) -> bool {
-    match request.method() {
-        Method::Invite | Method::Subscribe | Method::Notify | Method::Refer => true,
-        Method::Other(_) => request.to().and_then(|to| to.tag()).is_none(),
-        _ => false,
-    }
-}
-
-/// Appends our Record-Route value for the side of one listener, and of one flow where that is the only way.
-pub(super) fn write_record_route(
-    into: &mut Vec<u8>,
-    listener: &Listener,
-    flow: Option<Flow>,
-    request: &Message<'_>,
-    hasher: &KeyHasher,
-) {
-    into.extend_from_slice(b"<sip:");
-    into.extend_from_slice(listener.advertised.as_bytes());
-    if listener.protocol != Protocol::Udp {
-        into.extend_from_slice(b";transport=");
-        into.extend(
-            listener
-                .protocol
-                .via_token()
-                .bytes()
-                .map(|octet| octet.to_ascii_lowercase()),
-        );
-    }
-    into.extend_from_slice(b";lr;");
-    let mut token = Vec::new();
-    if let Some(flow) = flow {
-        flow_token::write(&mut token, flow);
-        into.extend_from_slice(flow_token::PARAMETER);
-        into.push(b'=');
-        into.extend_from_slice(&token);
-        into.push(b';');
-    }
-    into.extend_from_slice(COOKIE);
-    into.push(b'=');
-    into.extend_from_slice(&hex(cookie_of(request, &token, hasher)));
-    into.push(b'>');
+/// The tags of a request inside a dialog, From first; `None` outside of one. A caller of RFC 2543 has no tag.
+pub(super) fn tags<'m>(message: &Message<'m>) -> Option<(&'m [u8], &'m [u8])> {
+    let to = message.to()?.tag().filter(|tag| !tag.is_empty())?;
+    Some((message.from()?.tag().unwrap_or_default(), to))
 }
 
 impl RouteSet {
@@ -232,16 +291,40 @@ impl RouteSet {
             own: u16::try_from(routing.own_routes).unwrap_or(u16::MAX),
             drop_last: routing.drop_last_route,
             recorded,
+            is_near: routing.dialog.is_some_and(|dialog| dialog.is_near),
+            dialog: routing.dialog,
         }
+    }
+}
+
+impl RouteSet {
+    /// Whether a request inside a dialog goes straight to the other party, which its INVITE reached over UDP, or came from: so says
+    /// the last of our values, that of the side of the other party.
+    pub(super) fn is_recorded_over_udp(&self, request: &Message<'_>) -> bool {
+        let Some(last) = usize::from(self.own).checked_sub(1) else {
+            return false;
+        };
+        let recorded = request.values(HeaderName::Route).nth(last);
+        let recorded = recorded.and_then(NameAddr::parse).and_then(|it| it.uri());
+        let protocol_is_udp = |uri: &Uri<'_>| {
+            let transport = uri.params.value(b"transport");
+            uri.scheme == Scheme::Sip
+                && transport.is_none_or(|token| protocol_of(token) == Some(Protocol::Udp))
+        };
+        self.next.is_none()
+            && request.to().is_some_and(|to| to.tag().is_some())
+            && recorded.is_some_and(|uri| protocol_is_udp(&uri))
     }
 }
 
 /// The listener whose Record-Route value a URI is.
 fn listener_of(uri: &Uri<'_>, listeners: &[Listener]) -> Option<ListenerId> {
-    let protocol = uri
-        .params
-        .value(b"transport")
-        .map_or(Some(Protocol::Udp), protocol_of)?;
+    let protocol = match (uri.scheme, uri.params.value(b"transport")) {
+        (Scheme::Sips, None) => Protocol::Tls,
+        (Scheme::Sips, Some(_)) => Protocol::Wss,
+        (_, None) => Protocol::Udp,
+        (_, Some(token)) => protocol_of(token)?,
+    };
     let place = listeners.iter().position(|listener| {
         let advertised = listener.advertised.as_bytes();
         let (host, port) = advertised

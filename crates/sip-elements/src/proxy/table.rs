@@ -52,6 +52,11 @@ impl Contexts {
         self.slots.len() - self.free.len()
     }
 
+    /// All contexts that are in their places.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Context> {
+        self.slots.iter().filter_map(|slot| slot.context.as_deref())
+    }
+
     /// Takes a place, if fewer than `limit` are occupied. Follow with [`Contexts::put`] or [`Contexts::release`].
     pub(super) fn reserve(&mut self, limit: usize) -> Option<Key> {
         if self.len() >= limit.min(INDEX_MASK as usize) {

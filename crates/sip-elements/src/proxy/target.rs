@@ -31,6 +31,11 @@ pub struct Target {
     pub listener: Option<ListenerId>,
     /// The one way there is to it, unless a Route stands before it: the flow that it registered or called on.
     pub flow: Option<Flow>,
+    /// It registered from the very address that its URI leads to.
+    pub is_owned: bool,
+    /// Targets with the same number are flows to one phone, of which one is tried at a time (RFC 5626 section 7); 0: a phone of
+    /// its own.
+    pub instance: u64,
 }
 
 /// How a target is reached: worked out from the target and the route set, before any name is resolved.
@@ -45,6 +50,8 @@ pub(super) struct Hop<'t> {
     pub(super) strict: Option<Strict<'t>>,
     /// The way there, where there is but one.
     pub(super) flow: Option<Flow>,
+    /// A Route says that the way is to be secure (RFC 5630); so may the Request-URI.
+    pub(super) is_secure: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +91,32 @@ impl Target {
             .unwrap_or(&self.uri)
     }
 
+    /// The contact of a phone whose connection has ended, from the request that could not be sent over it. `None`: it was not sent
+    /// over a connection, or its phone takes none: it is behind a translator, or wants to be reached over its flow (RFC 5626).
+    pub(super) fn without_flow(request: &[u8], flow: Flow, listeners: &[Listener]) -> Option<Self> {
+        let listener = listeners.get(usize::from(flow.listener.0))?;
+        if !flow.connection.is_some() || !matches!(listener.protocol, Protocol::Tcp | Protocol::Tls)
+        {
+            return None;
+        }
+        let request = Message::parse(request).ok()?;
+        let uri = *request.uri()?;
+        let is_open = uri.host == Host::Address(flow.remote.ip().to_canonical())
+            && !uri.params.contains(b"ob")
+            && !uri.params.contains(b"maddr")
+            && request.header(HeaderName::Route).is_none();
+        is_open.then(|| Self {
+            uri: uri.bytes.into(),
+            q: 1000,
+            route: Box::default(),
+            next_hop: None,
+            listener: None,
+            flow: None,
+            is_owned: false,
+            instance: 0,
+        })
+    }
+
     /// The first value of its own route and the others. Where there are several the list is read as part of a message, so that
     /// there is but one rule of what quotes and brackets hide; a binding with more than one Path is rare.
     pub(super) fn split_route(&self) -> (&[u8], &[u8]) {
@@ -120,6 +153,7 @@ impl Target {
                 is_open: false,
                 strict: None,
                 flow: Some(flow),
+                is_secure: false,
             });
         }
         if let (None, Some(next_hop)) = (topmost, &self.next_hop) {
@@ -144,6 +178,7 @@ impl Target {
         Ok(Hop {
             is_open,
             strict,
+            is_secure: uri.scheme == Scheme::Sips,
             ..hop
         })
     }
@@ -158,6 +193,7 @@ impl NextHop {
                 is_open: false,
                 strict: None,
                 flow: None,
+                is_secure: false,
             }),
             Self::Server(server) => {
                 let name = Name {
@@ -183,6 +219,7 @@ impl<'t> Name<'t> {
             is_open: false,
             strict: None,
             flow: None,
+            is_secure: false,
         }
     }
 }
@@ -203,6 +240,7 @@ fn hop_of_uri<'t>(uri: &Uri<'t>, listeners: &[Listener]) -> Result<Hop<'t>, Fail
     let secure = match uri.scheme {
         Scheme::Sip => false,
         Scheme::Sips if listeners.iter().any(|it| it.protocol.is_secure()) => true,
+        Scheme::Sips => return Err(Failure::NotSecure),
         _ => return Err(Failure::UnsupportedScheme),
     };
     let protocol = match uri.params.value(b"transport") {
@@ -238,7 +276,12 @@ fn hop_to<'t>(
 ) -> Result<Hop<'t>, Failure> {
     let speaks = |protocol| listeners.iter().any(|it| it.protocol == protocol);
     let protocol = selection::protocol_without_records(wanted, secure, speaks);
-    let protocol = protocol.ok_or(Failure::Unreachable)?;
+    let no_way = if secure {
+        Failure::NotSecure
+    } else {
+        Failure::Unreachable
+    };
+    let protocol = protocol.ok_or(no_way)?;
     let port = port.unwrap_or(protocol.default_port());
     Ok(Hop {
         way: Way::Address(SocketAddr::new(ip, port)),
@@ -246,6 +289,7 @@ fn hop_to<'t>(
         is_open: wanted.is_none() && protocol == Protocol::Udp,
         strict: None,
         flow: None,
+        is_secure: false,
     })
 }
 
@@ -292,6 +336,8 @@ mod tests {
             next_hop: None,
             listener: None,
             flow: None,
+            is_owned: false,
+            instance: 0,
         }
     }
 
@@ -409,7 +455,7 @@ mod tests {
                 .expect_err(uri)
         };
         assert_eq!(fail("tel:+15551234"), Failure::UnsupportedScheme);
-        assert_eq!(fail("sips:bob@192.0.2.4"), Failure::UnsupportedScheme);
+        assert_eq!(fail("sips:bob@192.0.2.4"), Failure::NotSecure);
         assert_eq!(
             fail("nobodyKnowsThisScheme:totallyopaquecontent"),
             Failure::UnsupportedScheme

@@ -3,11 +3,12 @@
 
 use super::listener::{Wanted, flow_to};
 use super::loop_detection::{is_proven, response_address};
+use super::record_route;
 use super::target::protocol_of;
 use crate::Round;
 use crate::metrics::Drop;
 use sip_message::{HeaderName, Message, Method, Patch, Via};
-use sip_transaction::parse_branch;
+use sip_transaction::Branch;
 use sip_transport::{Flow, ListenerId, Protocol};
 
 /// A response that has no client transaction: section 16.7 has it forwarded statelessly, RFC 6026 section 8.9 dropped, so that
@@ -15,21 +16,22 @@ use sip_transport::{Flow, ListenerId, Protocol};
 /// be the answer to a call that outlived a restart; all others are dropped.
 pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>) {
     let mut vias = response.values(HeaderName::Via).map(Via::parse);
-    let suffix = vias
+    let branch = vias
         .next()
         .flatten()
-        .and_then(|via| via.branch())
-        .and_then(parse_branch)
-        .map(|(_, suffix)| suffix);
+        .and_then(|via| Branch::parse(via.branch()?));
     let upstream = vias.next().flatten();
     let is_success = matches!(response.status(), 200..300) && response.method() == Method::Invite;
-    match (suffix, upstream) {
-        (Some(suffix), Some(upstream))
-            if is_success && is_proven(&round.shared.hasher, response, suffix, &upstream) =>
-        {
-            pass_on_without_transaction(round, response);
-        }
-        _ => round.metrics.dropped(Drop::StrayResponse),
+    let (Some(branch), Some(upstream), true) = (branch, upstream, is_success) else {
+        return round.metrics.dropped(Drop::StrayResponse);
+    };
+    let hasher = &round.shared.hasher;
+    let call_id = response.call_id().unwrap_or_default();
+    if branch.is_genuine(hasher, call_id) && is_proven(hasher, response, branch.suffix(), &upstream)
+    {
+        pass_on_without_transaction(round, response);
+    } else {
+        round.metrics.dropped(Drop::ForgedResponse);
     }
 }
 
@@ -40,6 +42,7 @@ pub(super) fn pass_on_without_transaction(round: &mut Round<'_>, response: &Mess
     patch.remove_first_values(HeaderName::Via, 1);
     // The caller may be on a stream.
     patch.complete_content_length();
+    record_route::answer(&mut patch, response, round);
     let mut popped = Vec::new();
     patch.write(&mut popped);
     let Ok(message) = Message::parse(&popped) else {
@@ -54,7 +57,9 @@ pub(super) fn pass_on_without_transaction(round: &mut Round<'_>, response: &Mess
             .respond(round.now, server, message.status(), round.output, write)
             .is_some()
         {
-            return round.metrics.sent(message.status());
+            return round
+                .metrics
+                .sent(message.method().label_index(), message.status());
         }
     }
     match message.top_via().and_then(|via| flow_back(round, &via)) {
@@ -62,7 +67,9 @@ pub(super) fn pass_on_without_transaction(round: &mut Round<'_>, response: &Mess
             round
                 .output
                 .send(flow, |into| into.extend_from_slice(&popped));
-            round.metrics.sent(message.status());
+            round
+                .metrics
+                .sent(message.method().label_index(), message.status());
         }
         None => round.metrics.dropped(Drop::StrayResponse),
     }

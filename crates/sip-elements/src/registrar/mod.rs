@@ -7,6 +7,7 @@
 //! [`register`] is called.
 
 mod date;
+pub(crate) mod held;
 mod refusal;
 mod update;
 mod wishes;
@@ -70,6 +71,7 @@ fn bind(
     }
     let update = Update {
         wishes: &wishes,
+        listeners: &answer.settings.listeners,
         now: unix_seconds(answer.now),
     };
     locations.change(address, answer.now, &update, |live| {

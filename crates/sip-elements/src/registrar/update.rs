@@ -4,11 +4,13 @@ use super::refusal::Refusal;
 use super::wishes::{ContactWish, Wish, Wishes};
 use crate::location::{Binding, Change, Contacts};
 use sip_message::Uri;
+use sip_transport::Listener;
 
 /// A REGISTER at a moment, in Unix seconds.
 #[derive(Debug)]
 pub(super) struct Update<'w, 'r> {
     pub(super) wishes: &'w Wishes<'r>,
+    pub(super) listeners: &'w [Listener],
     pub(super) now: u32,
 }
 
@@ -31,10 +33,7 @@ impl Change for Update<'_, '_> {
                 wishes
                     .iter()
                     .try_for_each(|wish| self.grant(wish, contacts))?;
-                if contacts.has_grown() && contacts.len() > self.wishes.max_contacts {
-                    return Err(Refusal::TooManyContacts);
-                }
-                Ok(())
+                self.make_room(wishes, contacts)
             }
         }
     }
@@ -51,6 +50,35 @@ impl Change for Update<'_, '_> {
 }
 
 impl Update<'_, '_> {
+    /// Where there are too many contacts, those go first that have lost their connection, then older ones of the same phone.
+    fn make_room(
+        &self,
+        wishes: &[ContactWish<'_>],
+        contacts: &mut Contacts<'_>,
+    ) -> Result<(), Refusal> {
+        while contacts.has_grown() && contacts.len() > self.wishes.max_contacts {
+            let lost = |binding: &Binding<'_>| self.has_lost_connection(binding);
+            let replaced = |binding: &Binding<'_>| {
+                let mut instances = wishes.iter().map(|wish| self.binding(wish).instance_id());
+                let id = binding.instance_id();
+                !id.is_empty() && instances.any(|instance| instance == id)
+            };
+            let place = contacts
+                .last_of_old(lost)
+                .or_else(|| contacts.last_of_old(replaced));
+            contacts.remove(place.ok_or(Refusal::TooManyContacts)?);
+        }
+        Ok(())
+    }
+
+    /// Whether a binding was made over a connection that is there no more.
+    fn has_lost_connection(&self, binding: &Binding<'_>) -> bool {
+        let listener = self.listeners.get(usize::from(binding.listener.0));
+        listener.is_some_and(|listener| listener.protocol.is_reliable())
+            && !binding.connection.is_some()
+            && binding.path.is_empty()
+    }
+
     /// Step 6.
     fn end_all(&self, contacts: &mut Contacts<'_>) -> Result<(), Refusal> {
         for binding in contacts.iter() {

@@ -1,8 +1,8 @@
 //! What a REGISTER wants (RFC 3261 section 10.3, steps 2, 6 and 7), read before anything is changed.
 
 use super::refusal::Refusal;
-use crate::RegistrarSettings;
-use crate::Settings;
+use crate::location::REG_ID;
+use crate::{RegistrarSettings, Settings};
 use sip_message::{HeaderName, Message, NameAddr};
 use sip_transport::{ConnectionId, Flow, ListenerId};
 use smallvec::SmallVec;
@@ -201,7 +201,7 @@ fn read_contact<'r>(
     if let Some(reg_id) = reg_id.filter(|_| !wish.instance.is_empty())
         && reg_id.iter().all(u8::is_ascii_digit)
     {
-        wish.instance = Cow::Owned([&*wish.instance, b";reg-id=", reg_id].concat());
+        wish.instance = Cow::Owned([&*wish.instance, REG_ID, reg_id].concat());
         wish.names_flow = true;
     }
     Ok(wish)

@@ -47,6 +47,7 @@ impl Bench {
             }),
             credentials: CredentialCache::new(1000, 3600, 60),
             nonces: Nonces::new((1, 2), 1024),
+            bans: sip_elements::bans::Bans::default(),
             dead_targets: sip_elements::DeadTargets::default(),
             hasher: KeyHasher::new((3, 4)),
         });
@@ -135,9 +136,10 @@ impl Bench {
         };
         let known = [&b"alice"[..], b"bob"].contains(&&*username);
         let credentials = known.then(|| stored(&String::from_utf8_lossy(&username)));
+        let asking = self.shared.credentials.asking(&username, &domain);
         self.shared
             .credentials
-            .insert(&username, &domain, credentials, self.now);
+            .answered(asking, credentials, self.now);
         self.exchange.answer(
             self.now,
             Answer::Credentials {
@@ -157,12 +159,19 @@ impl Bench {
 
     /// Registers a phone, answering the challenge.
     pub(crate) fn register(&mut self, user: &str, at: &str) {
-        let challenge = only(self.receive(at, &register(user, at, 1, "")));
+        self.register_contact(user, at, &format!("sip:{user}@{at}"));
+    }
+
+    /// The same with a Contact of its own.
+    pub(crate) fn register_contact(&mut self, user: &str, at: &str, contact: &str) {
+        let written = format!("<sip:{user}@{at}>\n");
+        let with = |cseq, extra: &str| {
+            register(user, at, cseq, extra).replace(&written, &format!("<{contact}>\n"))
+        };
+        let challenge = only(self.receive(at, &with(1, "")));
         let credentials = answer_challenge(&challenge, user, "REGISTER", "sip:example.org");
-        let response = only(self.receive(
-            at,
-            &register(user, at, 2, &format!("Authorization: {credentials}\n")),
-        ));
+        let authorization = format!("Authorization: {credentials}\n");
+        let response = only(self.receive(at, &with(2, &authorization)));
         assert!(response.starts_with("SIP/2.0 200 "), "{response}");
     }
 }
@@ -224,4 +233,33 @@ pub(crate) fn request(method: &str, uri: &str, from: &str, branch: &str, extra: 
          From: <{from}>;tag=a1\nTo: <{uri}>\nCall-ID: call-1\nCSeq: 1 {method}\nContact: <sip:alice@{ALICE}>\n{extra}\
          Content-Length: 0\n\n"
     )
+}
+
+/// The Record-Route values of a message, top first.
+pub(crate) fn recorded(message: &str) -> Vec<String> {
+    let lines = message.split("\r\n");
+    let values = lines.filter_map(|line| line.strip_prefix("Record-Route: "));
+    values.map(str::to_owned).collect()
+}
+
+/// A callee's 200 to a request, with a Contact.
+pub(crate) fn accept_at(request: &str, contact: &str) -> String {
+    let kept = ["Via", "Record-Route", "From", "Call-ID", "CSeq"];
+    let lines = request.split("\r\n").filter(|line| {
+        let name = line.split(':').next().unwrap_or_default();
+        kept.contains(&name)
+    });
+    let kept: Vec<&str> = lines.collect();
+    let to = request.split("\r\n").find(|line| line.starts_with("To: "));
+    let to = to.expect("To");
+    let tag = if to.contains(";tag=") { "" } else { ";tag=b1" };
+    format!(
+        "SIP/2.0 200 OK\n{}\n{to}{tag}\nContact: <{contact}>\nContent-Length: 0\n\n",
+        kept.join("\n")
+    )
+}
+
+/// Bob's 200 to a request.
+pub(crate) fn accept(request: &str) -> String {
+    accept_at(request, &format!("sip:bob@{BOB}"))
 }

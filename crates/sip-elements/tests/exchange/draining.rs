@@ -1,6 +1,8 @@
 //! A node that goes down.
 
-use crate::bench::{ALICE, BOB, Bench, only, register, request, settings, status};
+use crate::bench::{
+    ALICE, BOB, Bench, accept, only, recorded, register, request, settings, status,
+};
 use sip_elements::Answer;
 use sip_transport::Node;
 use std::time::Duration;
@@ -54,25 +56,8 @@ fn draining_while_it_rings() -> (Bench, String) {
     (bench, forwarded)
 }
 
-/// Bob's 200 to an INVITE.
-fn accept(invite: &str) -> String {
-    let kept = ["Via", "Record-Route", "From", "Call-ID", "CSeq"];
-    let lines = invite.split("\r\n").filter(|line| {
-        let name = line.split(':').next().unwrap_or_default();
-        kept.contains(&name)
-    });
-    let kept: Vec<&str> = lines.collect();
-    format!(
-        "SIP/2.0 200 OK\n{}\nTo: <sip:bob@example.org>;tag=b1\nContact: <sip:bob@{BOB}>\nContent-Length: 0\n\n",
-        kept.join("\n")
-    )
-}
-
-fn acknowledge(invite: &str) -> String {
-    let route = invite
-        .split("\r\n")
-        .find_map(|line| line.strip_prefix("Record-Route: "))
-        .expect("recorded");
+fn acknowledge(answered: &str) -> String {
+    let route = &recorded(answered)[0];
     let (uri, caller) = (format!("sip:bob@{BOB}"), "sip:alice@example.org");
     request("ACK", &uri, caller, "a1", &format!("Route: {route}\n"))
         .replace(&format!("To: <{uri}>"), "To: <sip:bob@example.org>;tag=b1")
@@ -89,15 +74,13 @@ fn a_draining_node_is_not_done_before_the_ack_has_passed() {
         )
     };
     assert_eq!(waiting(&bench), (1, 0));
-    assert_eq!(status(&only(bench.receive(BOB, &accept(&invite)))), 200);
+    let answered = only(bench.receive(BOB, &accept(&invite)));
+    assert_eq!(status(&answered), 200);
     assert_eq!(waiting(&bench), (0, 1));
-    assert_eq!(
-        status(&only(bench.receive(BOB, &accept(&invite)))),
-        200,
-        "repeated"
-    );
+    let repeated = only(bench.receive(BOB, &accept(&invite)));
+    assert_eq!(repeated, answered);
     assert_eq!(waiting(&bench), (0, 1));
-    let passed = only(bench.receive(ALICE, &acknowledge(&invite)));
+    let passed = only(bench.receive(ALICE, &acknowledge(&answered)));
     assert!(passed.starts_with("ACK "), "{passed}");
     assert_eq!(waiting(&bench), (0, 0));
 }

@@ -1,6 +1,6 @@
 //! Phones that are reached over one flow only, in dialogs too (RFC 5626 section 5.3): the Record-Route says which.
 
-use crate::bench::{Bench, register, settings, status};
+use crate::bench::{Bench, accept_at, recorded, register, settings, status};
 use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Node, Protocol};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -66,13 +66,6 @@ fn request(method: &str, uri: &str, call_id: &str, tags: [&str; 2], routes: &[St
     text + "Content-Length: 0\n\n"
 }
 
-/// The Record-Route values of a forwarded request, top first.
-fn recorded(message: &str) -> Vec<String> {
-    let lines = message.split("\r\n");
-    let values = lines.filter_map(|line| line.strip_prefix("Record-Route: "));
-    values.map(str::to_owned).collect()
-}
-
 /// The INVITE of a call, as the callee gets it; and over which flow.
 fn call(bench: &mut Bench, from: Flow, to: &str, call_id: &str) -> (Flow, String) {
     let uri = format!("sip:{to}@example.org");
@@ -83,15 +76,30 @@ fn call(bench: &mut Bench, from: Flow, to: &str, call_id: &str) -> (Flow, String
     invite.expect("it is forwarded")
 }
 
+/// The caller's route set once the callee has answered.
+fn answer(bench: &mut Bench, callee: Flow, invite: &str, contact: &str) -> Vec<String> {
+    let sent = bench.receive_on(callee, &accept_at(invite, contact));
+    let [(_, answered)] = &sent[..] else {
+        panic!("{sent:#?}")
+    };
+    let mut routes = recorded(answered);
+    routes.reverse();
+    routes
+}
+
+/// Who speaks in a dialog: its tag, and the other one's.
+const CALLER: [&str; 2] = ["a", ";tag=b1"];
+const CALLEE: [&str; 2] = ["b1", ";tag=a"];
+
 /// Over which flow a request of the dialog leaves; `None`: it does not.
 fn relayed(
     bench: &mut Bench,
     from: Flow,
     uri: &str,
-    call_id: &str,
+    (call_id, tags): (&str, [&str; 2]),
     routes: &[String],
 ) -> Option<Flow> {
-    let bye = request("BYE", uri, call_id, ["t", ";tag=u"], routes);
+    let bye = request("BYE", uri, call_id, tags, routes);
     let mut sent = bench.receive_on(from, &bye).into_iter();
     let (flow, bye) = sent.find(|(_, text)| text.starts_with("BYE"))?;
     assert!(bye.starts_with(&format!("BYE {uri} ")), "{bye}");
@@ -108,14 +116,13 @@ fn requests_inside_a_dialog_find_both_phones_behind_a_translator() {
     assert_eq!(from_callee.len(), 2, "{invite}");
     let to_caller = "sip:x@10.0.0.3";
     assert_eq!(
-        relayed(&mut bench, udp(), to_caller, "c1", &from_callee),
+        relayed(&mut bench, udp(), to_caller, ("c1", CALLEE), &from_callee),
         Some(tcp())
     );
-    let mut from_caller = from_callee;
-    from_caller.reverse();
     let to_callee = "sip:bob@10.0.0.2";
+    let from_caller = answer(&mut bench, udp(), &invite, to_callee);
     assert_eq!(
-        relayed(&mut bench, tcp(), to_callee, "c1", &from_caller),
+        relayed(&mut bench, tcp(), to_callee, ("c1", CALLER), &from_caller),
         Some(udp())
     );
 }
@@ -125,11 +132,10 @@ fn the_callee_that_connected_is_reached_over_its_connection() {
     let mut bench = bench();
     let (flow, invite) = call(&mut bench, open(), "alice", "c2");
     assert_eq!(flow, tcp());
-    let mut routes = recorded(&invite);
-    routes.reverse();
     let to_callee = "sip:alice@10.0.0.3";
+    let routes = answer(&mut bench, tcp(), &invite, to_callee);
     assert_eq!(
-        relayed(&mut bench, open(), to_callee, "c2", &routes),
+        relayed(&mut bench, open(), to_callee, ("c2", CALLER), &routes),
         Some(tcp())
     );
 }
@@ -161,7 +167,10 @@ fn a_flow_is_for_its_dialog_only() {
     let routes = recorded(&invite);
     let uri = "sip:x@10.0.0.3";
     let stranger = open();
-    assert_eq!(relayed(&mut bench, stranger, uri, "other", &routes), None);
+    assert_eq!(
+        relayed(&mut bench, stranger, uri, ("other", CALLEE), &routes),
+        None
+    );
     // Nor does anybody make a flow of his own.
     for place in [0, 4, 12, 20] {
         let forged: Vec<String> = routes
@@ -176,34 +185,35 @@ fn a_flow_is_for_its_dialog_only() {
                 String::from_utf8(octets).expect("ascii")
             })
             .collect();
-        assert_ne!(
-            relayed(&mut bench, stranger, uri, "c4", &forged),
-            Some(tcp())
+        assert_eq!(
+            relayed(&mut bench, stranger, uri, ("c4", CALLEE), &forged),
+            None
         );
     }
-    // Without its token a cookie is worth nothing either.
+    // Without its token a proof is worth nothing either.
     let without: Vec<String> = routes
         .iter()
         .map(|route| {
             let (before, token) = route.split_once(";fl=").expect("both have one");
-            let (_, after) = token.split_once(';').expect("a cookie behind");
+            let (_, after) = token.split_once(';').expect("a proof behind");
             format!("{before};{after}")
         })
         .collect();
-    assert_eq!(relayed(&mut bench, stranger, uri, "c4", &without), None);
+    assert_eq!(
+        relayed(&mut bench, stranger, uri, ("c4", CALLEE), &without),
+        None
+    );
+    assert_eq!(
+        relayed(&mut bench, stranger, uri, ("c4", CALLEE), &routes),
+        Some(tcp())
+    );
 }
 
 #[test]
 fn a_request_over_a_flow_that_is_gone_is_refused_and_no_other_way_is_tried() {
     let mut bench = bench();
     let (_, invite) = call(&mut bench, tcp(), "bob", "c5");
-    let bye = request(
-        "BYE",
-        "sip:x@10.0.0.3",
-        "c5",
-        ["t", ";tag=u"],
-        &recorded(&invite),
-    );
+    let bye = request("BYE", "sip:x@10.0.0.3", "c5", CALLEE, &recorded(&invite));
     let sent = bench.receive_on(udp(), &bye);
     let (flow, bye) = sent.first().expect("it is forwarded");
     assert_eq!(*flow, tcp());

@@ -1,10 +1,20 @@
 //! The whole node, message by message: what a peer sees on the wire.
 
+mod amplification;
+mod banned;
 mod bench;
 mod calls;
+mod connections;
+mod dialogs;
 mod draining;
+mod figures;
 mod flows;
 mod identity;
 mod itself;
+mod leniency;
+mod overload;
 mod parking;
+mod saving;
+mod shares;
 mod streams;
+mod trust;

@@ -12,13 +12,41 @@ fn a_ringing_branch_is_cancelled_and_its_487_goes_upstream() {
     wire.receive(BOB, &sent.reply("180 Ringing"));
     wire.expect(ALICE, "SIP/2.0 180");
     wire.receive(ALICE, &cancel());
-    wire.expect_cancel(&sent);
+    assert_eq!(wire.expect_cancel(&sent), "", "the caller gave none");
     wire.expect_nothing();
     wire.receive(BOB, &sent.reply("487 Request Terminated"));
     wire.expect(BOB, "ACK");
     let terminated = wire.expect(ALICE, "SIP/2.0 487 Request Terminated");
     wire.receive(ALICE, &ack_of_refusal(&terminated));
     wire.finish(); // Carol is not tried.
+}
+
+#[test]
+fn the_reasons_of_the_caller_reach_who_rings_and_who_rings_later() {
+    let mut wire = Wire::new(vec![target(BOB, 1000), target(CAROL, 1000)]);
+    wire.receive(ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    let bob = wire.expect(BOB, "INVITE");
+    let carol = wire.expect(CAROL, "INVITE");
+    wire.receive(BOB, &bob.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    let reasons =
+        "Reason: SIP;cause=200;text=\"Call completed elsewhere\"\r\nReason: Q.850;cause=26\r\n";
+    let because = cancel().replace("Content-Length", &format!("{reasons}Content-Length"));
+    wire.receive(ALICE, &because);
+    let expected = "SIP;cause=200;text=\"Call completed elsewhere\", Q.850;cause=26";
+    assert_eq!(wire.expect_cancel(&bob), expected);
+    wire.expect_nothing();
+    wire.receive(CAROL, &carol.reply("180 Ringing"));
+    assert_eq!(wire.expect_cancel(&carol), expected);
+    wire.expect(ALICE, "SIP/2.0 180");
+    for (at, sent) in [(BOB, &bob), (CAROL, &carol)] {
+        wire.receive(at, &sent.reply("487 Request Terminated"));
+        wire.expect(at, "ACK");
+    }
+    let terminated = wire.expect(ALICE, "SIP/2.0 487 Request Terminated");
+    wire.receive(ALICE, &ack_of_refusal(&terminated));
+    wire.finish();
 }
 
 #[test]

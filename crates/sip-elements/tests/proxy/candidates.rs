@@ -417,6 +417,89 @@ fn a_long_request_leaves_as_a_stream_and_as_a_datagram_where_that_fails() {
     }
 }
 
+/// A long call to an address.
+fn place_long(wire: &mut Wire, number: u32) -> Sent {
+    let invite = long_invite(1_200)
+        .replace("call-1@", &format!("call-{number}@"))
+        .replace("aliceINVITE1", &format!("aliceINVITE1-{number}"));
+    wire.receive(ALICE, &invite);
+    wire.expect(ALICE, "SIP/2.0 100");
+    wire.expect(BOB, "INVITE")
+}
+
+fn protocol(sent: &Sent) -> &str {
+    let via = sent.header("Via")[0];
+    via.split([' ', '/']).nth(2).expect("a transport")
+}
+
+#[test]
+fn an_address_that_took_no_stream_gets_datagrams_at_once_for_a_while() {
+    let mut settings = settings(vec![udp(US, 24), listener(Protocol::Tcp, US, 24)]);
+    settings.proxy.dead_target_lifetime = SECOND * 30;
+    let mut wire = Wire::with(settings, vec![target(BOB, 1000)]);
+    let stream = place_long(&mut wire, 1);
+    assert_eq!(protocol(&stream), "TCP");
+    wire.undeliverable(&stream);
+    let datagram = wire.expect(BOB, "INVITE");
+    assert_eq!(protocol(&datagram), "UDP");
+    answer(&mut wire, BOB, &datagram);
+    for number in 2..5 {
+        let sent = place_long(&mut wire, number);
+        assert_eq!(protocol(&sent), "UDP");
+        answer(&mut wire, BOB, &sent);
+    }
+    assert_eq!((dead(&wire).known, dead(&wire).died), (1, 1));
+    wire.pass(SECOND * 30);
+    let stream = place_long(&mut wire, 5);
+    assert_eq!(protocol(&stream), "TCP", "one call tries it again");
+    let sent = place_long(&mut wire, 6);
+    assert_eq!(protocol(&sent), "UDP", "and one only");
+    answer(&mut wire, BOB, &sent);
+    answer(&mut wire, BOB, &stream);
+    assert_eq!(dead(&wire).known, 0);
+    let stream = place_long(&mut wire, 7);
+    assert_eq!(protocol(&stream), "TCP");
+    answer(&mut wire, BOB, &stream);
+    wire.finish();
+}
+
+/// A long re-INVITE of Alice, and over what it reaches Bob.
+fn long_re_invite(wire: &mut Wire, answered: &Sent) -> Sent {
+    let to = answered.header("To")[0];
+    let tag = to.split("tag=").nth(1).expect("a tag");
+    let mut routes = String::new();
+    for route in answered.header("Record-Route").into_iter().rev() {
+        routes.extend(["Route: ", route, "\r\n"]);
+    }
+    let body = "v".repeat(1_400);
+    let again = request_in("INVITE", "sip:bob@192.0.2.20:5060", tag, 2, &routes).replace(
+        "Content-Length: 0\r\n\r\n",
+        &format!("Content-Length: 1400\r\n\r\n{body}"),
+    );
+    wire.receive(ALICE, &again);
+    wire.expect(ALICE, "SIP/2.0 100");
+    wire.expect(BOB, "INVITE")
+}
+
+#[test]
+fn a_long_request_in_a_dialog_stays_with_the_transport_of_the_dialog() {
+    for (octets, expected) in [(200, "UDP"), (1_200, "TCP")] {
+        let listeners = vec![udp(US, 24), listener(Protocol::Tcp, US, 24)];
+        let mut wire = Wire::with(settings(listeners), vec![target(BOB, 1000)]);
+        wire.receive(ALICE, &long_invite(octets));
+        wire.expect(ALICE, "SIP/2.0 100");
+        let sent = wire.expect(BOB, "INVITE");
+        assert_eq!(protocol(&sent), expected);
+        let contact = "Contact: <sip:bob@192.0.2.20:5060>\r\n";
+        wire.receive(BOB, &sent.reply_with("200 OK", contact));
+        let answered = wire.expect(ALICE, "SIP/2.0 200 OK");
+        let again = long_re_invite(&mut wire, &answered);
+        assert_eq!(protocol(&again), expected, "{octets}");
+        answer(&mut wire, BOB, &again);
+        wire.finish();
+    }
+}
+
 #[test]
 fn a_request_stays_a_datagram_when_it_is_short_or_its_uri_says_so_or_we_know_no_tcp() {
     let both = vec![udp(US, 24), listener(Protocol::Tcp, US, 24)];

@@ -2,6 +2,9 @@
 
 use crate::wire::{ALICE, BOB, CAROL, DAVE, Sent, Wire, ack_of_refusal, invite, request, target};
 
+/// What a phone reads that another one was faster than.
+const ELSEWHERE: &str = "SIP;cause=200;text=\"Call completed elsewhere\"";
+
 /// An INVITE that rings at Bob's and Carol's.
 fn ringing() -> (Wire, Sent, Sent) {
     let mut wire = Wire::new(vec![target(BOB, 1000), target(CAROL, 1000)]);
@@ -22,11 +25,28 @@ fn who_answers_first_wins_and_the_others_are_cancelled() {
     let (mut wire, bob, carol) = ringing();
     wire.receive(CAROL, &carol.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
-    wire.expect_cancel(&bob);
+    assert_eq!(wire.expect_cancel(&bob), ELSEWHERE);
     wire.assert_counts(1);
     wire.receive(BOB, &bob.reply("487 Request Terminated"));
     wire.expect(BOB, "ACK");
     wire.assert_counts(0);
+    wire.finish();
+}
+
+#[test]
+fn a_phone_that_rings_only_after_the_answer_learns_that_it_came_from_elsewhere() {
+    let mut wire = Wire::new(vec![target(BOB, 1000), target(CAROL, 1000)]);
+    wire.receive(ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    let bob = wire.expect(BOB, "INVITE");
+    let carol = wire.expect(CAROL, "INVITE");
+    wire.receive(CAROL, &carol.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200 OK");
+    wire.expect_nothing();
+    wire.receive(BOB, &bob.reply("180 Ringing"));
+    assert_eq!(wire.expect_cancel(&bob), ELSEWHERE);
+    wire.receive(BOB, &bob.reply("487 Request Terminated"));
+    wire.expect(BOB, "ACK");
     wire.finish();
 }
 
@@ -60,7 +80,7 @@ fn a_6xx_cancels_the_others_and_waits_for_them() {
     let (mut wire, bob, carol) = ringing();
     wire.receive(CAROL, &carol.reply("603 Decline"));
     wire.expect(CAROL, "ACK");
-    wire.expect_cancel(&bob);
+    assert_eq!(wire.expect_cancel(&bob), "SIP;cause=603;text=\"Decline\"");
     wire.expect_nothing();
     wire.receive(BOB, &bob.reply("487 Request Terminated"));
     wire.expect(BOB, "ACK");

@@ -58,33 +58,42 @@ fn an_answer_to_a_call_that_outlived_a_restart_is_forwarded() {
 #[test]
 fn what_is_not_the_answer_to_a_call_of_ours_is_dropped() {
     let (wire, sent, answer) = answered();
+    let branch = sent.branch();
+    let unsealed = [&branch[..23], "0123456789abcdef", &branch[39..]].concat();
+    let change = |from: &str, to: &str| answer.replace(from, to);
+    let (upstream, stray, forged) = (
+        "received=192.0.2.10",
+        Drop::StrayResponse,
+        Drop::ForgedResponse,
+    );
     let rows = [
         (
             "another upstream",
-            answer.replace("received=192.0.2.10", "received=198.51.100.7"),
+            change(upstream, "received=198.51.100.7"),
+            forged,
         ),
-        ("another port", answer.replace("rport=5060", "rport=53")),
+        ("another port", change("rport=5060", "rport=53"), forged),
         (
             "another call",
-            answer.replace("call-1@alice", "call-2@alice"),
+            change("call-1@alice", "call-2@alice"),
+            forged,
         ),
         (
             "broadcast",
-            answer.replace("received=192.0.2.10", "received=255.255.255.255"),
+            change(upstream, "received=255.255.255.255"),
+            forged,
         ),
-        (
-            "not our branch",
-            answer.replace(&sent.branch(), "z9hG4bKabcdef"),
-        ),
-        ("a refusal", answer.replace("200 OK", "486 Busy Here")),
-        ("of another method", answer.replace("1 INVITE", "1 INFO")),
+        ("not our seal", change(&branch, &unsealed), forged),
+        ("not our branch", change(&branch, "z9hG4bKabcdef"), stray),
+        ("a refusal", change("200 OK", "486 Busy Here"), stray),
+        ("of another method", change("1 INVITE", "1 INFO"), stray),
     ];
-    for (name, forged) in rows {
-        assert_ne!(forged, answer, "{name}");
+    for (name, response, reason) in rows {
+        assert_ne!(response, answer, "{name}");
         let mut restarted = wire.restarted();
-        restarted.receive(BOB, &forged);
+        restarted.receive(BOB, &response);
         restarted.expect_nothing();
-        assert_eq!(restarted.dropped(Drop::StrayResponse), 1, "{name}");
+        assert_eq!(restarted.dropped(reason), 1, "{name}");
         restarted.finish();
     }
 }

@@ -279,7 +279,7 @@ fn a_final_response_with_nothing_below_our_via_ends_the_branch() {
 fn a_target_that_can_not_be_routed_is_answered_here() {
     let rows = [
         ("tel:+15551234", "SIP/2.0 416 "),
-        ("sips:bob@192.0.2.20", "SIP/2.0 416 "),
+        ("sips:bob@192.0.2.20", "SIP/2.0 480 "),
         ("sip:bob@192.0.2.20;transport=tcp", "SIP/2.0 500 "),
         ("sip:bob@192.0.2.255", "SIP/2.0 500 "),
         ("sip:bob@192.0.2.20:0", "SIP/2.0 500 "),

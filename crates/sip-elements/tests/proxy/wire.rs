@@ -6,12 +6,12 @@ use rand_chacha::rand_core::SeedableRng;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::{Drop, WorkerMetrics};
-use sip_elements::proxy::{NextHop, Proxy, Target, is_loop, preprocess};
+use sip_elements::proxy::{NextHop, Proxy, Target, is_loop};
 use sip_elements::{
     DeadTargets, Foreign, NameServersFailed, Question, Round, Settings, Shared, Ticket,
 };
 use sip_message::{KeyHasher, Message, Method, ResponseWriter};
-use sip_transaction::{Event, Kind, Limits, RequestMatch, Transactions};
+use sip_transaction::{Event, Kind, Limits, RequestMatch, ResponseMatch, Transactions};
 use sip_transport::selection::{Candidate, Destination};
 use sip_transport::{Flow, Listener, ListenerId, Output, Protocol, Time, response_flow};
 use std::collections::VecDeque;
@@ -19,6 +19,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Who talks to us. They share the network of the first listener, but for `FAR`.
+pub const HASHER: KeyHasher = KeyHasher::new((3, 4));
 pub const ALICE: &str = "192.0.2.10:5060";
 pub const BOB: &str = "192.0.2.20:5060";
 pub const CAROL: &str = "192.0.2.30:5060";
@@ -146,6 +147,8 @@ pub fn target_uri(uri: &str, q: u16) -> Target {
         next_hop: None,
         listener: None,
         flow: None,
+        is_owned: false,
+        instance: 0,
     }
 }
 
@@ -217,12 +220,14 @@ impl Wire {
         let limits = Limits {
             servers: settings.limits.server_transactions,
             clients: settings.limits.client_transactions,
+            bytes: settings.limits.held_bytes,
+            amplification: settings.limits.amplification,
         };
         Self {
             now,
             metrics: WorkerMetrics::default(),
             proxy: Proxy::new(now),
-            transactions: Transactions::new(now, settings.timers, limits, 0x1234_5678),
+            transactions: Transactions::new(now, settings.timers, limits, HASHER, 0x1234_5678),
             targets,
             shared: Shared {
                 locations: Locations::new(LocationLimits {
@@ -231,8 +236,9 @@ impl Wire {
                 }),
                 credentials: CredentialCache::new(10, 60, 60),
                 nonces: Nonces::new((1, 2), 16),
+                bans: sip_elements::bans::Bans::default(),
                 dead_targets: DeadTargets::default(),
-                hasher: KeyHasher::new((3, 4)),
+                hasher: HASHER,
             },
             random: ChaCha8Rng::from_seed([7; 32]),
             output: Output::default(),
@@ -250,6 +256,7 @@ impl Wire {
     fn act(&mut self, act: impl FnOnce(&mut Proxy, &mut Round<'_>)) {
         let mut round = Round {
             now: self.now,
+            arrived: self.now,
             output: &mut self.output,
             transactions: &mut self.transactions,
             settings: &self.settings,
@@ -286,10 +293,13 @@ impl Wire {
             } else {
                 match round
                     .transactions
-                    .receive_response(round.now, &message, round.output)
+                    .receive_response(round.now, flow, &message, round.output)
                 {
-                    Some(event) => proxy.receive_response(round, event, &message),
-                    None => proxy.receive_stray(round, &message),
+                    ResponseMatch::Told(event) => proxy.receive_response(round, event, &message),
+                    ResponseMatch::Absorbed | ResponseMatch::Stray => {
+                        proxy.receive_stray(round, &message);
+                    }
+                    ResponseMatch::Forged => round.metrics.dropped(Drop::ForgedResponse),
                 }
             }
         });
@@ -394,13 +404,15 @@ impl Wire {
     }
 
     /// The next message that left cancels `invite`; whoever gets it says 200 to it.
+    /// Returns its Reason.
     #[track_caller]
-    pub fn expect_cancel(&mut self, invite: &Sent) {
+    pub fn expect_cancel(&mut self, invite: &Sent) -> String {
         let to = invite.to.to_string();
         let uri = invite.first_line().split(' ').nth(1).unwrap_or_default();
         let cancel = self.expect(&to, &format!("CANCEL {uri} SIP/2.0"));
         assert_eq!(cancel.branch(), invite.branch());
         self.receive(&to, &cancel.reply("200 OK"));
+        cancel.header("Reason").join("\r\n")
     }
 
     #[track_caller]
@@ -419,14 +431,6 @@ impl Wire {
             "expected no question, got {:?}",
             self.questions
         );
-    }
-
-    /// Whether the only message that left went there.
-    pub fn expect_any_to(&mut self, to: &str) -> bool {
-        let to: SocketAddr = to.parse().expect("an address");
-        let sent: Vec<Sent> = self.sent.drain(..).collect();
-        assert_eq!(sent.len(), 1, "{sent:?}");
-        sent[0].to == to
     }
 
     /// What left, in order.
@@ -493,6 +497,30 @@ impl Wire {
     }
 }
 
+/// A call of Alice that Bob has answered with this Contact, through proxies below us that have recorded themselves: our Record-Route values
+/// as Alice gets them, topmost first. Bob's tag is `b1`.
+pub fn established(wire: &mut Wire, contact: &str, below: &str) -> Vec<String> {
+    wire.receive(ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    let [sent] = &wire.take_sent()[..] else {
+        panic!("one INVITE")
+    };
+    let bob = sent.to.to_string();
+    let reply = sent.reply_with("200 OK", &format!("Contact: <{contact}>\r\n"));
+    let reply = reply.replace(
+        &format!(";tag={}", bob.replace([':', '.', '[', ']'], "-")),
+        ";tag=b1",
+    );
+    let reply = reply.replacen("Record-Route", &format!("{below}Record-Route"), 1);
+    wire.receive_at(sent.listener, &bob, &reply);
+    let answered = wire.expect(ALICE, "SIP/2.0 200 OK");
+    let recorded = answered.header("Record-Route").into_iter();
+    recorded
+        .filter(|value| value.contains(";ck="))
+        .map(str::to_owned)
+        .collect()
+}
+
 /// What the pipeline does around the proxy.
 fn receive_request(
     proxy: &mut Proxy,
@@ -503,19 +531,22 @@ fn receive_request(
 ) {
     let hasher = round.shared.hasher;
     let key = hasher.server_transaction(request).expect("a key");
-    match round
-        .transactions
-        .receive_request(round.now, key, request.method(), round.output)
-    {
+    match round.transactions.receive_request(
+        round.now,
+        key,
+        request.method(),
+        request.bytes().len(),
+        round.output,
+    ) {
         RequestMatch::Absorbed => return,
         RequestMatch::New if request.method() == Method::Cancel => {
             let invite = hasher.cancelled_transaction(request).expect("a key");
             let server = round.transactions.find_server(invite).expect("the INVITE");
-            return proxy.cancel(round, server);
+            return proxy.cancel(round, server, request);
         }
         RequestMatch::New => {}
     }
-    let routing = preprocess(request, round);
+    let routing = proxy.preprocess(request, round);
     if request.method() == Method::Ack {
         return proxy.forward_ack(round, request, flow, &routing, None);
     }
@@ -525,12 +556,15 @@ fn receive_request(
         });
         return;
     }
-    let targets = if routing.in_our_dialog {
+    let targets = if routing.in_our_dialog() {
         let uri = routing
             .request_uri
             .as_deref()
             .unwrap_or_else(|| request.request_uri());
-        vec![target_uri(std::str::from_utf8(uri).expect("text"), 1000)]
+        vec![Target {
+            flow: routing.flow,
+            ..target_uri(std::str::from_utf8(uri).expect("text"), 1000)
+        }]
     } else {
         targets
     };

@@ -2,6 +2,7 @@
 
 use crate::server::{ALICE, Register, Server, at};
 use sip_message::HeaderName;
+use sip_transport::{Listener, Protocol};
 
 /// Header lines of a REGISTER, the status of its response, the bindings afterwards.
 type Row = (&'static [&'static str], u16, &'static [&'static str]);
@@ -313,6 +314,54 @@ fn an_address_has_no_more_contacts_than_allowed() {
         ..Register::new(4, &[])
     };
     assert_eq!(server.register(at(0), &flood).status(), 403);
+}
+
+#[test]
+fn a_phone_that_comes_back_takes_the_place_of_its_oldest_contact_when_there_is_no_other() {
+    let server = Server::new(2, 100);
+    let contact = |name: &str, instance: &str| {
+        format!("Contact: <sip:{name}@h>;+sip.instance=\"<urn:uuid:{instance}>\"")
+    };
+    let lines = [contact("a", "1"), contact("b", "1"), contact("c", "1")];
+    for (line, cseq) in lines.iter().zip(1..) {
+        let register = Register::new(cseq, &[line]);
+        assert_eq!(server.register(at(0), &register).status(), 200, "{line}");
+    }
+    assert_eq!(
+        server.bindings(at(0)),
+        ["sip:c@h 1000 600", "sip:b@h 1000 600"]
+    );
+    let stranger = contact("d", "2");
+    let refused = server.register(at(0), &Register::new(4, &[&stranger]));
+    assert_eq!(refused.status(), 403, "another phone");
+    assert_eq!(server.bindings(at(0)).len(), 2);
+}
+
+#[test]
+fn contacts_whose_connection_has_ended_make_room() {
+    let mut server = Server::new(2, 100);
+    let lines = ["Contact: <sip:a@h>, <sip:b@h>"];
+    server.settings.listeners = vec![listener(Protocol::Udp); 3];
+    server.register(at(0), &Register::new(1, &lines));
+    let third = Register::new(2, &["Contact: <sip:c@h>"]);
+    assert_eq!(server.register(at(0), &third).status(), 403, "over UDP");
+    // Made over a stream, and there is no connection: as after a restart.
+    server.settings.listeners = vec![listener(Protocol::Tcp); 3];
+    assert_eq!(server.register(at(0), &third).status(), 200);
+    assert_eq!(
+        server.bindings(at(0)),
+        ["sip:c@h 1000 600", "sip:b@h 1000 600"]
+    );
+}
+
+fn listener(protocol: Protocol) -> Listener {
+    Listener {
+        protocol,
+        address: "192.0.2.1:5060".parse().expect("an address"),
+        prefix_length: 24,
+        advertised: "192.0.2.1:5060".to_owned(),
+        behind_balancer: false,
+    }
 }
 
 #[test]

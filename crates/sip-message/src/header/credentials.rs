@@ -137,9 +137,9 @@ fn split_value(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (!value.contains(&b'"')).then_some((value, behind))
 }
 
-/// `8LHEX`; either case is taken.
+/// `8LHEX`; either case is taken, and leading zeros may be left out.
 fn parse_nc(bytes: &[u8]) -> Option<u32> {
-    if bytes.len() != 8 {
+    if !(1..=8).contains(&bytes.len()) {
         return None;
     }
     bytes.iter().try_fold(0, |number, &octet| {
@@ -214,11 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn a_nonce_count_is_eight_hex_digits() {
+    fn a_nonce_count_has_at_most_eight_hex_digits() {
         for (bytes, expected) in [
             ("00000001", Some(1)),
             ("ffffFFFF", Some(u32::MAX)),
-            ("1", None),
+            ("1", Some(1)),
+            ("00a", Some(10)),
+            ("", None),
             ("0000000g", None),
             ("000000001", None),
         ] {

@@ -6,7 +6,7 @@ use super::HeaderName;
 struct Key(u64, u64);
 
 /// Names and compact forms, those longer than 15 octets left out.
-const NAMES: [(&[u8], HeaderName); 50] = [
+const NAMES: [(&[u8], HeaderName); 53] = [
     (b"via", HeaderName::Via),
     (b"from", HeaderName::From),
     (b"to", HeaderName::To),
@@ -44,6 +44,9 @@ const NAMES: [(&[u8], HeaderName); 50] = [
     (b"timestamp", HeaderName::Timestamp),
     (b"reason", HeaderName::Reason),
     (b"max-breadth", HeaderName::MaxBreadth),
+    (b"remote-party-id", HeaderName::RemotePartyId),
+    (b"diversion", HeaderName::Diversion),
+    (b"privacy", HeaderName::Privacy),
     // Compact forms (RFC 3261 section 7.3.3, RFC 3515, 3892, 4028, 6665).
     (b"v", HeaderName::Via),
     (b"f", HeaderName::From),
@@ -61,15 +64,17 @@ const NAMES: [(&[u8], HeaderName); 50] = [
 ];
 
 /// Names of 16 octets and more, which are too rare to be worth a table.
-const LONG_NAMES: [HeaderName; 4] = [
+const LONG_NAMES: [HeaderName; 6] = [
     HeaderName::WwwAuthenticate,
     HeaderName::ProxyAuthenticate,
     HeaderName::ProxyAuthorization,
     HeaderName::AuthenticationInfo,
+    HeaderName::PAssertedIdentity,
+    HeaderName::PPreferredIdentity,
 ];
 
 /// Found by trial: gives every name a slot of its own.
-const MULTIPLIER: u64 = 0x3a14_5289_9646_5b89;
+const MULTIPLIER: u64 = 0xe81d_070d_8617_3a33;
 const SLOTS: usize = 128;
 
 /// No name has that length.

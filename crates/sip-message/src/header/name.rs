@@ -48,6 +48,11 @@ pub enum HeaderName {
     Timestamp,
     Reason,
     MaxBreadth,
+    PAssertedIdentity,
+    PPreferredIdentity,
+    RemotePartyId,
+    Diversion,
+    Privacy,
     /// Not known by name.
     Other,
     /// A line that is no header field (no colon, bad characters in the name).
@@ -113,6 +118,11 @@ impl HeaderName {
             Self::Timestamp => "Timestamp",
             Self::Reason => "Reason",
             Self::MaxBreadth => "Max-Breadth",
+            Self::PAssertedIdentity => "P-Asserted-Identity",
+            Self::PPreferredIdentity => "P-Preferred-Identity",
+            Self::RemotePartyId => "Remote-Party-ID",
+            Self::Diversion => "Diversion",
+            Self::Privacy => "Privacy",
             Self::Other | Self::Invalid => "",
         }
     }

@@ -1,7 +1,6 @@
 //! `name-addr / addr-spec` with parameters (RFC 3261 sections 20.10, 20.20, 20.30, 20.34, 20.39; RFC 3327).
 use crate::grammar::{
-    find, find2, is_lws, is_token_char, parse_u32, quoted_length, split_at, trim, trim_end,
-    trim_start,
+    find, find2, is_lws, parse_u32, quoted_length, split_at, trim, trim_end, trim_start,
 };
 use crate::{Params, Uri};
 
@@ -19,7 +18,7 @@ pub struct NameAddr<'a> {
 }
 
 impl<'a> NameAddr<'a> {
-    /// Parses one value. `None` for an open quote or bracket, a display name that is neither quoted nor made of tokens, a
+    /// Parses one value. `None` for an open quote or bracket, an unquoted display name with a comma, quote, bracket or backslash, a
     /// bare addr-spec with a comma or question mark (section 20.10), and the `*` of Contact. The URI itself is judged by
     /// [`NameAddr::uri`].
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
@@ -33,11 +32,8 @@ impl<'a> NameAddr<'a> {
             Some(at) if bytes.get(at) == Some(&b'<') => {
                 let (before, rest) = split_at(bytes, at);
                 let display_name = trim_end(before);
-                // UTF-8 without quotes is no token, yet harmless and common.
-                if !display_name
-                    .iter()
-                    .all(|&octet| is_token_char(octet) || is_lws(octet) || octet >= 0x80)
-                {
+                // What is neither token nor quoted is common, and harmless as long as it is clear where the name ends.
+                if display_name.iter().any(|&octet| ends_name(octet)) {
                     return None;
                 }
                 Self::from_bracket(
@@ -91,6 +87,20 @@ impl<'a> NameAddr<'a> {
         self.params.value(b"tag")
     }
 
+    /// Whether it has no tag, or one that names something: not empty, not quoted, not two.
+    pub(crate) fn has_sound_tag(&self) -> bool {
+        let mut tags = self
+            .params
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"tag"))
+            .map(|(_, value)| value);
+        match (tags.next(), tags.next()) {
+            (None, _) => true,
+            (Some(Some(tag)), None) => !matches!(tag.first(), None | Some(b'"')),
+            _ => false,
+        }
+    }
+
     /// q in thousandths (`q=0.7` is 700); `None` absent, `Some(None)` malformed.
     pub fn q(&self) -> Option<Option<u16>> {
         self.params
@@ -104,6 +114,11 @@ impl<'a> NameAddr<'a> {
             .find(b"expires")
             .map(|value| value.and_then(parse_u32))
     }
+}
+
+/// Whether an octet can't stand in a display name without quotes: others may end the name, or the value, there.
+fn ends_name(octet: u8) -> bool {
+    matches!(octet, b',' | b'"' | b'\\' | b'>' | 0x7f) || (octet < b' ' && !is_lws(octet))
 }
 
 /// `qvalue`: `0[.ddd]` or `1[.000]`, in thousandths.
@@ -187,7 +202,7 @@ mod tests {
             "<sip:a@b",
             "sip:a@b>",
             "Bell, Alexander <sip:a@b>",
-            "a@b <sip:a@b>",
+            "a\\b <sip:a@b>",
             "sip:a@b?x=y",
             "sip:a@b,c",
             "<sip:a@b>x",
@@ -195,6 +210,19 @@ mod tests {
             "A \"B\" <sip:a@b>",
         ] {
             assert_eq!(parts(value), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_quotes_may_hold_more_than_tokens() {
+        for name in ["a@b", "Alice (Sales)", "A: [1/2] = {x}", "M\u{fc}ller"] {
+            let value = format!("{name} <sip:a@b>;tag=1");
+            let address = NameAddr::parse(value.as_bytes()).expect("an address");
+            assert_eq!(address.display_name, Some(name.as_bytes()));
+            assert_eq!(
+                (address.uri_bytes, address.tag()),
+                (&b"sip:a@b"[..], Some(&b"1"[..]))
+            );
         }
     }
 

@@ -8,6 +8,7 @@ use crate::event_loop::EventLoop;
 use crate::tls::TlsSession;
 use rustix::io::Errno;
 use sip_transport::{Flow, ListenerId, Protocol, Time};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 /// Connections accepted of one listener before others have their turn.
@@ -52,7 +53,13 @@ impl Connections {
         let (peer, most) = (flow.remote.ip(), self.options.max_per_peer);
         let listener = self.listener(flow.listener);
         let is_behind_balancer = listener.is_some_and(|listener| listener.behind_balancer);
-        if !is_behind_balancer && !self.shared.peers.enter(peer, most) {
+        let admission = self.options.admission.as_ref();
+        if !is_behind_balancer && admission.is_some_and(|admission| !admission.admits(peer, now)) {
+            return Err(RefuseReason::Banned);
+        }
+        let is_trusted = !is_behind_balancer && self.is_trusted(peer);
+        let is_counted = !is_behind_balancer && !is_trusted;
+        if is_counted && !self.shared.peers.enter(peer, most) {
             return Err(RefuseReason::PeerLimit);
         }
         let protocol = self.protocol(flow.listener);
@@ -63,15 +70,22 @@ impl Connections {
         };
         let directory = &self.shared.directory;
         let destination = directory.destination(protocol, flow.remote, None);
-        let Some(name) = self.insert(event_loop, socket, flow, destination, stage, tls) else {
-            if !is_behind_balancer {
+        let inserted = self.insert(event_loop, socket, flow, destination, stage, tls);
+        let Some(name) = inserted else {
+            if is_counted {
                 self.shared.peers.leave(peer);
             }
             return Err(RefuseReason::TableFull);
         };
         self.stats.connections_accepted.add(1);
-        if is_behind_balancer && let Some(connection) = self.slab.get(name) {
-            connection.await_source();
+        if let Some(connection) = self.slab.get(name) {
+            connection.is_counted = is_counted;
+            if is_behind_balancer {
+                connection.await_source();
+            }
+        }
+        if !is_trusted {
+            self.distrust(now, name);
         }
         let patience = if stage == Stage::Fresh && !is_behind_balancer {
             self.options.silent_timeout
@@ -82,6 +96,10 @@ impl Connections {
         Ok(())
     }
 
+    pub(super) fn is_trusted(&self, peer: IpAddr) -> bool {
+        self.options.policy.load().trusted.contains(peer)
+    }
+
     /// The server's side of TLS. There is none only where no certificate is left, which the configuration rules out.
     fn accept_tls(&self) -> Option<TlsSession> {
         let context = self.options.tls.as_ref()?.context();
@@ -89,7 +107,7 @@ impl Connections {
     }
 
     /// A balancer has said who is connected: under that peer's address the connection is found from now on.
-    pub(super) fn enter_source(&mut self, name: u32) {
+    pub(super) fn enter_source(&mut self, now: Time, name: u32) {
         let Some(connection) = self.slab.get(name) else {
             return;
         };
@@ -98,5 +116,8 @@ impl Connections {
         let directory = &self.shared.directory;
         directory.leave(before, flow.connection);
         directory.enter(connection.destination, flow.connection);
+        if self.is_trusted(flow.remote.ip()) {
+            self.prove(now, flow.connection);
+        }
     }
 }

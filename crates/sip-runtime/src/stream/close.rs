@@ -22,6 +22,8 @@ pub enum CloseReason {
     NotReading,
     /// Nothing happened for long.
     Idle,
+    /// The peer did not prove in time that it is more than a stranger.
+    Unproven,
     /// What came is not SIP.
     NotSip,
     /// A message was longer than allowed.
@@ -40,13 +42,17 @@ pub enum CloseReason {
     BadProxyHeader,
     /// A balancer said who the peer is, which has as many connections as it may.
     PeerLimit,
+    /// The beginnings of messages took more memory than its peer, or all peers, may have.
+    Memory,
+    /// A page of a foreign origin asked for a WebSocket.
+    ForeignOrigin,
     /// The node had no more use for it.
     ByNode,
 }
 
 impl CloseReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::ByPeer,
         Self::Failed,
         Self::NotOpened,
@@ -55,6 +61,7 @@ impl CloseReason {
         Self::HalfMessage,
         Self::NotReading,
         Self::Idle,
+        Self::Unproven,
         Self::NotSip,
         Self::TooLong,
         Self::BadLength,
@@ -64,6 +71,8 @@ impl CloseReason {
         Self::BadFrame,
         Self::BadProxyHeader,
         Self::PeerLimit,
+        Self::Memory,
+        Self::ForeignOrigin,
         Self::ByNode,
     ];
 
@@ -78,6 +87,7 @@ impl CloseReason {
             Self::HalfMessage => "half_message",
             Self::NotReading => "not_reading",
             Self::Idle => "idle",
+            Self::Unproven => "unproven",
             Self::NotSip => "not_sip",
             Self::TooLong => "too_long",
             Self::BadLength => "bad_length",
@@ -87,6 +97,8 @@ impl CloseReason {
             Self::BadFrame => "bad_frame",
             Self::BadProxyHeader => "bad_proxy_header",
             Self::PeerLimit => "peer_limit",
+            Self::Memory => "memory",
+            Self::ForeignOrigin => "foreign_origin",
             Self::ByNode => "by_node",
         }
     }
@@ -116,15 +128,22 @@ impl From<websocket::FrameError> for CloseReason {
 pub enum RefuseReason {
     /// Its peer has as many as it may.
     PeerLimit,
-    /// The worker has as many as it may.
+    /// The process has as many as it may.
     TableFull,
     /// The process has no descriptor left.
     NoDescriptor,
+    /// [`Admission`](super::Admission) says no.
+    Banned,
 }
 
 impl RefuseReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 3] = [Self::PeerLimit, Self::TableFull, Self::NoDescriptor];
+    pub const ALL: [Self; 4] = [
+        Self::PeerLimit,
+        Self::TableFull,
+        Self::NoDescriptor,
+        Self::Banned,
+    ];
 
     /// The word in metrics.
     pub const fn word(self) -> &'static str {
@@ -132,6 +151,7 @@ impl RefuseReason {
             Self::PeerLimit => "peer_limit",
             Self::TableFull => "table_full",
             Self::NoDescriptor => "no_descriptor",
+            Self::Banned => "banned",
         }
     }
 }

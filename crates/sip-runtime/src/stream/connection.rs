@@ -7,6 +7,7 @@
 use super::close::CloseReason;
 use super::directory::Destination;
 use super::framing::{Brought, Framing};
+use super::memory::Held;
 use super::options::StreamOptions;
 use super::queue::Queue;
 use crate::event_loop::Interest;
@@ -23,8 +24,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Octets read at a time.
 const AT_ONCE: usize = 64 << 10;
 
-/// Octets that a message's rest is read in at a time.
-const READ_REST: usize = 8 << 10;
+/// The last deadline of a connection whose peer is proven.
+pub(super) const NEVER: u32 = u32::MAX;
+
+/// Whether a connection of a peer that a balancer brings may stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admitted {
+    /// As one of its peer's.
+    Counted,
+    /// Its peer is trusted.
+    Trusted,
+    /// Its peer has as many as it may.
+    No,
+}
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +81,14 @@ pub(super) struct Connection {
     pub(super) queue: Option<Box<Queue>>,
     /// What the event loop waits for.
     pub(super) interest: Interest,
+    /// What the books say that it holds.
+    pub(super) held: Option<Box<Held>>,
     /// When it is closed unless something happens, in Unix seconds.
-    pub(super) deadline: u64,
+    pub(super) deadline: u32,
     /// When it is looked at whether the deadline has come; never later than that.
-    pub(super) scheduled: u64,
+    pub(super) scheduled: u32,
+    /// When it is closed whatever happens, unless its peer is proven by then. [`NEVER`]: its peer is more than a stranger.
+    pub(super) last_deadline: u32,
     /// The peer opened it.
     pub(super) is_accepted: bool,
     /// It counts as one of its peer's.
@@ -102,8 +118,10 @@ impl Connection {
             partial: Vec::new(),
             queue: None,
             interest: Interest::READABLE,
+            held: None,
             deadline: 0,
             scheduled: 0,
+            last_deadline: NEVER,
             is_accepted: stage != Stage::Connecting,
             is_counted: stage != Stage::Connecting,
             destination,
@@ -114,7 +132,6 @@ impl Connection {
     /// The first octets will say who is connected.
     pub(super) fn await_source(&mut self) {
         self.awaits_source = true;
-        self.is_counted = false;
         self.stage = Stage::Opening;
     }
 
@@ -122,6 +139,11 @@ impl Connection {
     pub(super) fn leads_to(&self, address: SocketAddr) -> bool {
         let own = self.flow.remote;
         own == address || own.ip() == address.ip() && self.alias == Some(address.port())
+    }
+
+    /// Whether its peer is more than a stranger.
+    pub(super) const fn is_proven(&self) -> bool {
+        self.last_deadline == NEVER
     }
 
     /// Whether a message has begun and not ended, in whichever layer.
@@ -150,21 +172,15 @@ impl Connection {
         &mut self,
         buffers: &mut Buffers,
         options: &StreamOptions,
-        admit: impl FnOnce(IpAddr) -> bool,
+        admit: impl FnOnce(IpAddr) -> Admitted,
         mut deliver: impl FnMut(Flow, &[u8]),
     ) -> (usize, Brought) {
         let mut brought = Brought::default();
         buffers.output.clear();
         buffers.reply.clear();
-        let is_direct = self.tls.is_none() && !self.awaits_source;
-        let octets = if is_direct && self.has_partial() {
-            self.partial.reserve(READ_REST);
-            &mut self.partial
-        } else {
-            buffers.raw.clear();
-            buffers.raw.reserve(AT_ONCE);
-            &mut buffers.raw
-        };
+        let octets = &mut buffers.raw;
+        octets.clear();
+        octets.reserve(AT_ONCE);
         let count = match recv(&self.socket, spare_capacity(octets), RecvFlags::empty()) {
             Ok((0, _)) => {
                 brought.end = Some(CloseReason::ByPeer);
@@ -194,15 +210,16 @@ impl Connection {
         buffers: &mut Buffers,
         options: &StreamOptions,
         brought: &mut Brought,
-        admit: impl FnOnce(IpAddr) -> bool,
+        admit: impl FnOnce(IpAddr) -> Admitted,
         mut deliver: impl FnMut(Flow, &[u8]),
     ) -> Result<(), CloseReason> {
         if self.awaits_source {
             if !self.take_source(&mut buffers.raw)? {
                 return Ok(());
             }
-            self.is_counted = admit(self.flow.remote.ip());
-            if !self.is_counted {
+            let admitted = admit(self.flow.remote.ip());
+            self.is_counted = admitted == Admitted::Counted;
+            if admitted == Admitted::No {
                 return Err(CloseReason::PeerLimit);
             }
         }
@@ -211,6 +228,9 @@ impl Connection {
         } else {
             if self.partial.is_empty() {
                 std::mem::swap(&mut buffers.raw, &mut buffers.plain);
+            } else {
+                let needed = self.framing.needed();
+                append(&mut self.partial, &buffers.raw, needed);
             }
             None
         };
@@ -236,6 +256,9 @@ impl Connection {
             self.partial = Vec::new();
         } else if is_rest {
             self.partial.drain(..taken);
+            if taken > 0 {
+                self.partial.shrink_to_fit();
+            }
         } else {
             self.partial = octets.get(taken..).unwrap_or_default().to_vec();
         }
@@ -395,6 +418,17 @@ impl Connection {
         Ok(())
     }
 
+    /// Room that the beginnings of messages take, in all layers.
+    pub(super) fn partial_octets(&self) -> usize {
+        let tls = self.tls.as_ref().map_or(0, |tls| tls.kept());
+        self.partial.capacity() + self.framing.kept() + tls
+    }
+
+    /// Room that what waits to be written takes.
+    pub(super) fn queue_octets(&self) -> usize {
+        self.queue.as_ref().map_or(0, |queue| queue.room())
+    }
+
     /// How many octets wait to be written.
     pub(super) fn queued(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.length())
@@ -425,8 +459,43 @@ impl Connection {
     }
 }
 
+/// Appends octets to the beginning of a message of which so many are needed, as far as that is known. Room grows with what has come,
+/// and no further than the message needs.
+fn append(partial: &mut Vec<u8>, octets: &[u8], needed: Option<usize>) {
+    let length = partial.len() + octets.len();
+    if length > partial.capacity() {
+        let most = needed.unwrap_or(usize::MAX);
+        let room = (2 * partial.len()).min(most).max(length);
+        partial.reserve_exact(room - partial.len());
+    }
+    partial.extend_from_slice(octets);
+}
+
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        let size = size_of::<Connection>();
+        println!("connection: {size} bytes");
+        assert!(size <= 216, "{size} bytes");
+    }
+
+    #[test]
+    fn room_grows_with_what_comes_and_no_further_than_the_message() {
+        let mut partial = b"0123456789".to_vec();
+        append(&mut partial, b"x", Some(1_000_000));
+        assert!(partial.capacity() <= 20, "{}", partial.capacity());
+        append(&mut partial, &[b'x'; 100], None);
+        assert_eq!(partial.capacity(), 111);
+        append(&mut partial, b"x", Some(120));
+        assert_eq!((partial.len(), partial.capacity()), (112, 120));
     }
 }

@@ -2,17 +2,21 @@
 //! and [`super::sending`] move what goes through them.
 
 use super::close::{CloseReason, RefuseReason};
-use super::connection::{Buffers, Connection, Stage};
+use super::connection::{Buffers, Connection, NEVER, Stage};
 use super::deadlines::Deadlines;
 use super::directory::{Destination, Directory};
 use super::framing::Framing;
-use super::options::{Aliases, StreamOptions};
+use super::memory::Memory;
+use super::options::{Aliases, StreamOptions, UNPROVEN_LIVES};
 use super::peers::Peers;
 use super::scarcity::{Scarcity, Wanted};
+use super::seats::Seats;
 use super::slab::Slab;
 use crate::event_loop::{EventLoop, Interest};
 use crate::stats::WorkerStats;
 use crate::tls::TlsSession;
+use papaya::HashSet;
+use rustc_hash::FxBuildHasher;
 use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Protocol, Time};
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -30,6 +34,9 @@ const FIRST_TOKEN: usize = 1 << 32;
 pub(crate) struct Shared {
     pub(super) directory: Directory,
     pub(super) peers: Peers,
+    pub(super) seats: Seats,
+    /// Accepted connections whose peers may be strangers.
+    pub(super) unproven: HashSet<ConnectionId, FxBuildHasher>,
     pub(super) wanted: Wanted,
 }
 
@@ -53,14 +60,18 @@ pub(crate) struct Connections {
     pub(super) names: Vec<(usize, String)>,
     /// What could not be sent.
     undeliverable: Vec<(Flow, Box<[u8]>)>,
-    /// Octets that wait for all peers.
-    pub(super) queued: usize,
+    /// Connections that have ended, for the node to know.
+    ended: Vec<Flow>,
+    pub(super) memory: Memory,
+    /// This worker's shares of the bounds.
+    pub(super) max_queued: usize,
+    pub(super) max_partial: usize,
     pub(super) scarcity: Scarcity,
 }
 
 impl Connections {
     pub(crate) fn new(
-        worker: u16,
+        (worker, workers): (u16, usize),
         options: StreamOptions,
         listeners: Arc<[Listener]>,
         shared: Arc<Shared>,
@@ -72,6 +83,8 @@ impl Connections {
             .any(|listener| listener.protocol != Protocol::Udp);
         Self {
             worker,
+            max_queued: options.max_queued / workers.max(1),
+            max_partial: options.max_partial / workers.max(1),
             options,
             listeners,
             shared,
@@ -84,7 +97,8 @@ impl Connections {
             leaving: Vec::new(),
             names: Vec::new(),
             undeliverable: Vec::new(),
-            queued: 0,
+            ended: Vec::new(),
+            memory: Memory::default(),
             scarcity: has_streams.then(Scarcity::foresee).unwrap_or_default(),
         }
     }
@@ -118,19 +132,30 @@ impl Connections {
         if tls.is_none() && matches!(protocol, Protocol::Tls | Protocol::Wss) {
             return None;
         }
-        let framing = Framing::new(protocol, stage == Stage::Connecting, options);
-        let name = self.slab.insert(options.max_connections, |name| {
+        let is_ours = stage == Stage::Connecting;
+        let kept = if is_ours { 0 } else { options.kept_for_opening };
+        let most = options.max_connections.saturating_sub(kept);
+        if !self.shared.seats.take(most) {
+            return None;
+        }
+        let framing = Framing::new(protocol, is_ours, options);
+        let inserted = self.slab.insert(most, |name| {
             let connection = ConnectionId::new(worker, name);
             let flow = Flow { connection, ..flow };
             Connection::new(socket, flow, destination, stage, framing, tls)
-        })?;
+        });
+        let Some(name) = inserted else {
+            self.shared.seats.leave();
+            return None;
+        };
         let connection = self.slab.get(name)?;
-        connection.interest.writable = stage == Stage::Connecting;
+        connection.interest.writable = is_ours;
         let (interest, id) = (connection.interest, connection.flow.connection);
         if let Err(error) = event_loop.watch(connection.as_fd(), token(name), interest) {
             // A kernel out of memory.
             error!(worker, %error, "a connection cannot be watched");
             self.slab.remove(name);
+            self.shared.seats.leave();
             return None;
         }
         self.shared.directory.enter(destination, id);
@@ -198,9 +223,46 @@ impl Connections {
             _ if connection.queue.is_some() => return,
             _ if connection.is_in_message() => self.options.message_timeout,
             Stage::Fresh => self.options.silent_timeout,
+            _ if !connection.is_proven() => self.unproven_timeout(),
             _ => self.options.idle_timeout,
         };
         self.set_deadline(now, name, patience);
+    }
+
+    fn unproven_timeout(&self) -> Duration {
+        let timeout = self.options.unproven_timeout;
+        timeout.unwrap_or(self.options.idle_timeout)
+    }
+
+    /// A peer that connected may be a stranger: it does not last for ever.
+    pub(super) fn distrust(&mut self, now: Time, name: u32) {
+        if self.options.unproven_timeout.is_none() {
+            return;
+        }
+        let lives = self.unproven_timeout() * UNPROVEN_LIVES;
+        if let Some(connection) = self.slab.get(name) {
+            connection.last_deadline = seconds_of(now + lives);
+            self.shared
+                .unproven
+                .pin()
+                .insert(connection.flow.connection);
+        }
+    }
+
+    /// The peer of a connection is no stranger. Returns false where another worker, the owner of the connection, must know.
+    pub(crate) fn prove(&mut self, now: Time, id: ConnectionId) -> bool {
+        if !self.shared.unproven.pin().contains(&id) {
+            return true;
+        }
+        if id.worker() != self.worker {
+            return false;
+        }
+        self.shared.unproven.pin().remove(&id);
+        if let Some(connection) = self.slab.get(id.slot()) {
+            connection.last_deadline = NEVER;
+            self.set_deadline_of_waiting(now, id.slot());
+        }
+        true
     }
 
     /// Whoever is being left gets no more time.
@@ -208,8 +270,7 @@ impl Connections {
         let Some(connection) = self.slab.get(name).filter(|found| found.end().is_none()) else {
             return;
         };
-        // Whole seconds, and never early.
-        connection.deadline = (now + after).unix_seconds() + 1;
+        connection.deadline = seconds_of(now + after).min(connection.last_deadline);
         if connection.scheduled == 0 || connection.deadline < connection.scheduled {
             connection.scheduled = self.deadlines.schedule(name, connection.deadline);
         }
@@ -225,7 +286,7 @@ impl Connections {
     pub(crate) fn expire(&mut self, now: Time, event_loop: &mut EventLoop) {
         let mut due = std::mem::take(&mut self.due);
         self.deadlines.expire(now, &mut due);
-        let seconds = now.unix_seconds();
+        let seconds = now.unix_seconds() as u32;
         for name in due.drain(..) {
             let Some(connection) = self.slab.get(name) else {
                 continue;
@@ -276,7 +337,6 @@ impl Connections {
             return;
         };
         let flow = connection.flow;
-        let before = connection.queued();
         let mut messages = Vec::new();
         if let Some(queue) = &mut connection.queue {
             messages.extend(std::iter::from_fn(|| queue.pop()));
@@ -284,7 +344,7 @@ impl Connections {
                 connection.queue = None;
             }
         }
-        self.queued -= before - connection.queued();
+        self.keep_books(name);
         for message in messages {
             self.give_up(flow, message);
         }
@@ -310,11 +370,17 @@ impl Connections {
             say_goodbye(&mut connection, &mut self.buffers);
         }
         let reason = connection.end().unwrap_or(reason);
+        self.strike_from_books(&mut connection);
+        self.shared.seats.leave();
+        if !connection.is_proven() {
+            let unproven = self.shared.unproven.pin();
+            unproven.remove(&connection.flow.connection);
+        }
         if connection.is_counted {
             self.shared.peers.leave(connection.flow.remote.ip());
         }
-        self.queued -= connection.queued();
         self.count_closed(reason);
+        self.ended.push(connection.flow);
         self.stats.connections.set(self.slab.len() as u64);
     }
 
@@ -331,9 +397,14 @@ impl Connections {
         self.undeliverable.push((flow, message));
     }
 
-    /// Whether anything could not be sent.
-    pub(crate) fn has_undeliverable(&self) -> bool {
-        !self.undeliverable.is_empty()
+    /// Whether the node has to learn of anything: what could not be sent, connections that have ended.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.undeliverable.is_empty() || !self.ended.is_empty()
+    }
+
+    /// The connections that have ended.
+    pub(crate) fn take_ended(&mut self) -> Vec<Flow> {
+        std::mem::take(&mut self.ended)
     }
 
     /// What could not be sent, for the node to know.
@@ -365,6 +436,11 @@ pub(super) const fn name_of(token: usize) -> u32 {
     (token - FIRST_TOKEN) as u32
 }
 
+/// A deadline in whole seconds: never early.
+fn seconds_of(deadline: Time) -> u32 {
+    u32::try_from(deadline.unix_seconds() + 1).unwrap_or(u32::MAX)
+}
+
 fn reason_of_timeout(connection: &Connection) -> CloseReason {
     match connection.stage {
         Stage::Leaving(reason) | Stage::Left(reason) => reason,
@@ -372,6 +448,7 @@ fn reason_of_timeout(connection: &Connection) -> CloseReason {
         _ if connection.queue.is_some() => CloseReason::NotReading,
         _ if connection.is_in_message() => CloseReason::HalfMessage,
         Stage::Fresh => CloseReason::Silent,
+        Stage::Used if !connection.is_proven() => CloseReason::Unproven,
         Stage::Used => CloseReason::Idle,
     }
 }

@@ -35,7 +35,10 @@ impl Framing {
             Protocol::Ws | Protocol::Wss if is_ours => {
                 Self::WebSocket(Box::new(WebSocket::asked(options)))
             }
-            Protocol::Ws | Protocol::Wss => Self::WebSocket(Box::new(WebSocket::awaited(options))),
+            Protocol::Ws | Protocol::Wss => {
+                let socket = WebSocket::awaited(protocol.is_secure(), options);
+                Self::WebSocket(Box::new(socket))
+            }
             _ => Self::Stream(Framer::new(options.max_header, options.max_body)),
         }
     }
@@ -58,6 +61,22 @@ impl Framing {
     /// Whether parts of a message are kept here.
     pub(super) fn is_in_message(&self) -> bool {
         matches!(self, Self::WebSocket(socket) if socket.is_in_message())
+    }
+
+    /// Room that parts of a message take here.
+    pub(super) fn kept(&self) -> usize {
+        match self {
+            Self::Stream(_) => 0,
+            Self::WebSocket(socket) => socket.kept(),
+        }
+    }
+
+    /// How many octets the message that has begun takes, once its header says so.
+    pub(super) const fn needed(&self) -> Option<usize> {
+        match self {
+            Self::Stream(framer) => framer.needed(),
+            Self::WebSocket(_) => None,
+        }
     }
 
     /// Whether messages go out as they are.

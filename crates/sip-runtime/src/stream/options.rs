@@ -1,6 +1,9 @@
 //! Bounds and deadlines of connections.
 
+use super::policy::SharedPeerPolicy;
 use crate::tls::SharedTls;
+use sip_transport::Time;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +18,22 @@ pub enum Aliases {
     Everybody,
 }
 
+/// Decides which peers may connect at all. Asked for every connection that is accepted, by any worker: it must not wait.
+pub trait Admission: std::fmt::Debug + Send + Sync {
+    /// Whether this address may connect.
+    fn admits(&self, peer: IpAddr, now: Time) -> bool;
+}
+
+/// A connection whose peer never proves itself lasts so many times [`StreamOptions::unproven_timeout`] at most, whatever it sends.
+pub const UNPROVEN_LIVES: u32 = 8;
+
 /// Bounds and deadlines of stream connections; every one has a default.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
-    /// Connections that a worker may have. Default 200,000.
+    /// Connections of all workers together. Default 200,000.
     pub max_connections: usize,
+    /// How many of them only connections that we open may take. Default 0.
+    pub kept_for_opening: usize,
     /// Connections that may come from one address, over all workers; IPv6 addresses count by their first 64 bits. Default
     /// 10,000.
     pub max_per_peer: u32,
@@ -30,15 +44,23 @@ pub struct StreamOptions {
     pub max_body: usize,
     /// Octets that may wait for one connection's peer to read. Default 256 KiB.
     pub max_queue: usize,
-    /// Octets that may wait for all peers of a worker. Default 256 MiB.
+    /// Octets that may wait for all peers of all workers. Each worker has an equal share. Default 256 MiB.
     pub max_queued: usize,
+    /// Octets that the beginnings of messages may take in all connections of all workers. Each worker has an equal share. Beyond it the
+    /// connection whose message has been incomplete for longest is closed, an unproven one first. Default 128 MiB.
+    pub max_partial: usize,
+    /// Octets that the accepted connections of one address may hold, in both directions and over all workers; IPv6 addresses count by
+    /// their first 64 bits. Default 4 MiB.
+    pub max_held_per_peer: usize,
     /// We are the phones: each listener opens connections of its own, over WS and WSS too (it asks for `/` at the address), and
     /// does not use those that others opened to it. Default: a server, which opens one connection to an address for all.
     pub is_client: bool,
-    /// Origins whose pages may open a WebSocket, such as `https://phone.example.org`. None (the default): all may.
-    pub origins: Vec<String>,
+    /// Who is trusted, and whose pages may open a WebSocket. Default: nobody is, and those of the host they connect to.
+    pub policy: Arc<SharedPeerPolicy>,
     /// Whose claim to be reached over its connection under the port of its Via is believed (RFC 5923). Default: certified peers.
     pub aliases: Aliases,
+    /// Who may connect at all; not asked where a balancer stands before the listener. `None` (the default): everybody.
+    pub admission: Option<Arc<dyn Admission>>,
     /// What TLS is spoken with. `None` (the default): there can be no TLS listeners.
     pub tls: Option<Arc<SharedTls>>,
     /// How long a connection may take to be opened, shake hands and write what waited for it. Default 5 s.
@@ -51,6 +73,12 @@ pub struct StreamOptions {
     pub write_timeout: Duration,
     /// How long a connection may be idle. Default 3 h.
     pub idle_timeout: Duration,
+    /// How long an accepted connection may go without a message until its peer is proven ([`Output::proven`]), and a
+    /// [`UNPROVEN_LIVES`]th of the time that it may last until then. Keep-alives do not count. `None` (the default): all peers are
+    /// proven.
+    ///
+    /// [`Output::proven`]: sip_transport::Output::proven
+    pub unproven_timeout: Option<Duration>,
     /// After how much silence the kernel asks whether the peer is still there. Default 2 min.
     pub keep_alive: Duration,
 }
@@ -59,20 +87,25 @@ impl Default for StreamOptions {
     fn default() -> Self {
         Self {
             max_connections: 200_000,
+            kept_for_opening: 0,
             max_per_peer: 10_000,
             max_header: 32 << 10,
             max_body: 64 << 10,
             max_queue: 256 << 10,
             max_queued: 256 << 20,
+            max_partial: 128 << 20,
+            max_held_per_peer: 4 << 20,
             is_client: false,
-            origins: Vec::new(),
+            policy: Arc::default(),
             aliases: Aliases::Certified,
+            admission: None,
             tls: None,
             open_timeout: Duration::from_secs(5),
             silent_timeout: Duration::from_secs(30),
             message_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(3 * 3_600),
+            unproven_timeout: None,
             keep_alive: Duration::from_secs(120),
         }
     }

@@ -1,8 +1,8 @@
-//! How many connections each peer has, over all workers.
+//! How many connections each peer has, and how many octets they hold, over all workers.
 
 use papaya::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Counts by address, in constant time. An address without connections takes no room.
 ///
@@ -30,6 +30,21 @@ impl Peers {
         }
     }
 
+    /// What the connections of an address hold changes by that of one of them. Only while it is counted.
+    pub(super) fn charge(&self, address: IpAddr, before: usize, after: usize) {
+        if let Some(count) = self.counts.pin().get(&peer(address)) {
+            count.octets.fetch_add(after, Ordering::AcqRel);
+            count.octets.fetch_sub(before, Ordering::AcqRel);
+        }
+    }
+
+    /// Octets that the connections of an address hold.
+    pub(super) fn octets(&self, address: IpAddr) -> usize {
+        let counts = self.counts.pin();
+        let count = counts.get(&peer(address));
+        count.map_or(0, |count| count.octets.load(Ordering::Acquire))
+    }
+
     /// One less.
     pub(super) fn leave(&self, address: IpAddr) {
         let counts = self.counts.pin();
@@ -43,7 +58,10 @@ impl Peers {
 
 /// The connections of one peer. Once it is down to none it is over, and counts no more.
 #[derive(Debug, Default)]
-struct Count(AtomicU32);
+struct Count {
+    connections: AtomicU32,
+    octets: AtomicUsize,
+}
 
 /// What became of one more.
 enum Added {
@@ -58,7 +76,7 @@ impl Count {
     fn add(&self, most: u32) -> Added {
         let more = |count| (count < most && count != Self::OVER).then(|| count + 1);
         let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
-        match self.0.fetch_update(set, fetch, more) {
+        match self.connections.fetch_update(set, fetch, more) {
             Ok(_) => Added::Yes,
             Err(Self::OVER) => Added::Over,
             Err(_) => Added::Full,
@@ -73,16 +91,16 @@ impl Count {
             count => Some(count - 1),
         };
         let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
-        self.0.fetch_update(set, fetch, less) == Ok(1)
+        self.connections.fetch_update(set, fetch, less) == Ok(1)
     }
 
     fn is_over(&self) -> bool {
-        self.0.load(Ordering::Acquire) == Self::OVER
+        self.connections.load(Ordering::Acquire) == Self::OVER
     }
 }
 
 /// One peer: an IPv4 address, or an IPv6 network of 64 bits, which is what one customer has at least.
-fn peer(address: IpAddr) -> IpAddr {
+pub(super) fn peer(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
         ip @ IpAddr::V4(_) => ip,

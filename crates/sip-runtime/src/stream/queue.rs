@@ -23,6 +23,11 @@ impl Queue {
         self.length + self.octets().len()
     }
 
+    /// Room that they take.
+    pub(super) fn room(&self) -> usize {
+        self.length + self.octets.capacity() + self.messages.len() * size_of::<Box<[u8]>>()
+    }
+
     /// What goes to the socket next.
     pub(super) fn octets(&self) -> &[u8] {
         self.octets.get(self.written..).unwrap_or_default()

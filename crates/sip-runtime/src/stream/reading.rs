@@ -1,7 +1,7 @@
 //! What comes over connections, and what their layers answer by themselves.
 
 use super::close::CloseReason;
-use super::connection::Stage;
+use super::connection::{Admitted, Stage};
 use super::connections::{Connections, name_of};
 use super::framing::Brought;
 use crate::event_loop::{EventLoop, Ready};
@@ -42,8 +42,16 @@ impl Connections {
         };
         let (was_in_message, stage) = (connection.is_in_message(), connection.stage);
         let awaited_source = connection.awaits_source;
-        let (peers, most) = (&self.shared.peers, self.options.max_per_peer);
-        let admit = |peer| peers.enter(peer, most);
+        let (peers, options) = (&self.shared.peers, &self.options);
+        let admit = |peer| {
+            if options.policy.load().trusted.contains(peer) {
+                Admitted::Trusted
+            } else if peers.enter(peer, options.max_per_peer) {
+                Admitted::Counted
+            } else {
+                Admitted::No
+            }
+        };
         let (octets, brought) = connection.read(&mut self.buffers, &self.options, admit, deliver);
         let is_introduced = awaited_source && !connection.awaits_source;
         self.stats.stream_octets_received.add(octets as u64);
@@ -51,11 +59,13 @@ impl Connections {
         self.stats.stream_messages_received.add(messages);
         self.stats.pings.add(brought.pings as u64);
         if is_introduced {
-            self.enter_source(name);
+            self.enter_source(now, name);
         }
         if let Err(reason) = self.write_output(now, event_loop, name) {
             return self.close(event_loop, name, reason);
         }
+        self.keep_books(name);
+        self.make_room(event_loop, name);
         match brought.end {
             // Nothing can be said to it any more.
             Some(reason) if octets == 0 => self.close(event_loop, name, reason),
@@ -119,10 +129,10 @@ impl Connections {
         let is_first = connection.queue.is_none();
         let queue = connection.queue.get_or_insert_with(Box::default);
         queue.push_octets(rest);
-        self.queued += rest.len();
         if is_first && connection.is_open() {
             self.set_deadline(now, name, self.options.write_timeout);
         }
+        self.keep_books(name);
         self.update_interest(event_loop, name);
         Ok(())
     }
@@ -148,7 +158,8 @@ impl Connections {
         let Some(connection) = self.slab.get(name) else {
             return;
         };
-        let has_come = brought.messages + brought.pings > 0;
+        // Keep-alives say nothing of who sends them.
+        let has_come = brought.messages > 0 || brought.pings > 0 && connection.is_proven();
         if has_come && connection.stage == Stage::Fresh {
             connection.stage = Stage::Used;
         }

@@ -248,12 +248,11 @@ impl Connections {
         gone: usize,
     ) {
         let name = flow.connection.slot();
+        let left = octets.len() - gone;
+        let is_full = !self.may_wait(name, left);
         let Some(connection) = self.slab.get(name) else {
             return self.give_up(flow, octets.into());
         };
-        let left = octets.len() - gone;
-        let is_full = connection.queued() + left > self.options.max_queue
-            || self.queued + left > self.options.max_queued;
         // What has begun must be ended.
         if is_full && gone == 0 {
             self.stats.stream_queue_full.add(1);
@@ -266,10 +265,10 @@ impl Connections {
             Some(rest) if gone > 0 => queue.push_octets(rest),
             _ => queue.push(octets.into()),
         }
-        self.queued += left;
         if is_first && is_open {
             self.set_deadline(now, name, self.options.write_timeout);
         }
+        self.keep_books(name);
         self.update_interest(event_loop, name);
     }
 
@@ -284,15 +283,13 @@ impl Connections {
         let Some(mut queue) = connection.queue.take() else {
             return self.update_interest(event_loop, name);
         };
-        let before = queue.length();
         let result = write_queue(connection, &mut queue, &mut self.buffers);
         let is_open = connection.is_open();
         let is_empty = queue.is_empty();
-        // Encoding makes it longer.
-        self.queued = (self.queued + queue.length()).saturating_sub(before);
         if !is_empty {
             connection.queue = Some(queue);
         }
+        self.keep_books(name);
         let written = match result {
             Ok(written) => written,
             Err(reason) => return self.close(event_loop, name, reason),

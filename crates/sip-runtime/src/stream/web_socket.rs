@@ -4,8 +4,8 @@ use super::close::CloseReason;
 use super::framing::Brought;
 use super::options::StreamOptions;
 use sip_transport::websocket::{
-    ClientHandshake, Decoder, Event, Handshake, Opcode, Opening, Role, Upgrade, write_close,
-    write_frame, write_message,
+    ClientHandshake, Decoder, Event, Handshake, Opcode, Opening, Refusal, Role, Upgrade,
+    write_close, write_frame, write_message,
 };
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -16,7 +16,10 @@ const PONG: &[u8] = b"\r\n";
 /// How far it has come.
 pub(super) enum WebSocket {
     /// The peer has not asked for it yet.
-    Awaited(Handshake),
+    Awaited {
+        handshake: Handshake,
+        is_secure: bool,
+    },
     /// We have asked for it, or shall once we can.
     Asked {
         handshake: ClientHandshake,
@@ -35,8 +38,11 @@ pub(super) struct Masks {
 
 impl WebSocket {
     /// One that a peer will ask for.
-    pub(super) fn awaited(options: &StreamOptions) -> Self {
-        Self::Awaited(Handshake::new(options.max_header))
+    pub(super) fn awaited(is_secure: bool, options: &StreamOptions) -> Self {
+        Self::Awaited {
+            handshake: Handshake::new(options.max_header),
+            is_secure,
+        }
     }
 
     /// One that we ask for.
@@ -71,6 +77,14 @@ impl WebSocket {
         matches!(self, Self::Open { decoder, .. } if decoder.is_in_message())
     }
 
+    /// Room that parts of a message take here.
+    pub(super) fn kept(&self) -> usize {
+        match self {
+            Self::Open { decoder, .. } => decoder.kept(),
+            Self::Awaited { .. } | Self::Asked { .. } => 0,
+        }
+    }
+
     /// Hands out messages, as [`super::framing::Framing::take`] does.
     pub(super) fn take(
         &mut self,
@@ -84,14 +98,23 @@ impl WebSocket {
             Self::Open { decoder, masks } => {
                 return take_frames(decoder, masks, octets, reply, brought, deliver);
             }
-            Self::Awaited(handshake) => match handshake.next(octets, &options.origins, reply) {
-                Upgrade::Incomplete => return 0,
-                Upgrade::Refused(_) => {
-                    brought.end = Some(CloseReason::BadUpgrade);
-                    return 0;
+            Self::Awaited {
+                handshake,
+                is_secure,
+            } => {
+                let policy = options.policy.load();
+                match handshake.next(octets, &policy.origins, *is_secure, reply) {
+                    Upgrade::Incomplete => return 0,
+                    Upgrade::Refused(refusal) => {
+                        brought.end = Some(match refusal {
+                            Refusal::Origin => CloseReason::ForeignOrigin,
+                            _ => CloseReason::BadUpgrade,
+                        });
+                        return 0;
+                    }
+                    Upgrade::Accepted { consumed } => (Role::Client, consumed),
                 }
-                Upgrade::Accepted { consumed } => (Role::Client, consumed),
-            },
+            }
             Self::Asked { handshake, .. } => match handshake.next(octets) {
                 Ok(Opening::Incomplete) => return 0,
                 Ok(Opening::Accepted { consumed }) => (Role::Server, consumed),

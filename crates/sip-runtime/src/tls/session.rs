@@ -191,6 +191,11 @@ impl TlsSession {
         !self.incomplete.is_empty()
     }
 
+    /// Bytes of memory that the part of a record takes, and what waits to be sent.
+    pub const fn kept(&self) -> usize {
+        self.incomplete.capacity() + self.output.capacity()
+    }
+
     /// Whether the handshake goes on.
     pub const fn is_handshaking(&self) -> bool {
         !self.established

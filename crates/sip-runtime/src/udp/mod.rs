@@ -6,6 +6,7 @@ mod refusals;
 mod ring;
 mod send;
 mod socket;
+mod stamp;
 mod steering;
 mod train;
 

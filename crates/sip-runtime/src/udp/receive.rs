@@ -1,6 +1,7 @@
 //! Receiving many datagrams with one system call.
 
 use super::address::RawAddress;
+use super::stamp::{self, CONTROL, Control, WallTime};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
@@ -25,6 +26,7 @@ struct Slots {
     headers: [libc::mmsghdr; BATCH],
     parts: [libc::iovec; BATCH],
     senders: [RawAddress; BATCH],
+    controls: [Control; BATCH],
     payloads: [Payload; BATCH],
 }
 
@@ -37,6 +39,8 @@ pub(crate) struct Datagram<'a> {
     pub(crate) from: SocketAddr,
     pub(crate) bytes: &'a [u8],
     pub(crate) is_truncated: bool,
+    /// When the kernel received it.
+    pub(crate) stamp: Option<WallTime>,
 }
 
 /// How many datagrams are likely to wait in a socket. Never more than a matter of cost.
@@ -91,6 +95,8 @@ impl ReceiveBatch {
                 (*header).msg_namelen = RawAddress::CAPACITY;
                 (*header).msg_iov = part;
                 (*header).msg_iovlen = 1;
+                (*header).msg_control = (&raw mut (*slots).controls[index]).cast();
+                (*header).msg_controllen = CONTROL as _;
             }
         }
         Ok(batch)
@@ -124,8 +130,10 @@ impl ReceiveBatch {
             #[expect(unsafe_code, reason = "the headers lie in the mapping")]
             // SAFETY: as in `new`; index is below BATCH.
             unsafe {
-                // The kernel wrote the length of the sender's address over the room there is.
-                (*slots).headers[index].msg_hdr.msg_namelen = RawAddress::CAPACITY;
+                // The kernel wrote the lengths of the sender's address and of the stamp over the room there is.
+                let header = &raw mut (*slots).headers[index].msg_hdr;
+                (*header).msg_namelen = RawAddress::CAPACITY;
+                (*header).msg_controllen = CONTROL as _;
             }
         }
         self.filled = 0;
@@ -186,10 +194,17 @@ impl ReceiveBatch {
             let header = &raw const (*slots).headers[index];
             let length = ((*header).msg_len as usize).min(LONGEST);
             let payload = (&raw const (*slots).payloads[index]).cast::<u8>();
+            let control = &(*slots).controls[index].0;
+            #[expect(
+                clippy::unnecessary_cast,
+                reason = "its type is another one in other C libraries"
+            )]
+            let written = (*header).msg_hdr.msg_controllen as usize;
             Some(Datagram {
                 from: (*slots).senders[index].read()?,
                 bytes: std::slice::from_raw_parts(payload, length),
                 is_truncated: (*header).msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+                stamp: control.get(..written).and_then(stamp::find),
             })
         }
     }
@@ -213,9 +228,11 @@ mod tests {
     use super::*;
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     fn pair(address: &str) -> (UdpSocket, UdpSocket) {
         let socket = UdpSocket::bind(address).expect("bind");
+        stamp::ask_for_stamps(socket.as_fd()).expect("stamps");
         let peer = UdpSocket::bind(address).expect("bind");
         peer.connect(socket.local_addr().expect("address"))
             .expect("connect");
@@ -266,6 +283,33 @@ mod tests {
             assert_eq!(batch.receive(socket.as_fd(), Expected::Many), Ok(1));
             let from = batch.datagrams().next().expect("a datagram").from;
             assert_eq!(from, peer.local_addr().expect("address"));
+        }
+    }
+
+    #[test]
+    fn datagrams_bear_the_time_when_the_kernel_received_them() {
+        let wall = || {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.expect("after 1970")
+        };
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let (socket, peer) = pair(address);
+            let mut batch = ReceiveBatch::new().expect("mapping");
+            let mut is_stamped_on_arrival = |expected| {
+                let before = wall();
+                peer.send(b"hello").expect("send");
+                let after = wall();
+                std::thread::sleep(Duration::from_millis(5));
+                assert_eq!(batch.receive(socket.as_fd(), expected), Ok(1));
+                let stamp = batch.datagrams().next().and_then(|it| it.stamp);
+                // The kernel may read a coarser clock than we do.
+                let slack = Duration::from_millis(4);
+                (before.saturating_sub(slack)..=after).contains(&stamp.expect("a stamp"))
+            };
+            for expected in [Expected::One, Expected::Many, Expected::One] {
+                // The kernel begins a moment after it was asked; until then it stamps when a datagram is read.
+                assert!((0..100).any(|_| is_stamped_on_arrival(expected)));
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! One worker's UDP socket of one listener.
 
+use super::stamp::ask_for_stamps;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, getsockname, ipproto, socket_with, sockopt,
@@ -76,6 +77,7 @@ impl UdpSocket {
         let receive_buffer = set_receive_buffer(descriptor.as_fd(), buffers.receive)
             .map_err(step("set SO_RCVBUF"))?;
         set_send_buffer(descriptor.as_fd(), buffers.send).map_err(step("set SO_SNDBUF"))?;
+        ask_for_stamps(descriptor.as_fd()).map_err(step("set SO_TIMESTAMPNS"))?;
         Ok(Self {
             descriptor: Arc::new(descriptor),
             receive_buffer,

@@ -1,10 +1,13 @@
 //! The worker: one thread that owns its sockets and its node and carries what comes out of the
 //! one into the other.
 
+mod arrivals;
+mod behind;
 mod driven;
 mod pauses;
 mod post;
 mod socket;
+mod utilisation;
 mod waiting;
 
 pub(crate) use post::Surroundings;
@@ -17,12 +20,15 @@ use crate::options::Options;
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
 use crate::stream::Connections;
-use crate::udp::{Datagram, ReceiveBatch};
+use crate::udp::{Datagram, Expected, ReceiveBatch};
+use arrivals::{Arrivals, Moment};
+use behind::{BATCHES, Intake};
 use pauses::Pauses;
 use post::Post;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use sip_transport::{Errand, Flow, ListenerId, Node, Output, Time};
+use sip_transport::overload::Backlog;
+use sip_transport::{Errand, Flow, ListenerId, Node, Output, Received, Time};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
@@ -56,6 +62,8 @@ pub(crate) struct Worker<N: Node, Q> {
     node: N,
     output: Output<N::Question>,
     received: ReceiveBatch,
+    /// What was read and waits for its turn; `None`: nothing ever does.
+    backlog: Option<Backlog>,
     post: Post<N::Answer, Q>,
     event_loop: EventLoop,
     /// What may wait in the sockets.
@@ -64,9 +72,12 @@ pub(crate) struct Worker<N: Node, Q> {
     turn: Vec<usize>,
     /// Connections that are ready.
     ready: Vec<Ready>,
+    /// When they were found ready.
+    ready_since: Time,
     /// Rounds since the event loop was last asked which sockets are readable.
     rounds_without_asking: u8,
     clock: Clock,
+    arrivals: Arrivals,
     /// When to ask for the kernel's drops; `None` while nothing came in since they were asked for.
     drops_due: Option<Time>,
     pauses: Pauses,
@@ -109,14 +120,17 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             node,
             output: Output::default(),
             received: ReceiveBatch::new()?,
+            backlog: options.overload.as_ref().map(Backlog::new),
             event_loop,
             waiting: Sockets::new(surroundings.sockets.len()),
             turn: Vec::new(),
             ready: Vec::new(),
+            ready_since: Time::default(),
             rounds_without_asking: 0,
+            arrivals: Arrivals::new(read_both(&options.clock)),
             clock: options.clock,
             drops_due: None,
-            pauses: Pauses::new(options.gather),
+            pauses: Pauses::new(options.clock.now(), options.gather),
             cpu: options.cpus.get(index % options.cpus.len().max(1)).copied(),
             post: Post::new(surroundings, options, with_trains),
         })
@@ -145,8 +159,9 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     fn is_busy(&self) -> bool {
         self.waiting.any_likely()
             || !self.ready.is_empty()
+            || self.is_behind()
             || self.inbox().is_some_and(|inbox| !inbox.is_empty())
-            || self.post.connections.has_undeliverable()
+            || self.post.connections.has_news()
     }
 
     fn pin(&self) {
@@ -175,6 +190,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.take_hand_overs(now);
         self.read_sockets(now);
         self.serve_connections(now);
+        self.serve_backlog();
         self.rounds_without_asking = self.rounds_without_asking.saturating_add(1);
         if self
             .node
@@ -186,7 +202,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
         self.post.connections.expire(now, &mut self.event_loop);
         self.watch_rested(now);
-        self.tell_undeliverable(now);
+        self.tell_news(now);
         if self.drops_due.is_some_and(|due| due <= now) {
             self.drops_due = None;
             self.post.count_kernel_drops();
@@ -220,10 +236,21 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             };
             let (flow, bytes, output) = (message.flow, &message.bytes, &mut self.output);
             match message.errand {
-                Errand::Received => self.node.receive_handed_over(now, flow, bytes, output),
+                Errand::Received => {
+                    let message = Received {
+                        arrived: message.arrived.min(now),
+                        flow,
+                        bytes,
+                        handed_over: true,
+                    };
+                    self.node.serve(now, message, output);
+                }
                 Errand::Undeliverable => {
                     self.node
                         .undeliverable_handed_over(now, flow, bytes, output);
+                }
+                Errand::Proven => {
+                    self.post.connections.prove(now, flow.connection);
                 }
                 Errand::ToSend => {
                     let event_loop = &mut self.event_loop;
@@ -249,13 +276,29 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         if self.ready.is_empty() {
             return;
         }
+        let arrived = self.ready_since.min(now);
+        let stats = Arc::clone(&self.post.surroundings.stats);
         let mut all = std::mem::take(&mut self.ready);
         for ready in all.drain(..) {
-            let (node, output) = (&mut self.node, &mut self.output);
+            self.make_room();
+            // Among thousands that are ready the last ones wait for the first ones.
+            let now = self.clock.now();
+            let mut intake = Intake {
+                node: &mut self.node,
+                output: &mut self.output,
+                backlog: self.backlog.as_mut(),
+                stats: &stats,
+            };
             self.post
                 .connections
                 .ready(now, &mut self.event_loop, ready, |flow, bytes| {
-                    node.receive(now, flow, bytes, output);
+                    let message = Received {
+                        arrived,
+                        flow,
+                        bytes,
+                        handed_over: false,
+                    };
+                    intake.take(now, message, true);
                 });
             if self.output.bytes().len() > ENOUGH_OUTPUT {
                 self.deliver(now);
@@ -283,11 +326,14 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
-    /// Tells the node what could not be sent.
-    fn tell_undeliverable(&mut self, now: Time) {
+    /// Tells the node which connections have ended, and what could not be sent.
+    fn tell_news(&mut self, now: Time) {
         for _ in 0..TOLD_IN_A_ROUND {
-            if !self.post.connections.has_undeliverable() {
+            if !self.post.connections.has_news() {
                 return;
+            }
+            for flow in self.post.connections.take_ended() {
+                self.node.connection_ended(now, flow, &mut self.output);
             }
             for (flow, message) in self.post.connections.take_undeliverable() {
                 self.node
@@ -297,18 +343,26 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
-    /// One batch of each socket in which something waits.
+    /// One batch of each socket in which something waits; all that waits, while the worker is behind.
     fn read_sockets(&mut self, now: Time) {
+        if !self.has_room() {
+            return;
+        }
         let mut turn = std::mem::take(&mut self.turn);
         self.waiting.take_likely(&mut turn);
         for listener in turn.drain(..) {
-            self.read_socket(now, listener);
+            for _ in 0..BATCHES {
+                let count = self.read_socket(now, listener);
+                if count == 0 || !self.is_behind() || !self.has_room() {
+                    break;
+                }
+            }
         }
         self.turn = turn;
     }
 
-    /// One batch of one socket.
-    fn read_socket(&mut self, now: Time, listener: usize) {
+    /// One batch of one socket. Returns how many datagrams came.
+    fn read_socket(&mut self, now: Time, listener: usize) -> usize {
         let id = ListenerId(listener as u16);
         let socket = match self.post.surroundings.sockets.get(listener) {
             Some(WorkerSocket::Datagrams(socket)) => socket,
@@ -316,33 +370,55 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 self.post
                     .connections
                     .accept(now, &mut self.event_loop, id, listening);
-                return;
+                return 0;
             }
-            None => return,
+            None => return 0,
         };
         let stats = &*self.post.surroundings.stats;
-        let expected = self.waiting.expected(listener);
+        let expected = if self.is_behind() {
+            Expected::Many
+        } else {
+            self.waiting.expected(listener)
+        };
+        let read = match self.event_loop.ring() {
+            Some(_) => None,
+            None => Some(self.received.receive(socket.as_fd(), expected)),
+        };
+        let now = read_clocks(&self.clock, &mut self.arrivals);
+        let arrivals = &self.arrivals;
+        let mut intake = Intake {
+            node: &mut self.node,
+            output: &mut self.output,
+            backlog: self.backlog.as_mut(),
+            stats,
+        };
         let mut bytes = 0;
         let mut take = |datagram: Datagram<'_>| {
             bytes += datagram.bytes.len();
             if datagram.is_truncated {
                 stats.truncated.add(1);
             } else {
-                let flow = Flow::to(id, datagram.from);
-                self.node
-                    .receive(now, flow, datagram.bytes, &mut self.output);
+                let message = Received {
+                    arrived: arrivals.arrived(datagram.stamp),
+                    flow: Flow::to(id, datagram.from),
+                    bytes: datagram.bytes,
+                    handed_over: false,
+                };
+                intake.take(now, message, false);
             }
         };
-        let result = match self.event_loop.ring() {
-            Some(ring) => ring.receive(listener as u16, take),
-            None => self
-                .received
-                .receive(socket.as_fd(), expected)
+        let result = match (read, self.event_loop.ring()) {
+            (None, Some(ring)) => ring.receive(listener as u16, take),
+            (read, _) => read
+                .unwrap_or(Ok(0))
                 .inspect(|_| self.received.datagrams().for_each(&mut take)),
         };
         let count = match result {
             Ok(count) => count,
-            Err(Errno::INTR) => return self.waiting.mark(listener),
+            Err(Errno::INTR) => {
+                self.waiting.mark(listener);
+                0
+            }
             Err(_) => {
                 stats.receive_errors.add(1);
                 0
@@ -350,15 +426,16 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         };
         self.waiting.after(listener, expected, count);
         if count == 0 {
-            return;
+            return 0;
         }
         stats.datagrams_received.add(count as u64);
         stats.bytes_received.add(bytes as u64);
         self.drops_due.get_or_insert(now + DROPS_INTERVAL);
         self.deliver(now);
+        count
     }
 
-    /// Nothing to do: lets messages gather for a moment where many come, else waits for the next one.
+    /// Nothing to do: lets messages gather for a moment while the worker is busy, else waits for the next one.
     fn rest(&mut self) {
         let stats = self.stats();
         let taken = stats.datagrams_received.value()
@@ -369,7 +446,9 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             return self.sleep();
         };
         self.stats().pauses.add(1);
+        let begun = self.clock.now();
         self.event_loop.pause(pause);
+        self.pauses.paused(begun, self.clock.now());
         let sockets = self.post.surroundings.sockets.as_slice();
         match sockets {
             [WorkerSocket::Datagrams(_)] => self.waiting.mark(0),
@@ -387,7 +466,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         if self.inbox().is_some_and(Inbox::fall_asleep) {
             self.stats().waits.add(1);
             self.ask_event_loop(timeout);
-            self.pauses.waited(self.clock.now().saturating_since(begun));
+            self.pauses.waited(begun, self.clock.now());
         }
     }
 
@@ -418,11 +497,32 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             error!(worker = self.post.surroundings.index, %error, "the event loop failed");
             self.waiting.mark_all();
         }
+        if !self.ready.is_empty() {
+            self.ready_since = self.clock.now();
+        }
         if let Some(inbox) = self.inbox() {
             inbox.awake();
             if is_woken {
                 inbox.drain_waker();
             }
         }
+    }
+}
+
+/// Reads the clocks after a batch of datagrams; `arrivals` then tells when they came. Returns the time now.
+fn read_clocks(clock: &Clock, arrivals: &mut Arrivals) -> Time {
+    let mut moment = read_both(clock);
+    if arrivals.is_suspicious(moment) {
+        // This thread may have been stopped between reading the one and the other; twice in a row it hardly is.
+        moment = read_both(clock);
+    }
+    arrivals.read(moment);
+    moment.now
+}
+
+fn read_both(clock: &Clock) -> Moment {
+    Moment {
+        now: clock.now(),
+        wall: Clock::wall(),
     }
 }

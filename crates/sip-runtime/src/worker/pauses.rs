@@ -1,9 +1,11 @@
-//! Letting messages gather while many come, as network cards do with their interrupts.
+//! Lets messages gather while the worker is busy, as network cards do with their interrupts.
 //!
-//! To fall asleep and be woken costs a worker more than a message does. Where messages come one by one, but so close that it sleeps for
-//! some microseconds only, it handles each of them at the price of two. So it pauses instead: it looks at its sockets again
-//! when the pause is over, and finds several.
+//! To fall asleep and be woken costs a worker more than a message does. While it is so busy that this matters, and sleeps for some
+//! microseconds only, it pauses instead: it looks at its sockets again when the pause is over, and finds several messages. Below
+//! that it wakes for each message, so that none waits.
 
+use super::utilisation::Utilisation;
+use sip_transport::Time;
 use std::time::Duration;
 
 /// Waits in a row that were shorter than a pause, before pauses begin; pauses in a row that brought too little, before they end.
@@ -16,6 +18,7 @@ const WORTH_A_PAUSE: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Pauses {
     length: Duration,
+    utilisation: Utilisation,
     /// Waits in a row that were shorter than a pause.
     short_waits: u8,
     /// Pauses in a row that brought too little.
@@ -25,10 +28,11 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// Of that length; zero: never.
-    pub(super) const fn new(length: Duration) -> Self {
+    /// Pauses of that length; zero: never.
+    pub(super) const fn new(now: Time, length: Duration) -> Self {
         Self {
             length,
+            utilisation: Utilisation::new(now),
             short_waits: 0,
             poor_ones: 0,
             taken: 0,
@@ -39,7 +43,7 @@ impl Pauses {
     pub(super) fn next(&mut self, taken: u64) -> Option<Duration> {
         let since = taken.wrapping_sub(self.taken);
         self.taken = taken;
-        if self.short_waits < IN_A_ROW {
+        if self.short_waits < IN_A_ROW || !self.utilisation.is_high() {
             return None;
         }
         self.poor_ones = if since < WORTH_A_PAUSE {
@@ -54,13 +58,19 @@ impl Pauses {
         None
     }
 
-    /// The worker has waited that long for something to do.
-    pub(super) fn waited(&mut self, time: Duration) {
-        self.short_waits = if time < self.length {
+    /// The worker has waited for something to do.
+    pub(super) fn waited(&mut self, begun: Time, ended: Time) {
+        self.utilisation.idled(begun, ended);
+        self.short_waits = if ended - begun < self.length {
             self.short_waits.saturating_add(1)
         } else {
             0
         };
+    }
+
+    /// The worker has paused.
+    pub(super) fn paused(&mut self, begun: Time, ended: Time) {
+        self.utilisation.idled(begun, ended);
     }
 }
 
@@ -68,48 +78,143 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    const LENGTH: Duration = Duration::from_micros(50);
+    const LENGTH: Duration = Duration::from_micros(100);
+    const START: Time = Time::from_unix_seconds(1_800_000_000);
 
-    fn busy() -> Pauses {
-        let mut pauses = Pauses::new(LENGTH);
-        for received in 1..=u64::from(IN_A_ROW) {
-            assert_eq!(pauses.next(received), None);
-            pauses.waited(LENGTH / 2);
+    /// What a message costs, and what a wait costs the worker when it ends, in microseconds.
+    const MESSAGE: u64 = 12;
+    const WAKE_UP: u64 = 8;
+
+    /// A worker to which messages come at even intervals.
+    struct Worker {
+        pauses: Pauses,
+        now: Time,
+        next_message: Time,
+        taken: u64,
+    }
+
+    #[derive(Debug, Default)]
+    struct Seen {
+        pauses: u64,
+        messages: u64,
+        /// Those that came during a pause.
+        gathered: u64,
+        /// From waiting to pausing or back.
+        switches: u64,
+    }
+
+    impl Worker {
+        fn new(length: Duration) -> Self {
+            Self {
+                pauses: Pauses::new(START, length),
+                now: START,
+                next_message: START,
+                taken: 0,
+            }
         }
-        pauses
+
+        /// So many seconds with so many messages that the worker is busy for `percent` of the time as long as it does not pause.
+        fn serve(&mut self, seconds: u64, percent: u64) -> Seen {
+            let interval = Duration::from_micros((MESSAGE + WAKE_UP) * 100 / percent);
+            let end = self.now + Duration::from_secs(seconds);
+            let (mut seen, mut paused) = (Seen::default(), None);
+            while self.now < end {
+                let taken = self.taken;
+                while self.next_message <= self.now {
+                    self.next_message = self.next_message + interval;
+                    self.taken += 1;
+                    self.now = self.now + Duration::from_micros(MESSAGE);
+                }
+                seen.messages += self.taken - taken;
+                if paused == Some(true) {
+                    seen.gathered += self.taken - taken;
+                }
+                let (begun, pause) = (self.now, self.pauses.next(self.taken));
+                if let Some(length) = pause {
+                    seen.pauses += 1;
+                    self.now = begun + length;
+                    self.pauses.paused(begun, self.now);
+                } else {
+                    self.now = self.next_message;
+                    self.pauses.waited(begun, self.now);
+                }
+                self.now = self.now + Duration::from_micros(WAKE_UP);
+                let was_paused = paused.replace(pause.is_some());
+                seen.switches += u64::from(was_paused.is_some_and(|it| it != pause.is_some()));
+            }
+            seen
+        }
     }
 
     #[test]
-    fn pauses_begin_after_short_waits_and_last_while_they_bring_several() {
-        let mut pauses = busy();
-        for received in [10, 12, 13, 14, 15, 20, 21, 22, 23] {
-            assert_eq!(pauses.next(received), Some(LENGTH), "{received}");
+    fn a_worker_that_is_busy_for_30_percent_of_the_time_never_pauses() {
+        for percent in [1, 10, 30, 50, 60] {
+            let seen = Worker::new(LENGTH).serve(5, percent);
+            assert_eq!(seen.pauses, 0, "{percent} %: {seen:?}");
         }
-        assert_eq!(pauses.next(24), None, "four in a row brought one each");
-        pauses.waited(LENGTH / 2);
-        assert_eq!(pauses.next(30), None, "it takes several short waits again");
     }
 
     #[test]
-    fn a_long_wait_starts_the_count_anew() {
-        let mut pauses = Pauses::new(LENGTH);
-        for received in 1..20 {
-            assert_eq!(pauses.next(received * 2), None);
-            let time = if received % u64::from(IN_A_ROW) == 0 {
-                LENGTH
-            } else {
-                LENGTH / 2
-            };
-            pauses.waited(time);
+    fn a_worker_that_is_busy_for_80_percent_of_the_time_pauses() {
+        for percent in [80, 90] {
+            let mut worker = Worker::new(LENGTH);
+            worker.serve(1, percent);
+            let seen = worker.serve(5, percent);
+            let gathered = seen.gathered * 100 / seen.messages;
+            assert!(gathered >= 95, "{percent} %: {seen:?}");
+        }
+    }
+
+    /// The pauses themselves make it look less busy.
+    #[test]
+    fn it_does_not_flap_at_any_load() {
+        let mut worker = Worker::new(LENGTH);
+        for percent in (5..=95).chain((5..=95).rev()) {
+            let seen = worker.serve(5, percent);
+            assert!(seen.switches <= 12, "{percent} %: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_end_soon_after_the_load_falls() {
+        for percent in [10, 30, 50, 55] {
+            let mut worker = Worker::new(LENGTH);
+            assert!(worker.serve(2, 90).pauses > 0);
+            worker.serve(2, percent);
+            let seen = worker.serve(5, percent);
+            assert_eq!(seen.pauses, 0, "{percent} %: {seen:?}");
         }
     }
 
     #[test]
     fn without_a_length_there_are_none() {
-        let mut pauses = Pauses::new(Duration::ZERO);
-        for received in 1..20 {
-            assert_eq!(pauses.next(received * 2), None);
-            pauses.waited(Duration::ZERO);
+        assert_eq!(Worker::new(Duration::ZERO).serve(5, 80).pauses, 0);
+    }
+
+    /// A worker whose waits are short and that is busy.
+    fn busy() -> Pauses {
+        let mut worker = Worker::new(LENGTH);
+        worker.serve(1, 90);
+        let mut pauses = worker.pauses;
+        pauses.taken = 0;
+        pauses.poor_ones = 0;
+        pauses
+    }
+
+    #[test]
+    fn pauses_last_while_they_bring_several() {
+        let mut pauses = busy();
+        for received in [10, 12, 13, 14, 15, 20, 21, 22, 23] {
+            assert_eq!(pauses.next(received), Some(LENGTH), "{received}");
         }
+        assert_eq!(pauses.next(24), None, "four in a row brought one each");
+        assert_eq!(pauses.next(30), None, "it takes several short waits again");
+    }
+
+    #[test]
+    fn a_long_wait_starts_the_count_anew() {
+        let mut pauses = busy();
+        pauses.waited(START, START + LENGTH);
+        assert_eq!(pauses.next(100), None);
     }
 }

@@ -8,7 +8,10 @@ use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
 use crate::stream::{Connections, Shared};
 use crate::udp::SendBatch;
-use sip_transport::{Errand, Flow, HandOver, Listener, Outgoing, Output, Time};
+use sip_transport::{
+    ConnectionId, Errand, Flow, HandOver, Listener, ListenerId, Outgoing, Output, Time,
+};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -19,6 +22,9 @@ const LARGEST_SPARE_BUFFER: usize = 4 << 10;
 
 /// An output that grew beyond this in a burst gives its memory back.
 const LARGEST_KEPT_OUTPUT: usize = 4 << 20;
+
+/// The peer's address where only the connection counts.
+const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
 /// What a worker is given beside its node.
 pub(crate) struct Surroundings<A, Q> {
@@ -55,7 +61,7 @@ impl<A, Q> Post<A, Q> {
         Self {
             batch: SendBatch::new(with_trains),
             connections: Connections::new(
-                surroundings.index,
+                (surroundings.index, surroundings.inboxes.len()),
                 options.streams.clone(),
                 Arc::clone(&surroundings.listeners),
                 Arc::clone(&surroundings.connections),
@@ -90,6 +96,7 @@ impl<A, Q> Post<A, Q> {
         for (connection, port) in output.aliases() {
             self.connections.add_alias(*connection, *port);
         }
+        self.prove(now, output.proofs());
         let names = output.names();
         self.connections
             .expect(names.map(|(place, name)| (place, String::from_utf8_lossy(name).into_owned())));
@@ -103,6 +110,24 @@ impl<A, Q> Post<A, Q> {
             *output = Output::default();
         } else {
             output.clear();
+        }
+    }
+
+    /// Lets connections stay whose peers have proved themselves.
+    fn prove(&mut self, now: Time, proven: &[ConnectionId]) {
+        for connection in proven {
+            if !self.connections.prove(now, *connection) {
+                self.for_others.push(HandOver {
+                    worker: connection.worker(),
+                    errand: Errand::Proven,
+                    flow: Flow {
+                        connection: *connection,
+                        ..Flow::to(ListenerId(0), NOWHERE)
+                    },
+                    range: 0..0,
+                    arrived: now,
+                });
+            }
         }
     }
 
@@ -125,6 +150,7 @@ impl<A, Q> Post<A, Q> {
                         for_others.push(HandOver {
                             worker,
                             errand: Errand::ToSend,
+                            arrived: now,
                             flow,
                             range,
                         });
@@ -171,6 +197,7 @@ impl<A, Q> Post<A, Q> {
             let to = usize::from(message.worker);
             let message = HandedOver {
                 errand: message.errand,
+                arrived: message.arrived,
                 flow: message.flow,
                 bytes: buffer,
             };

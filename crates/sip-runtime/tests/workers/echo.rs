@@ -4,7 +4,7 @@ use super::script::{
     ANYWHERE, Client, Script, address_of, await_count, options, start, udp_listener, workers,
 };
 use sip_runtime::{Options, Runtime, WorkerStats};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn total(stats: &[std::sync::Arc<WorkerStats>], figure: impl Fn(&WorkerStats) -> u64) -> u64 {
     stats.iter().map(|stats| figure(stats)).sum()
@@ -199,24 +199,37 @@ fn datagrams_that_the_kernel_drops_are_counted() {
     }
 }
 
-#[test]
-fn a_worker_that_hardly_sleeps_pauses_and_answers_all_the_same() {
-    for (gather, does_pause) in [(Duration::from_millis(20), true), (Duration::ZERO, false)] {
-        let options = Options {
-            gather,
-            ..options()
-        };
-        let running = start(ANYWHERE[0], 1, options);
-        let client = Client::of(address_of(&running));
-        for number in 0..50 {
-            let sent = format!("datagram {number}");
-            client.send(&sent);
-            assert_eq!(client.receive(), sent);
-        }
-        let stats = running.stats();
-        running.stop();
-        assert_eq!(stats[0].pauses.value() > 0, does_pause, "{gather:?}");
+/// Sends a worker messages that keep it busy for `busy` each, `idle` after the answer to the one before, until it has paused or half
+/// a second is over. Returns whether it has paused.
+fn pauses(gather: Duration, busy: Duration, idle: Duration) -> bool {
+    let options = Options {
+        gather,
+        ..options()
+    };
+    let running = start(ANYWHERE[0], 1, options);
+    let client = Client::of(address_of(&running));
+    let sent = format!("work {}", busy.as_micros());
+    let (begun, stats) = (Instant::now(), running.stats());
+    while begun.elapsed() < Duration::from_millis(500) && stats[0].pauses.value() == 0 {
+        client.send(&sent);
+        assert_eq!(client.receive(), sent);
+        std::thread::sleep(idle);
     }
+    running.stop();
+    stats[0].pauses.value() > 0
+}
+
+#[test]
+fn a_busy_worker_pauses_and_answers_all_the_same() {
+    let (busy, idle) = (Duration::from_millis(20), Duration::ZERO);
+    assert!(pauses(Duration::from_millis(10), busy, idle));
+    assert!(!pauses(Duration::ZERO, busy, idle));
+}
+
+#[test]
+fn a_worker_that_is_idle_most_of_the_time_never_pauses() {
+    let (busy, idle) = (Duration::from_micros(200), Duration::from_millis(2));
+    assert!(!pauses(Duration::from_millis(10), busy, idle));
 }
 
 #[test]

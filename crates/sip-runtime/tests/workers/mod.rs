@@ -1,5 +1,6 @@
 //! The suite that runs on every event loop: workers with real sockets and threads.
 
+mod behind;
 mod binding;
 mod driven;
 mod echo;

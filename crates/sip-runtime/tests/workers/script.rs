@@ -1,7 +1,8 @@
 //! The node of these tests, whose datagrams say what it is to do, and what else the tests share.
 
 use sip_runtime::{Counter, Options, QuestionSink, Running, Runtime};
-use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
+use sip_transport::overload::Urgency;
+use sip_transport::{Flow, Listener, Node, Output, Protocol, Received, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,6 +21,8 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 ///   it was told;
 /// - `block`: holds its worker up until it is released;
 /// - `restless`: from now on always has something due;
+/// - `urgent COMMAND`: the command, as an urgent message;
+/// - `work MICROSECONDS`: keeps its worker busy for so long, then answers the same;
 /// - `storm PORT`: sends itself to that port of the peer's address, where it comes back to when
 ///   the port is the node's own;
 /// - anything else: answers the same.
@@ -102,6 +105,7 @@ impl Node for Script {
 
     fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
         let text = std::str::from_utf8(bytes).unwrap_or_default();
+        let text = text.strip_prefix("urgent ").unwrap_or(text);
         let (command, rest) = text.split_once(' ').unwrap_or((text, ""));
         match command {
             "who" => say(output, flow, format!("worker {}", self.worker)),
@@ -111,7 +115,7 @@ impl Node for Script {
                     .split(' ')
                     .next()
                     .and_then(|worker| worker.parse().ok());
-                output.hand_over(worker.expect("a worker"), flow, bytes);
+                output.hand_over(worker.expect("a worker"), now, flow, bytes);
             }
             "ask" => output.ask(Question::Text(rest.to_owned())),
             "alarm" => {
@@ -126,11 +130,33 @@ impl Node for Script {
                     buffer.extend_from_slice(bytes);
                 });
             }
+            "work" => {
+                let length = Duration::from_micros(rest.parse().expect("microseconds"));
+                let begun = Instant::now();
+                while begun.elapsed() < length {
+                    std::hint::spin_loop();
+                }
+                output.send(flow, |buffer| buffer.extend_from_slice(bytes));
+            }
             "block" => (self.block.as_mut().expect("blockable"))(),
             _ => {
                 output.send(flow, |buffer| buffer.extend_from_slice(bytes));
             }
         }
+    }
+
+    /// What begins with `urgent` is urgent.
+    fn urgency(&self, _: Flow, bytes: &[u8]) -> Urgency {
+        if bytes.starts_with(b"urgent") {
+            Urgency::First
+        } else {
+            Urgency::New
+        }
+    }
+
+    fn refuse(&mut self, _: Time, message: Received<'_>, output: &mut Output<Question>) {
+        let text = String::from_utf8_lossy(message.bytes);
+        say(output, message.flow, format!("refused {text}"));
     }
 
     fn receive_handed_over(

@@ -3,10 +3,12 @@ mod answered;
 mod bounded;
 mod conservation;
 mod every_transaction_ends;
+mod held_bytes;
 mod location_agrees;
 mod no_foreign_identity;
 mod no_open_relay;
 mod one_call;
+mod reasons;
 mod relayed;
 mod responses_return;
 
@@ -14,10 +16,12 @@ pub use answered::Answered;
 pub use bounded::Bounded;
 pub use conservation::Conservation;
 pub use every_transaction_ends::EveryTransactionEnds;
+pub use held_bytes::HeldBytes;
 pub use location_agrees::LocationAgrees;
 pub use no_foreign_identity::NoForeignIdentity;
 pub use no_open_relay::NoOpenRelay;
 pub use one_call::OneCall;
+pub use reasons::Reasons;
 pub use relayed::Relayed;
 pub use responses_return::ResponsesReturn;
 
@@ -30,10 +34,12 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<Bounded>::default(),
         Box::<Conservation>::default(),
         Box::<EveryTransactionEnds>::default(),
+        Box::<HeldBytes>::default(),
         Box::<LocationAgrees>::default(),
         Box::<NoForeignIdentity>::default(),
         Box::<NoOpenRelay>::default(),
         Box::<OneCall>::default(),
+        Box::<Reasons>::default(),
         Box::<Relayed>::default(),
         Box::<ResponsesReturn>::default(),
     ]

@@ -1,8 +1,8 @@
 //! One call: however often a caller repeats its INVITE, each callee sees one INVITE transaction for it, and none after it
 //! has been refused; and however often a request is repeated, its sender sees one final response, beside the 2xx of
-//! whoever accepts the call.
+//! whoever accepts the call. Senders that prove nothing are refused without state, and what they repeat is judged anew.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, violation};
-use sip_message::Method;
+use sip_message::{Host, Method};
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -82,6 +82,16 @@ impl Invariant for OneCall {
     }
 }
 
+/// Whether the sender of an INVITE proves nothing to a machine. Such a one is refused without state: what comes again is judged anew.
+fn is_stranger(facts: &Facts, host: usize, seen: &Seen<'_>) -> bool {
+    let host = &facts.hosts[host];
+    let is_local = seen.message.from_uri().is_some_and(|uri| match uri.host {
+        Host::Name(name) => name.eq_ignore_ascii_case(host.domain.as_bytes()),
+        Host::Address(_) => false,
+    });
+    !is_local || !host.challenged.iter().any(|method| method == "INVITE")
+}
+
 impl OneCall {
     fn invite_left(
         &mut self,
@@ -97,6 +107,7 @@ impl OneCall {
             before.status >= 300
                 && !is_challenge(before.status)
                 && !overloaded
+                && !is_stranger(facts, host, seen)
                 && is_remembered(facts, host, before, now)
         });
         let fresh = !self.forwarded.contains_key(&key);
@@ -150,7 +161,8 @@ impl OneCall {
         let overloaded =
             facts.hosts[host].bounds.servers < AMPLE && (seen.status == 503 || first.status == 503);
         // What was refused here, before it went anywhere, may be refused for another reason when it is judged anew.
-        let nowhere = first.status >= 300 && !self.forwarded.contains_key(&key);
+        let nowhere = first.status >= 300
+            && (!self.forwarded.contains_key(&key) || is_stranger(facts, host, seen));
         // Section 16.7: a 2xx passes whatever went before, of each callee of a fork.
         if same || seen.is_acceptance() || overloaded || nowhere {
             return Ok(());

@@ -28,7 +28,7 @@ pub enum Mischief {
     OpenRelay(SocketAddr),
     /// The same, the address being in a Route behind the server's own.
     RelayByRoute(String, SocketAddr),
-    /// The same, pretending to be inside a dialog.
+    /// The same, pretending to be inside a dialog: one of its own, if it has one.
     RelayByDialog(SocketAddr),
     /// A call to this URI in the name of this user, with credentials of one's own.
     ForgedCall(String, String),
@@ -82,9 +82,18 @@ impl Phone {
                 } else {
                     Method::Invite
                 };
-                let mut draft = self.draft_to(&format!("sip:victim@{victim}"), method);
-                draft.to = format!("<sip:victim@{victim}>;tag={}", self.dice.token());
-                draft.routes = vec![format!("<sip:{server};lr>")];
+                let uri = format!("sip:victim@{victim}");
+                let contact = self.contact();
+                let own = self
+                    .calls
+                    .iter_mut()
+                    .find_map(|call| call.draft_elsewhere(method, &uri, &contact));
+                let draft = own.unwrap_or_else(|| {
+                    let mut draft = self.draft_to(&uri, method);
+                    draft.to = format!("<{uri}>;tag={}", self.dice.token());
+                    draft.routes = vec![format!("<sip:{server};lr>")];
+                    draft
+                });
                 self.start_client(now, draft, Purpose::Probe, output);
             }
             Mischief::ForgedCall(uri, user) => {

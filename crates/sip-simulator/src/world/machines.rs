@@ -2,7 +2,7 @@
 use super::{Event, Fault, HAND_OVER, HOUSEKEEPING, World};
 use crate::host::{AnswerOf, Machine, QuestionOf};
 use crate::observe::{Cause, Observation, Party, Round};
-use sip_transport::{Flow, ListenerId, Node, Output, Time};
+use sip_transport::{Flow, ListenerId, Node, Output, Received, Time};
 use std::mem;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -42,7 +42,13 @@ impl<M: Machine> World<M> {
         let flow = Flow::to(listener, source);
         let worker = self.hosts[host].worker_for(source, destination);
         self.run(host, worker, Cause::Message, |node, now, output| {
-            node.receive(now, flow, bytes, output);
+            let message = Received {
+                arrived: now,
+                flow,
+                bytes,
+                handed_over: false,
+            };
+            node.serve(now, message, output);
         });
     }
 
@@ -56,9 +62,15 @@ impl<M: Machine> World<M> {
                 .clock
                 .plan(until, Event::HandOver { host, life, worker });
         }
-        if let Some((flow, bytes)) = self.hosts[host].workers[worker].inbox.pop_front() {
+        if let Some((arrived, flow, bytes)) = self.hosts[host].workers[worker].inbox.pop_front() {
             self.run(host, worker, Cause::Message, |node, now, output| {
-                node.receive_handed_over(now, flow, &bytes, output);
+                let message = Received {
+                    arrived,
+                    flow,
+                    bytes: &bytes,
+                    handed_over: true,
+                };
+                node.serve(now, message, output);
             });
         }
     }
@@ -205,9 +217,11 @@ impl<M: Machine> World<M> {
                 continue;
             }
             let delay = self.hosts[host].dice.span(Duration::ZERO, HAND_OVER);
-            self.hosts[host].workers[sibling]
-                .inbox
-                .push_back((hand_over.flow, bytes));
+            self.hosts[host].workers[sibling].inbox.push_back((
+                hand_over.arrived,
+                hand_over.flow,
+                bytes,
+            ));
             self.clock.plan(
                 now + delay,
                 Event::HandOver {

@@ -5,13 +5,13 @@ use sip_elements::location::{Binding, LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::proxy::NextHop;
 use sip_elements::{
-    Answer, DeadTargets, Domains, Exchange, ExchangeOptions, Foreign, NameServersFailed,
+    Answer, ChallengedMethods, DeadTargets, Exchange, ExchangeOptions, Foreign, NameServersFailed,
     ProxySettings, Question, RegistrarSettings, Settings, Shared, StoreFailed, TableLimits,
 };
 use sip_message::KeyHasher;
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
 use sip_simulator::{
-    Account, BoundContact, Bounds, Census, Dice, HostFacts, HostPlan, Machine, Profile,
+    Account, BoundContact, Bounds, Census, Dice, Held, HostFacts, HostPlan, Machine, Profile,
 };
 use sip_transaction::TimerSettings;
 use sip_transport::selection::{Candidate, Destination, Reach, Selection, Server, Step};
@@ -192,17 +192,20 @@ impl Machine for ExchangeMachine {
         let groups = u32::try_from(MOST_TARGETS).unwrap_or(1);
         let group = plan.timer_c * 2 + t1 * 128;
         let waiting = plan.question_deadline * 4;
+        // Requests inside dialogs may use half as much again.
+        let with_reserve = |limit: usize| size(limit + limit / 2);
         HostFacts {
             domain: plan.domain.clone(),
             listeners: plan.listeners.clone(),
             outbound: plan.outbound,
             relays: plan.relays,
-            challenged: self.settings.challenge.clone(),
+            challenged: challenged(&self.settings.challenge),
             bounds: Bounds {
-                servers: size(plan.most_transactions),
-                clients: size(plan.most_transactions),
-                contexts: size(plan.most_contexts),
-                parked: size(plan.most_parked),
+                servers: with_reserve(plan.most_transactions),
+                clients: with_reserve(plan.most_transactions),
+                contexts: with_reserve(plan.most_contexts),
+                parked: with_reserve(plan.most_parked),
+                held_bytes: size(self.settings.limits.held_bytes),
                 bindings: size(plan.most_bindings),
                 fan_out: MOST_TARGETS * 2 + 4,
                 t1,
@@ -317,6 +320,11 @@ impl Machine for ExchangeMachine {
                 live: proxy.live,
             },
             parked: node.parked() as u64,
+            held: Held {
+                believed: node.held_bytes().0 as u64,
+                counted: node.held_bytes().1 as u64,
+                sources: node.held_sources(),
+            },
         }
     }
 
@@ -353,9 +361,20 @@ fn shared(plan: &HostPlan, hasher: KeyHasher, dice: &mut Dice) -> Shared {
         locations: Locations::with_secret(secret(), limits),
         credentials: CredentialCache::with_secret(secret(), 1000, 120, 20),
         nonces: Nonces::new(secret(), 4096),
+        bans: sip_elements::bans::Bans::default(),
         dead_targets: DeadTargets::default(),
         hasher,
     }
+}
+
+/// The methods of phones that are challenged.
+fn challenged(methods: &ChallengedMethods) -> Vec<String> {
+    let all = ["REGISTER", "INVITE", "MESSAGE"].map(str::to_owned);
+    let challenged = |method: &String| match methods {
+        ChallengedMethods::All => true,
+        ChallengedMethods::Listed(listed) => listed.contains(method),
+    };
+    all.into_iter().filter(challenged).collect()
 }
 
 /// The settings that a plan means.
@@ -370,14 +389,9 @@ fn settings(plan: &HostPlan) -> Settings {
     let listeners: Vec<_> = plan.listeners.iter().map(listener).collect();
     let (min_expires, max_expires) = plan.expires;
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+    let defaults = Settings::new(std::slice::from_ref(&plan.domain), listeners);
     Settings {
-        domains: Domains::new(std::slice::from_ref(&plan.domain), &listeners),
-        listeners,
-        challenge: vec![
-            "REGISTER".to_owned(),
-            "INVITE".to_owned(),
-            "MESSAGE".to_owned(),
-        ],
+        challenge: ChallengedMethods::All,
         algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
         nonce_lifetime: plan.nonce_lifetime,
         question_deadline: plan.question_deadline,
@@ -385,7 +399,7 @@ fn settings(plan: &HostPlan) -> Settings {
             default_expires: seconds(max_expires),
             min_expires: seconds(min_expires),
             max_expires: seconds(max_expires),
-            max_contacts: 10,
+            ..defaults.registrar
         },
         proxy: ProxySettings {
             foreign: if plan.relays {
@@ -399,15 +413,20 @@ fn settings(plan: &HostPlan) -> Settings {
             no_answer: plan.no_answer,
             dead_target_lifetime: Duration::from_secs(30),
             max_targets: MOST_TARGETS,
+            ..defaults.proxy
         },
-        timers: TimerSettings::default(),
         limits: TableLimits {
             server_transactions: plan.most_transactions,
             client_transactions: plan.most_transactions,
             response_contexts: plan.most_contexts,
             parked_requests: plan.most_parked,
+            refreshed_targets: 20,
+            // Small tables hold few bytes, so that both bounds are met.
+            held_bytes: (plan.most_transactions * 1500).max(64 << 10),
+            // Phones whose methods are not challenged prove nothing, and the network loses far more than theirs would.
+            amplification: 1_000,
             retry_after: 2,
         },
-        server_header: String::new(),
+        ..defaults
     }
 }

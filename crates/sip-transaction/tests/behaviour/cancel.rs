@@ -25,6 +25,53 @@ fn cancel_waits_for_provisional() {
 }
 
 #[test]
+fn cancel_says_why_at_once_or_when_it_may_leave() {
+    let why = "SIP;cause=200;text=\"Call completed elsewhere\"";
+    for rings_first in [true, false] {
+        let mut world = unreliable();
+        let invite = world.request(Method::Invite);
+        world.run(5);
+        if rings_first {
+            world.respond("INVITE", 180);
+            world.run(5);
+        }
+        world.cancel_because(invite, why);
+        world.cancel_because(invite, "SIP;cause=600");
+        if !rings_first {
+            world.respond("INVITE", 180);
+        }
+        world.run(10);
+        let [_, cancel] = world.incoming.as_slice() else {
+            panic!("an INVITE and a CANCEL have arrived")
+        };
+        let cancel = Message::parse(&cancel.bytes).expect("a message");
+        let reasons: Vec<_> = cancel.values(HeaderName::Reason).collect();
+        assert_eq!(reasons, [why.as_bytes()], "rings first: {rings_first}");
+        world.respond("CANCEL", 200);
+        world.respond("INVITE", 487);
+        world.run(40_000);
+        assert!(world.is_at_rest());
+    }
+}
+
+#[test]
+fn cancel_that_never_leaves_goes_with_its_invite() {
+    let mut world = unreliable();
+    let invite = world.request(Method::Invite);
+    world.run(5);
+    world.cancel_because(invite, "SIP;cause=200");
+    assert_eq!(world.client.stats().clients_live, 2);
+    world.lose = Box::new(|_| true);
+    world.run(33_000);
+    assert!(world.trace().iter().all(|line| !line.contains("CANCEL")));
+    let (ended, live) = {
+        let stats = world.client.stats();
+        (stats.clients_ended, stats.clients_live)
+    };
+    assert_eq!((ended, live), (2, 0));
+}
+
+#[test]
 fn cancel_is_answered_and_ends_the_invite() {
     let mut world = unreliable();
     let invite = world.request(Method::Invite);
@@ -215,6 +262,8 @@ fn cancel_is_sent_even_when_the_table_is_full() {
         Limits {
             servers: 10,
             clients: 1,
+            bytes: 1 << 30,
+            amplification: 3,
         },
     );
     let invite = world.request(Method::Invite);

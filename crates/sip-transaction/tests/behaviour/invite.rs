@@ -338,6 +338,9 @@ fn what_the_network_gives_back_names_the_transaction_that_sent_it() {
     let cut = via.expect("a Via") + 120;
     assert_eq!(found(&world, &sent[..cut]), Some(id), "cut off");
     assert_eq!(found(&world, &sent[..20]), None, "cut off too early");
+    let mut forged = sent.clone();
+    *forged.last_mut().expect("bytes") = b'x';
+    assert_eq!(found(&world, &forged), None, "not what was sent");
     for method in [Method::Cancel, Method::Ack] {
         let mut other = Vec::new();
         write_request(&mut other, method, id);

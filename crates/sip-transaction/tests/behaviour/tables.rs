@@ -1,15 +1,17 @@
 //! The tables: bounds, ids, matching, settings, counts.
 
 use crate::world::{
-    ROOMY, START, TO_CLIENT, TO_SERVER, World, unreliable, write_request, write_response,
+    HASHER, ROOMY, START, TO_CLIENT, TO_SERVER, World, unreliable, write_request, write_response,
 };
 use sip_message::{Message, Method, TransactionKey};
-use sip_transaction::{Full, Kind, Limits, RequestMatch, TimerSettings, Transactions};
-use sip_transport::Output;
+use sip_transaction::{
+    Full, Kind, Limits, RequestMatch, ResponseMatch, TimerSettings, Transactions,
+};
+use sip_transport::{ConnectionId, Flow, Output};
 use std::time::Duration;
 
 fn transactions(limits: Limits) -> Transactions {
-    Transactions::new(START, TimerSettings::default(), limits, 1)
+    Transactions::new(START, TimerSettings::default(), limits, HASHER, 1)
 }
 
 #[test]
@@ -17,6 +19,8 @@ fn full_table_is_refused() {
     let mut all = transactions(Limits {
         servers: 2,
         clients: 1,
+        bytes: 1 << 30,
+        amplification: 3,
     });
     let mut server = |key| {
         all.create_server(
@@ -43,6 +47,8 @@ fn full_table_is_refused() {
         Limits {
             servers: 3,
             clients: 1,
+            bytes: 1 << 30,
+            amplification: 3,
         },
     );
     assert!(
@@ -60,7 +66,7 @@ fn stale_id_is_ignored() {
     let tenant = all.reserve_client(2).expect("room");
     assert_ne!(stale, tenant);
     all.abandon_client(stale);
-    all.cancel_client(START, stale, &mut output);
+    all.cancel_client(START, stale, b"", &mut output);
     all.start_client(
         START,
         stale,
@@ -110,7 +116,7 @@ fn branch_of_an_earlier_life_is_stray() {
     write_response(&mut response, &earlier.incoming[0].bytes, 200);
 
     let mut later = unreliable();
-    later.client = Transactions::new(START, TimerSettings::default(), ROOMY, 3_333_333);
+    later.client = Transactions::new(START, TimerSettings::default(), ROOMY, HASHER, 3_333_333);
     later.request(Method::Options);
     later.run(5);
     later.trace();
@@ -151,14 +157,6 @@ fn response_must_fit_its_request() {
     assert_eq!(answered("SIP/2.0 200 OK", None, "1 CANCEL"), stray);
     assert_eq!(answered("SIP/2.0 200 OK", None, "nonsense"), stray);
     assert_eq!(
-        answered(
-            "SIP/2.0 200 OK",
-            Some("z9hG4bKffffffff000000000000000000000000"),
-            "1 OPTIONS"
-        ),
-        stray
-    );
-    assert_eq!(
         answered("SIP/2.0 200 OK", Some("z9hG4bK1"), "1 OPTIONS"),
         stray
     );
@@ -180,14 +178,106 @@ fn nobody_can_answer_a_cancel_by_its_own_place() {
     world.trace();
     // Places are taken in order, and so are generations.
     let forged = format!(
-        "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{:08x}{:08x}0000000000000000\r\n\
+        "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{:08x}{:08x}00000000000000000000000000000000\r\n\
          CSeq: 1 CANCEL\r\nCall-ID: x\r\nFrom: <sip:a@b>\r\nTo: <sip:a@b>\r\n\r\n",
         1,
         17 + 2
     );
     world.inject_response(forged.as_bytes());
     assert_eq!(world.trace(), [] as [&str; 0]);
-    assert_eq!(world.client.stats().responses_stray, 1);
+    assert_eq!(world.client.stats().responses_forged, 1);
+}
+
+/// The response that the server would give to a request of the world's, with `change` made to its text.
+fn changed_response(request: &[u8], change: impl Fn(String) -> String) -> Vec<u8> {
+    let mut response = Vec::new();
+    write_response(&mut response, request, 486);
+    change(String::from_utf8(response).expect("text")).into_bytes()
+}
+
+#[test]
+fn a_response_without_the_seal_of_its_request_is_forged() {
+    // Whoever knows everything about a request but its seal: place, generation, Call-ID, where it went.
+    let mut world = unreliable();
+    let id = world.request(Method::Invite);
+    let mut request = Vec::new();
+    write_request(&mut request, Method::Invite, id);
+    world.trace();
+    for place in 0..16 {
+        let response = changed_response(&request, |text| {
+            let seal = text.find("z9hG4bK").expect("a branch") + 7 + 16;
+            let digit = text.as_bytes()[seal + place];
+            let other = if digit == b'0' { "1" } else { "0" };
+            [&text[..seal + place], other, &text[seal + place + 1..]].concat()
+        });
+        world.inject_response(&response);
+    }
+    assert_eq!(world.trace(), [] as [&str; 0]);
+    assert_eq!(world.client.stats().responses_forged, 16);
+    assert_eq!(world.client.stats().clients_live, 1);
+    world.inject_response(&changed_response(&request, |text| text));
+    assert_eq!(world.trace()[0], "0 up 486", "the genuine one");
+}
+
+#[test]
+fn a_branch_seen_in_one_call_answers_no_other() {
+    let mut world = unreliable();
+    let id = world.request(Method::Invite);
+    let mut request = Vec::new();
+    write_request(&mut request, Method::Invite, id);
+    world.trace();
+    let another = |text: String| text.replace("Call-ID: call@", "Call-ID: another@");
+    world.inject_response(&changed_response(&request, another));
+    assert_eq!(world.trace(), [] as [&str; 0]);
+    assert_eq!(world.client.stats().responses_forged, 1);
+}
+
+#[test]
+fn a_response_comes_from_the_address_that_its_request_went_to() {
+    let connection = |slot| Flow {
+        connection: ConnectionId::new(0, slot),
+        ..TO_SERVER
+    };
+    let elsewhere = |flow: Flow| Flow {
+        remote: ([192, 0, 2, 66], 5060).into(),
+        ..flow
+    };
+    let port = Flow {
+        remote: ([192, 0, 2, 2], 49_152).into(),
+        ..TO_SERVER
+    };
+    let mapped = Flow {
+        remote: "[::ffff:192.0.2.2]:5060".parse().expect("an address"),
+        ..TO_SERVER
+    };
+    for (sent, from, counts) in [
+        (TO_SERVER, TO_SERVER, true),
+        (TO_SERVER, port, true),
+        (TO_SERVER, mapped, true),
+        (TO_SERVER, elsewhere(TO_SERVER), false),
+        // A stream opened for the request, and one that the peer opened for its response.
+        (TO_SERVER, connection(1), true),
+        (connection(1), connection(2), true),
+        // The peer's address as a balancer sees it has changed; the connection has not.
+        (connection(1), elsewhere(connection(1)), true),
+        (connection(1), elsewhere(connection(2)), false),
+        (connection(1), elsewhere(TO_SERVER), false),
+    ] {
+        let mut all = transactions(ROOMY);
+        let mut output = Output::<()>::default();
+        let id = all.reserve_client(0).expect("room");
+        let mut request = Vec::new();
+        write_request(&mut request, Method::Invite, id);
+        all.start_client(START, id, Kind::Invite, sent, false, &mut output, |into| {
+            into.extend_from_slice(&request);
+        });
+        let response = changed_response(&request, |text| text);
+        let response = Message::parse(&response).expect("a message");
+        let matched = all.receive_response(START, from, &response, &mut output);
+        assert_eq!(matched.told().is_some(), counts, "{sent:?} {from:?}");
+        assert_eq!(matched == ResponseMatch::Forged, !counts);
+        assert_eq!(all.stats().responses_forged, u64::from(!counts));
+    }
 }
 
 #[test]
@@ -195,7 +285,7 @@ fn unknown_key_is_new() {
     let mut all = transactions(ROOMY);
     let mut output = Output::<()>::default();
     let request = |all: &mut Transactions, key, output: &mut Output<()>| {
-        all.receive_request(START, TransactionKey(key), Method::Options, output)
+        all.receive_request(START, TransactionKey(key), Method::Options, 100, output)
     };
     assert_eq!(request(&mut all, 1, &mut output), RequestMatch::New);
     all.create_server(
@@ -221,6 +311,8 @@ fn ten_thousand_come_and_go() {
     let mut all = transactions(Limits {
         servers: 10_000,
         clients: 10_000,
+        bytes: 1 << 30,
+        amplification: 3,
     });
     let mut output = Output::<()>::default();
     let key = |n: u32| {
@@ -319,7 +411,7 @@ fn timers_of_nothing_neither_spin_nor_give_up_at_once() {
     };
     let traced = |timers| {
         let mut world = unreliable();
-        world.client = Transactions::new(START, timers, ROOMY, 1);
+        world.client = Transactions::new(START, timers, ROOMY, HASHER, 1);
         world.lose = Box::new(|_| true);
         world.request(Method::Options);
         world.run(100_000);

@@ -15,13 +15,14 @@ use sip_message::{
     HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter, TransactionKey,
 };
 use sip_transaction::{
-    ClientId, Event, Kind, Limits, RequestMatch, ServerId, Stats, TimerSettings, Transactions,
-    write_branch,
+    Branch, ClientId, Event, Kind, Limits, RequestMatch, ServerId, Stats, TimerSettings,
+    Transactions,
 };
 use sip_transport::{Flow, ListenerId, Output, Time};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+pub const HASHER: KeyHasher = KeyHasher::new((1, 2));
 pub const START: Time = Time::from_unix_seconds(1_763_600_000);
 /// How long a message is on its way.
 pub const LATENCY: Duration = Duration::from_millis(5);
@@ -34,6 +35,8 @@ pub const TO_CLIENT: Flow = Flow::to(ListenerId(0), CLIENT);
 pub const ROOMY: Limits = Limits {
     servers: 1000,
     clients: 1000,
+    bytes: 1 << 30,
+    amplification: 3,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,8 @@ enum Direction {
 struct InFlight {
     arrives: Time,
     direction: Direction,
+    /// The flow that a response arrives on.
+    from: Flow,
     bytes: Vec<u8>,
 }
 
@@ -79,7 +84,7 @@ pub fn reliable() -> World {
 impl World {
     pub fn new(reliable: bool, limits: Limits) -> Self {
         let transactions =
-            |epoch| Transactions::new(START, TimerSettings::default(), limits, epoch);
+            |epoch| Transactions::new(START, TimerSettings::default(), limits, HASHER, epoch);
         Self {
             now: START,
             reliable,
@@ -118,7 +123,13 @@ impl World {
     }
 
     pub fn cancel(&mut self, id: ClientId) {
-        self.client.cancel_client(self.now, id, &mut self.output);
+        self.cancel_because(id, "");
+    }
+
+    /// The same with a Reason.
+    pub fn cancel_because(&mut self, id: ClientId, reason: &str) {
+        self.client
+            .cancel_client(self.now, id, reason.as_bytes(), &mut self.output);
         self.flush(Direction::ToServer);
     }
 
@@ -151,11 +162,17 @@ impl World {
         self.put_in_flight(Direction::ToServer, bytes);
     }
 
-    /// A datagram arrives at the client out of nowhere.
+    /// A datagram arrives at the client out of nowhere, from the server's address.
     pub fn inject_response(&mut self, response: &[u8]) {
+        self.inject_response_from(TO_SERVER, response);
+    }
+
+    /// The same on this flow.
+    pub fn inject_response_from(&mut self, from: Flow, response: &[u8]) {
         self.deliver(&InFlight {
             arrives: self.now,
             direction: Direction::ToClient,
+            from,
             bytes: response.to_vec(),
         });
     }
@@ -222,10 +239,10 @@ impl World {
         let parsed = Message::parse(&message.bytes).expect("a message");
         match message.direction {
             Direction::ToClient => {
-                if let Some(response) =
+                let matched =
                     self.client
-                        .receive_response(self.now, &parsed, &mut self.output)
-                {
+                        .receive_response(self.now, message.from, &parsed, &mut self.output);
+                if let Some(response) = matched.told() {
                     assert_eq!(response.owner, 7);
                     self.log(&format!("up {}", parsed.status()));
                 }
@@ -241,10 +258,13 @@ impl World {
 
     fn deliver_request(&mut self, request: &Message<'_>) {
         let (key, method) = (key(request), request.method());
-        if self
-            .server
-            .receive_request(self.now, key, method, &mut self.output)
-            == RequestMatch::Absorbed
+        if self.server.receive_request(
+            self.now,
+            key,
+            method,
+            request.bytes().len(),
+            &mut self.output,
+        ) == RequestMatch::Absorbed
         {
             return;
         }
@@ -310,6 +330,7 @@ impl World {
         self.in_flight.push(InFlight {
             arrives: self.now + LATENCY,
             direction,
+            from: TO_SERVER,
             bytes,
         });
     }
@@ -334,9 +355,7 @@ impl World {
 }
 
 pub fn key(request: &Message<'_>) -> TransactionKey {
-    KeyHasher::new((1, 2))
-        .server_transaction(request)
-        .expect("a key")
+    HASHER.server_transaction(request).expect("a key")
 }
 
 fn label(message: &Message<'_>) -> String {
@@ -353,7 +372,7 @@ pub fn write_request(into: &mut Vec<u8>, method: Method<'_>, id: ClientId) {
     RequestWriter::begin(into, method, b"sip:bob@192.0.2.2")
         .header_with(HeaderName::Via, |value| {
             value.extend_from_slice(b"SIP/2.0/UDP 192.0.2.1:5060;branch=");
-            write_branch(value, id, 0x1234_5678_9abc_def0);
+            Branch::new(&HASHER, id, b"call@192.0.2.1", 0x1234_5678_9abc_def0).write(value);
         })
         .header(HeaderName::MaxForwards, b"70")
         .header(HeaderName::From, b"<sip:alice@example.org>;tag=a")

@@ -26,6 +26,8 @@ pub enum FrameError {
     Close,
     /// A Close whose reason is not UTF-8.
     Reason,
+    /// A text message that is not UTF-8.
+    Text,
 }
 
 impl FrameError {
@@ -33,7 +35,7 @@ impl FrameError {
     pub const fn close_code(self) -> CloseCode {
         match self {
             Self::TooBig => CloseCode::TOO_BIG,
-            Self::Reason => CloseCode::INVALID_PAYLOAD,
+            Self::Reason | Self::Text => CloseCode::INVALID_PAYLOAD,
             _ => CloseCode::PROTOCOL_ERROR,
         }
     }
@@ -51,6 +53,7 @@ impl fmt::Display for FrameError {
             Self::TooBig => "message too big",
             Self::Close => "bad close code",
             Self::Reason => "close reason is not UTF-8",
+            Self::Text => "text is not UTF-8",
         })
     }
 }
@@ -63,7 +66,7 @@ pub enum Event<'a> {
     /// Nothing whole yet.
     Incomplete,
     /// A whole SIP message, or the line ends that some clients send as a keep-alive. It is owned if it came in fragments.
-    /// Text is not checked to be UTF-8: the parser of SIP says what it takes.
+    /// Text is UTF-8 (section 8.1).
     Message(Cow<'a, [u8]>),
     /// To be answered by a Pong with this payload.
     Ping(&'a [u8]),
@@ -90,6 +93,8 @@ pub struct Decoder {
     sender: Role,
     max_message: usize,
     fragments: Option<Vec<u8>>,
+    /// Whether the fragments are of a text message.
+    is_text: bool,
 }
 
 impl Decoder {
@@ -99,12 +104,18 @@ impl Decoder {
             sender,
             max_message,
             fragments: None,
+            is_text: false,
         }
     }
 
     /// Whether a message has come in part: its fragments are kept here.
     pub const fn is_in_message(&self) -> bool {
         self.fragments.is_some()
+    }
+
+    /// Bytes of memory that its fragments take.
+    pub fn kept(&self) -> usize {
+        self.fragments.as_ref().map_or(0, Vec::capacity)
     }
 
     /// Looks at all bytes buffered so far, the first not yet consumed one first, and unmasks in place. What it says to be
@@ -176,24 +187,35 @@ impl Decoder {
             Opcode::Pong => Ok(Some(Event::Pong)),
             Opcode::Close => close_code(payload).map(|code| Some(Event::Close(code))),
             Opcode::Continuation | Opcode::Text | Opcode::Binary => {
-                Ok(self.data(frame.is_final, payload))
+                if frame.opcode != Opcode::Continuation {
+                    self.is_text = frame.opcode == Opcode::Text;
+                }
+                self.data(frame.is_final, payload)
             }
         }
     }
 
-    fn data<'a>(&mut self, is_final: bool, payload: &'a [u8]) -> Option<Event<'a>> {
-        match (self.fragments.take(), is_final) {
-            (None, true) => Some(Event::Message(Cow::Borrowed(payload))),
+    fn data<'a>(
+        &mut self,
+        is_final: bool,
+        payload: &'a [u8],
+    ) -> Result<Option<Event<'a>>, FrameError> {
+        let message = match (self.fragments.take(), is_final) {
+            (None, true) => Cow::Borrowed(payload),
             (fragments, is_final) => {
                 let mut message = fragments.unwrap_or_default();
                 message.extend_from_slice(payload);
-                if is_final {
-                    return Some(Event::Message(Cow::Owned(message)));
+                if !is_final {
+                    self.fragments = Some(message);
+                    return Ok(None);
                 }
-                self.fragments = Some(message);
-                None
+                Cow::Owned(message)
             }
+        };
+        if self.is_text && std::str::from_utf8(&message).is_err() {
+            return Err(FrameError::Text);
         }
+        Ok(Some(Event::Message(message)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The server's side of the opening handshake (RFC 6455 section 4.2, RFC 7118 section 4).
 use super::head::{Fields, HeadScanner, MAX_FIELDS, Scan};
-use super::{SUB_PROTOCOL, key};
+use super::{Origins, SUB_PROTOCOL, key};
 use std::fmt;
 
 /// What has become of an opening handshake.
@@ -95,7 +95,9 @@ impl Refusal {
             Self::WebSocketVersion => "Sec-WebSocket-Version must be 13.",
             Self::Key => "The request must have one Sec-WebSocket-Key: 16 octets in base64.",
             Self::SubProtocol => "Sec-WebSocket-Protocol must offer sip.",
-            Self::Origin => "Pages of this origin may not connect.",
+            Self::Origin => {
+                "Pages of this origin may not connect; connections.origins in the server's configuration lists those that may."
+            }
         }
     }
 }
@@ -125,10 +127,21 @@ impl Handshake {
     /// Looks at all bytes buffered so far and writes the response as soon as there is one. Work is linear over the life of the
     /// connection.
     ///
-    /// `origins` are those whose pages may connect, such as `https://phone.example.org`; none: all may. A client without an
-    /// `Origin` is no browser, which could name any, and is not asked for one (RFC 6455 section 10.2).
-    pub fn next(&mut self, buffered: &[u8], origins: &[String], response: &mut Vec<u8>) -> Upgrade {
-        match self.judge(buffered, origins) {
+    /// `origins` are those whose pages may connect. A client without an `Origin` is no browser, which could name any, and is not
+    /// asked for one (RFC 6455 section 10.2). `is_secure`: the handshake comes over TLS.
+    pub fn next(
+        &mut self,
+        buffered: &[u8],
+        origins: &Origins,
+        is_secure: bool,
+        response: &mut Vec<u8>,
+    ) -> Upgrade {
+        let may_connect = |fields: Fields<'_, '_>| {
+            let host = fields.only("Host").unwrap_or_default();
+            let mut pages = fields.values("Origin");
+            pages.all(|page| origins.admit(page, host, is_secure))
+        };
+        match self.judge(buffered, &may_connect) {
             Ok(None) => Upgrade::Incomplete,
             Ok(Some((consumed, accept))) => {
                 write_acceptance(response, &accept);
@@ -144,7 +157,7 @@ impl Handshake {
     fn judge(
         &mut self,
         buffered: &[u8],
-        origins: &[String],
+        may_connect: &dyn Fn(Fields<'_, '_>) -> bool,
     ) -> Result<Option<(usize, [u8; 28])>, Refusal> {
         // A TLS record, or noise, may never come to an end of a line.
         if buffered
@@ -162,7 +175,7 @@ impl Handshake {
                 }
                 Scan::End(end) => {
                     let head = buffered.get(..end).unwrap_or_default();
-                    let accept = parse(head, |request| judge_request(request, origins))?;
+                    let accept = parse(head, |request| judge_request(request, may_connect))?;
                     let accept = accept.ok_or(Refusal::NotHttp)?;
                     return Ok(Some((end, accept)));
                 }
@@ -197,7 +210,7 @@ fn names_http(head: &[u8]) -> bool {
 /// Checks what RFC 6455 section 4.2.1 lists and RFC 7118 adds, and computes `Sec-WebSocket-Accept`.
 fn judge_request(
     request: &httparse::Request<'_, '_>,
-    origins: &[String],
+    may_connect: &dyn Fn(Fields<'_, '_>) -> bool,
 ) -> Result<[u8; 28], Refusal> {
     let demand = |is_so: bool, otherwise: Refusal| is_so.then_some(()).ok_or(otherwise);
     let fields = Fields(request.headers);
@@ -223,21 +236,12 @@ fn judge_request(
             .any(|offered| offered == SUB_PROTOCOL.as_bytes()),
         Refusal::SubProtocol,
     )?;
-    demand(may_connect(fields, origins), Refusal::Origin)?;
+    demand(may_connect(fields), Refusal::Origin)?;
     Ok(key::accept(key))
 }
 
 fn has_no_body(fields: Fields<'_, '_>) -> bool {
     !fields.has("Transfer-Encoding") && fields.values("Content-Length").all(|length| length == b"0")
-}
-
-fn may_connect(fields: Fields<'_, '_>, origins: &[String]) -> bool {
-    origins.is_empty()
-        || fields.values("Origin").all(|origin| {
-            origins
-                .iter()
-                .any(|allowed| origin.eq_ignore_ascii_case(allowed.as_bytes()))
-        })
 }
 
 fn write_acceptance(response: &mut Vec<u8>, accept: &[u8]) {

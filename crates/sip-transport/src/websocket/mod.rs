@@ -12,12 +12,14 @@ mod handshake;
 mod head;
 mod key;
 mod mask;
+mod origins;
 
 pub use client::{BadTarget, ClientHandshake, Opening, OpeningError};
 pub use close::CloseCode;
 pub use decoder::{Decoded, Decoder, Event, FrameError};
 pub use frame::{FrameHeader, Opcode, Role, write_close, write_frame, write_message};
 pub use handshake::{Handshake, Refusal, Upgrade};
+pub use origins::Origins;
 
 /// The sub-protocol that both sides must agree on (RFC 7118 section 4).
 const SUB_PROTOCOL: &str = "sip";

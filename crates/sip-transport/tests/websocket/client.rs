@@ -2,7 +2,7 @@
 use crate::{ACCEPT, KEY};
 use proptest::prelude::*;
 use sip_transport::websocket::{
-    BadTarget, ClientHandshake, Handshake, Opening, OpeningError, Upgrade,
+    BadTarget, ClientHandshake, Handshake, Opening, OpeningError, Origins, Upgrade,
 };
 
 const NONCE: [u8; 16] = *b"the sample nonce";
@@ -43,7 +43,7 @@ fn a_request_says_all_that_a_server_wants_to_know() {
         "{text}"
     );
     let mut answer = Vec::new();
-    let upgrade = Handshake::new(1000).next(&request, &[], &mut answer);
+    let upgrade = Handshake::new(1000).next(&request, &Origins::default(), false, &mut answer);
     let consumed = request.len();
     assert_eq!(upgrade, Upgrade::Accepted { consumed });
     let consumed = answer.len();

@@ -115,6 +115,28 @@ fn a_message_is_text_unless_its_body_is_none() {
 }
 
 #[test]
+fn text_that_is_not_utf8_ends_the_connection_with_1007() {
+    // RFC 6455 section 8.1; a character may be divided between fragments.
+    let divided = [frame(0x01, b"caf\xc3"), frame(0x80, b"\xa9")].concat();
+    assert_eq!(
+        decode(Role::Client, &[&divided]),
+        (vec![message("caf\u{e9}")], None)
+    );
+    for bad in [
+        frame(0x81, b"caf\xc3"),
+        [frame(0x01, b"caf\xc3"), frame(0x80, b"e")].concat(),
+        [frame(0x82, b"\xff"), frame(0x81, b"\xff")].concat(),
+    ] {
+        let (_, error) = decode(Role::Client, &[&bad]);
+        assert_eq!(error, Some(FrameError::Text));
+        let code = error.map(FrameError::close_code);
+        assert_eq!(code, Some(CloseCode::INVALID_PAYLOAD));
+    }
+    let binary = decode(Role::Client, &[&frame(0x82, b"\xff")]);
+    assert_eq!(binary, (vec![Found::Message(b"\xff".to_vec())], None));
+}
+
+#[test]
 fn control_frames_may_stand_between_fragments() {
     let stream = [
         frame(0x02, b"OPTIONS "),

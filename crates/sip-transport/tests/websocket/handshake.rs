@@ -1,7 +1,7 @@
 //! The server's side of the opening handshake.
 use crate::{ACCEPT, KEY};
 use proptest::prelude::*;
-use sip_transport::websocket::{Handshake, Refusal, Upgrade};
+use sip_transport::websocket::{Handshake, Origins, Refusal, Upgrade};
 
 const MAX_HEADER: usize = 1000;
 
@@ -14,12 +14,12 @@ fn request() -> String {
 }
 
 /// Feeds a request as it would arrive; what becomes of it, and the response.
-fn open(chunks: &[&[u8]], origins: &[String]) -> (Upgrade, String) {
+fn open(chunks: &[&[u8]], origins: &Origins) -> (Upgrade, String) {
     let mut handshake = Handshake::new(MAX_HEADER);
     let (mut buffered, mut response) = (Vec::new(), Vec::new());
     for chunk in chunks {
         buffered.extend_from_slice(chunk);
-        let upgrade = handshake.next(&buffered, origins, &mut response);
+        let upgrade = handshake.next(&buffered, origins, false, &mut response);
         if upgrade != Upgrade::Incomplete {
             return (upgrade, String::from_utf8(response).expect("text"));
         }
@@ -29,7 +29,11 @@ fn open(chunks: &[&[u8]], origins: &[String]) -> (Upgrade, String) {
 }
 
 fn open_whole(request: &str) -> (Upgrade, String) {
-    open(&[request.as_bytes()], &[])
+    let everybody = Origins {
+        everybody: true,
+        ..Origins::default()
+    };
+    open(&[request.as_bytes()], &everybody)
 }
 
 /// The request with one piece replaced is refused for this reason.
@@ -169,8 +173,11 @@ fn what_is_missing_or_wrong_is_named() {
 }
 
 #[test]
-fn pages_of_other_origins_stay_out_where_origins_are_listed() {
-    let allowed = ["https://phone.example.org".to_owned()];
+fn pages_of_foreign_origins_stay_out() {
+    let allowed = Origins {
+        listed: vec!["https://phone.example.org".to_owned()],
+        ..Origins::default()
+    };
     let opened = |request: &str| open(&[request.as_bytes()], &allowed).0;
     assert!(matches!(opened(&request()), Upgrade::Accepted { .. }));
     let upper = request().replace("https://phone.", "HTTPS://Phone.");
@@ -197,7 +204,7 @@ fn what_is_no_http_is_refused_before_more_of_it_is_buffered() {
         b"SIP/2.0 200 OK\r\n",
         b"GET  HTTP/1.1\r\n",
     ] {
-        let (upgrade, response) = open(&[begin], &[]);
+        let (upgrade, response) = open(&[begin], &Origins::default());
         assert_eq!(upgrade, Upgrade::Refused(Refusal::NotHttp), "{begin:?}");
         assert!(response.starts_with("HTTP/1.1 400 "));
     }
@@ -249,8 +256,8 @@ proptest! {
         cuts.sort_unstable();
         let chunks: Vec<&[u8]> = cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        let whole = open(&[bytes], &[]);
-        prop_assert_eq!(&open(&chunks, &[]), &whole);
-        prop_assert_eq!(&open(&single, &[]), &whole);
+        let whole = open(&[bytes], &Origins::default());
+        prop_assert_eq!(&open(&chunks, &Origins::default()), &whole);
+        prop_assert_eq!(&open(&single, &Origins::default()), &whole);
     }
 }

@@ -1,7 +1,7 @@
 //! Both sides with tungstenite as the peer, over bytes in memory.
 use crate::MESSAGE;
 use sip_transport::websocket::{
-    ClientHandshake, CloseCode, Decoder, Event, Handshake, Opcode, Opening, Role, Upgrade,
+    ClientHandshake, CloseCode, Decoder, Event, Handshake, Opcode, Opening, Origins, Role, Upgrade,
     write_close, write_frame, write_message,
 };
 use std::cell::RefCell;
@@ -86,7 +86,7 @@ fn their_client() -> (End, WebSocket<End>) {
     ));
     let request = end.sent();
     let mut response = Vec::new();
-    let upgrade = Handshake::new(1000).next(&request, &[], &mut response);
+    let upgrade = Handshake::new(1000).next(&request, &Origins::default(), false, &mut response);
     let consumed = request.len();
     assert_eq!(upgrade, Upgrade::Accepted { consumed });
     end.send(&response);

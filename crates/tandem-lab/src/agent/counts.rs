@@ -21,6 +21,7 @@ impl Counts {
             run: Some(run),
             registration: self.report.registration,
             registered: self.report.registered,
+            shared_registrations: self.report.shared_registrations,
             unregistered: std::mem::take(&mut self.report.unregistered),
             ..AgentReport::default()
         };
@@ -89,8 +90,12 @@ impl Counts {
         for ((kind, reason), count) in &figures.failures {
             let failures = if *kind == Kind::Call.plural() {
                 &mut report.failed
-            } else {
+            } else if *kind == Kind::Register.plural() {
                 &mut report.unregistered
+            } else {
+                // What called phones met: the call's caller counts how it ended.
+                report.unexpected += count;
+                continue;
             };
             *failures.entry(reason.clone()).or_default() += count;
         }
@@ -99,6 +104,8 @@ impl Counts {
             figures,
             Delay::SessionRequest,
         );
+        report.shared_registrations += figures.shared_registrations;
+        add(&mut report.response_delay, figures, Delay::Response);
         add(&mut report.answer_delay, figures, Delay::Answer);
         add(&mut report.registration_delay, figures, Delay::Registration);
         add(&mut report.lateness, figures, Delay::Lateness);
@@ -109,12 +116,14 @@ impl Counts {
     pub(super) fn news(&mut self) -> Option<AgentReport> {
         let report = AgentReport {
             session_request_delay: std::mem::take(&mut self.report.session_request_delay),
+            response_delay: std::mem::take(&mut self.report.response_delay),
             answer_delay: std::mem::take(&mut self.report.answer_delay),
             registration_delay: std::mem::take(&mut self.report.registration_delay),
             lateness: std::mem::take(&mut self.report.lateness),
             ..self.report.clone()
         };
         let has_delays = !report.session_request_delay.is_empty()
+            || !report.response_delay.is_empty()
             || !report.answer_delay.is_empty()
             || !report.registration_delay.is_empty()
             || !report.lateness.is_empty();

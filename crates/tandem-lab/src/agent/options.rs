@@ -5,6 +5,7 @@ use crate::run::{Pattern, Settings, Subscribers, Transport, server_address};
 use clap::Args;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 /// Phones that do what a controller tells them.
 #[derive(Clone, Debug, Args)]
@@ -12,6 +13,9 @@ pub struct Arguments {
     /// The controller, host and port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8070")]
     pub controller: String,
+    /// The file with the controller's token, where it requires one.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// What this agent is called; no two of a controller may have the same name. Host name and process id when none is given.
     #[arg(long)]
     pub name: Option<String>,
@@ -27,11 +31,11 @@ pub struct Arguments {
     /// What requests go over.
     #[arg(long, value_enum, default_value = "udp")]
     transport: Transport,
-    /// Names of the phones; {} stands for the number.
+    /// Names of the phones. {} stands for the number, {:04} for the number with zeros up to four digits.
     #[arg(long, value_name = "PATTERN", default_value = "user{}")]
     user: Pattern,
-    /// Passwords of the phones; {} stands for the number.
-    #[arg(long, value_name = "PATTERN", default_value = "password{}")]
+    /// Passwords of the phones, written like their names; without a number all phones have the same.
+    #[arg(long, value_name = "PATTERN", default_value = "password{}", value_parser = Pattern::password)]
     password: Pattern,
     /// Seconds that registrations ask for; they are renewed after half of that.
     #[arg(long, default_value_t = 3_600, value_parser = clap::value_parser!(u32).range(60..))]

@@ -3,10 +3,13 @@
 use super::counts::Counts;
 use super::registering::Registering;
 use crate::controller::protocol::{AgentReport, FromAgent, PROTOCOL, WIDEST};
-use crate::run::{CallShape, Commanded, Commander, Figures, Kind, Losses, Settings};
+use crate::run::{CallShape, Commanded, Commander, Counted, Figures, Kind, Losses, Settings};
 use std::io;
 use std::time::{Duration, Instant};
 use tokio::task::{JoinHandle, spawn_blocking};
+
+/// How long phones may take to deregister when others are played. The controller waits for a report meanwhile.
+const CHANGING: Duration = Duration::from_secs(2);
 
 /// Plays phones. It outlives connections to the controller.
 pub(super) struct Player {
@@ -62,7 +65,7 @@ impl Player {
             Instant::now(),
         );
         let (Some(first), Some(last)) = (phones.iter().min(), phones.iter().max()) else {
-            self.phones = None;
+            let _ = self.leave(CHANGING).await;
             return;
         };
         let range = (*first, *last);
@@ -76,14 +79,11 @@ impl Player {
         }
         if range.1 - range.0 >= WIDEST || phones.len() > self.most_phones as usize {
             let reason = format!("more than {} phones, or too far apart", self.most_phones);
-            self.phones = None;
+            let _ = self.leave(CHANGING).await;
             return self.counts.unregistered(&reason, phones.len() as u64);
         }
         // Their sockets close before others are opened.
-        if let Some(telling) = self.telling.take() {
-            drop(telling.await);
-        }
-        self.phones = None;
+        let _ = self.leave(CHANGING).await;
         let mut settings = self.settings.clone();
         settings.subscribers.first = range.0;
         settings.subscribers.count = range.1 - range.0 + 1;
@@ -104,6 +104,18 @@ impl Player {
                 self.counts.unregistered(&reason, phones.len() as u64);
             }
         }
+    }
+
+    /// Ends the calls and the registrations of all phones, and their sockets. How many were registered, and how many still are.
+    pub(super) async fn leave(&mut self, within: Duration) -> Option<Counted> {
+        let telling = self.telling.take();
+        let mut phones = self.phones.take()?;
+        if let Some(telling) = telling {
+            phones.commanded = telling.await.ok().map(|(commanded, _)| commanded);
+        }
+        let commanded = phones.commanded?;
+        let leaving = spawn_blocking(move || commanded.leave(within));
+        leaving.await.ok()?.ok()
     }
 
     /// A run begins.

@@ -7,6 +7,8 @@ use futures_util::{SinkExt, StreamExt};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::{self, header::AUTHORIZATION};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
@@ -18,15 +20,15 @@ const ASKING: Duration = Duration::from_millis(200);
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Connects and does what it is told until the connection ends. Why it ended.
+/// Connects to a controller, with its token where it has one, and does what it is told until the connection ends. Why it ended.
 pub(super) async fn run(
-    controller: &str,
+    (controller, token): (&str, Option<&str>),
     name: &str,
     player: &mut Player,
     backoff: &mut Backoff,
     tell: &impl Fn(&str),
 ) -> String {
-    let connecting = timeout(SILENCE, connect(controller)).await;
+    let connecting = timeout(SILENCE, connect(controller, token)).await;
     let mut socket = match connecting {
         Ok(Ok(socket)) => socket,
         Ok(Err(error)) => return format!("the controller {controller} cannot be reached: {error}"),
@@ -47,12 +49,21 @@ pub(super) async fn run(
     )
 }
 
-async fn connect(controller: &str) -> Result<Socket, tungstenite::Error> {
+pub(crate) async fn connect(
+    controller: &str,
+    token: Option<&str>,
+) -> Result<Socket, tungstenite::Error> {
     let config = WebSocketConfig::default()
         .max_message_size(Some(LARGEST_MESSAGE))
         .max_frame_size(Some(LARGEST_MESSAGE));
-    let address = format!("ws://{controller}/agent");
-    let (socket, _) = connect_async_with_config(address, Some(config), true).await?;
+    let mut request = format!("ws://{controller}/agent").into_client_request()?;
+    if let Some(token) = token {
+        let value = format!("Bearer {token}")
+            .parse()
+            .map_err(http::Error::from)?;
+        request.headers_mut().insert(AUTHORIZATION, value);
+    }
+    let (socket, _) = connect_async_with_config(request, Some(config), true).await?;
     Ok(socket)
 }
 

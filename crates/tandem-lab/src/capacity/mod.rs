@@ -3,20 +3,24 @@
 //! Each rate is a run of its own ([`crate::run`]) against the same server, which rests in between. The server may be started here,
 //! under a CPU limit, so that capacities of different servers, or of parts of a processor, can be compared.
 
+mod backlog;
 mod cgroup;
 mod options;
 mod report;
 mod search;
 mod server;
+mod watch;
 
 pub use cgroup::CpuLimit;
 pub use options::Arguments;
 pub use report::{Objective, Report, Trial};
 
+use crate::interrupt::Interrupt;
 use crate::run::{Run, Session};
 use search::Search;
-use server::Server;
+pub(crate) use server::{Server, Usage};
 use std::io;
+use watch::Watch;
 
 /// How often a rate is tried again when the generator is to be doubted.
 const ATTEMPTS: u32 = 3;
@@ -41,53 +45,93 @@ pub struct Capacity {
 ///
 /// # Errors
 /// The server does not start or does not answer, phones cannot be registered, or the limit cannot be set.
-pub fn find(capacity: &Capacity, mut tell: impl FnMut(&Trial)) -> io::Result<Report> {
-    let mut server = match &capacity.start {
-        Some(command) => Server::start(command, capacity.cpu)?,
-        None => Server::found(capacity.process, capacity.cpu)?,
-    };
-    if let Some(at) = capacity.run.server() {
-        server.wait_until_ready(at, capacity.run.is_stream())?;
+pub fn find(
+    capacity: &Capacity,
+    interrupt: &Interrupt,
+    tell: impl FnMut(&Trial),
+) -> io::Result<Report> {
+    let (server, mut phones) = capacity.prepare(interrupt)?;
+    let found = capacity.search_with(&mut phones, &server, interrupt, tell);
+    // Their contacts are no burden to the next search.
+    let left = phones.end();
+    let mut report = found?;
+    if left?.failed > 0 {
+        report.remarks.push(
+            "not all phones could deregister: the server has their contacts until they expire"
+                .into(),
+        );
     }
-    let mut phones = Session::start(&capacity.run, |_| ())?;
-    server.wait_until_idle()?;
-    let mut report = Report::new(capacity);
-    let mut tried = Vec::new();
-    while let Some(rate) = capacity.search.next(&tried) {
-        let mut trials = Vec::new();
-        for _ in 0..capacity.repeats {
-            let trial = capacity.measure(&mut phones, rate, &server)?;
-            tell(&trial);
-            trials.push(trial);
-        }
-        let holds = report.add(trials);
-        if !holds && report.generator_was_the_bottleneck(rate) {
-            break;
-        }
-        tried.push((rate, holds));
-    }
-    report.finish(search::highest_that_held(&tried), capacity.search.to);
     Ok(report)
 }
 
 impl Capacity {
+    /// The server, once it answers, and phones that are registered with it.
+    pub(crate) fn prepare(&self, interrupt: &Interrupt) -> io::Result<(Server, Session)> {
+        let mut server = match &self.start {
+            Some(command) => Server::start(command, self.cpu)?,
+            None => Server::found(self.process, self.cpu)?,
+        };
+        if let Some(at) = self.run.server() {
+            server.wait_until_ready(at, self.run.is_stream())?;
+        }
+        let phones = Session::start(&self.run, interrupt, |_| ())?;
+        Ok((server, phones))
+    }
+
+    pub(crate) const fn run(&self) -> &Run {
+        &self.run
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) const fn cpu(&self) -> Option<CpuLimit> {
+        self.cpu
+    }
+
+    /// Searches with phones that are registered.
+    pub(crate) fn search_with(
+        &self,
+        phones: &mut Session,
+        server: &Server,
+        interrupt: &Interrupt,
+        mut tell: impl FnMut(&Trial),
+    ) -> io::Result<Report> {
+        server.wait_until_idle()?;
+        let mut report = Report::new(self);
+        let mut tried = Vec::new();
+        while let Some(rate) = self.search.next(&tried) {
+            let mut trials = Vec::new();
+            while !interrupt.is_raised() && !report.is_decided(&trials, self.repeats) {
+                let trial = self.measure(phones, rate, server)?;
+                tell(&trial);
+                trials.push(trial);
+            }
+            if interrupt.is_raised() {
+                report.interrupted(rate);
+                break;
+            }
+            let holds = report.add(trials);
+            if !holds && report.generator_was_the_bottleneck(rate) {
+                break;
+            }
+            tried.push((rate, holds));
+        }
+        report.finish(search::highest_that_held(&tried), self.search.to);
+        Ok(report)
+    }
+
     /// One run at one rate.
     fn measure(&self, phones: &mut Session, rate: f64, server: &Server) -> io::Result<Trial> {
         let run = self.run.at_rate(rate);
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let before = server.usage()?;
-            let mut at_end = None;
-            let report = phones.measure(&run, |second| {
-                // Behind that units only end.
-                if second.time < run.duration.as_secs_f64() + 0.5 {
-                    at_end = server.usage().ok().flatten();
-                }
-            })?;
+            let mut watch = Watch::new(self, rate, server.usage()?);
+            let report = phones.measure(&run, |second| watch.look(second, server))?;
             server.wait_until_idle()?;
-            let used = before.zip(at_end).map(|(before, end)| end.since(before));
-            let trial = Trial::of(&report, rate, self.objective.delay, used);
+            let trial = Trial::of(&report, rate, self.objective.delay, &watch.verdict());
             if trial.doubts.is_empty() || attempts == ATTEMPTS {
                 return Ok(trial);
             }

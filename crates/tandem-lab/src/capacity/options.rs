@@ -9,8 +9,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The highest rate at which a server keeps a service objective. The profile's --rate is the first one tried; --duration is that
-/// of each trial.
+/// The highest rate at which a server keeps a service objective. The profile's --rate is the first one tried; --duration and --warm-up
+/// are those of each trial.
 #[derive(Clone, Debug, Args)]
 #[group(id = "search")]
 pub struct Arguments {
@@ -22,7 +22,8 @@ pub struct Arguments {
     /// The objective: the share of units that may fail (0.01: one in a hundred).
     #[arg(long, global = true, value_name = "SHARE", default_value_t = 0.001)]
     failures: f64,
-    /// The delay that the objective is about; that of the profile unless named.
+    /// The delay that the objective is about. Of calls it is the one from when they were due to their answer, challenge included,
+    /// or to the first response where they ring; of other units that of the profile.
     #[arg(long, global = true, value_enum)]
     delay: Option<run::Delay>,
     /// Start the server with this command line (of sh), and end it at the end.
@@ -65,7 +66,7 @@ impl Arguments {
     /// # Errors
     /// The profile has no rate, or the search would have no end.
     pub fn capacity(&self) -> io::Result<Capacity> {
-        let run = self.run.run()?;
+        let run = self.run.trial()?;
         let first = run.rate();
         let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         if first <= 0.0 || !self.run.has_rate() {
@@ -88,7 +89,7 @@ impl Arguments {
         Ok(Capacity {
             name: self.name.clone(),
             objective: Objective {
-                delay: self.delay.unwrap_or_else(|| run.main_delay()),
+                delay: self.delay.unwrap_or_else(|| run.delay_from_due()),
                 p99_us: self.p99.as_micros() as u64,
                 failures: self.failures,
             },

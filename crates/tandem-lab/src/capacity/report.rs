@@ -1,8 +1,9 @@
 //! What a search found, for people and for programs.
 
 use super::Capacity;
-use super::server::Usage;
-use crate::page::{Page, Plot};
+use super::backlog::Backlog;
+use super::watch::Verdict;
+use crate::page::{Page, Plot, Point};
 use crate::run::{self, Delay, DelaySummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,6 +30,15 @@ pub struct Trial {
     pub begun: f64,
     /// Share of the units that failed, or did not end.
     pub failed: f64,
+    /// Failures by kind and reason.
+    #[serde(default)]
+    pub failures: BTreeMap<String, u64>,
+    /// Units in progress at its end that were not at its start, by the line through its seconds.
+    #[serde(default)]
+    pub backlog_growth: f64,
+    /// Why it does not hold, whatever its delays are: its backlog grew, or it was ended before its time.
+    #[serde(default)]
+    pub rejected: Option<String>,
     /// The delay that the objective is about.
     pub delay: DelaySummary,
     /// All delays by name.
@@ -44,7 +54,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    pub(super) fn of(report: &run::Report, rate: f64, delay: Delay, used: Option<Usage>) -> Self {
+    pub(super) fn of(report: &run::Report, rate: f64, delay: Delay, verdict: &Verdict) -> Self {
+        let used = verdict.used;
         let units = report.units.values();
         let (attempted, failed) =
             units.fold((0, report.unfinished), |(attempted, failed), ends| {
@@ -53,10 +64,22 @@ impl Trial {
             });
         let seconds = report.seconds.max(1e-9);
         let delays = report.delays.iter();
+        let backlog = Backlog::of(&report.timeline, report.seconds, attempted);
+        let hopeless = verdict.hopeless.as_ref();
+        let hopeless = hopeless.map(|why| format!("ended after {seconds:.0} s: {why}"));
+        let grows = backlog.grows().then(|| {
+            format!(
+                "{:.0} more units in progress at its end than at its start",
+                backlog.growth
+            )
+        });
         Self {
             rate,
             begun: attempted as f64 / seconds,
             failed: failed as f64 / attempted.max(1) as f64,
+            failures: report.failures.clone(),
+            backlog_growth: backlog.growth,
+            rejected: hopeless.or(grows),
             delay: report.delays.get(delay.name()).copied().unwrap_or_default(),
             delays: delays
                 .map(|(name, delay)| ((*name).to_owned(), *delay))
@@ -68,6 +91,23 @@ impl Trial {
             doubts: report.doubts.clone(),
         }
     }
+}
+
+/// How long a transaction lives (64*T1): the server carries those of the last half minute, too.
+const TRANSACTION: Duration = Duration::from_secs(32);
+/// Shortest trial that shows a backlog.
+const SHORTEST: Duration = Duration::from_secs(60);
+
+/// What is to be said of trials that are too short.
+fn too_short(run: &run::Run) -> Option<String> {
+    let is_short = run.warm_up < TRANSACTION || run.duration < SHORTEST;
+    is_short.then(|| {
+        format!(
+            "NOT MEANINGFUL: trials of {:.0} s behind a warm-up of {:.0} s are shorter than what the server carries with it; take 60 s behind 35 s or more (--duration, --warm-up)",
+            run.duration.as_secs_f64(),
+            run.warm_up.as_secs_f64()
+        )
+    })
 }
 
 /// One of a distribution, in microseconds.
@@ -82,6 +122,9 @@ pub struct Report {
     pub profile: String,
     /// Of each trial.
     pub seconds: f64,
+    /// Before each trial.
+    #[serde(default)]
+    pub warm_up_seconds: f64,
     /// What had to hold.
     pub objective: Objective,
     /// What the server might use of the processors.
@@ -100,25 +143,43 @@ impl Report {
             name: capacity.name.clone(),
             profile: capacity.run.name.clone(),
             seconds: capacity.run.duration.as_secs_f64(),
+            warm_up_seconds: capacity.run.warm_up.as_secs_f64(),
             objective: capacity.objective,
             cpu: capacity.cpu.map(|limit| limit.to_string()),
             capacity: None,
-            remarks: Vec::new(),
+            remarks: too_short(&capacity.run).into_iter().collect(),
             trials: Vec::new(),
         }
     }
 
-    /// Adds trials of one rate, and says whether it holds: the median decides.
+    /// Adds trials of one rate, and says whether it holds: more than half of them do.
     pub(super) fn add(&mut self, trials: Vec<Trial>) -> bool {
-        let of = |value: &dyn Fn(&Trial) -> f64| median(trials.iter().map(value).collect());
-        let p99 = of(&|trial| trial.delay.p99 as f64);
-        let (failed, measured) = (
-            of(&|trial| trial.failed),
-            of(&|trial| trial.delay.count as f64),
-        );
+        let held = trials.iter().filter(|trial| self.holds(trial)).count();
+        let holds = held * 2 > trials.len();
         self.trials.extend(trials);
-        let in_time = p99 <= self.objective.p99_us as f64;
-        in_time && failed <= self.objective.failures && measured > 0.0
+        holds
+    }
+
+    /// Whether more trials of a rate, up to so many, could not change whether it holds.
+    pub(super) fn is_decided(&self, trials: &[Trial], repeats: u32) -> bool {
+        let held = trials.iter().filter(|trial| self.holds(trial)).count();
+        let failed = trials.len() - held;
+        let repeats = repeats as usize;
+        held * 2 > repeats || failed * 2 >= repeats
+    }
+
+    fn holds(&self, trial: &Trial) -> bool {
+        trial.rejected.is_none()
+            && trial.delay.p99 <= self.objective.p99_us
+            && trial.failed <= self.objective.failures
+            && trial.delay.count > 0
+    }
+
+    /// The search was interrupted at that rate.
+    pub(super) fn interrupted(&mut self, rate: f64) {
+        self.remarks.push(format!(
+            "interrupted at {rate:.1} units per second: the server may carry more"
+        ));
     }
 
     /// Whether a rate that failed may have failed because of us.
@@ -169,12 +230,13 @@ impl Report {
         for (title, value) in percentiles {
             page.plot(&Plot {
                 title: &format!(
-                    "{title} of the {}, milliseconds",
+                    "{title} of the {}",
                     self.objective.delay.name().replace('_', " ")
                 ),
                 across: "units per second",
+                up: "milliseconds",
                 lines: all()
-                    .map(|report| (report.name.clone(), report.line(value)))
+                    .map(|report| (report.name.clone(), report.known(value)))
                     .collect(),
                 limit: Some(limit),
                 highest: Some(limit * 2.0),
@@ -183,8 +245,38 @@ impl Report {
         for report in all() {
             let rows = report.by_rate().into_iter().map(Trial::cells);
             page.table(&report.name, &HEAD, rows.map(Into::into));
+            let failures = report.failures();
+            if !failures.is_empty() {
+                page.table(
+                    &format!("{}: failures by code", report.name),
+                    &["code or reason", "rate", "units"],
+                    failures.into_iter(),
+                );
+            }
         }
         page.finish()
+    }
+
+    /// The same as [`Self::line`], for a plot.
+    fn known(&self, value: Percentile) -> Vec<Point> {
+        let points = self.line(value).into_iter();
+        points.map(|(rate, value)| (rate, Some(value))).collect()
+    }
+
+    /// Failures of all trials by code, and the rates that they came at.
+    fn failures(&self) -> Vec<Vec<String>> {
+        let trials = self.by_rate().into_iter();
+        let rows = trials.flat_map(|trial| {
+            let failures = trial.failures.iter();
+            failures.map(|(reason, count)| {
+                vec![
+                    reason.clone(),
+                    format!("{:.1}", trial.rate),
+                    count.to_string(),
+                ]
+            })
+        });
+        rows.collect()
     }
 
     /// Rate against a percentile, in milliseconds; of several trials of a rate the median.
@@ -233,13 +325,14 @@ impl Report {
     }
 }
 
-const HEAD: [&str; 9] = [
+const HEAD: [&str; 10] = [
     "rate",
     "begun",
     "p50 ms",
     "p99 ms",
     "max ms",
     "failed %",
+    "backlog +",
     "CPU",
     "CPU us/unit",
     "held back %",
@@ -261,6 +354,7 @@ impl Trial {
             ms(self.delay.p99),
             ms(self.delay.max),
             format!("{:.2}", self.failed * 100.0),
+            format!("{:.0}", self.backlog_growth),
             known(self.server_cpu, 1.0, 3),
             known(self.server_cpu_us_per_unit, 1.0, 1),
             known(self.throttled, 100.0, 0),
@@ -281,7 +375,11 @@ impl fmt::Display for Trial {
         for cell in self.cells() {
             write!(f, "{cell:>12}")?;
         }
-        write!(f, "  {}", self.bar())
+        write!(f, "  {}", self.bar())?;
+        match &self.rejected {
+            Some(why) => write!(f, "  rejected: {why}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -320,6 +418,9 @@ mod tests {
             rate,
             begun: rate,
             failed,
+            failures: BTreeMap::new(),
+            backlog_growth: 0.0,
+            rejected: None,
             delay: DelaySummary {
                 count: 10,
                 p99,
@@ -337,7 +438,8 @@ mod tests {
         Report {
             name: "server".into(),
             profile: "call".into(),
-            seconds: 10.0,
+            seconds: 60.0,
+            warm_up_seconds: 35.0,
             objective: Objective {
                 delay: Delay::SessionRequest,
                 p99_us: 100_000,
@@ -351,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_the_repeats_decides() {
+    fn most_of_the_repeats_decide() {
         let mut report = report();
         let with = |p99: [u64; 3]| p99.map(|p99| trial(10.0, p99, 0.0)).to_vec();
         assert!(report.add(with([90_000, 100_000, 900_000])));
@@ -360,6 +462,23 @@ mod tests {
         let mut unmeasured = trial(20.0, 0, 0.0);
         unmeasured.delay.count = 0;
         assert!(!report.add(vec![unmeasured]), "nothing was measured");
+        let mut growing = trial(20.0, 5, 0.0);
+        growing.rejected = Some("its backlog grew".into());
+        assert!(!report.add(vec![growing]), "its backlog grew");
+    }
+
+    #[test]
+    fn a_rate_is_measured_until_more_trials_could_not_change_what_is_said_of_it() {
+        let report = report();
+        let (good, bad) = (trial(10.0, 5, 0.0), trial(10.0, 5, 1.0));
+        assert!(!report.is_decided(&[], 1));
+        assert!(report.is_decided(std::slice::from_ref(&good), 1));
+        assert!(report.is_decided(std::slice::from_ref(&bad), 1));
+        assert!(!report.is_decided(std::slice::from_ref(&good), 3));
+        assert!(!report.is_decided(&[good.clone(), bad.clone()], 3));
+        assert!(report.is_decided(&[good.clone(), bad.clone(), good.clone()], 3));
+        assert!(report.is_decided(&[good.clone(), good], 3));
+        assert!(report.is_decided(&[bad.clone(), bad], 3));
     }
 
     #[test]
@@ -374,6 +493,7 @@ mod tests {
         assert!(shown.contains("carries 20.0 units per second"), "{shown}");
         assert!(shown.contains("may carry more"), "{shown}");
         let page = report.html(&[again]);
-        assert_eq!(page.matches("stroke-width=\"2\"").count(), 6);
+        // Two servers in three plots, each drawn for wide windows and for narrow ones.
+        assert_eq!(page.matches("stroke-width=\"2\"").count(), 12);
     }
 }

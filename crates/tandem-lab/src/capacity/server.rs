@@ -16,7 +16,7 @@ const ANSWERING: Duration = Duration::from_secs(3);
 
 /// One that is measured.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Option<Child>,
     /// Its number, or that of the one that was found.
     process: Option<u32>,
@@ -25,14 +25,14 @@ pub(super) struct Server {
 
 /// What it used of the machine until now.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
-    pub(super) cpu: Duration,
+pub(crate) struct Usage {
+    pub(crate) cpu: Duration,
     /// How long the limit held it back.
-    pub(super) throttled: Duration,
+    pub(crate) throttled: Duration,
 }
 
 impl Usage {
-    pub(super) fn since(self, before: Self) -> Self {
+    pub(crate) fn since(self, before: Self) -> Self {
         Self {
             cpu: self.cpu.saturating_sub(before.cpu),
             throttled: self.throttled.saturating_sub(before.throttled),
@@ -42,7 +42,7 @@ impl Usage {
 
 impl Server {
     /// Starts it with a shell's command line, under a limit from its first instruction.
-    pub(super) fn start(command: &str, limit: Option<CpuLimit>) -> io::Result<Self> {
+    pub(crate) fn start(command: &str, limit: Option<CpuLimit>) -> io::Result<Self> {
         let group = limit.map(Group::new).transpose()?;
         let mut shell = Command::new("sh");
         match &group {
@@ -62,7 +62,7 @@ impl Server {
     }
 
     /// One that runs already, if its number is known.
-    pub(super) fn found(process: Option<u32>, limit: Option<CpuLimit>) -> io::Result<Self> {
+    pub(crate) fn found(process: Option<u32>, limit: Option<CpuLimit>) -> io::Result<Self> {
         process.map(Processes::family).transpose()?;
         let mut group = limit.map(Group::new).transpose()?;
         if let (Some(process), Some(group)) = (process, &mut group) {
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Waits until it answers.
-    pub(super) fn wait_until_ready(&mut self, at: SocketAddr, is_stream: bool) -> io::Result<()> {
+    pub(crate) fn wait_until_ready(&mut self, at: SocketAddr, is_stream: bool) -> io::Result<()> {
         let patience = self.child.as_ref().map_or(ANSWERING, |_| STARTING);
         let until = Instant::now() + patience;
         while !answers(at, is_stream) {
@@ -106,7 +106,7 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn usage(&self) -> io::Result<Option<Usage>> {
+    pub(crate) fn usage(&self) -> io::Result<Option<Usage>> {
         let Some(process) = self.process else {
             return Ok(None);
         };
@@ -120,7 +120,7 @@ impl Server {
     }
 
     /// Waits until it has done what a trial left it.
-    pub(super) fn wait_until_idle(&self) -> io::Result<()> {
+    pub(crate) fn wait_until_idle(&self) -> io::Result<()> {
         let Some(process) = self.process else {
             sleep(Duration::from_secs(2));
             return Ok(());

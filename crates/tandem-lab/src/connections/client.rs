@@ -90,6 +90,7 @@ impl Opener {
             received: Vec::new(),
             framer: Framer::new(LONGEST, LONGEST),
             writer: Writer {
+                own_addresses: false,
                 domain: self.target.domain.clone(),
                 transport: self.target.transport.via_token(),
                 local,

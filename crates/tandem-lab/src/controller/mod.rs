@@ -26,9 +26,9 @@ use axum::serve::ListenerExt;
 use scenarios::Scenarios;
 use state::{Refusal, State};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tandem_http::{Guard, Limits, Token, is_beyond_loopback};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
@@ -37,6 +37,13 @@ use tokio::sync::Semaphore;
 const THREADS: usize = 2;
 /// Pages that may be open at a time.
 const MOST_PAGES: usize = 64;
+/// Bounds of its connections: agents and pages keep theirs.
+const LIMITS: Limits = Limits {
+    connections: 4_096,
+    per_peer: 2_048,
+    header_timeout: Duration::from_secs(10),
+    lifetime: None,
+};
 
 /// All that the controller's tasks have in common.
 #[derive(Debug)]
@@ -57,9 +64,33 @@ pub fn run(arguments: &Arguments, tell: impl Fn(&str)) -> io::Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
+        let guard = guard(arguments)?;
         let controller = Controller::new(arguments.clone());
         let listener = listen(&controller, &tell).await?;
-        serve(controller, listener).await
+        serve(controller, listener, guard).await
+    })
+}
+
+/// Who may use it.
+fn guard(arguments: &Arguments) -> io::Result<Guard> {
+    let Arguments {
+        listen,
+        host,
+        token_file,
+        ..
+    } = arguments;
+    if is_beyond_loopback(*listen) && token_file.is_none() {
+        return Err(io::Error::other(format!(
+            "--listen {listen}: other machines can reach this address: add --token-file, or listen on 127.0.0.1 or [::1]"
+        )));
+    }
+    let token = token_file.as_deref().map(Token::read).transpose();
+    Ok(Guard {
+        hosts: host.iter().map(|name| name.to_ascii_lowercase()).collect(),
+        token: token.map_err(io::Error::other)?,
+        pages: true,
+        body_timeout: Duration::from_secs(60),
+        ..Guard::new(web::LARGEST_SCENARIO)
     })
 }
 
@@ -79,8 +110,12 @@ async fn listen(controller: &Controller, tell: &impl Fn(&str)) -> io::Result<Tcp
         ))
     })?;
     let address = listener.local_addr()?;
+    let token = match controller.options.token_file {
+        Some(_) => "?token=TOKEN",
+        None => "",
+    };
     tell(&format!(
-        "http://{address}/ is the page; agents connect by --controller {address}"
+        "http://{address}/{token} is the page; agents connect by --controller {address}"
     ));
     tell(&format!(
         "{} scenarios in {}",
@@ -98,14 +133,15 @@ async fn listen(controller: &Controller, tell: &impl Fn(&str)) -> io::Result<Tcp
     Ok(listener)
 }
 
-async fn serve(controller: Arc<Controller>, listener: TcpListener) -> io::Result<()> {
+async fn serve(controller: Arc<Controller>, listener: TcpListener, guard: Guard) -> io::Result<()> {
     tokio::spawn(dispatcher::look_after(Arc::clone(&controller)));
     // Commands leave at once.
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
-    let service = web::router(controller).into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).await
+    let counts = Arc::default();
+    tandem_http::serve(listener, web::router(controller), guard, LIMITS, counts).await;
+    Ok(())
 }
 
 impl Controller {

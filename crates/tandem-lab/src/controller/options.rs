@@ -9,9 +9,15 @@ use std::time::Duration;
 /// Tells agents what to do, by a scenario, and shows a page about it.
 #[derive(Clone, Debug, Args)]
 pub struct Arguments {
-    /// Where the page is, and where agents connect. Whoever reaches it commands the agents: keep it inside the laboratory.
+    /// Where the page is, and where agents connect. An address that other machines can reach requires `--token-file`.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8070")]
     pub listen: SocketAddr,
+    /// A name by which the controller may be addressed, beside localhost and literal addresses; can be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
+    /// The file with the token that pages and agents must show: 16 or more visible characters.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// The folder with scenarios (*.csv). Uploads go there, too.
     #[arg(long, value_name = "FOLDER", default_value = "scenarios")]
     pub scenarios: PathBuf,

@@ -82,11 +82,17 @@ pub struct AgentReport {
     pub nonsense: u64,
     /// Messages that nobody waited for, or not any more.
     pub unexpected: u64,
+    /// Phones for which the server has contacts of others.
+    #[serde(default)]
+    pub shared_registrations: u64,
     /// Messages to phones that the kernel dropped, and messages of phones that could not be sent.
     pub not_carried: u64,
     /// Session request delay (RFC 6076 section 4.3), INVITE to the first response that says that somebody was found: pairs of microseconds and how often.
     #[serde(default)]
     pub session_request_delay: Distribution,
+    /// From when the agent had read a call's command to the first response that says that somebody was found, the challenge included.
+    #[serde(default)]
+    pub response_delay: Distribution,
     /// From when the agent had read a call's command to its 200.
     #[serde(default)]
     pub answer_delay: Distribution,
@@ -152,11 +158,13 @@ impl AgentReport {
             self.succeeded,
             self.nonsense,
             self.unexpected,
+            self.shared_registrations,
             self.not_carried,
         ];
         let reasons = self.failed.values().chain(self.unregistered.values());
         let distributions = [
             &self.session_request_delay,
+            &self.response_delay,
             &self.answer_delay,
             &self.registration_delay,
             &self.lateness,

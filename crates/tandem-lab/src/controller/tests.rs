@@ -25,9 +25,20 @@ struct Bench {
 
 impl Bench {
     async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    async fn start_with(token: Option<&str>) -> Self {
         let folder = TempDir::new().expect("a folder");
+        let token_file = token.map(|token| {
+            let file = folder.path().join("token");
+            std::fs::write(&file, token).expect("written");
+            file
+        });
         let controller = Controller::new(Arguments {
             listen: ([127, 0, 0, 1], 0).into(),
+            host: Vec::new(),
+            token_file,
             scenarios: folder.path().to_owned(),
             division: Division::Ranges,
             registrations_per_second: 1_000,
@@ -36,7 +47,8 @@ impl Bench {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
-        tokio::spawn(serve(Arc::clone(&controller), listener));
+        let guard = super::guard(&controller.options).expect("sound options");
+        tokio::spawn(serve(Arc::clone(&controller), listener, guard));
         Self {
             controller,
             address,
@@ -176,6 +188,7 @@ impl Agent {
                     report.succeeded = report.commanded;
                     report.answered = report.commanded;
                     report.session_request_delay = vec![(1_000, calls.len() as u64)];
+                    report.response_delay = vec![(2_000, calls.len() as u64)];
                     heard.extend(calls.into_iter().map(|call| (call, now)));
                     self.say(&FromAgent::Begun { batch }).await;
                 }
@@ -184,6 +197,7 @@ impl Agent {
             }
             self.say(&FromAgent::Report(Box::new(report.clone()))).await;
             report.session_request_delay.clear();
+            report.response_delay.clear();
         }
         heard
     }
@@ -418,4 +432,89 @@ async fn a_count_that_an_agent_denies_is_a_doubt() {
             .any(|doubt| doubt.contains("was sent 2 calls and says that it had 1")),
         "{report:#?}"
     );
+}
+
+const TOKEN: &str = "5d0f3a9b7c1e2468";
+
+/// The status of `GET path` with these header fields.
+async fn status(address: SocketAddr, path: &str, headers: &str) -> u16 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = TcpStream::connect(address).await.expect("connected");
+    let request = format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    let status = answer.split(' ').nth(1).expect("a status");
+    status.parse().expect("a number")
+}
+
+#[tokio::test]
+async fn pages_of_others_are_refused_by_host_and_origin() {
+    let bench = Bench::start().await;
+    for (headers, expected) in [
+        ("Host: localhost\r\n", 200),
+        ("Host: localhost\r\nOrigin: http://localhost\r\n", 200),
+        ("Host: evil.example\r\n", 421),
+        ("Host: evil.example\r\nOrigin: http://evil.example\r\n", 421),
+        ("Host: localhost\r\nOrigin: http://evil.example\r\n", 403),
+    ] {
+        assert_eq!(
+            status(bench.address, "/state", headers).await,
+            expected,
+            "{headers}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn with_a_token_pages_and_agents_must_show_it() {
+    let bench = Bench::start_with(Some(TOKEN)).await;
+    let host = "Host: localhost\r\n";
+    let cookie = format!("{host}Cookie: tandem_token={TOKEN}\r\n");
+    let bearer = format!("{host}Authorization: Bearer {TOKEN}\r\n");
+    let query = format!("/state?token={TOKEN}");
+    for (path, headers, expected) in [
+        ("/state", host, 401),
+        ("/agent", host, 401),
+        ("/", host, 401),
+        (&query, host, 303),
+        ("/state", &cookie, 200),
+        ("/state", &bearer, 200),
+    ] {
+        assert_eq!(
+            status(bench.address, path, headers).await,
+            expected,
+            "{path} {headers}"
+        );
+    }
+    assert!(
+        connect_async(format!("ws://{}/agent", bench.address))
+            .await
+            .is_err()
+    );
+    let controller = bench.address.to_string();
+    assert!(crate::agent::connect(&controller, None).await.is_err());
+    assert!(
+        crate::agent::connect(&controller, Some(TOKEN))
+            .await
+            .is_ok()
+    );
+}
+
+#[test]
+fn beyond_loopback_a_controller_needs_a_token() {
+    let mut options = Arguments {
+        listen: ([0, 0, 0, 0], 8070).into(),
+        host: Vec::new(),
+        token_file: None,
+        scenarios: ".".into(),
+        division: Division::Ranges,
+        registrations_per_second: 1,
+        ringing: Duration::ZERO,
+        talking: Duration::ZERO,
+    };
+    let problem = super::guard(&options).expect_err("no token").to_string();
+    assert!(problem.contains("--token-file"), "{problem}");
+    options.listen = ([127, 0, 0, 1], 8070).into();
+    assert!(super::guard(&options).is_ok());
 }

@@ -23,7 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 /// Largest scenario that can be uploaded, in octets.
-const LARGEST_SCENARIO: usize = 64 << 20;
+pub(super) const LARGEST_SCENARIO: usize = 64 << 20;
 /// How often pages hear of what has changed.
 const SHOWING: Duration = Duration::from_millis(500);
 /// Longest ringing or talking, in milliseconds: an hour.

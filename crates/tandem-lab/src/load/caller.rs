@@ -68,6 +68,7 @@ struct InProgress {
 #[derive(Debug)]
 pub(crate) struct Caller {
     workload: Workload,
+    users: u32,
     writer: Writer,
     /// Added to a user's number it names his registration; calls are numbered above.
     registrations: u64,
@@ -85,7 +86,9 @@ impl Caller {
     pub(crate) fn new(options: &Options, local: SocketAddr, contact: SocketAddr) -> Self {
         Self {
             workload: options.workload,
+            users: options.users.max(2),
             writer: Writer {
+                own_addresses: options.own_addresses,
                 domain: options.domain.clone(),
                 transport: "UDP",
                 local,
@@ -118,7 +121,8 @@ impl Caller {
     fn nobodys(&self) -> Unit {
         Unit {
             number: self.next,
-            user: 0,
+            // Phones have their turns, so that those with an address of their own all send.
+            user: (self.next % u64::from(self.users)) as u32,
             callee: 0,
             cseq: 1,
         }
@@ -204,7 +208,7 @@ impl Caller {
     ) -> io::Result<()> {
         self.next += 1;
         self.counts.begun += 1;
-        socket.send(&last)?;
+        socket.send(&last, self.writer.local_of(unit.user).ip())?;
         self.checks
             .push_back((Instant::now() + RETRANSMIT_AFTER, unit.number, unit.cseq));
         self.units.insert(
@@ -288,7 +292,10 @@ impl Caller {
             progress.last.clear();
             self.writer
                 .ack_refusal(progress.unit, response, &mut progress.last);
-            socket.send(&progress.last)?;
+            socket.send(
+                &progress.last,
+                self.writer.local_of(progress.unit.user).ip(),
+            )?;
         }
         progress.unit.cseq += 1;
         progress.last.clear();
@@ -309,7 +316,10 @@ impl Caller {
             number,
             progress.unit.cseq,
         ));
-        socket.send(&progress.last)
+        socket.send(
+            &progress.last,
+            self.writer.local_of(progress.unit.user).ip(),
+        )
     }
 
     fn acknowledge_and_hang_up(
@@ -328,7 +338,10 @@ impl Caller {
         progress.last.clear();
         self.writer
             .in_dialog(Method::Ack, progress.unit, response, &mut progress.last);
-        socket.send(&progress.last)?;
+        socket.send(
+            &progress.last,
+            self.writer.local_of(progress.unit.user).ip(),
+        )?;
         progress.unit.cseq += 1;
         progress.stage = Stage::Bye;
         progress.provisional = false;
@@ -340,7 +353,10 @@ impl Caller {
             number,
             progress.unit.cseq,
         ));
-        socket.send(&progress.last)
+        socket.send(
+            &progress.last,
+            self.writer.local_of(progress.unit.user).ip(),
+        )
     }
 
     fn fail(&mut self, number: u64, response: &Message<'_>, socket: &Socket) -> io::Result<()> {
@@ -349,7 +365,7 @@ impl Caller {
             if matches!(progress.stage, Stage::Invite { .. }) {
                 let mut ack = Vec::with_capacity(512);
                 self.writer.ack_refusal(progress.unit, response, &mut ack);
-                socket.send(&ack)?;
+                socket.send(&ack, self.writer.local_of(progress.unit.user).ip())?;
             }
         }
         Ok(())
@@ -387,7 +403,10 @@ impl Caller {
             }
             if !(progress.provisional && matches!(progress.stage, Stage::Invite { .. })) {
                 self.counts.retransmitted += 1;
-                socket.send(&progress.last)?;
+                socket.send(
+                    &progress.last,
+                    self.writer.local_of(progress.unit.user).ip(),
+                )?;
             }
             self.checks
                 .push_back((now + RETRANSMIT_AFTER, number, cseq));

@@ -2,6 +2,7 @@
 
 pub(crate) use crate::credentials::Nonce;
 
+use super::socket::address_of_phone;
 use crate::credentials::Account;
 use sip_message::{HeaderName, Message, Method, RequestWriter};
 use std::io::Write;
@@ -20,6 +21,8 @@ pub(crate) struct Writer {
     pub(crate) transport: &'static str,
     pub(crate) local: SocketAddr,
     pub(crate) contact: SocketAddr,
+    /// Whether each phone has an address of its own instead, with the ports of these.
+    pub(crate) own_addresses: bool,
 }
 
 /// What tells one request from another.
@@ -33,6 +36,23 @@ pub(crate) struct Unit {
 }
 
 impl Writer {
+    /// Where a phone sends from.
+    pub(crate) fn local_of(&self, user: u32) -> SocketAddr {
+        self.place_of(user, self.local)
+    }
+
+    fn contact_of(&self, user: u32) -> SocketAddr {
+        self.place_of(user, self.contact)
+    }
+
+    fn place_of(&self, user: u32, shared: SocketAddr) -> SocketAddr {
+        if self.own_addresses {
+            SocketAddr::new(address_of_phone(user), shared.port())
+        } else {
+            shared
+        }
+    }
+
     pub(crate) fn keep_alive(&self, unit: Unit, into: &mut Vec<u8>) {
         let uri = format!("sip:{}", self.domain);
         self.begin(Method::Notify, uri.as_bytes(), unit, b"ka", into)
@@ -65,7 +85,11 @@ impl Writer {
                 let parameter = contact_parameter(self.transport);
                 put(
                     into,
-                    format_args!("<sip:user{}@{}{parameter}>", unit.user, self.contact),
+                    format_args!(
+                        "<sip:user{}@{}{parameter}>",
+                        unit.user,
+                        self.contact_of(unit.user)
+                    ),
                 );
             })
             .header(HeaderName::Expires, b"3600");
@@ -85,7 +109,11 @@ impl Writer {
                 let parameter = contact_parameter(self.transport);
                 put(
                     into,
-                    format_args!("<sip:user{}@{}{parameter}>", unit.user, self.local),
+                    format_args!(
+                        "<sip:user{}@{}{parameter}>",
+                        unit.user,
+                        self.local_of(unit.user)
+                    ),
                 );
             })
             .header(HeaderName::UserAgent, b"tandem-lab");
@@ -161,7 +189,10 @@ impl Writer {
                     into,
                     format_args!(
                         "SIP/2.0/{} {};rport;branch=z9hG4bK{prefix}{}{branch}{}",
-                        self.transport, self.local, unit.number, unit.cseq
+                        self.transport,
+                        self.local_of(unit.user),
+                        unit.number,
+                        unit.cseq
                     ),
                 );
             })

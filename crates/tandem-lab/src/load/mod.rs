@@ -15,7 +15,7 @@ pub use report::Report;
 use crate::process::Processes;
 use caller::{Caller, Counts};
 use phone::Phone;
-use socket::Socket;
+use socket::{Inbox, MOST_ADDRESSES, Socket};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -57,6 +57,8 @@ pub struct Options {
     pub domain: String,
     /// Subscribers `user0` … with password `password0` …, all of them registered first.
     pub users: u32,
+    /// Whether each of them has an address of its own in 127/8; otherwise all share that which the server sees.
+    pub own_addresses: bool,
     /// When units begin.
     pub pace: Pace,
     /// Units before the measurement.
@@ -154,15 +156,27 @@ pub(crate) struct Load {
     phone_socket: Socket,
     caller: Caller,
     phone: Phone,
-    buffer: Box<[u8]>,
+    caller_inbox: Inbox,
+    phone_inbox: Inbox,
     /// Units begun later than a millisecond after they were due.
     late: u64,
 }
 
 impl Load {
     fn new(options: &Options) -> io::Result<Self> {
-        let caller_socket = Socket::open(options.server)?;
-        let phone_socket = Socket::open(options.server)?;
+        if options.own_addresses {
+            let has_room = options.users <= MOST_ADDRESSES;
+            if !(options.server.is_ipv4() && options.server.ip().is_loopback() && has_room) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!(
+                        "--own-addresses: the server must be on the IPv4 loopback interface, and users at most {MOST_ADDRESSES}"
+                    ),
+                ));
+            }
+        }
+        let caller_socket = Socket::open(options.server, options.own_addresses)?;
+        let phone_socket = Socket::open(options.server, options.own_addresses)?;
         let caller = Caller::new(options, caller_socket.local(), phone_socket.local());
         Ok(Self {
             workload: options.workload,
@@ -172,7 +186,8 @@ impl Load {
             phone_socket,
             caller,
             phone: Phone::default(),
-            buffer: vec![0; 1 << 16].into_boxed_slice(),
+            caller_inbox: Inbox::new(),
+            phone_inbox: Inbox::new(),
             late: 0,
         })
     }
@@ -204,9 +219,10 @@ impl Load {
         self.finish()?;
         if self.caller.counts().failed > 0 {
             let message = format!(
-                "{} of {} registrations failed: do the subscribers exist?",
+                "{} of {} registrations failed (responses: {:?}): do the subscribers exist?",
                 self.caller.counts().failed,
-                self.users
+                self.users,
+                self.caller.counts().responses
             );
             return Err(io::Error::other(message));
         }
@@ -301,17 +317,18 @@ impl Load {
             phone,
             caller_socket,
             phone_socket,
-            buffer,
+            caller_inbox,
+            phone_inbox,
             ..
         } = self;
         loop {
             let mut received = false;
-            if let Some(bytes) = phone_socket.receive(buffer)? {
-                phone.answer(bytes, phone_socket)?;
+            if let Some(datagram) = phone_inbox.next(phone_socket)? {
+                phone.answer(datagram, phone_socket)?;
                 received = true;
             }
-            if let Some(bytes) = caller_socket.receive(buffer)? {
-                caller.receive(bytes, caller_socket)?;
+            if let Some(datagram) = caller_inbox.next(caller_socket)? {
+                caller.receive(datagram.bytes, caller_socket)?;
                 received = true;
             }
             if !received {

@@ -1,9 +1,9 @@
 //! The callees: one socket that answers for every registered user, without state.
 
-use super::socket::Socket;
+use super::socket::{Datagram, Socket};
 use sip_message::{HeaderName, Message, Method, ResponseWriter, reason_phrase};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// An SDP answer of ordinary size.
 const ANSWER: &[u8] = b"v=0\r\no=callee 2890844730 2890844730 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
@@ -16,30 +16,37 @@ pub(crate) struct Phone {
 
 impl Phone {
     /// INVITE gets 180 and 200, everything else but ACK gets 200.
-    pub(crate) fn answer(&mut self, bytes: &[u8], socket: &Socket) -> io::Result<()> {
-        let Ok(request) = Message::parse(bytes) else {
+    pub(crate) fn answer(&mut self, datagram: Datagram<'_>, socket: &Socket) -> io::Result<()> {
+        let Ok(request) = Message::parse(datagram.bytes) else {
             return Ok(());
         };
         match request.method() {
             _ if !request.is_request() => Ok(()),
             Method::Ack => Ok(()),
             Method::Invite => {
-                self.respond(&request, 180, socket)?;
-                self.respond(&request, 200, socket)
+                self.respond(&request, 180, datagram.to, socket)?;
+                self.respond(&request, 200, datagram.to, socket)
             }
-            _ => self.respond(&request, 200, socket),
+            _ => self.respond(&request, 200, datagram.to, socket),
         }
     }
 
-    fn respond(&mut self, request: &Message<'_>, status: u16, socket: &Socket) -> io::Result<()> {
+    /// Answers from the address that was asked.
+    fn respond(
+        &mut self,
+        request: &Message<'_>,
+        status: u16,
+        at: IpAddr,
+        socket: &Socket,
+    ) -> io::Result<()> {
         self.scratch.clear();
         let callee = Callee {
-            address: socket.local(),
+            address: SocketAddr::new(at, socket.local().port()),
             parameter: "",
             tag: b"callee",
         };
         callee.respond(request, status, &mut self.scratch);
-        socket.send(&self.scratch)
+        socket.send(&self.scratch, at)
     }
 }
 

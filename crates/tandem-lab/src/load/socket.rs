@@ -1,23 +1,37 @@
-//! A UDP socket with a large buffer, towards one server.
+//! UDP sockets with large buffers, towards one server: phones share the address that the server sees, or each has one of its own.
 
 use crate::run::own_address;
+use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt;
-use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 /// What the receive buffer must hold: a smaller one drops messages and voids the run.
 const RECEIVE_BUFFER: usize = 4 << 20;
+/// Longest datagram, or train of datagrams that the kernel has joined.
+const LONGEST: usize = 1 << 16;
+/// The address of phone 0 where each has its own; the others follow. All of 127/8 is the loopback interface's.
+const FIRST: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
+/// Phones that have room there.
+pub(crate) const MOST_ADDRESSES: u32 = 0x00f0_0000;
+
+/// The address of a phone that has its own.
+pub(crate) fn address_of_phone(number: u32) -> IpAddr {
+    Ipv4Addr::from(u32::from(FIRST) + number % MOST_ADDRESSES).into()
+}
 
 #[derive(Debug)]
 pub(crate) struct Socket {
     udp: UdpSocket,
+    /// Where phones have an address each: what sends from one and says which one was sent to.
+    state: Option<UdpSocketState>,
     server: SocketAddr,
     local: SocketAddr,
 }
 
 impl Socket {
-    /// A socket on any port of the address that the server sees.
-    pub(crate) fn open(server: SocketAddr) -> io::Result<Self> {
+    /// A socket on any port: of the address that the server sees, or of one for each phone.
+    pub(crate) fn open(server: SocketAddr, own_addresses: bool) -> io::Result<Self> {
         let any: SocketAddr = if server.is_ipv4() {
             ([0; 4], 0).into()
         } else {
@@ -36,7 +50,9 @@ impl Socket {
             return Err(io::Error::other(message));
         }
         socket.set_nonblocking(true)?;
+        let state = own_addresses.then(|| UdpSocketState::new((&socket).into()));
         Ok(Self {
+            state: state.transpose()?,
             udp: socket,
             server,
             local,
@@ -47,29 +63,27 @@ impl Socket {
         self.local
     }
 
-    pub(crate) fn send(&self, message: &[u8]) -> io::Result<()> {
+    /// Sends to the server, from that address where phones have their own.
+    pub(crate) fn send(&self, message: &[u8], from: IpAddr) -> io::Result<()> {
         loop {
-            match self.udp.send_to(message, self.server) {
+            let sent = match &self.state {
+                Some(state) => {
+                    let transmit = Transmit {
+                        destination: self.server,
+                        ecn: None,
+                        contents: message,
+                        segment_size: None,
+                        src_ip: Some(from),
+                    };
+                    state.try_send((&self.udp).into(), &transmit)
+                }
+                None => self.udp.send_to(message, self.server).map(drop),
+            };
+            match sent {
                 // On loopback a full queue empties at once.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
-                result => return result.map(drop),
+                sent => return sent,
             }
-        }
-    }
-
-    /// One datagram, if one waits.
-    pub(crate) fn receive<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
-        match self.udp.recv(buffer) {
-            Ok(length) => Ok(buffer.get(..length)),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::ConnectionRefused
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
         }
     }
 
@@ -90,5 +104,132 @@ impl Socket {
         });
         line.and_then(|line| line.split_whitespace().last()?.parse().ok())
             .unwrap_or(0)
+    }
+}
+
+/// What a socket has received, one datagram after the other.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    buffers: [Box<[u8]>; BATCH_SIZE],
+    meta: [RecvMeta; BATCH_SIZE],
+    /// Buffers that hold something, the one that is read, and how far.
+    filled: usize,
+    place: usize,
+    offset: usize,
+}
+
+/// A datagram, and the address that it was sent to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Datagram<'b> {
+    pub(crate) bytes: &'b [u8],
+    pub(crate) to: IpAddr,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            buffers: std::array::from_fn(|_| vec![0; LONGEST].into_boxed_slice()),
+            meta: [RecvMeta::default(); BATCH_SIZE],
+            filled: 0,
+            place: 0,
+            offset: 0,
+        }
+    }
+
+    /// One datagram, if one waits.
+    pub(crate) fn next(&mut self, socket: &Socket) -> io::Result<Option<Datagram<'_>>> {
+        if self.place == self.filled {
+            self.place = 0;
+            self.filled = self.receive(socket)?;
+        }
+        let (place, from) = (self.place, self.offset);
+        if place == self.filled {
+            return Ok(None);
+        }
+        let RecvMeta { len, stride, .. } = self.meta[place];
+        let until = (from + stride.max(1)).min(len);
+        self.offset = until;
+        if until == len {
+            self.offset = 0;
+            self.place += 1;
+        }
+        let to = self.meta[place].dst_ip.unwrap_or(socket.local.ip());
+        let bytes = self.buffers[place].get(from..until);
+        Ok(bytes.map(|bytes| Datagram { bytes, to }))
+    }
+
+    /// How many buffers hold something now.
+    fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
+        let received = match &socket.state {
+            Some(state) => {
+                let buffers = self.buffers.each_mut();
+                let mut buffers = buffers.map(|buffer| IoSliceMut::new(buffer));
+                state.recv((&socket.udp).into(), &mut buffers, &mut self.meta)
+            }
+            None => socket.udp.recv(&mut self.buffers[0]).map(|length| {
+                let meta = &mut self.meta[0];
+                (meta.len, meta.stride, meta.dst_ip) = (length, length, None);
+                1
+            }),
+        };
+        match received {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::ConnectionRefused
+                ) =>
+            {
+                Ok(0)
+            }
+            received => received,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn wait_for(inbox: &mut Inbox, socket: &Socket) -> (Vec<u8>, IpAddr) {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(datagram) = inbox.next(socket).expect("received") {
+                return (datagram.bytes.to_vec(), datagram.to);
+            }
+            assert!(Instant::now() < until, "nothing came");
+        }
+    }
+
+    #[test]
+    fn each_phone_sends_from_its_own_address_and_is_reached_there() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let at = server.local_addr().expect("bound");
+        let (socket, mut inbox) = (Socket::open(at, true).expect("opened"), Inbox::new());
+        let mut buffer = [0; 100];
+        for phone in [0, 1, 255, 256, 99_999] {
+            let address = address_of_phone(phone);
+            socket.send(b"hello", address).expect("sent");
+            let (length, from) = server.recv_from(&mut buffer).expect("received");
+            assert_eq!(from, SocketAddr::new(address, socket.local().port()));
+            assert_eq!(&buffer[..length], b"hello");
+            server.send_to(b"a", from).expect("sent");
+            server.send_to(b"bc", from).expect("sent");
+            assert_eq!(wait_for(&mut inbox, &socket), (b"a".to_vec(), address));
+            assert_eq!(wait_for(&mut inbox, &socket), (b"bc".to_vec(), address));
+        }
+        assert_eq!(address_of_phone(99_999).to_string(), "127.2.134.159");
+    }
+
+    #[test]
+    fn phones_that_share_an_address_send_from_that_which_the_server_sees() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let at = server.local_addr().expect("bound");
+        let (socket, mut inbox) = (Socket::open(at, false).expect("opened"), Inbox::new());
+        socket.send(b"hello", address_of_phone(7)).expect("sent");
+        let (_, from) = server.recv_from(&mut [0; 100]).expect("received");
+        assert_eq!(from, socket.local());
+        server.send_to(b"a", from).expect("sent");
+        assert_eq!(wait_for(&mut inbox, &socket), (b"a".to_vec(), from.ip()));
     }
 }

@@ -5,7 +5,7 @@ use super::messages::{Branch, Heading, push_address};
 use super::phones::{Alarm, NOBODY, Out, Phones, Stage, Unit};
 use super::subscribers::{authorize, push_decimal};
 use crate::credentials::{Nonce, is_stale};
-use sip_message::{HeaderName, Message, Method, RequestWriter};
+use sip_message::{HeaderName, Message, Method, NameAddr, RequestWriter};
 use sip_transaction::Kind as TransactionKind;
 use sip_transport::{ConnectionId, Flow, Time};
 use std::time::Duration;
@@ -87,7 +87,12 @@ impl Phones {
             number: call,
             cseq,
         };
-        let (expires, nonce) = (self.plan.expires, &mut memory.nonce);
+        let expires = if self.is_leaving {
+            0
+        } else {
+            self.plan.expires
+        };
+        let nonce = &mut memory.nonce;
         let write = |into: &mut Vec<u8>| {
             let request = heading.begin(subscribers, Branch::Client(client), into);
             let request = request.header_with(HeaderName::To, |into| {
@@ -142,6 +147,10 @@ impl Phones {
             200..300 => {
                 let delay = now.saturating_since(unit.asked);
                 self.figures.record(delay_of(kind), delay);
+                let phone = unit.phone;
+                if kind == Kind::Register {
+                    self.registered(phone, response);
+                }
                 self.succeed(number);
             }
             // A connection is for one request.
@@ -163,6 +172,23 @@ impl Phones {
                 self.wheel.arm(now + PUT_OFF, Alarm::AskAgain(number));
             }
             status => self.fail(number, &status),
+        }
+    }
+
+    /// A phone's REGISTER has succeeded. Contacts that are not its own are left over from another run, or another phone's.
+    fn registered(&mut self, phone: u32, response: &Message<'_>) {
+        let mut own = Vec::with_capacity(64);
+        self.port_of(phone)
+            .write_contact(&self.plan.subscribers, phone, &mut own);
+        let mut contacts = response.values(HeaderName::Contact);
+        let is_shared = contacts.any(|contact| {
+            let contact = NameAddr::parse(contact);
+            contact.is_some_and(|contact| !contact.uri_bytes.starts_with(&own))
+        });
+        let memory = &mut self.memories[(phone - self.first) as usize];
+        memory.is_registered = !self.is_leaving;
+        if is_shared && !std::mem::replace(&mut memory.is_shared, true) {
+            self.figures.shared_registrations += 1;
         }
     }
 

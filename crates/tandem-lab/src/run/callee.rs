@@ -199,7 +199,11 @@ impl Phones {
 
     fn hung_up(&mut self, now: Time, key: u64, back: Flow, request: &Message<'_>, output: Out<'_>) {
         let Some(taken) = self.callees.calls.get_mut(&key) else {
-            self.figures.late_messages += 1;
+            let reason = (
+                "callees",
+                "BYE of an unknown call, answered with 481".to_owned(),
+            );
+            *self.figures.failures.entry(reason).or_default() += 1;
             return self.say(481, back, request, output);
         };
         if taken.stage == Progress::Over {

@@ -135,6 +135,9 @@ impl Phones {
                 self.succeed(number);
             }
             (_, ..200) => {}
+            (Stage::Up { leaving: true, .. }, status) => {
+                self.fail(number, &format_args!("{status} to BYE"));
+            }
             (_, status) => self.fail(number, &status),
         }
     }
@@ -144,6 +147,7 @@ impl Phones {
             return;
         };
         let delay = now.saturating_since(unit.asked);
+        let since_due = now.saturating_since(unit.due);
         let Stage::Invited {
             heard_100, rang, ..
         } = &mut unit.stage
@@ -157,6 +161,9 @@ impl Phones {
         };
         if !std::mem::replace(known, true) {
             self.figures.record(measured, delay);
+            if measured == Delay::SessionRequest {
+                self.figures.record(Delay::Response, since_due);
+            }
         }
     }
 
@@ -203,6 +210,8 @@ impl Phones {
         if !rang {
             self.figures
                 .record(Delay::SessionRequest, now.saturating_since(asked));
+            self.figures
+                .record(Delay::Response, now.saturating_since(due));
         }
         self.figures
             .record(Delay::Answer, now.saturating_since(due));

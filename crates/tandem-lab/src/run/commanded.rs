@@ -5,7 +5,7 @@ use super::figures::{Figures, Kind};
 use super::options::Transport;
 use super::phones::{Order, Out, Phones, Plan, Stage};
 use super::worker::{Losses, Workers};
-use super::{CallShape, Fleet, Profile, Run, Spacing, Subscribers};
+use super::{CallShape, Counted, Fleet, Profile, Run, Spacing, Subscribers};
 use sip_runtime::{Clock, Handle};
 use sip_transport::Time;
 use std::io;
@@ -74,10 +74,12 @@ impl Commanded {
         let run = Run {
             name: String::from("commanded"),
             profile: Profile::default(),
+            warm_up: Duration::ZERO,
             duration: Duration::ZERO,
             spacing: Spacing::Regular,
             seed: 0,
             populate: None,
+            stay_registered: false,
             timetable: None,
             fleet: Fleet {
                 protocol: settings.transport.protocol(),
@@ -118,6 +120,14 @@ impl Commanded {
     /// A thread says nothing for a long time.
     pub fn tell(&mut self) -> io::Result<(Figures, usize)> {
         self.workers.tell()
+    }
+
+    /// Ends their calls and their registrations, within that time.
+    ///
+    /// # Errors
+    /// A thread says nothing for a long time.
+    pub fn leave(mut self, within: Duration) -> io::Result<Counted> {
+        self.workers.deregister(within)
     }
 
     /// What was lost on the way, since the start.

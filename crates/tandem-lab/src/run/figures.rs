@@ -63,6 +63,8 @@ pub enum Delay {
     Forwarding,
     /// 200 sent by the callee to 200 received by the caller.
     AnswerForwarding,
+    /// From when the call was due to the first response that says that somebody was found, the challenge included.
+    Response,
     /// From when the call was due to its 200, whatever lay between.
     Answer,
     /// From when a connection was due to the response of the request that it was opened for.
@@ -74,7 +76,7 @@ pub enum Delay {
 }
 
 impl Delay {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Registration,
         Self::SessionRequest,
         Self::SessionDisconnect,
@@ -82,6 +84,7 @@ impl Delay {
         Self::Challenge,
         Self::Forwarding,
         Self::AnswerForwarding,
+        Self::Response,
         Self::Answer,
         Self::Connection,
         Self::Other,
@@ -98,6 +101,7 @@ impl Delay {
             Self::Challenge => "invite_to_challenge",
             Self::Forwarding => "invite_to_callee",
             Self::AnswerForwarding => "answer_to_caller",
+            Self::Response => "due_to_response",
             Self::Answer => "due_to_answer",
             Self::Connection => "connection_to_response",
             Self::Other => "other_response_delay",
@@ -154,11 +158,20 @@ impl Ends {
     }
 }
 
+/// Units that were due in one tenth of a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Cohort {
+    /// Begun.
+    pub attempted: u64,
+    /// Ended as they should, whenever that was.
+    pub succeeded: u64,
+}
+
 /// Counts and delays of a run, or of a part of it.
 #[derive(Clone, Debug)]
 pub struct Figures {
     ends: [Ends; Kind::ALL.len()],
-    /// Failures by kind and reason: a status code, `timeout`, `transport`, `unacknowledged`.
+    /// Failures by kind and reason: a status code, `timeout`, `unreachable` (ICMP), `transport`, `unacknowledged`.
     pub failures: BTreeMap<(&'static str, String), u64>,
     /// Attacks that came to nothing, by what they were answered with; 0: nothing.
     pub refusals: BTreeMap<u16, u64>,
@@ -174,6 +187,10 @@ pub struct Figures {
     pub nonsense: u64,
     /// Registrations that the server put off with 503, before the run.
     pub put_off: u64,
+    /// Phones whose registration came back with contacts of others.
+    pub shared_registrations: u64,
+    /// Units by the tenth of a second that they were due in, counted from the start.
+    pub cohorts: BTreeMap<u32, Cohort>,
     delays: Vec<Histogram<u64>>,
 }
 
@@ -196,6 +213,8 @@ impl Default for Figures {
             late_messages: 0,
             nonsense: 0,
             put_off: 0,
+            shared_registrations: 0,
+            cohorts: BTreeMap::new(),
             delays: Delay::ALL.map(|_| delay()).to_vec(),
         }
     }
@@ -255,6 +274,12 @@ impl Figures {
         self.late_messages += other.late_messages;
         self.nonsense += other.nonsense;
         self.put_off += other.put_off;
+        self.shared_registrations += other.shared_registrations;
+        for (tenth, others) in &other.cohorts {
+            let cohort = self.cohorts.entry(*tenth).or_default();
+            cohort.attempted += others.attempted;
+            cohort.succeeded += others.succeeded;
+        }
         for (mine, others) in self.delays.iter_mut().zip(&other.delays) {
             // Both have the same bounds.
             let _ = mine.add(others);

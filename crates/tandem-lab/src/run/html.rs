@@ -1,9 +1,14 @@
 //! A report as a page.
 
 use super::report::{Report, Second};
-use crate::page::{Page, Plot};
+use crate::page::{Page, Plot, Point};
 
-type Value = fn(&Second) -> f64;
+type Value = fn(&Second) -> Option<f64>;
+
+/// Microseconds as milliseconds.
+fn milliseconds(us: Option<u64>) -> Option<f64> {
+    us.map(|us| us as f64 / 1e3)
+}
 
 impl Report {
     /// The report as a page.
@@ -12,6 +17,9 @@ impl Report {
         let mut page = Page::new(&format!("{} against {server}", self.profile));
         for doubt in &self.doubts {
             page.doubt(doubt);
+        }
+        for warning in &self.warnings {
+            page.paragraph(&format!("Warning: {warning}"));
         }
         page.paragraph(&format!(
             "{} phones, {:.1} seconds, {:.1} units per second; generator {:.1} us of CPU per unit, busy {:.0} %",
@@ -24,29 +32,29 @@ impl Report {
         self.write_tables(&mut page);
         self.plot(
             &mut page,
-            "Units per second",
+            ("Units per second", "units per second"),
             &[
-                ("begun", |second| second.attempted as f64),
-                ("failed", |second| second.failed as f64),
+                ("begun", |second| Some(second.attempted as f64)),
+                ("failed", |second| Some(second.failed as f64)),
             ],
         );
         self.plot(
             &mut page,
-            "Delay, milliseconds",
+            (&format!("Delay: {}", self.main_delay()), "milliseconds"),
             &[
-                ("p50", |second| second.p50_us as f64 / 1e3),
-                ("p99", |second| second.p99_us as f64 / 1e3),
+                ("p50", |second| milliseconds(second.p50_us)),
+                ("p99", |second| milliseconds(second.p99_us)),
             ],
         );
         self.plot(
             &mut page,
-            "Units in progress",
-            &[("in progress", |second| second.in_progress as f64)],
+            ("Units in progress", "units"),
+            &[("in progress", |second| Some(second.in_progress as f64))],
         );
         self.plot(
             &mut page,
-            "Lateness of the generator, milliseconds",
-            &[("latest", |second| second.lateness_us as f64 / 1e3)],
+            ("Lateness of the generator", "milliseconds"),
+            &[("latest", |second| milliseconds(second.lateness_us))],
         );
         page.finish()
     }
@@ -65,7 +73,7 @@ impl Report {
         let failures = self.failures.iter();
         let failures = failures.map(|(reason, count)| vec![reason.clone(), count.to_string()]);
         if !self.failures.is_empty() {
-            page.table("Failures", &["reason", "units"], failures);
+            page.table("Failures by code", &["code or reason", "units"], failures);
         }
         let delays = self.delays.iter().map(|(name, delay)| {
             let head = [name.replace('_', " "), delay.count.to_string()];
@@ -81,14 +89,16 @@ impl Report {
     }
 
     /// A plot over the time of the run.
-    fn plot(&self, page: &mut Page, title: &str, lines: &[(&str, Value)]) {
+    fn plot(&self, page: &mut Page, (title, up): (&str, &str), lines: &[(&str, Value)]) {
         let points = |value: &Value| {
             let seconds = self.timeline.iter();
-            seconds.map(|second| (second.time, value(second))).collect()
+            let points = seconds.map(|second| (second.time, value(second)));
+            with_gaps(points.collect())
         };
         page.plot(&Plot {
             title,
-            across: "seconds",
+            across: "seconds since the start",
+            up,
             lines: lines
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), points(value)))
@@ -96,5 +106,35 @@ impl Report {
             limit: None,
             highest: None,
         });
+    }
+}
+
+/// Seconds that are missing, because nobody could be asked in them, are gaps.
+fn with_gaps(points: Vec<Point>) -> Vec<Point> {
+    const LONG: f64 = 2.5;
+    let mut all = Vec::with_capacity(points.len());
+    let mut last = 0.0;
+    for (time, value) in points {
+        if time - last > LONG {
+            all.push((f64::midpoint(last, time), None));
+        }
+        last = time;
+        all.push((time, value));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_that_are_missing_are_a_gap() {
+        let points = vec![(1.0, Some(5.0)), (2.0, Some(5.0)), (9.0, Some(6.0))];
+        let gap = (5.5, None);
+        assert_eq!(
+            with_gaps(points),
+            [(1.0, Some(5.0)), (2.0, Some(5.0)), gap, (9.0, Some(6.0))]
+        );
     }
 }

@@ -1,15 +1,26 @@
 //! The messages of phones, written straight into what is sent.
 
 use super::subscribers::{Subscribers, push_decimal};
-use sip_message::{HeaderName, Message, Method, RequestWriter, ResponseWriter, reason_phrase};
-use sip_transaction::{ClientId, write_branch};
+use sip_message::{
+    HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter, reason_phrase,
+};
+use sip_transaction::ClientId;
 use sip_transport::{Listener, ListenerId, Protocol};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 
 /// An SDP offer and answer of ordinary size.
 const SESSION: &[u8] = b"v=0\r\no=phone 2890844526 2890844526 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
                          m=audio 49170 RTP/AVP 0 8 101\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n\
                          a=rtpmap:101 telephone-event/8000\r\na=sendrecv\r\n";
+
+/// Seals the branches of this process.
+pub(super) static HASHER: LazyLock<KeyHasher> = LazyLock::new(|| {
+    let random = || RandomState::new().hash_one(0_u8);
+    KeyHasher::new((random(), random()))
+});
 
 /// Where phones are: one socket, or one connection to the server.
 #[derive(Clone, Debug)]
@@ -79,11 +90,17 @@ impl Heading<'_> {
         branch: Branch,
         into: &'o mut Vec<u8>,
     ) -> RequestWriter<'o> {
+        let mut call_id = Vec::with_capacity(20);
+        push_hexadecimal(&mut call_id, self.number);
+        call_id.extend_from_slice(b"@lab");
         RequestWriter::begin(into, self.method, self.uri)
             .header_with(HeaderName::Via, |into| {
                 into.extend_from_slice(&self.port.sent_by);
                 match branch {
-                    Branch::Client(client) => write_branch(into, client, self.number),
+                    Branch::Client(client) => {
+                        let number = self.number;
+                        sip_transaction::Branch::new(&HASHER, client, &call_id, number).write(into);
+                    }
                     Branch::Acknowledgement => {
                         into.extend_from_slice(b"z9hG4bK-ack-");
                         push_hexadecimal(into, self.number);
@@ -97,10 +114,7 @@ impl Heading<'_> {
                 into.extend_from_slice(b";tag=");
                 push_hexadecimal(into, self.number);
             })
-            .header_with(HeaderName::CallId, |into| {
-                push_hexadecimal(into, self.number);
-                into.extend_from_slice(b"@lab");
-            })
+            .header(HeaderName::CallId, &call_id)
             .header_with(HeaderName::CSeq, |into| {
                 push_decimal(into, u64::from(self.cseq));
                 into.push(b' ');

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 /// Traffic against a SIP server, or against itself.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub struct Arguments {
     #[command(subcommand)]
     profile: ProfileCommand,
@@ -38,20 +39,24 @@ pub struct Arguments {
     /// Number of the first phone.
     #[arg(long, global = true, default_value_t = 0)]
     first: u32,
-    /// Names of the phones; {} stands for the number.
+    /// Names of the phones. {} stands for the number, {:04} for the number with zeros up to four digits.
     #[arg(long, global = true, value_name = "PATTERN", default_value = "user{}")]
     user: Pattern,
-    /// Passwords of the phones; {} stands for the number.
+    /// Passwords of the phones, written like their names; without a number all phones have the same.
     #[arg(
         long,
         global = true,
         value_name = "PATTERN",
-        default_value = "password{}"
+        default_value = "password{}",
+        value_parser = Pattern::password
     )]
     password: Pattern,
-    /// How long units begin; a scenario says so itself.
-    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
-    duration: Duration,
+    /// How long units begin that are counted: 30s; in trials of a search 60s; a scenario says so itself.
+    #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
+    duration: Option<Duration>,
+    /// How long units begin before those that are counted: 0s; in trials of a search 35s, and as long as a call takes.
+    #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
+    warm_up: Option<Duration>,
     /// How the units of a second lie in it.
     #[arg(long, global = true, value_enum, default_value = "regular")]
     spacing: Spacing,
@@ -73,7 +78,7 @@ pub struct Arguments {
     /// Processors for the threads.
     #[arg(long, global = true, value_delimiter = ',')]
     cpus: Vec<usize>,
-    /// Whether a nonce serves more than one request, or each is challenged anew.
+    /// Whether a nonce serves more than one request, or each is challenged anew: reuse; in searches, and for itsp, fresh.
     #[arg(long, global = true, value_enum)]
     nonces: Option<Nonces>,
     /// Seconds that registrations ask for.
@@ -82,6 +87,9 @@ pub struct Arguments {
     /// Phones are registered already: do not register them first.
     #[arg(long, global = true)]
     registered: bool,
+    /// Phones do not deregister at the end.
+    #[arg(long, global = true)]
+    stay_registered: bool,
     /// Units in progress beyond which none begins: those are counted as skipped.
     #[arg(long, global = true, default_value_t = 1_000_000)]
     most: usize,
@@ -173,6 +181,35 @@ pub enum ProfileCommand {
         #[arg(long, default_value_t = 1_000)]
         sample: u32,
     },
+}
+
+/// What holds where the command line says nothing.
+struct Defaults {
+    duration: Duration,
+    /// Before calls have rung and talked.
+    warm_up: Duration,
+    fresh_nonces: bool,
+}
+
+impl Defaults {
+    const RUN: Self = Self {
+        duration: Duration::from_secs(30),
+        warm_up: Duration::ZERO,
+        fresh_nonces: false,
+    };
+    /// A transaction lives for 32 s (64*T1): only behind that as many end as begin.
+    const TRIAL: Self = Self {
+        duration: Duration::from_secs(60),
+        warm_up: Duration::from_secs(35),
+        fresh_nonces: true,
+    };
+
+    fn warm_up(&self, call: CallShape) -> Duration {
+        if self.warm_up.is_zero() {
+            return Duration::ZERO;
+        }
+        self.warm_up + call.ringing + call.talking
+    }
 }
 
 /// How often units begin.
@@ -282,7 +319,16 @@ impl Arguments {
     /// # Errors
     /// No way leads to the server; the profile needs one; a rate makes no sense.
     pub fn run(&self) -> io::Result<Run> {
-        let (name, profile) = self.profile();
+        self.run_with(&Defaults::RUN)
+    }
+
+    /// The same for the trials of a search: longer than a transaction lives, and every unit challenged.
+    pub(crate) fn trial(&self) -> io::Result<Run> {
+        self.run_with(&Defaults::TRIAL)
+    }
+
+    fn run_with(&self, defaults: &Defaults) -> io::Result<Run> {
+        let (name, profile) = self.profile(defaults);
         self.check(&profile)?;
         let subscribers = Subscribers {
             first: self.first,
@@ -300,13 +346,13 @@ impl Arguments {
             _ if self.registered || self.direct => None,
             _ => profile.needs_registrations().then_some(64),
         };
-        let fresh = matches!(self.profile, ProfileCommand::Itsp { .. });
+        let fresh = defaults.fresh_nonces || matches!(self.profile, ProfileCommand::Itsp { .. });
         let duration = match self.profile {
             ProfileCommand::ReregisterStorm { within } => within,
             _ => match &timetable {
                 // Nobody shall miss the last call because a thread began late.
                 Some(timetable) => timetable.duration() + Duration::from_secs(1),
-                None => self.duration,
+                None => self.duration.unwrap_or(defaults.duration),
             },
         };
         Ok(Run {
@@ -319,11 +365,15 @@ impl Arguments {
                 expires: self.expires,
                 most: self.most,
             },
+            warm_up: self
+                .warm_up
+                .unwrap_or_else(|| defaults.warm_up(profile.call)),
             profile,
             duration,
             spacing: self.spacing,
             seed: self.seed,
             populate,
+            stay_registered: self.stay_registered,
             timetable,
             fleet: Fleet {
                 protocol: self.protocol(),
@@ -360,7 +410,7 @@ impl Arguments {
         self.transport.map_or(usual, Transport::protocol)
     }
 
-    fn profile(&self) -> (&'static str, Profile) {
+    fn profile(&self, defaults: &Defaults) -> (&'static str, Profile) {
         let none = CallShape::default();
         match self.profile {
             ProfileCommand::Options(pace) => {
@@ -399,7 +449,12 @@ impl Arguments {
                 ("reregister-storm", Profile::storm(self.phones, within))
             }
             ProfileCommand::Populate { sample, .. } => {
-                let rate = f64::from(sample) / self.duration.as_secs_f64().max(1e-3);
+                let rate = f64::from(sample)
+                    / self
+                        .duration
+                        .unwrap_or(defaults.duration)
+                        .as_secs_f64()
+                        .max(1e-3);
                 let calls = Profile::only(Kind::Call, Rate::Constant(rate), none);
                 let profile = if sample > 0 {
                     calls
@@ -422,6 +477,11 @@ impl Arguments {
             ));
         }
         let is_scenario = matches!(self.profile, ProfileCommand::Scenario { .. });
+        if is_scenario && self.warm_up.is_some() {
+            return Err(mistake(
+                "--warm-up: every call of a scenario counts; make a longer one".into(),
+            ));
+        }
         if self.direct && is_scenario && self.workers > 1 {
             return Err(mistake(
                 "--direct calls stay within a thread, and a scenario's do not: --workers 1".into(),

@@ -34,6 +34,12 @@ pub(super) struct Plan {
     pub(super) most: usize,
 }
 
+/// Why a unit fails whose request came back as an ICMP error.
+const UNREACHABLE: &str = "unreachable";
+
+/// Registrations that a worker ends at a time.
+const LEAVING_AT_A_TIME: u32 = 64;
+
 /// Why a unit fails that needs a server (`--direct`).
 pub(super) const NOBODY: &str = "there is no server to ask";
 
@@ -42,10 +48,14 @@ pub(super) const NOBODY: &str = "there is no server to ask";
 pub(super) enum Order {
     /// Register all phones, so many at a time.
     Populate(u32),
+    /// End what is in progress, and the registrations of all phones that have one.
+    Leave,
     /// Begin units from now on, as these say, for so long.
     Begin(Vec<Source>, Duration),
     /// Begin what was due until then, and no more.
     End,
+    /// Begin no more, before the time that units were to begin for is over.
+    Break,
     /// Tell the figures since the last time.
     Tell,
     /// Do this one thing.
@@ -137,12 +147,16 @@ pub(super) struct Phones {
     sources: Vec<Source>,
     /// When they began; `None`: nothing begins.
     begun: Option<Time>,
+    /// When those of the last order began, whether any begins now or not.
+    counted_from: Option<Time>,
     /// For how long.
     length: Duration,
     /// The phone that registers next while all are registered, and how many may at a time.
     populating: Option<(u32, u32)>,
-    /// That was the last order: whoever is asked to register again is.
+    /// That was the last order: a registration that the server puts off is asked again.
     pub(super) is_populating: bool,
+    /// Registrations end: they ask for no time at all.
+    pub(super) is_leaving: bool,
     pub(super) transactions: Transactions,
     pub(super) units: FxHashMap<u64, Unit>,
     pub(super) callees: Callees,
@@ -180,9 +194,11 @@ impl Phones {
             first,
             sources: Vec::new(),
             begun: None,
+            counted_from: None,
             length: Duration::ZERO,
             populating: None,
             is_populating: false,
+            is_leaving: false,
             transactions,
             units: FxHashMap::default(),
             callees: Callees::default(),
@@ -244,6 +260,7 @@ impl Phones {
         }
         self.figures
             .record(Delay::Lateness, now.saturating_since(due));
+        self.count_in_cohort(due, false);
         match (kind, parties) {
             (Kind::Call, Some((caller, callee))) => self.call(now, due, caller, callee, output),
             (Kind::Call, None) => {
@@ -263,10 +280,8 @@ impl Phones {
     }
 
     /// Ends the beginning of units. Calls of a scenario that were not due yet have been skipped.
-    fn end(&mut self, now: Time, output: Out<'_>) {
-        // What is due in the moment by which these phones began later than others is not left out.
-        let end = self.begun.map_or(now, |begun| now.max(begun + self.length));
-        self.begin_due(now, end, output);
+    fn end(&mut self, now: Time, until: Time, output: Out<'_>) {
+        self.begin_due(now, until, output);
         self.begun = None;
         for source in &mut self.sources {
             if let Due::Planned(share) = &mut source.arrivals {
@@ -281,7 +296,35 @@ impl Phones {
         {
             self.populating =
                 (next + 1 < self.memories.len() as u32).then_some((next + 1, at_a_time));
-            self.ask(now, now, Kind::Register, self.first + next, output);
+            let is_wanted = !self.is_leaving || self.memories[next as usize].is_registered;
+            if is_wanted {
+                self.ask(now, now, Kind::Register, self.first + next, output);
+            }
+        }
+    }
+
+    /// Gives up what is in progress, and ends all registrations.
+    fn deregister(&mut self, now: Time, output: Out<'_>) {
+        self.begun = None;
+        self.sources.clear();
+        self.units.clear();
+        self.is_leaving = true;
+        self.is_populating = true;
+        self.populating = Some((0, LEAVING_AT_A_TIME));
+        self.populate(now, output);
+    }
+
+    /// Counts a unit among those that were due when it was, and whether it succeeded.
+    fn count_in_cohort(&mut self, due: Time, has_succeeded: bool) {
+        let Some(begun) = self.counted_from else {
+            return;
+        };
+        let tenth = due.saturating_since(begun).as_millis() / 100;
+        let cohort = self.figures.cohorts.entry(tenth as u32).or_default();
+        if has_succeeded {
+            cohort.succeeded += 1;
+        } else {
+            cohort.attempted += 1;
         }
     }
 
@@ -317,8 +360,10 @@ impl Phones {
 
     /// A unit has come to a good end.
     pub(super) fn succeed(&mut self, number: u64) {
-        if let Some(kind) = self.end_unit(number) {
+        let due = self.units.get(&number).map(|unit| unit.due);
+        if let Some((kind, due)) = self.end_unit(number).zip(due) {
             self.figures.succeed(kind);
+            self.count_in_cohort(due, true);
         }
     }
 
@@ -340,8 +385,12 @@ impl Phones {
     }
 
     fn response(&mut self, now: Time, flow: Flow, response: &Message<'_>, output: Out<'_>) {
-        let told = self.transactions.receive_response(now, response, output);
-        let unit = told.and_then(|told| Some((told.owner, self.units.get(&told.owner)?)));
+        let matched = self
+            .transactions
+            .receive_response(now, flow, response, output);
+        let unit = matched
+            .told()
+            .and_then(|told| Some((told.owner, self.units.get(&told.owner)?)));
         let Some((number, unit)) = unit else {
             self.figures.late_messages += 1;
             self.close_idle(flow, output);
@@ -389,10 +438,18 @@ impl Node for Phones {
         self.receive(now, flow, bytes, output);
     }
 
-    fn undeliverable(&mut self, now: Time, _: Flow, bytes: &[u8], output: Out<'_>) {
+    fn undeliverable(&mut self, now: Time, flow: Flow, bytes: &[u8], output: Out<'_>) {
         if let Some(client) = self.transactions.client_that_sent(bytes) {
             self.transactions.abandon_client(client.id);
-            self.fail(client.owner, &"transport");
+            let port = self.ports.get(usize::from(flow.listener.0));
+            // Of a datagram it is an ICMP error that says so: nobody listens there, or no way leads there.
+            let is_datagram = port.is_some_and(|port| !port.is_reliable);
+            let reason = if is_datagram {
+                UNREACHABLE
+            } else {
+                "transport"
+            };
+            self.fail(client.owner, &reason);
         }
         self.populate(now, output);
     }
@@ -404,14 +461,21 @@ impl Node for Phones {
                 self.is_populating = true;
                 self.populate(now, output);
             }
+            Order::Leave => self.deregister(now, output),
             Order::Begin(sources, length) => {
                 self.sources = sources;
                 self.length = length;
                 self.is_populating = false;
                 self.begun = Some(now);
+                self.counted_from = Some(now);
                 self.begin_due(now, now, output);
             }
-            Order::End => self.end(now, output),
+            Order::End => {
+                // What is due in the moment by which these phones began later than others is not left out.
+                let end = self.begun.map_or(now, |begun| now.max(begun + self.length));
+                self.end(now, end, output);
+            }
+            Order::Break => self.end(now, now, output),
             Order::Tell => self.tell(output),
             Order::Do(command) => self.command(now, command, output),
         }

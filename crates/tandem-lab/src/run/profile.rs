@@ -83,6 +83,21 @@ impl Profile {
             .map_or(0.0, |activity| activity.rate.at(0.0))
     }
 
+    /// Leaves only its last kind, at that rate.
+    pub(crate) fn only_last_at(&mut self, rate: Rate) {
+        let last = self.activities.pop();
+        self.activities = last
+            .into_iter()
+            .map(|last| Activity { rate, ..last })
+            .collect();
+    }
+
+    /// Units of all kinds for each of its last kind.
+    pub(crate) fn mixture(&self) -> f64 {
+        let all = self.activities.iter();
+        all.map(|activity| activity.rate.at(0.0)).sum::<f64>() / self.rate().max(1e-9)
+    }
+
     /// Gives its last kind that rate, from start to end, and the others as much more or less.
     pub fn set_rate(&mut self, rate: f64) {
         let factor = rate / self.rate();
@@ -94,7 +109,8 @@ impl Profile {
     /// The delay that its last kind is about.
     pub fn main_delay(&self) -> Delay {
         match self.activities.last().map(|activity| activity.kind) {
-            Some(Kind::Call) => Delay::SessionRequest,
+            // With its challenge: that is how long the caller waits.
+            Some(Kind::Call) => Delay::Response,
             Some(Kind::Register) | None => Delay::Registration,
             Some(Kind::Connection) => Delay::Connection,
             Some(Kind::Options | Kind::KeepAlive | Kind::Attack) => Delay::Other,

@@ -1,7 +1,7 @@
 //! What a run found, for people and for programs.
 
 use super::Run;
-use super::figures::{Delay, Ends, Figures, Kind};
+use super::figures::{Cohort, Delay, Ends, Figures, Kind};
 use super::worker::Losses;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -54,12 +54,12 @@ pub struct Second {
     pub failed: u64,
     /// Units in progress at its end.
     pub in_progress: u64,
-    /// Median of the delay that the run is about, in microseconds.
-    pub p50_us: u64,
+    /// Median of the delay that the run is about, in microseconds; none where none was measured.
+    pub p50_us: Option<u64>,
     /// 99 of a hundred waited no longer.
-    pub p99_us: u64,
-    /// The latest unit of the generator, in microseconds.
-    pub lateness_us: u64,
+    pub p99_us: Option<u64>,
+    /// The latest unit of the generator, in microseconds; none where none began.
+    pub lateness_us: Option<u64>,
 }
 
 /// Phones that were registered before the run.
@@ -71,6 +71,16 @@ pub struct Populated {
     pub seconds: f64,
     /// How often the server had too much to do and said 503: they were asked again.
     pub put_off: u64,
+    /// Phones that the server has contacts of others for.
+    pub shared: u64,
+}
+
+/// How often something succeeded, and how often it did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "named by what they are")]
+pub struct Counted {
+    pub succeeded: u64,
+    pub failed: u64,
 }
 
 /// The figures of a run.
@@ -84,7 +94,11 @@ pub struct Report {
     pub phones: u32,
     /// Registered before.
     pub populated: Option<Populated>,
-    /// How long units began.
+    /// Phones that deregistered at the end, and phones that could not.
+    pub deregistered: Counted,
+    /// How long units began before those that are counted.
+    pub warm_up_seconds: f64,
+    /// How long units began that are counted.
     pub seconds: f64,
     /// How units ended, by kind.
     pub units: BTreeMap<&'static str, Ends>,
@@ -116,12 +130,18 @@ pub struct Report {
     pub generator_busy: f64,
     /// Why these figures may not be the server's.
     pub doubts: Vec<String>,
+    /// What else is worth knowing of it.
+    pub warnings: Vec<String>,
     /// The run, second by second.
     pub timeline: Vec<Second>,
+    /// Units that were due in each tenth of a second of the run, and how many of them succeeded.
+    pub cohorts: Vec<Cohort>,
     #[serde(skip)]
     figures: Figures,
     #[serde(skip)]
     cpu: Duration,
+    #[serde(skip)]
+    warm_up: Duration,
     #[serde(skip)]
     workers: u16,
     #[serde(skip)]
@@ -135,6 +155,8 @@ impl Report {
             server: run.plan.server.map(|server| server.to_string()),
             phones: run.plan.subscribers.count,
             populated,
+            deregistered: Counted::default(),
+            warm_up_seconds: run.warm_up.as_secs_f64(),
             seconds: 0.0,
             units: BTreeMap::new(),
             unfinished: 0,
@@ -151,9 +173,12 @@ impl Report {
             generator_cpu_us_per_unit: 0.0,
             generator_busy: 0.0,
             doubts: Vec::new(),
+            warnings: Vec::new(),
             timeline: Vec::new(),
+            cohorts: Vec::new(),
             figures: Figures::default(),
             cpu: Duration::ZERO,
+            warm_up: run.warm_up,
             workers: run.fleet.workers,
             delay: run.main_delay(),
         }
@@ -171,22 +196,78 @@ impl Report {
         figures: &Figures,
         in_progress: usize,
     ) -> &Second {
-        let total = figures.total();
-        let delays = figures.delay(self.delay);
-        self.timeline.push(Second {
-            time: elapsed.as_secs_f64(),
-            attempted: total.attempted,
-            succeeded: total.succeeded,
-            failed: total.failed,
-            in_progress: in_progress as u64,
-            p50_us: delays.value_at_quantile(0.5),
-            p99_us: delays.value_at_quantile(0.99),
-            lateness_us: figures.delay(Delay::Lateness).max(),
-        });
+        let second = self.second(elapsed.as_secs_f64(), figures, in_progress);
+        self.timeline.push(second);
         self.figures.add(figures);
         self.timeline
             .last()
             .unwrap_or_else(|| unreachable!("just added"))
+    }
+
+    /// What happened in a second that ends then.
+    pub(super) fn second(&self, time: f64, figures: &Figures, in_progress: usize) -> Second {
+        let total = figures.total();
+        let of = |delay: Delay, quantile: f64| {
+            let delays = figures.delay(delay);
+            (!delays.is_empty()).then(|| delays.value_at_quantile(quantile))
+        };
+        Second {
+            time,
+            attempted: total.attempted,
+            succeeded: total.succeeded,
+            failed: total.failed,
+            in_progress: in_progress as u64,
+            p50_us: of(self.delay, 0.5),
+            p99_us: of(self.delay, 0.99),
+            lateness_us: of(Delay::Lateness, 1.0),
+        }
+    }
+
+    /// It was ended before its time.
+    pub(super) fn interrupted(&mut self, run: &Run) {
+        self.doubts.push(format!(
+            "interrupted after {:.1} of {:.1} s",
+            self.seconds,
+            run.duration.as_secs_f64()
+        ));
+    }
+
+    /// Phones have deregistered.
+    pub(super) fn deregistered(&mut self, left: Counted) {
+        self.deregistered = left;
+        if left.failed > 0 {
+            self.warnings.push(format!(
+                "{} phones could not deregister: the server has their contacts until they expire",
+                left.failed
+            ));
+        }
+    }
+
+    /// The delay of the timeline, in words.
+    pub(super) fn main_delay(&self) -> String {
+        self.delay.name().replace('_', " ")
+    }
+
+    /// Units that were due from the start of what is counted on.
+    fn counted_cohorts(&self) -> Vec<Cohort> {
+        let cohorts = &self.figures.cohorts;
+        let first = (self.warm_up.as_millis() / 100) as u32;
+        let last = cohorts.keys().next_back().copied().unwrap_or_default();
+        let cohort = |tenth| cohorts.get(&tenth).copied().unwrap_or_default();
+        if cohorts.is_empty() {
+            return Vec::new();
+        }
+        (first..=last).map(cohort).collect()
+    }
+
+    fn finish_warnings(&mut self) {
+        let before = self.populated.map_or(0, |populated| populated.shared);
+        let shared = before + self.figures.shared_registrations;
+        if shared > 0 {
+            self.warnings.push(format!(
+                "the server has other contacts for {shared} of the phones, of an earlier run or of other phones: calls fork to them, which costs the server time"
+            ));
+        }
     }
 
     pub(super) fn finish(&mut self, in_progress: usize, losses: &Losses) {
@@ -225,7 +306,10 @@ impl Report {
             self.cpu.as_secs_f64() * 1e6 / total.attempted.max(1) as f64;
         self.generator_busy =
             self.cpu.as_secs_f64() / self.seconds.max(1e-9) / f64::from(self.workers);
-        self.doubts = self.reasons_to_doubt(&total);
+        let doubts = self.reasons_to_doubt(&total);
+        self.doubts.extend(doubts);
+        self.cohorts = self.counted_cohorts();
+        self.finish_warnings();
     }
 
     fn reasons_to_doubt(&self, total: &Ends) -> Vec<String> {
@@ -284,6 +368,9 @@ impl Report {
                 p99_us,
                 lateness_us,
             } = second;
+            let known =
+                |value: &Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+            let (p50_us, p99_us, lateness_us) = (known(p50_us), known(p99_us), known(lateness_us));
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
@@ -296,17 +383,20 @@ impl Report {
 
 impl fmt::Display for Second {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |value: Option<u64>| {
+            value.map_or_else(|| "-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3))
+        };
         write!(
             f,
-            "{:>7.1} s  begun {:>7}  well {:>7}  failed {:>5}  in progress {:>7}  p50 {:>8.2} ms  p99 {:>8.2} ms  late {:>7.2} ms",
+            "{:>7.1} s  begun {:>7}  well {:>7}  failed {:>5}  in progress {:>7}  p50 {:>8} ms  p99 {:>8} ms  late {:>7} ms",
             self.time,
             self.attempted,
             self.succeeded,
             self.failed,
             self.in_progress,
-            self.p50_us as f64 / 1e3,
-            self.p99_us as f64 / 1e3,
-            self.lateness_us as f64 / 1e3
+            ms(self.p50_us),
+            ms(self.p99_us),
+            ms(self.lateness_us)
         )
     }
 }
@@ -318,6 +408,7 @@ impl fmt::Display for Report {
                 phones,
                 seconds,
                 put_off,
+                shared: _,
             } = populated;
             let rate = *phones as f64 / seconds.max(1e-9);
             writeln!(
@@ -343,6 +434,12 @@ impl fmt::Display for Report {
         }
         for (status, count) in &self.refusals {
             writeln!(f, "  answered with {status}: {count}")?;
+        }
+        if self.deregistered.succeeded > 0 {
+            writeln!(f, "deregistered {} phones", self.deregistered.succeeded)?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "WARNING: {warning}")?;
         }
         if self.units.is_empty() {
             return Ok(());

@@ -2,34 +2,76 @@
 
 use crate::credentials::{Account, Nonce};
 
-/// Names or passwords of phones: `{}` stands for the phone's number.
+/// Names or passwords of phones. `{}` stands for the phone's number, `{:04}` for the number with zeros in front, up to four digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     before: String,
+    /// Digits of the number at least. `None`: the number does not appear.
+    digits: Option<usize>,
     after: String,
 }
+
+/// Most digits that a number can be padded to.
+const MOST_DIGITS: usize = 20;
 
 impl std::str::FromStr for Pattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (before, after) = text
-            .split_once("{}")
-            .ok_or_else(|| format!("`{text}` has no {{}} where the phone's number is to stand"))?;
-        Ok(Self::around(before, after))
+        Self::with_number(text).ok_or_else(|| {
+            format!(
+                "`{text}` has no number of the phone: write {{}} for it, or {{:04}} for one with zeros up to four digits"
+            )
+        })
     }
 }
 
 impl Pattern {
     /// A number between two texts.
     pub(super) fn around(before: &str, after: &str) -> Self {
-        let (before, after) = (before.to_owned(), after.to_owned());
-        Self { before, after }
+        Self {
+            before: before.to_owned(),
+            digits: Some(1),
+            after: after.to_owned(),
+        }
+    }
+
+    /// The same text for all phones, unless it has a place for the number.
+    ///
+    /// # Errors
+    /// None; the signature is that of a parser of arguments.
+    pub fn password(text: &str) -> Result<Self, String> {
+        Ok(Self::with_number(text).unwrap_or_else(|| Self {
+            before: text.to_owned(),
+            digits: None,
+            after: String::new(),
+        }))
+    }
+
+    fn with_number(text: &str) -> Option<Self> {
+        let places = text.match_indices('{').map(|(place, _)| place);
+        places.into_iter().find_map(|place| {
+            let (before, rest) = text.split_at_checked(place)?;
+            let (format, after) = rest.strip_prefix('{')?.split_once('}')?;
+            let digits = match format {
+                "" => 1,
+                _ => format.strip_prefix(":0")?.parse().ok()?,
+            };
+            (1..=MOST_DIGITS).contains(&digits).then(|| Self {
+                before: before.to_owned(),
+                digits: Some(digits),
+                after: after.to_owned(),
+            })
+        })
     }
 
     pub(super) fn write(&self, number: u32, into: &mut Vec<u8>) {
         into.extend_from_slice(self.before.as_bytes());
-        push_decimal(into, u64::from(number));
+        if let Some(digits) = self.digits {
+            let length = number.checked_ilog10().unwrap_or(0) as usize + 1;
+            into.extend(std::iter::repeat_n(b'0', digits.saturating_sub(length)));
+            push_decimal(into, u64::from(number));
+        }
         into.extend_from_slice(self.after.as_bytes());
     }
 
@@ -38,6 +80,12 @@ impl Pattern {
         let number = name
             .strip_prefix(self.before.as_bytes())?
             .strip_suffix(self.after.as_bytes())?;
+        let is_padded = number.len() == self.digits?;
+        let is_plain = number.len() > self.digits? && !number.starts_with(b"0");
+        let is_number = number.iter().all(u8::is_ascii_digit);
+        if !is_number || !(is_padded || is_plain) {
+            return None;
+        }
         std::str::from_utf8(number).ok()?.parse().ok()
     }
 }
@@ -62,6 +110,10 @@ pub struct Subscribers {
 pub(super) struct Phone {
     /// `CSeq` of its last REGISTER.
     pub(super) cseq: u32,
+    /// The server has its contact.
+    pub(super) is_registered: bool,
+    /// The server has contacts of others for it, too.
+    pub(super) is_shared: bool,
     /// Of its registrar.
     pub(super) nonce: Option<Box<Nonce>>,
     /// Of the proxy it calls through.
@@ -128,5 +180,41 @@ mod tests {
             assert_eq!(pattern.number(stranger.as_bytes()), None, "{stranger}");
         }
         assert!("alice".parse::<Pattern>().is_err());
+    }
+
+    #[test]
+    fn numbers_have_as_many_digits_as_the_pattern_says() {
+        let pattern: Pattern = "phone{:04}".parse().unwrap();
+        for (number, name) in [(0, "phone0000"), (711, "phone0711"), (12_345, "phone12345")] {
+            let mut written = Vec::new();
+            pattern.write(number, &mut written);
+            assert_eq!(String::from_utf8_lossy(&written), name);
+            assert_eq!(pattern.number(name.as_bytes()), Some(number));
+        }
+        for stranger in ["phone711", "phone00711", "phone+711", "phone"] {
+            assert_eq!(pattern.number(stranger.as_bytes()), None, "{stranger}");
+        }
+        for wrong in [
+            "phone{:4}",
+            "phone{:0}",
+            "phone{:04",
+            "phone{:099}",
+            "phone{x}",
+        ] {
+            assert!(wrong.parse::<Pattern>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn all_phones_may_have_one_password() {
+        let written = |text: &str| {
+            let mut written = Vec::new();
+            Pattern::password(text).unwrap().write(7, &mut written);
+            String::from_utf8(written).unwrap()
+        };
+        assert_eq!(written("secret"), "secret");
+        assert_eq!(written("se{cr}et"), "se{cr}et");
+        assert_eq!(written("secret{}"), "secret7");
+        assert_eq!(written("{x}{:02}"), "{x}07");
     }
 }

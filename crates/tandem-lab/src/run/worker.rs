@@ -1,7 +1,7 @@
 //! The threads that phones live on.
 
 use super::arrivals::Arrivals;
-use super::messages::Port;
+use super::messages::{HASHER, Port};
 use super::phones::{Order, Phones, Source, Told};
 use super::timetable::{Due, Share};
 use super::{Figures, Run};
@@ -74,7 +74,7 @@ impl Workers {
     /// Begins the units of a run.
     pub(super) fn begin(&self, run: &Run) -> io::Result<()> {
         for (index, worker) in (0..).zip(&self.0) {
-            let order = Order::Begin(sources(run, index), run.duration);
+            let order = Order::Begin(sources(run, index), run.warm_up + run.duration);
             worker.running.send(0, order).map_err(io::Error::other)?;
         }
         Ok(())
@@ -157,6 +157,7 @@ fn bind(run: &Run, index: u16, clock: Clock) -> io::Result<Bound> {
         ..Options::default()
     };
     options.streams.max_per_peer = u32::MAX;
+    options.streams.max_held_per_peer = usize::MAX;
     options.streams.is_client = true;
     if fleet.protocol.is_secure() {
         let settings = TlsSettings {
@@ -194,13 +195,15 @@ fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Pho
     let limits = Limits {
         servers: 0,
         clients: TRANSACTIONS,
+        bytes: usize::MAX,
+        amplification: 3,
     };
     let now = clock.now();
     Phones::new(
         run.plan.clone(),
         ports.collect(),
         (from, until - from),
-        Transactions::new(now, TimerSettings::default(), limits, 0),
+        Transactions::new(now, TimerSettings::default(), limits, *HASHER, 0),
         (salt | u64::from(index), now),
     )
 }

@@ -2,9 +2,9 @@
 
 use super::Cell;
 use super::side::{CLIENT, Counts, Order, Side, bind};
-use sip_message::{HeaderName, Message, Method, RequestWriter};
+use sip_message::{HeaderName, KeyHasher, Message, Method, RequestWriter};
 use sip_runtime::Clock;
-use sip_transaction::{Event, Kind, Limits, TimerSettings, Transactions, write_branch};
+use sip_transaction::{Event, Kind, Limits, TimerSettings, Transactions};
 use sip_transport::{Flow, ListenerId, Node, Output, Time};
 use std::io;
 use std::net::SocketAddr;
@@ -46,8 +46,13 @@ pub(super) fn transactions(most: u64) -> Transactions {
     let limits = Limits {
         servers: most,
         clients: most,
+        bytes: usize::MAX,
+        amplification: 3,
     };
-    Transactions::new(Clock::start().now(), TimerSettings::default(), limits, 0)
+    let now = Clock::start().now();
+    // The peer is a thread of the same measurement: branches need no secret.
+    let hasher = KeyHasher::new((0, 0));
+    Transactions::new(now, TimerSettings::default(), limits, hasher, 0)
 }
 
 /// A port: where from and where to.
@@ -90,11 +95,15 @@ impl Client {
         let Ok(id) = self.transactions.reserve_client(serial) else {
             return false;
         };
+        let mut call_id = Vec::with_capacity(48);
+        push_number(&mut call_id, serial);
+        call_id.extend_from_slice(b"@client.tandem.localhost");
+        let branch = self.transactions.branch(id, &call_id, serial);
         let write = |into: &mut Vec<u8>| {
             RequestWriter::begin(into, Method::Register, route.uri.as_bytes())
                 .header_with(HeaderName::Via, |value| {
                     value.extend_from_slice(route.sent_by.as_bytes());
-                    write_branch(value, id, serial);
+                    branch.write(value);
                     value.extend_from_slice(b";rport");
                 })
                 .header(HeaderName::MaxForwards, b"70")
@@ -103,10 +112,7 @@ impl Client {
                     push_number(value, serial);
                 })
                 .header(HeaderName::To, b"<sip:fluffy@server.tandem.localhost>")
-                .header_with(HeaderName::CallId, |value| {
-                    push_number(value, serial);
-                    value.extend_from_slice(b"@client.tandem.localhost");
-                })
+                .header(HeaderName::CallId, &call_id)
                 .header(HeaderName::CSeq, b"1 REGISTER")
                 .header(HeaderName::Contact, b"<sip:fluffy@client.tandem.localhost>")
                 .finish();
@@ -148,12 +154,14 @@ impl Node for Client {
     type Question = Counts;
     type Answer = Order;
 
-    fn receive(&mut self, now: Time, _: Flow, bytes: &[u8], output: &mut Output<Counts>) {
+    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Counts>) {
         let Ok(message) = Message::parse(bytes) else {
             return;
         };
-        let response = self.transactions.receive_response(now, &message, output);
-        if response.is_some() && message.status() >= 200 {
+        let matched = self
+            .transactions
+            .receive_response(now, flow, &message, output);
+        if matched.told().is_some() && message.status() >= 200 {
             self.end(now, message.status() == 200, output);
         }
     }

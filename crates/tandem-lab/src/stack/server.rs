@@ -42,9 +42,9 @@ impl Server {
         let request = Message::parse(bytes).ok()?;
         request.validate().ok()?;
         let key = self.keys.server_transaction(&request)?;
-        let matched = self
-            .transactions
-            .receive_request(now, key, request.method(), output);
+        let matched =
+            self.transactions
+                .receive_request(now, key, request.method(), bytes.len(), output);
         if matched == RequestMatch::Absorbed {
             return Some(());
         }

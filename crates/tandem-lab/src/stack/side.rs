@@ -66,6 +66,7 @@ pub(super) fn bind(cell: &Cell, first: Ipv4Addr, ports: u16) -> io::Result<Bound
         ..Options::default()
     };
     options.streams.max_per_peer = u32::MAX;
+    options.streams.max_held_per_peer = usize::MAX;
     let listeners = (0..ports.into()).map(listener).collect();
     Runtime::bind(listeners, NonZeroU16::MIN, options).map_err(|error| {
         io::Error::other(format!(

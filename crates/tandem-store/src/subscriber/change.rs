@@ -1,6 +1,6 @@
 //! What changed since a server last looked.
 
-use super::Subscribers;
+use super::{Registrations, Subscribers};
 use crate::StoreError;
 use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
 
@@ -88,11 +88,45 @@ impl Subscribers<'_> {
         })
     }
 
+    /// The subscribers (username, domain) whose registrations were ended behind version `after`, up to version `last`.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn registrations_ended(
+        &self,
+        after: u64,
+        last: u64,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        sqlx::query_as(
+            "SELECT username, domain FROM subscriber_change \
+             WHERE version > $1 AND version <= $2 AND ends_registrations = 1 ORDER BY version",
+        )
+        .bind(after.cast_signed())
+        .bind(last.cast_signed())
+        .fetch_all(self.store.pool())
+        .await
+        .map_err(|error| self.store.failed("look for ended registrations", &error))
+    }
+
     /// Lists the changes (username, domain) that `transaction` makes, and commits it.
     pub(super) async fn record_and_commit(
         &self,
         mut transaction: Transaction<'static, Sqlite>,
         changed: &[(&str, &str)],
+        doing: &'static str,
+    ) -> Result<(), StoreError> {
+        self.record(&mut transaction, changed, Registrations::Keep, doing)
+            .await?;
+        let committed = transaction.commit().await;
+        committed.map_err(|error| self.store.failed(doing, &error))
+    }
+
+    /// Lists the changes (username, domain) that `transaction` makes.
+    pub(super) async fn record(
+        &self,
+        transaction: &mut Transaction<'static, Sqlite>,
+        changed: &[(&str, &str)],
+        registrations: Registrations,
         doing: &'static str,
     ) -> Result<(), StoreError> {
         let failed = |error| self.store.failed(doing, &error);
@@ -102,31 +136,32 @@ impl Subscribers<'_> {
             "UPDATE subscriber_version SET version = version + $1 WHERE id = 1 RETURNING version",
         )
         .bind(count)
-        .fetch_one(&mut *transaction)
+        .fetch_one(&mut **transaction)
         .await
         .map_err(failed)?;
         let mut version = last - count;
         for names in changed.chunks(ROWS_PER_STATEMENT) {
             let mut insert = QueryBuilder::<Sqlite>::new(
-                "INSERT INTO subscriber_change (version, username, domain) ",
+                "INSERT INTO subscriber_change (version, username, domain, ends_registrations) ",
             );
             insert.push_values(names, |mut row, (username, domain)| {
                 version += 1;
                 row.push_bind(version)
                     .push_bind(*username)
-                    .push_bind(*domain);
+                    .push_bind(*domain)
+                    .push_bind(registrations == Registrations::End);
             });
             insert
                 .build()
-                .execute(&mut *transaction)
+                .execute(&mut **transaction)
                 .await
                 .map_err(failed)?;
         }
         sqlx::query("DELETE FROM subscriber_change WHERE version <= $1")
             .bind(last - REMEMBERED)
-            .execute(&mut *transaction)
+            .execute(&mut **transaction)
             .await
             .map_err(failed)?;
-        transaction.commit().await.map_err(failed)
+        Ok(())
     }
 }

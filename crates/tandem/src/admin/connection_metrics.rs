@@ -20,6 +20,16 @@ pub(super) fn write(page: &mut Exposition, totals: Totals<'_>) {
             &[("by", "server")],
             totals.io(|worker| &worker.connections_opened),
         );
+    page.gauge(
+        "tandem_connections_partial_bytes",
+        "Memory that the beginnings of messages take in connections.",
+        totals.io(|worker| &worker.partial_octets),
+    );
+    page.gauge(
+        "tandem_connections_queued_bytes",
+        "Memory that messages take which wait for peers to read.",
+        totals.io(|worker| &worker.queued_octets),
+    );
     let help = "Connections that ended by reason.";
     let mut closed = page.family("tandem_connections_closed_total", Kind::Counter, help);
     for (place, reason) in CloseReason::ALL.into_iter().enumerate() {

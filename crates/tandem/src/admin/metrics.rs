@@ -3,17 +3,16 @@ use super::exposition::{Exposition, Kind};
 use super::process;
 use super::totals::Totals;
 use crate::serve::{Control, Ending, Phase};
-use sip_elements::metrics::{DROPS, LATENCY_BOUNDS};
-use sip_message::Method;
+use sip_elements::bans::Offence;
 use std::time::SystemTime;
+use tandem_http::Refusal;
 
 /// The whole page.
 pub fn exposition(control: &Control) -> String {
     let mut page = Exposition::default();
     let totals = Totals(control.data_plane());
     server(&mut page, control, totals);
-    messages(&mut page, totals);
-    latency(&mut page, totals);
+    super::message_metrics::write(&mut page, totals);
     transactions(&mut page, totals);
     questions(&mut page, control, totals);
     next_hops(&mut page, totals);
@@ -21,6 +20,8 @@ pub fn exposition(control: &Control) -> String {
     datagrams(&mut page, totals);
     super::connection_metrics::write(&mut page, totals);
     certificates(&mut page, control);
+    bans(&mut page, totals);
+    admin(&mut page, control);
     page.into_text()
 }
 
@@ -63,8 +64,47 @@ fn server(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
     .sample(&[("result", "refused")], figures.reload_failures.value());
 }
 
+/// Scanners and password guessers.
+fn bans(page: &mut Exposition, totals: Totals<'_>) {
+    let stats = totals.bans();
+    let help = "Failures with a proven source by reason.";
+    let mut offences = page.family("tandem_offences_total", Kind::Counter, help);
+    for (offence, count) in Offence::ALL.iter().zip(stats.offences) {
+        offences.sample(&[("reason", offence.label())], count);
+    }
+    let help = "Failures that were not written to the log.";
+    page.counter("tandem_offences_unlogged_total", help, stats.unlogged);
+    let help = "What failures are remembered for by kind.";
+    page.family("tandem_offenders", Kind::Gauge, help)
+        .sample(&[("kind", "source")], stats.sources as u64)
+        .sample(&[("kind", "name")], stats.names as u64);
+    page.gauge("tandem_banned_sources", "Banned sources.", stats.banned);
+    let help = "Bans by too many failures.";
+    page.counter("tandem_bans_total", help, stats.automatic);
+    let help = "Failures and bans that found no room in their table.";
+    page.counter("tandem_bans_forgotten_total", help, stats.forgotten);
+}
+
+/// The interface that this page is read from.
+fn admin(page: &mut Exposition, control: &Control) {
+    let counts = &control.figures.admin;
+    let help = "Open connections of the admin interface.";
+    page.gauge("tandem_admin_connections", help, counts.open());
+    let help = "Connections of the admin interface closed at once because there were too many.";
+    page.counter(
+        "tandem_admin_connections_refused_total",
+        help,
+        counts.turned_away(),
+    );
+    let help = "Requests refused by the admin interface by reason.";
+    let mut family = page.family("tandem_admin_requests_refused_total", Kind::Counter, help);
+    for refusal in Refusal::ALL {
+        family.sample(&[("reason", refusal.label())], counts.refused(refusal));
+    }
+}
+
 /// A family with one sample for each label.
-fn by_label<'l>(
+pub(super) fn by_label<'l>(
     page: &mut Exposition,
     (name, help): (&'static str, &str),
     label: &str,
@@ -74,69 +114,6 @@ fn by_label<'l>(
     let mut family = page.family(name, Kind::Counter, help);
     for (place, content) in contents.into_iter().enumerate() {
         family.sample(&[(label, content)], value(place));
-    }
-}
-
-fn messages(page: &mut Exposition, totals: Totals<'_>) {
-    let family = ("tandem_requests_total", "Requests received by method.");
-    by_label(page, family, "method", Method::LABELS, |place| {
-        totals.sip_at(|worker| &worker.requests, place)
-    });
-    let help = "Responses sent by status code.";
-    let mut sent = page.family("tandem_responses_sent_total", Kind::Counter, help);
-    for place in 0..600 {
-        let count = totals.sip_at(|worker| &worker.responses_sent, place);
-        if count > 0 {
-            sent.sample(&[("code", &(place + 100).to_string())], count);
-        }
-    }
-    let family = (
-        "tandem_responses_received_total",
-        "Responses received by class.",
-    );
-    let classes = ["1xx", "2xx", "3xx", "4xx", "5xx", "6xx"];
-    by_label(page, family, "class", classes, |place| {
-        totals.sip_at(|worker| &worker.responses_received, place)
-    });
-    let family = (
-        "tandem_dropped_total",
-        "Messages dropped without an answer by reason.",
-    );
-    by_label(page, family, "reason", DROPS, |place| {
-        totals.sip_at(|worker| &worker.drops, place)
-    });
-    let help = "Requests answered 503 because a table was full or the server drained.";
-    page.counter(
-        "tandem_refused_full_total",
-        help,
-        totals.sip(|worker| &worker.refused_full),
-    );
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "microseconds of a process's life fit"
-)]
-fn latency(page: &mut Exposition, totals: Totals<'_>) {
-    let help = "Time from a request to its final response by method.";
-    let mut family = page.family("tandem_request_duration_seconds", Kind::Histogram, help);
-    let bounds: Vec<f64> = LATENCY_BOUNDS
-        .iter()
-        .map(|micros| *micros as f64 / 1e6)
-        .collect();
-    for (place, method) in Method::LABELS.iter().enumerate() {
-        let mut counts = [0; LATENCY_BOUNDS.len() + 1];
-        let mut sum = 0;
-        for latency in totals
-            .metrics()
-            .iter()
-            .filter_map(|worker| worker.latency.get(place))
-        {
-            let counters = counts.iter_mut().zip(&latency.buckets);
-            counters.for_each(|(count, counter)| *count += counter.value());
-            sum += latency.sum.value();
-        }
-        family.histogram(&[("method", method)], &bounds, &counts, sum as f64 / 1e6);
     }
 }
 
@@ -209,6 +186,30 @@ fn transactions(page: &mut Exposition, totals: Totals<'_>) {
     let ended = totals.sip(|worker| &worker.response_contexts_ended);
     let help = "Forwarded requests that are done with.";
     page.counter("tandem_response_contexts_ended_total", help, ended);
+    let help = "Requests inside a dialog whose Route does not prove that the dialog was set up through this server.";
+    page.counter(
+        "tandem_dialogs_unproven_total",
+        help,
+        totals.sip(|worker| &worker.unproven),
+    );
+    let help = "Requests that were to go to an address that is off limits.";
+    page.counter(
+        "tandem_off_limits_total",
+        help,
+        totals.sip(|worker| &worker.off_limits),
+    );
+    let help = "Remote targets that a refresh changed in the middle of their dialog.";
+    page.gauge(
+        "tandem_refreshed_targets",
+        help,
+        totals.sip(|worker| &worker.refreshed_targets),
+    );
+    let help = "Changed remote targets that were forgotten to make room.";
+    page.counter(
+        "tandem_refreshed_targets_evicted_total",
+        help,
+        totals.sip(|worker| &worker.refreshed_targets_evicted),
+    );
     let help = "Calls answered while the server drains whose ACK has not come.";
     page.gauge(
         "tandem_unacknowledged_calls",
@@ -281,10 +282,6 @@ fn next_hops(page: &mut Exposition, totals: Totals<'_>) {
     page.counter("tandem_dead_targets_forgotten_total", help, stats.forgotten);
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "milliseconds of a process's life fit"
-)]
 fn registrations(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
     let stats = totals.locations();
     page.gauge("tandem_registrations", "Live bindings.", stats.live);
@@ -309,6 +306,12 @@ fn registrations(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
         help,
         stats.refused_full,
     );
+    let help = "Bindings that ended with their connection.";
+    page.counter(
+        "tandem_registrations_disconnected_total",
+        help,
+        totals.sip(|worker| &worker.bindings_disconnected),
+    );
     let figures = &control.figures;
     let help = "Addresses of record whose changes are not in the database yet.";
     page.gauge("tandem_location_unsaved", help, totals.unsaved(figures));
@@ -316,7 +319,25 @@ fn registrations(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
     page.gauge(
         "tandem_location_save_lag_seconds",
         help,
-        figures.save_lag.value() as f64 / 1e3,
+        totals.save_lag(control.clock.now()).as_secs_f64(),
+    );
+    let help = "Refreshes not written because the database holds an end that is near enough.";
+    page.counter(
+        "tandem_location_refreshes_not_written_total",
+        help,
+        totals.refreshes_not_written(),
+    );
+    let help = "Answers to REGISTER that wait for their bindings to be saved.";
+    page.gauge(
+        "tandem_location_held_answers",
+        help,
+        totals.sip(|worker| &worker.held_answers),
+    );
+    let help = "Answers to REGISTER that waited for too long and were dropped.";
+    page.counter(
+        "tandem_location_held_answers_dropped_total",
+        help,
+        totals.sip(|worker| &worker.held_answers_dropped),
     );
     let help = "Batches of changed bindings saved.";
     page.counter("tandem_location_saves_total", help, figures.saves.value());

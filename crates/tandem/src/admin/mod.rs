@@ -3,6 +3,7 @@
 
 mod connection_metrics;
 pub(crate) mod exposition;
+mod message_metrics;
 mod methods;
 mod metrics;
 mod process;
@@ -12,6 +13,7 @@ mod totals;
 pub use methods::{METHODS, Method, Param};
 pub use metrics::exposition;
 
+use crate::config;
 use crate::serve::{Control, Phase};
 use axum::Router;
 use axum::body::Bytes;
@@ -21,21 +23,31 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::json;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::net::TcpListener;
+use std::time::Duration;
+use tandem_http::{Guard, Limits, Token};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
-use tracing::error;
 
 /// Largest request that is read, in bytes.
 const LARGEST_BODY: usize = 1 << 20;
 /// What Prometheus' text format calls itself.
 pub(crate) const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Bounds of its connections. Each costs at most a header of 32 KiB and a body of 1 MiB.
+const LIMITS: Limits = Limits {
+    connections: 128,
+    per_peer: 16,
+    header_timeout: Duration::from_secs(5),
+    lifetime: Some(Duration::from_secs(120)),
+};
 
 /// The open admin interface; it closes when this goes.
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
-    task: JoinHandle<()>,
+    socket: Option<PathBuf>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Listening {
@@ -46,7 +58,13 @@ impl Listening {
 
     /// Closes it.
     pub fn close(&self) {
-        self.task.abort();
+        for task in &self.tasks {
+            task.abort();
+        }
+        if let Some(socket) = &self.socket {
+            // Where it cannot be removed, the next start replaces it.
+            let _ = std::fs::remove_file(socket);
+        }
     }
 }
 
@@ -61,21 +79,68 @@ impl Drop for Listening {
 /// # Errors
 /// Why not, and what to do about it.
 pub async fn listen(control: &Arc<Control>) -> Result<Listening, String> {
-    let address = control.configuration.load().admin.listen;
+    let config::Admin {
+        listen: address,
+        hosts,
+        token_file,
+        socket,
+    } = control.configuration.load().admin.clone();
     let refused = |error: std::io::Error| {
         format!(
             "the admin interface cannot listen on {address}: {error}; stop what listens there, or change `admin.listen`"
         )
     };
+    let token = token_file.map(|file| Token::read(&file.0)).transpose();
+    let guard = Guard {
+        hosts: hosts.into_iter().map(|host| host.0).collect(),
+        token: token.map_err(|error| format!("`admin.token_file`: {error}"))?,
+        open: "/health/",
+        ..Guard::new(LARGEST_BODY)
+    };
     let listener = TcpListener::bind(address).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    let router = router(Arc::clone(control));
-    let task = tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            error!(%error, "the admin interface ended");
-        }
-    });
-    Ok(Listening { address, task })
+    let socket = socket.map(|socket| socket.0);
+    let local = match &socket {
+        Some(path) => Some(bind_socket(path)?),
+        None => None,
+    };
+    let counts = &control.figures.admin;
+    let serve = |guard| {
+        (
+            router(Arc::clone(control)),
+            guard,
+            LIMITS,
+            Arc::clone(counts),
+        )
+    };
+    let (router, guard, limits, counted) = serve(guard);
+    let mut tasks = vec![tokio::spawn(tandem_http::serve(
+        listener, router, guard, limits, counted,
+    ))];
+    if let Some(listener) = local {
+        let guard = Guard {
+            local: true,
+            ..Guard::new(LARGEST_BODY)
+        };
+        let (router, guard, limits, counted) = serve(guard);
+        tasks.push(tokio::spawn(tandem_http::serve(
+            listener, router, guard, limits, counted,
+        )));
+    }
+    Ok(Listening {
+        address,
+        socket,
+        tasks,
+    })
+}
+
+fn bind_socket(path: &std::path::Path) -> Result<UnixListener, String> {
+    tandem_http::bind_unix(path).map_err(|error| {
+        format!(
+            "the admin interface cannot listen on {}: {error}; remove what is there, or change `admin.socket`",
+            path.display()
+        )
+    })
 }
 
 fn router(control: Arc<Control>) -> Router {

@@ -1,10 +1,13 @@
 //! Counters of all workers added up.
 use crate::serve::{DataPlane, Figures};
 use sip_elements::DeadTargetStats;
+use sip_elements::bans::BanStats;
 use sip_elements::location::LocationStats;
 use sip_elements::metrics::{Counter, TRANSACTION_COUNTS, WorkerMetrics};
 use sip_runtime::WorkerStats;
+use sip_transport::Time;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Sums over the workers; zeros before there are any.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +72,27 @@ impl<'c> Totals<'c> {
             data_plane.shared.locations.pending_changes() as u64
         });
         pending + figures.unsaved.value()
+    }
+
+    /// Age of the oldest change that is not in the database.
+    pub(super) fn save_lag(self, now: Time) -> Duration {
+        self.0
+            .map(|data_plane| data_plane.shared.locations.save_lag(now))
+            .unwrap_or_default()
+    }
+
+    /// Refreshes that the database need not know of.
+    pub(super) fn refreshes_not_written(self) -> u64 {
+        self.0.map_or(0, |data_plane| {
+            data_plane.shared.locations.refreshes_not_written()
+        })
+    }
+
+    /// Counts of failures and bans.
+    pub(super) fn bans(self) -> BanStats {
+        self.0
+            .map(|data_plane| data_plane.shared.bans.stats())
+            .unwrap_or_default()
     }
 
     /// Counts of the servers that failed.

@@ -117,6 +117,19 @@ pub fn optional<T: Setting>(example: T) -> Rule<T> {
     }
 }
 
+/// From `low` to `high`, both included, or nothing; the reference shows `example`.
+pub fn optional_between<T>(low: T, high: T, example: T) -> Rule<Option<T>>
+where
+    T: Setting + PartialOrd + 'static,
+{
+    let rule = between(low, high);
+    Rule {
+        allowed: rule.allowed,
+        admits: Box::new(move |value| value.as_ref().is_none_or(|value| (rule.admits)(value))),
+        example: Some(Some(example)),
+    }
+}
+
 /// At least one element.
 pub fn not_empty<T: Setting>() -> Rule<Vec<T>>
 where

@@ -9,6 +9,7 @@ pub fn together(configuration: &Configuration, document: &Document<'_>) {
     listeners(configuration, document);
     certificates(configuration, document);
     lifetimes(configuration, document);
+    admin(configuration, document);
     repetitions(configuration, document);
 }
 
@@ -76,6 +77,20 @@ fn certificates(configuration: &Configuration, document: &Document<'_>) {
     }
 }
 
+/// Callers of the admin interface may do everything, so other machines must prove that they are allowed to.
+fn admin(configuration: &Configuration, document: &Document<'_>) {
+    let admin = &configuration.admin;
+    if tandem_http::is_beyond_loopback(admin.listen) && admin.token_file.is_none() {
+        document.report_at(
+            "admin.listen",
+            format!(
+                "`admin.listen = \"{}\"`: other machines can reach this address: set `admin.token_file`, or listen on 127.0.0.1 or [::1]",
+                admin.listen
+            ),
+        );
+    }
+}
+
 fn lifetimes(configuration: &Configuration, document: &Document<'_>) {
     let registrar = &configuration.registrar;
     let (min, default, max) = (
@@ -105,8 +120,12 @@ fn lifetimes(configuration: &Configuration, document: &Document<'_>) {
 }
 
 fn repetitions(configuration: &Configuration, document: &Document<'_>) {
+    repeated("admin.hosts", &configuration.admin.hosts, document);
     repeated("domains", &configuration.general.domains, document);
-    repeated("auth.challenge", &configuration.auth.challenge, document);
+    let challenged = configuration.auth.challenge.listed().unwrap_or_default();
+    repeated("auth.challenge", challenged, document);
+    let stranger_methods = &configuration.proxy.stranger_methods;
+    repeated("proxy.stranger_methods", stranger_methods, document);
     repeated("auth.algorithms", &configuration.auth.algorithms, document);
 }
 

@@ -61,6 +61,34 @@ impl Listed for DomainName {
     }
 }
 
+/// How the User-Agent of a client begins, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentName(pub String);
+
+impl Setting for AgentName {
+    fn expected() -> String {
+        "the beginning of a User-Agent, such as \"friendly-scanner\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        if text.trim().is_empty() || text.chars().any(char::is_control) {
+            return Err(Wrong::default());
+        }
+        Ok(Self(text.to_ascii_lowercase()))
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.0))
+    }
+}
+
+impl Listed for AgentName {
+    fn plural() -> String {
+        "beginnings of User-Agents".to_owned()
+    }
+}
+
 /// What a listener says of itself in Via, Record-Route and Contact: `host` or `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advertised(pub String);

@@ -54,6 +54,16 @@ keywords! {
 }
 
 keywords! {
+    /// When a registration is answered.
+    Durability {
+        /// As soon as it is in force.
+        Interval = "interval",
+        /// When it is in the database.
+        Commit = "commit",
+    }
+}
+
+keywords! {
     /// Whose `alias` is believed.
     Aliases {
         /// Nobody's.
@@ -106,8 +116,48 @@ keywords! {
     Foreign {
         /// 403.
         Refuse = "refuse",
+        /// Those of subscribers and trusted peers are forwarded.
+        Subscribers = "subscribers",
         /// They are forwarded.
         Relay = "relay",
+    }
+}
+
+keywords! {
+    /// What becomes of requests from other domains for our subscribers.
+    Strangers {
+        /// They are forwarded.
+        Accept = "accept",
+        /// 403.
+        Refuse = "refuse",
+    }
+}
+
+keywords! {
+    /// A method that other domains can be let send to our subscribers outside a dialog.
+    StrangerMethod {
+        /// RFC 3261.
+        Invite = "INVITE",
+        /// RFC 3428.
+        Message = "MESSAGE",
+        /// RFC 3261.
+        Options = "OPTIONS",
+        /// RFC 6665.
+        Subscribe = "SUBSCRIBE",
+        /// RFC 6665.
+        Notify = "NOTIFY",
+        /// RFC 3903.
+        Publish = "PUBLISH",
+        /// RFC 3515.
+        Refer = "REFER",
+        /// RFC 6086.
+        Info = "INFO",
+    }
+}
+
+impl Listed for StrangerMethod {
+    fn plural() -> String {
+        format!("methods ({})", Self::expected().replacen("one of ", "", 1))
     }
 }
 
@@ -188,6 +238,54 @@ keywords! {
 impl Listed for Challenged {
     fn plural() -> String {
         format!("methods ({})", Self::expected().replacen("one of ", "", 1))
+    }
+}
+
+/// Which methods are challenged: `"all"`, or a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChallengedMethods {
+    /// Every method.
+    All,
+    /// These.
+    Listed(Vec<Challenged>),
+}
+
+impl ChallengedMethods {
+    /// Whether digest is off.
+    pub fn is_empty(&self) -> bool {
+        self.listed().is_some_and(<[Challenged]>::is_empty)
+    }
+
+    /// The list, where there is one.
+    pub fn listed(&self) -> Option<&[Challenged]> {
+        match self {
+            Self::All => None,
+            Self::Listed(methods) => Some(methods),
+        }
+    }
+}
+
+impl Setting for ChallengedMethods {
+    fn expected() -> String {
+        format!("\"all\" or {}", <Vec<Challenged>>::expected())
+    }
+
+    fn expected_element() -> String {
+        Challenged::expected()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        match value.as_str() {
+            Some("all") => Ok(Self::All),
+            _ => Vec::read(value).map(Self::Listed),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        match self {
+            Self::All => Some(quoted("all")),
+            Self::Listed(methods) => methods.to_toml(),
+        }
     }
 }
 

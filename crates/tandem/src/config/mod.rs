@@ -9,6 +9,7 @@ mod host_value;
 mod interval;
 mod keyword;
 mod mistake;
+mod network_value;
 mod origin;
 mod read;
 mod reference;
@@ -18,22 +19,24 @@ mod value;
 
 pub use catalogue::{Changes, Chapter, Key};
 pub use host_value::{
-    Advertised, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
+    Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
 };
 pub use interval::Interval;
 pub use keyword::{
-    Aliases, Challenged, ClientCertificates, Digest, EventLoop, Foreign, LogFormat, LogLevel,
-    TlsVersion, Transport,
+    Aliases, Challenged, ChallengedMethods, ClientCertificates, Digest, Durability, EventLoop,
+    Foreign, LogFormat, LogLevel, StrangerMethod, Strangers, TlsVersion, Transport,
 };
 pub use mistake::{Mistake, Mistakes, nearest};
+pub use network_value::Network;
 pub use origin::Origin;
 pub use reference::{example, reference};
 pub use resolve::{
-    listeners, location_limits, runtime_options, settings, speaks_tls, tls_settings,
+    MOST_CONNECTIONS, MOST_PER_PEER, listeners, location_limits, peer_policy, runtime_options,
+    save_time, settings, speaks_tls, tls_settings,
 };
 pub use sections::{
-    Admin, Auth, Certificate, Configuration, Connections, Database, Dns, General, Limits, Listen,
-    Location, Log, Proxy, Registrar, Shutdown, Timers, Tls, Udp, Workers,
+    Admin, Auth, Bans, Certificate, Configuration, Connections, Database, Dns, General, Limits,
+    Listen, Location, Log, Proxy, Registrar, Shutdown, Timers, Tls, Udp, Workers,
 };
 
 use catalogue::Section;

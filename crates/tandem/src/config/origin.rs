@@ -3,18 +3,26 @@ use super::value::{Listed, Setting, Wrong, quoted, text};
 use sip_message::Uri;
 use toml::de::DeValue;
 
-/// Where a page comes from, as browsers write it: scheme, host, and the port where it is not the default.
+/// Where a page comes from, as browsers write it: scheme, host, and the port where it is not the default; or `*` for anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(pub String);
 
+impl Origin {
+    /// Stands for every page.
+    pub const ANYWHERE: &'static str = "*";
+}
+
 impl Setting for Origin {
     fn expected() -> String {
-        "an origin as browsers write it, such as \"https://phone.example.org\"".to_owned()
+        "an origin as browsers write it, such as \"https://phone.example.org\", or \"*\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
         let text = text(value)?;
         let lower = text.to_ascii_lowercase();
+        if lower == Self::ANYWHERE {
+            return Ok(Self(lower));
+        }
         let host = ["https://", "http://"]
             .iter()
             .find_map(|scheme| lower.strip_prefix(scheme))

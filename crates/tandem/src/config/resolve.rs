@@ -2,17 +2,24 @@
 use super::host_value::FilePath;
 use super::interval::Interval;
 use super::keyword::{
-    Aliases, ClientCertificates, Digest, EventLoop, Foreign, TlsVersion, Transport,
+    Aliases, ChallengedMethods, ClientCertificates, Digest, Durability, EventLoop, Foreign,
+    Strangers, TlsVersion, Transport,
 };
+use super::network_value::Network;
+use super::origin::Origin;
 use super::sections::{Configuration, Listen};
+use sip_elements::bans::BanSettings;
 use sip_elements::location::LocationLimits;
 use sip_elements::proxy::NextHop;
 use sip_elements::{Domains, ProxySettings, RegistrarSettings, Settings, TableLimits};
 use sip_message::digest::Algorithm;
 use sip_runtime::tls::{self, CertificateFiles, TlsSettings};
-use sip_runtime::{Clock, EventLoopKind, Options, StreamOptions, expand_wildcard};
+use sip_runtime::{Clock, EventLoopKind, Options, PeerPolicy, StreamOptions, expand_wildcard};
 use sip_transaction::TimerSettings;
+use sip_transport::overload::OverloadSettings;
+use sip_transport::websocket::Origins;
 use sip_transport::{Listener, Protocol};
+use std::time::Duration;
 
 /// The listeners, wildcards expanded into one for each address of the machine.
 ///
@@ -79,8 +86,10 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
     let Configuration {
         general,
         auth,
+        bans,
         proxy,
         registrar,
+        location,
         timers,
         limits,
         ..
@@ -93,11 +102,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
     Settings {
         domains: Domains::new(&names, listeners),
         listeners: listeners.to_vec(),
-        challenge: auth
-            .challenge
-            .iter()
-            .map(|method| method.word().to_owned())
-            .collect(),
+        challenge: challenged(&auth.challenge),
         algorithms: auth
             .algorithms
             .iter()
@@ -105,22 +110,50 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             .collect(),
         nonce_lifetime: auth.nonce_lifetime.duration(),
         question_deadline: limits.question_deadline.duration(),
+        bans: BanSettings {
+            automatic: bans.enabled,
+            failures: bans.failures,
+            window: bans.window.duration(),
+            duration: bans.duration.duration(),
+            drop_user_agents: bans
+                .drop_user_agents
+                .iter()
+                .map(|name| name.0.clone())
+                .collect(),
+        },
         registrar: RegistrarSettings {
             default_expires: registrar.default_expires.duration(),
             min_expires: registrar.min_expires.duration(),
             max_expires: registrar.max_expires.duration(),
             max_contacts: registrar.max_contacts,
+            follow_contact: registrar.follow_contact,
+            answer_when_saved: location.durability == Durability::Commit,
+            longest_unsaved: location.save_interval.duration() + save_time(configuration),
         },
         proxy: ProxySettings {
             foreign: match proxy.foreign {
                 Foreign::Refuse => sip_elements::Foreign::Refuse,
+                Foreign::Subscribers => sip_elements::Foreign::Subscribers,
                 Foreign::Relay => sip_elements::Foreign::Relay,
             },
+            strangers: match proxy.strangers {
+                Strangers::Accept => sip_elements::Strangers::Accept,
+                Strangers::Refuse => sip_elements::Strangers::Refuse,
+            },
+            stranger_methods: proxy
+                .stranger_methods
+                .iter()
+                .map(|method| method.word().to_owned())
+                .collect(),
             outbound: proxy
                 .outbound
                 .as_ref()
                 .map(|hop| NextHop::Server(hop.0.clone())),
+            trusted_peers: Network::set(&proxy.trusted_peers),
+            edge_proxies: Network::set(&proxy.edge_proxies),
+            off_limits: Network::set(&proxy.off_limits),
             record_route: proxy.record_route,
+            dialog_lifetime: proxy.dialog_lifetime.duration(),
             timer_c: proxy.timer_c.duration(),
             no_answer: proxy.no_answer.map(Interval::duration),
             dead_target_lifetime: proxy.dead_target_lifetime.duration(),
@@ -136,10 +169,31 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             client_transactions: limits.client_transactions,
             response_contexts: limits.response_contexts,
             parked_requests: limits.parked_requests,
+            refreshed_targets: limits.refreshed_targets,
+            held_bytes: limits.held_bytes,
+            amplification: limits.amplification,
             retry_after: limits.retry_after,
         },
+        max_header_fields: limits.header_fields,
         server_header: general.server_header.clone(),
     }
+}
+
+fn challenged(methods: &ChallengedMethods) -> sip_elements::ChallengedMethods {
+    match methods {
+        ChallengedMethods::All => sip_elements::ChallengedMethods::All,
+        ChallengedMethods::Listed(methods) => sip_elements::ChallengedMethods::Listed(
+            methods
+                .iter()
+                .map(|method| method.word().to_owned())
+                .collect(),
+        ),
+    }
+}
+
+/// How long saving may take what waits, and again what comes meanwhile.
+pub fn save_time(configuration: &Configuration) -> Duration {
+    configuration.location.max_lag.duration() / 2
 }
 
 fn algorithm(digest: Digest) -> Algorithm {
@@ -192,10 +246,33 @@ pub fn location_limits(configuration: &Configuration) -> LocationLimits {
     }
 }
 
-/// How the runtime opens sockets and waits for them.
+/// Connections of the process where neither the file nor the system has a bound.
+pub const MOST_CONNECTIONS: usize = 1_000_000;
+
+/// Connections of one peer where the file has no bound.
+pub const MOST_PER_PEER: u32 = 1_000;
+
+/// Whose connections are trusted, and whose pages may open a WebSocket.
+pub fn peer_policy(configuration: &Configuration) -> PeerPolicy {
+    let origins = configuration.connections.origins.iter();
+    let domains = configuration.general.domains.iter();
+    PeerPolicy {
+        trusted: Network::set(&configuration.proxy.trusted_peers),
+        origins: Origins {
+            everybody: origins.clone().any(|origin| origin.0 == Origin::ANYWHERE),
+            listed: origins.map(|origin| origin.0.clone()).collect(),
+            hosts: domains.map(|domain| domain.0.clone()).collect(),
+        },
+    }
+}
+
+/// How the runtime opens sockets and waits for them. How many connections there may be depends on the system too: see
+/// [`crate::descriptors`].
 pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
     let Configuration {
         workers,
+        overload,
+        timers,
         udp,
         connections,
         limits,
@@ -209,34 +286,37 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
             EventLoop::IoUring => EventLoopKind::IoUring,
         },
         gather: workers.gather.duration(),
+        overload: overload.enabled.then(|| OverloadSettings {
+            target: overload.target.duration(),
+            interval: overload.interval.duration(),
+            t1: timers.t1.duration(),
+            ..OverloadSettings::default()
+        }),
         receive_buffer: udp.receive_buffer,
         segmentation: udp.segmentation,
         steering: udp.steering,
         streams: StreamOptions {
-            max_connections: connections.max,
-            max_per_peer: connections.max_per_peer,
+            max_connections: connections.max.unwrap_or(MOST_CONNECTIONS),
+            max_per_peer: connections.max_per_peer.unwrap_or(MOST_PER_PEER),
             max_header: connections.max_header,
             max_body: connections.max_body,
             max_queue: connections.max_queue,
             max_queued: connections.max_queued,
+            max_partial: connections.max_partial,
+            max_held_per_peer: connections.max_held_per_peer,
             open_timeout: connections.open_timeout.duration(),
             silent_timeout: connections.silent_timeout.duration(),
             message_timeout: connections.message_timeout.duration(),
             write_timeout: connections.write_timeout.duration(),
             idle_timeout: connections.idle_timeout.duration(),
+            unproven_timeout: Some(connections.unproven_timeout.duration()),
             keep_alive: connections.keep_alive.duration(),
-            is_client: false,
-            origins: connections
-                .origins
-                .iter()
-                .map(|origin| origin.0.clone())
-                .collect(),
             aliases: match connections.aliases {
                 Aliases::Nobody => sip_runtime::Aliases::Nobody,
                 Aliases::Certified => sip_runtime::Aliases::Certified,
                 Aliases::Everybody => sip_runtime::Aliases::Everybody,
             },
-            tls: None,
+            ..StreamOptions::default()
         },
         share_port: udp.share_port,
         cpus: workers.pin.iter().map(|cpu| usize::from(*cpu)).collect(),

@@ -1,13 +1,16 @@
 //! Every key there is: the one list from which types, defaults, checks, the reference and the example file are made.
-use super::catalogue::{Changes, Chapter, Section, any, between, not_empty, optional, section};
+use super::catalogue::{
+    Changes, Chapter, Section, any, between, not_empty, optional, optional_between, section,
+};
 use super::host_value::{
-    Advertised, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
+    Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
 };
 use super::interval::{Interval, days, hours, micros, millis, seconds};
 use super::keyword::{
-    Aliases, Challenged, ClientCertificates, Digest, EventLoop, Foreign, LogFormat, LogLevel,
-    TlsVersion, Transport,
+    Aliases, ChallengedMethods, ClientCertificates, Digest, Durability, EventLoop, Foreign,
+    LogFormat, LogLevel, StrangerMethod, Strangers, TlsVersion, Transport,
 };
+use super::network_value::Network;
 use super::origin::Origin;
 use sip_transport::selection::Destination;
 use std::fmt::Write as _;
@@ -95,14 +98,30 @@ section! {
         /// says what forbids it.
         restart event_loop: EventLoop = EventLoop::Auto, any();
 
-        /// How long a worker lets messages gather before it looks at its sockets again, while so many come that it sleeps for
-        /// microseconds only: it then handles several for one wake-up, which spares processor time for a little delay.
-        /// Nothing waits while traffic is light, nor while it is so heavy that the worker never sleeps. `"0s"`: never.
+        /// How long a busy worker lets messages gather before it looks at its sockets again. It then handles several for one wake-up,
+        /// which saves CPU time for a little delay. A worker does so while it is busy for more than about two thirds of the time,
+        /// measured every 20 ms. Below that it handles each message as it arrives. `"0s"`: never.
         restart gather: Interval = micros(100), between(micros(0), millis(10));
 
         /// Numbers of the processors that workers are tied to: the first worker to the first, and so on, from the beginning again when
         /// there are more workers. An empty list ties none.
         restart pin: Vec<u16> = Vec::new(), any();
+    }
+}
+
+section! {
+    /// What happens when more comes in than can be served. What belongs to calls that exist is always served first.
+    Overload = "overload" {
+        /// Whether new requests are refused then, with 503 and a `Retry-After` of `limits.retry_after` to twice that. `false`: everything
+        /// waits for its turn, however long.
+        restart enabled: bool = true, any();
+
+        /// How long the oldest request may wait before the queue counts as standing. A burst is served whole: it is over before the
+        /// interval is.
+        restart target: Interval = millis(25), between(millis(1), seconds(1));
+
+        /// How long the queue must stand before requests are refused.
+        restart interval: Interval = millis(200), between(millis(10), seconds(10));
     }
 }
 
@@ -117,9 +136,11 @@ section! {
 section! {
     /// Digest authentication (RFC 3261 section 22, RFC 8760).
     Auth = "auth" {
-        /// Methods that are challenged when a request claims to come from one of our domains. An empty list turns digest off:
-        /// anybody may then register and call as anybody.
-        reload challenge: Vec<Challenged> = vec![Challenged::Register, Challenged::Invite], any();
+        /// Methods that are challenged when a request outside a dialog claims to come from one of our domains or addresses: `"all"`, or a
+        /// list. A method that is left out is forwarded to subscribers without proof of who sent it: `NOTIFY` can restart a phone,
+        /// `REFER` can make it call. An empty list turns digest off: anybody may then register and call as anybody. ACK and CANCEL
+        /// cannot be challenged.
+        reload challenge: ChallengedMethods = ChallengedMethods::All, any();
 
         /// Algorithms offered, each in a challenge of its own, the preferred one first (RFC 8760). Put SHA-256 first where all phones
         /// can cope with it: some that know only MD5 (baresip 1.0 is one) give up when they are offered anything else beside it.
@@ -144,18 +165,71 @@ section! {
 }
 
 section! {
+    /// Who is kept off: scanners and password guessers. A failure counts only where its source is proven: by credentials that answer a nonce sent
+    /// there, or by a connection. Loopback, `proxy.trusted_peers` and `proxy.edge_proxies` are never banned by failures.
+    Bans = "bans" {
+        /// Whether too many failures ban their source: an IPv4 address, or an IPv6 network of 64 bits. Without it the pauses after wrong passwords
+        /// remain, and so do `tandem ctl bans.add` and the log lines for fail2ban.
+        reload enabled: bool = true, any();
+
+        /// Failures within `window` that ban a source. Many phones may share an address: one with a wrong password makes about 15 in
+        /// five minutes, because pauses slow it down.
+        reload failures: u32 = 50, between(1, 1_000_000);
+
+        /// In which time failures are counted.
+        reload window: Interval = seconds(300), between(seconds(1), days(1));
+
+        /// How long a ban lasts.
+        reload duration: Interval = seconds(600), between(seconds(1), days(7));
+
+        /// Requests whose User-Agent begins with one of these, in any case, get no answer: `"friendly-scanner"`, `"sipvicious"` and the like.
+        /// Scanners can call themselves anything; this only makes the log and the answers fewer.
+        reload drop_user_agents: Vec<AgentName> = Vec::new(), any();
+
+        /// Room for so many banned sources, sources with failures, and names with failures: 100 bytes each at most.
+        restart table: usize = 65_536, between(16, 16_777_216);
+    }
+}
+
+section! {
     /// How requests are forwarded (RFC 3261 section 16).
     Proxy = "proxy" {
-        /// Requests for domains that are not ours: `"refuse"` answers 403, `"relay"` forwards them for everybody who can reach this
-        /// server. Relaying makes an open relay unless something in front of it decides who may come.
+        /// Requests for domains that are not ours. `"refuse"`: those of subscribers and trusted peers leave through `outbound` where it is set,
+        /// all others are answered 403. `"subscribers"`: those of subscribers and trusted peers are forwarded, also without `outbound`.
+        /// `"relay"`: everybody's are forwarded, which makes an open relay unless something in front of this server decides who may
+        /// come.
         reload foreign: Foreign = Foreign::Refuse, any();
+
+        /// Requests from other domains for subscribers: `"accept"` forwards the methods of `stranger_methods`, `"refuse"` answers 403. Trusted
+        /// peers are no strangers.
+        reload strangers: Strangers = Strangers::Accept, any();
+
+        /// Methods that other domains may send to subscribers outside a dialog; others are answered 403. Nothing proves who sends them.
+        reload stranger_methods: Vec<StrangerMethod> = vec![StrangerMethod::Invite, StrangerMethod::Message], any();
 
         /// Next hop for all requests that we are not responsible for: an address, or a name whose servers are found by NAPTR, SRV and
         /// address records (RFC 3263). Left out: they go where their URI says.
         reload outbound: Option<NextHop> = None, optional(Some(example_next_hop()));
 
+        /// Networks whose requests are trusted: trunks, gateways, other proxies of yours. Their identity header fields are kept
+        /// (`P-Asserted-Identity` and the like, RFC 3325), they may speak for your subscribers without a challenge, send every method, and
+        /// reach other domains as subscribers do. Over UDP a source address can be forged: packets with such an address must not
+        /// reach the server from outside.
+        reload trusted_peers: Vec<Network> = Vec::new(), any();
+
+        /// Networks of edge proxies: those whose `Path` (RFC 3327) the registrar accepts. A `Path` says where the subscriber's calls are
+        /// sent.
+        reload edge_proxies: Vec<Network> = Vec::new(), any();
+
+        /// Networks that no request is ever sent to, whoever asks for it: your management network, the metadata service of a cloud.
+        reload off_limits: Vec<Network> = Vec::new(), any();
+
         /// Whether dialogs keep passing through this server (Record-Route).
         reload record_route: bool = true, any();
+
+        /// How long requests inside a dialog are relayed after the dialog began. A call that lasts longer goes on, but requests in it get
+        /// 481, unless a re-INVITE, UPDATE or SUBSCRIBE has refreshed it in that time, as session timers do (RFC 4028).
+        reload dialog_lifetime: Interval = hours(24), between(seconds(600), hours(720));
 
         /// Timer C: how long a phone may ring before its branch is cancelled. The RFC asks for more than three minutes.
         reload timer_c: Interval = seconds(185), between(seconds(1), hours(1));
@@ -204,6 +278,11 @@ section! {
 
         /// Contacts that one address of record may have; more are answered 403.
         reload max_contacts: usize = 10, between(1, 1_000);
+
+        /// Whether a phone is reached at the host of its `Contact` where its REGISTER came from another address. `false`: it is
+        /// reached where its REGISTER came from, which finds phones behind NAT and lets no subscriber have calls sent to
+        /// somebody else.
+        reload follow_contact: bool = false, any();
     }
 }
 
@@ -213,8 +292,17 @@ section! {
         /// Where bindings live: `"memory"`, from where changes are saved to the database within a fraction of a second.
         restart store: LocationStore = LocationStore::Memory, any();
 
-        /// How often changed bindings are saved.
-        reload save_interval: Interval = millis(100), between(millis(10), seconds(60));
+        /// How often changed bindings are saved, all that have changed in one transaction or a few.
+        reload save_interval: Interval = millis(20), between(millis(10), seconds(60));
+
+        /// How much later than `save_interval` a registration that was answered 200 may be in the database. When saving cannot keep up, answers
+        /// wait until their bindings are saved; when too many wait, registrations are answered 503.
+        reload max_lag: Interval = seconds(1), between(millis(100), seconds(60));
+
+        /// `"interval"` answers at once: if the process is killed, registrations of the last `save_interval` and `max_lag` may be lost.
+        /// `"commit"` answers when the binding is in the database and the disk has confirmed it: nothing that was answered is lost, not even if
+        /// the machine loses power. It delays each answer by `save_interval` and the disk's time to write.
+        restart durability: Durability = Durability::Interval, any();
     }
 }
 
@@ -247,6 +335,21 @@ section! {
         /// Requests of each worker that wait for the database or a name server.
         reload parked_requests: usize = 20_000, between(10, 1_000_000);
 
+        /// Dialogs per worker whose Contact was refreshed in the middle of the dialog, each party counted. The oldest make room, one source has
+        /// at most a quarter of them, and what is forgotten keeps the Contact that the dialog began with. Up to 320 bytes each.
+        reload refreshed_targets: usize = 100_000, between(0, 10_000_000);
+
+        /// Bytes of messages that each worker holds: requests that wait or may be sent again, responses that may be sent again. One source
+        /// without proof of who it is (an IPv4 address, or an IPv6 network of 64 bits) gets a sixteenth of this and of the tables above, all
+        /// of them together three quarters. One source gets a quarter for its authenticated subscribers and a quarter for its dialogs;
+        /// `proxy.trusted_peers` have no share. Requests inside dialogs may use half as much again of each table, and those without a body
+        /// half as much again of the bytes.
+        reload held_bytes: usize = 256 << 20, between(1 << 20, 1 << 40);
+
+        /// Bytes that are sent over UDP, for each byte received, in answer to a request whose sender has not proved who it is. More lets others
+        /// use the server to multiply what they send to somebody else's address.
+        reload amplification: u32 = 3, between(1, 1_000);
+
         /// How long a request waits for the database or a name server before it is answered 500, or 504 where it is a name server.
         /// Requests that wait while it changes keep the time they were given.
         reload question_deadline: Interval = seconds(3), between(millis(50), seconds(30));
@@ -257,17 +360,32 @@ section! {
         /// Addresses of record whose changed bindings may wait for the database; when there are more, everything is saved at once.
         restart pending_changes: usize = 200_000, between(100, 100_000_000);
 
+        /// Most header field lines of a message. A request with more is answered 400, a response dropped.
+        reload header_fields: usize = 256, between(32, 512);
+
         /// Seconds that `Retry-After` names.
         reload retry_after: u32 = 10, between(1, 3_600);
     }
 }
 
 section! {
-    /// The HTTP interface: health, metrics, JSON-RPC. It asks for no password: leave it on a loopback address, or let only those
-    /// reach it who may do everything.
+    /// The HTTP interface: health, metrics, JSON-RPC. Its callers may do everything. On a loopback address it needs no token; web pages
+    /// are kept away by their Host and Origin header fields.
     Admin = "admin" {
-        /// Address and port.
+        /// Address and port. An address that other machines can reach requires `token_file`.
         restart listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8060)), any();
+
+        /// Names by which callers may address the interface (`Host`), beside `localhost` and literal addresses. Requests for any other
+        /// name are answered 421, because a web page can point a name of its own at this machine (DNS rebinding).
+        restart hosts: Vec<DomainName> = Vec::new(), any();
+
+        /// File with the token that callers must send as `Authorization: Bearer TOKEN`: 16 or more visible characters. `/health/live` and
+        /// `/health/ready` answer without it. Left out: no token.
+        restart token_file: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/admin.token".into())));
+
+        /// Unix socket on which the same interface listens, too. The file has mode 0600: only the server's own user can connect, and
+        /// needs no token. `tandem ctl` prefers it.
+        restart socket: Option<FilePath> = None, optional(Some(FilePath("/run/tandem/admin.sock".into())));
     }
 }
 
@@ -308,12 +426,14 @@ section! {
 section! {
     /// Connections: TCP and what runs over it. Whoever is slow, silent or talks nonsense is closed by deadline, and counted by reason.
     Connections = "connections" {
-        /// Connections that each worker may have. The process may also be short of file descriptors: it raises its limit as far as
-        /// it is allowed to, and says so where that is less.
-        restart max: usize = 200_000, between(10, 1_000_000);
+        /// Most connections, over all workers. Left out: as many as the limit of open files (`RLIMIT_NOFILE`) allows, which the
+        /// server raises as far as the system lets it. Never more than that: descriptors for the admin interface, the database, the log
+        /// and connections that the server opens are kept apart.
+        restart max: Option<usize> = None, optional_between(10, 1_000_000, 20_000);
 
-        /// Connections that may come from one IPv4 address, or one IPv6 network of 64 bits, over all workers.
-        restart max_per_peer: u32 = 10_000, between(1, 1_000_000);
+        /// Most connections from one IPv4 address, or one IPv6 network of 64 bits, over all workers. Those of
+        /// `proxy.trusted_peers` do not count. Left out: 1,000, but no more than a quarter of all.
+        restart max_per_peer: Option<u32> = None, optional_between(1, 1_000_000, 1_000);
 
         /// Most octets of a message's start line and header fields.
         restart max_header: usize = 32_768, between(1_024, 65_536);
@@ -324,11 +444,21 @@ section! {
         /// Octets that may wait for one peer to read. A message that finds no room is not sent, as if its peer could not be reached.
         restart max_queue: usize = 262_144, between(65_536, 67_108_864);
 
-        /// Octets that may wait for all peers of a worker.
+        /// Bytes that may wait for all peers together. Each worker has an equal share.
         restart max_queued: usize = 268_435_456, between(1_048_576, 17_179_869_184);
 
-        /// Origins whose pages may open a WebSocket, such as `"https://phone.example.org"`. An empty list lets all of them.
-        restart origins: Vec<Origin> = Vec::new(), any();
+        /// Bytes that the beginnings of messages may take in all connections together. Each worker has an equal share. When there are
+        /// more, the connection whose message has been incomplete for longest is closed.
+        restart max_partial: usize = 134_217_728, between(1_048_576, 17_179_869_184);
+
+        /// Bytes that the connections from one IPv4 address, or one IPv6 network of 64 bits, may hold in both directions, over all
+        /// workers. Those of `proxy.trusted_peers` do not count. It should be more than `max_queue`.
+        restart max_held_per_peer: usize = 4_194_304, between(262_144, 17_179_869_184);
+
+        /// Origins whose pages may open a WebSocket, such as `"https://phone.example.org"`, beside those of the server's domains and
+        /// of the host that the page connects to (over `ws:` only where that is an address or `localhost`). `"*"` lets all
+        /// pages. Clients that name no origin are no browsers and may connect.
+        reload origins: Vec<Origin> = Vec::new(), any();
 
         /// Whose claim is believed that requests to its address and the port in its Via are to take the connection that it opened
         /// (`alias`, RFC 5923): `"certified"` peers are those with a client certificate that we trust.
@@ -346,7 +476,12 @@ section! {
         /// How long a peer may read nothing of what waits for it.
         restart write_timeout: Interval = seconds(10), between(seconds(1), hours(1));
 
-        /// How long a connection may be idle. Keep-alives count as traffic.
+        /// How long an accepted connection may go without a message while its peer is a stranger: until a request of it has been
+        /// authenticated or belongs to a dialog, or a call of it rings. Keep-alives do not count, and after eight times as long it
+        /// is closed whatever it sends. Peers of `proxy.trusted_peers` are no strangers.
+        restart unproven_timeout: Interval = seconds(32), between(seconds(1), hours(1));
+
+        /// How long a connection may be idle once its peer is no stranger. Keep-alives count as traffic.
         restart idle_timeout: Interval = hours(3), between(seconds(10), days(7));
 
         /// After how much silence the kernel asks whether the peer is still there (`SO_KEEPALIVE`).
@@ -395,8 +530,10 @@ pub struct Configuration {
     pub certificate: Vec<Certificate>,
     pub tls: Tls,
     pub workers: Workers,
+    pub overload: Overload,
     pub database: Database,
     pub auth: Auth,
+    pub bans: Bans,
     pub proxy: Proxy,
     pub dns: Dns,
     pub registrar: Registrar,
@@ -414,7 +551,7 @@ pub struct Configuration {
 macro_rules! for_each_section {
     ($do:ident) => {
         $do! {
-            tls Tls, workers Workers, database Database, auth Auth, proxy Proxy, dns Dns, registrar Registrar, location Location, timers Timers,
+            tls Tls, workers Workers, overload Overload, database Database, auth Auth, bans Bans, proxy Proxy, dns Dns, registrar Registrar, location Location, timers Timers,
             limits Limits, admin Admin, log Log, udp Udp, connections Connections, shutdown Shutdown
         }
     };

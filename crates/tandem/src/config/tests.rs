@@ -103,6 +103,12 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "[auth]\nchallenge = \"INVITE\"",
+        &[
+            "2:13: `auth.challenge = \"INVITE\"`: must be \"all\" or a list of methods (\"REGISTER\", \"INVITE\", \"BYE\", \"OPTIONS\", \"MESSAGE\", \"SUBSCRIBE\", \"NOTIFY\", \"PUBLISH\", \"REFER\", \"INFO\", \"PRACK\" or \"UPDATE\") (put it in brackets)",
+        ],
+    ),
+    (
         "[auth]\nalgorithms = [\"MD5\", \"MD5\"]",
         &["2:14: `auth.algorithms`: \"MD5\" stands there twice"],
     ),
@@ -134,6 +140,19 @@ const WRONG: &[(&str, &[&str])] = &[
         "[proxy]\noutbound = \"192.0.2.9:5060\"",
         &[
             "2:12: `proxy.outbound = \"192.0.2.9:5060\"`: must be a SIP URI, such as \"sip:192.0.2.9:5060\" or \"sip:trunk.example.net;transport=tcp\" (begin with the scheme: \"sip:192.0.2.9:5060\")",
+        ],
+    ),
+    (
+        "[proxy]\ntrusted_peers = [\"192.0.2.7/24\"]",
+        &[
+            "2:18: `proxy.trusted_peers[0] = \"192.0.2.7/24\"`: must be a network, such as \"192.0.2.0/24\", \"2001:db8::/32\" or \"192.0.2.7\" (the network of 192.0.2.7 with this length is \"192.0.2.0/24\")",
+        ],
+    ),
+    (
+        "[proxy]\nedge_proxies = [\"192.0.2.0/33\"]\noff_limits = [\"10.0.0.1:5060\"]",
+        &[
+            "2:17: `proxy.edge_proxies[0] = \"192.0.2.0/33\"`: must be a network, such as \"192.0.2.0/24\", \"2001:db8::/32\" or \"192.0.2.7\" (the length is a number from 0 to 32)",
+            "3:15: `proxy.off_limits[0] = \"10.0.0.1:5060\"`: must be a network, such as \"192.0.2.0/24\", \"2001:db8::/32\" or \"192.0.2.7\" (without a port)",
         ],
     ),
     (
@@ -300,8 +319,12 @@ fn values_of_every_type_are_read() {
         nonce_lifetime = 90
         [proxy]
         foreign = "relay"
+        strangers = "refuse"
+        stranger_methods = ["INVITE", "OPTIONS"]
         outbound = "sip:[2001:db8::1]"
         no_answer = "2500ms"
+        trusted_peers = ["192.0.2.7", "2001:db8::/32"]
+        off_limits = ["169.254.0.0/16"]
         [log]
         level = "debug"
         format = "json"
@@ -333,6 +356,16 @@ fn values_of_every_type_are_read() {
     let settings = settings(&parse(text, "t.toml").expect("it is right"), &[]);
     assert_eq!(settings.domains.default_name(), "example.org");
     assert_eq!(settings.proxy.foreign, sip_elements::Foreign::Relay);
+    assert_eq!(settings.proxy.strangers, sip_elements::Strangers::Refuse);
+    assert_eq!(settings.proxy.stranger_methods, ["INVITE", "OPTIONS"]);
+    let trusts = |peer: &str| {
+        let peer = peer.parse().expect("an address");
+        settings.proxy.trusted_peers.contains(peer)
+    };
+    assert!(trusts("192.0.2.7") && trusts("2001:db8::9") && !trusts("192.0.2.8"));
+    let metadata = "169.254.169.254".parse().expect("an address");
+    assert!(settings.proxy.off_limits.contains(metadata));
+    assert!(settings.proxy.edge_proxies.is_empty());
 }
 
 #[test]

@@ -4,15 +4,15 @@ use super::output::{self, write};
 use crate::cli::{complain, show};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tandem_lab::capacity::{self, Arguments, Report, Trial};
+use tandem_lab::interrupt::Interrupt;
 
 /// Fails where no rate kept the objective.
 pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let capacity = arguments.capacity()?;
-    let others = arguments.beside.iter().map(|path| read(path));
-    let others: Vec<Report> = others.collect::<io::Result<_>>()?;
+    let others: Vec<Report> = beside(&arguments.beside, |text| serde_json::from_str(text))?;
     let wanted = arguments.output();
     if wanted.csv.is_some() {
         return Ok(complain(
@@ -20,7 +20,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
         ));
     }
     output::check([&wanted.json, &wanted.html].into_iter().flatten())?;
-    let report = capacity::find(&capacity, |trial: &Trial| {
+    let report = capacity::find(&capacity, &Interrupt::on_signals()?, |trial: &Trial| {
         if !wanted.quiet {
             eprintln!("{trial}");
         }
@@ -44,10 +44,18 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     })
 }
 
-fn read(path: &Path) -> io::Result<Report> {
+/// Reports of other servers.
+pub(super) fn beside<R>(
+    paths: &[PathBuf],
+    parse: impl Fn(&str) -> serde_json::Result<R>,
+) -> io::Result<Vec<R>> {
+    paths.iter().map(|path| read(path, &parse)).collect()
+}
+
+fn read<R>(path: &Path, parse: impl Fn(&str) -> serde_json::Result<R>) -> io::Result<R> {
     let wrong = |error: &dyn std::fmt::Display| {
         io::Error::other(format!("--beside {}: {error}", path.display()))
     };
     let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    serde_json::from_str(&text).map_err(|error| wrong(&error))
+    parse(&text).map_err(|error| wrong(&error))
 }

@@ -4,6 +4,7 @@ mod agent;
 mod capacity;
 mod controller;
 mod output;
+mod overload;
 mod run;
 mod scenario;
 
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use tandem_lab::agent::Arguments as AgentArguments;
 use tandem_lab::capacity::Arguments as CapacityArguments;
 use tandem_lab::controller::Arguments as ControllerArguments;
+use tandem_lab::overload::Arguments as OverloadArguments;
 use tandem_lab::run::Arguments as RunArguments;
 use tandem_lab::scenario::ScenarioCommand;
 
@@ -27,6 +29,8 @@ pub enum LabCommand {
     Controller(ControllerArguments),
     /// The highest rate at which a server keeps a service objective, found by trying.
     Capacity(Box<CapacityArguments>),
+    /// What a server still does when it is offered more than it carries, and how soon it recovers.
+    Overload(Box<OverloadArguments>),
     /// Scenario files: who calls whom, and when. Make them, check them, draw them.
     Scenario {
         #[command(subcommand)]
@@ -41,6 +45,7 @@ pub fn run(command: &LabCommand) -> ExitCode {
         LabCommand::Agent(arguments) => agent::run(arguments),
         LabCommand::Controller(arguments) => controller::run(arguments),
         LabCommand::Capacity(arguments) => capacity::run(arguments),
+        LabCommand::Overload(arguments) => overload::run(arguments),
         LabCommand::Scenario { command } => scenario::run(command),
     };
     result.unwrap_or_else(complain)

@@ -4,6 +4,7 @@ use super::output::{self, write};
 use crate::cli::show;
 use std::io;
 use std::process::ExitCode;
+use tandem_lab::interrupt::Interrupt;
 use tandem_lab::run::{self, Arguments};
 
 /// Fails where a unit failed, or the figures cannot be trusted.
@@ -12,7 +13,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let files = [&arguments.json, &arguments.csv, &arguments.html];
     output::check(files.into_iter().flatten())?;
     let quiet = arguments.quiet;
-    let report = run::run(&what, |progress| {
+    let report = run::run(&what, &Interrupt::on_signals()?, |progress| {
         if !quiet {
             eprintln!("{progress}");
         }

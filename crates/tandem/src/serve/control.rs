@@ -1,4 +1,5 @@
 //! What the control plane knows of the running server: shared by its tasks and the admin interface.
+use super::changed_subscribers::Followed;
 use super::figures::Figures;
 use super::log::LogControl;
 use super::order;
@@ -6,6 +7,7 @@ use crate::config::{self, Changes, Configuration, Mistakes};
 use arc_swap::ArcSwap;
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::{Answer, Shared};
+use sip_runtime::SharedPeerPolicy;
 use sip_runtime::tls::{LoadErrors, SharedTls, TlsContext};
 use sip_runtime::{Clock, Handle, WorkerStats};
 use sip_transport::Listener;
@@ -74,10 +76,14 @@ pub struct Control {
     pub configuration: ArcSwap<Configuration>,
     /// Counters of the control plane.
     pub figures: Figures,
+    /// How far changes of subscribers have been followed.
+    pub followed_subscribers: Followed,
     phase: watch::Sender<Phase>,
     store: OnceLock<Store>,
     data_plane: OnceLock<DataPlane>,
     tls: OnceLock<Arc<SharedTls>>,
+    /// Whose connections are trusted, and whose pages may open a WebSocket.
+    pub peer_policy: Arc<SharedPeerPolicy>,
     log: Option<LogControl>,
     /// Draining ends with the process and cannot be taken back.
     ending: AtomicBool,
@@ -162,12 +168,15 @@ impl Control {
         configuration: Configuration,
         log: Option<LogControl>,
     ) -> Self {
+        let policy = config::peer_policy(&configuration);
         Self {
             clock: Clock::start(),
             started: Instant::now(),
             file,
+            peer_policy: SharedPeerPolicy::new(policy),
             configuration: ArcSwap::from_pointee(configuration),
             figures: Figures::default(),
+            followed_subscribers: Followed::default(),
             phase: watch::Sender::new(Phase::Starting),
             store: OnceLock::new(),
             data_plane: OnceLock::new(),
@@ -256,6 +265,7 @@ impl Control {
         if let Some(log) = &self.log {
             log.set_level(fresh.log.level);
         }
+        self.peer_policy.replace(config::peer_policy(&fresh));
         self.configuration.store(Arc::new(fresh));
         let mut changed: Vec<String> = differences.into_iter().map(|(key, _)| key).collect();
         if self.replace_certificates(tls) && !changed.iter().any(|key| key == "certificate") {

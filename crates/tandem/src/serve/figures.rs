@@ -1,5 +1,7 @@
 //! What the control plane counts. Many writers, so these are ordinary atomic additions; none is on the call path.
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tandem_http::Counts;
 
 /// A number with many writers.
 #[derive(Debug, Default)]
@@ -80,8 +82,6 @@ pub struct Figures {
     pub names: Lookups,
     /// Addresses of record whose changed bindings are not saved yet.
     pub unsaved: Figure,
-    /// Age of the oldest unsaved change in milliseconds.
-    pub save_lag: Figure,
     /// Saves that succeeded.
     pub saves: Figure,
     /// Saves that failed and are tried again.
@@ -92,6 +92,8 @@ pub struct Figures {
     pub reloads: Figure,
     /// Reloads that changed nothing because something was wrong.
     pub reload_failures: Figure,
+    /// Connections and refusals of the admin interface.
+    pub admin: Arc<Counts>,
 }
 
 impl Figures {

@@ -1,7 +1,9 @@
 //! `tandem serve`: data plane and control plane joined, from the first line of the log to the last save.
 
 mod banner;
+mod bans;
 mod bindings;
+mod changed_subscribers;
 mod control;
 mod figures;
 mod log;

@@ -1,5 +1,6 @@
 //! Answers the data plane's questions: credentials from the database, next hops from the resolver. Each has a deadline and a bounded number
 //! under way; a question that waited too long is dropped, since its request has been answered without it.
+use super::changed_subscribers;
 use super::control::{Control, Phase};
 use super::figures::{Ending, Lookups};
 use super::resolver::{Located, Resolver};
@@ -163,6 +164,7 @@ async fn credentials(
     let found = timeout(left, async {
         loop {
             let asking = cache.asking(username, domain);
+            changed_subscribers::catch_up(control, store).await?;
             let found = stored(store, username, domain).await?;
             if cache.answered(asking, found, control.clock.now()) {
                 return Ok::<_, StoreError>(found);

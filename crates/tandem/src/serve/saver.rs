@@ -1,7 +1,10 @@
-//! Write-behind: bindings that changed are saved a moment later, in transactions, off the call path. A database that is away delays them; it
-//! loses nothing and holds nobody up, and the lag is there to be seen.
+//! Write-behind: bindings that changed are saved a moment later, in transactions, off the call path. The workers learn how far that is and how
+//! much can be saved in time; beyond that, answers to REGISTER wait (`sip_elements`, `registrar/held.rs`), so that what was answered is soon
+//! in the database at any load. The lag is there to be seen.
 use super::bindings::{ListenerNames, snapshot};
 use super::control::{Control, DataPlane};
+use crate::config;
+use sip_elements::Answer;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +16,12 @@ use tracing::{error, info};
 
 /// Addresses of record saved in one transaction: bounds memory and how long others wait for the database.
 const BATCH: usize = 2_000;
+/// Addresses saved in a second, until that is known.
+const FIRST_RATE: f64 = 20_000.0;
+/// The least that is believed.
+const SLOWEST_RATE: f64 = 500.0;
+/// Addresses in the smallest save that says something about the rate.
+const SMALLEST_SAMPLE: u64 = 200;
 /// First and longest pause after a failed save.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
@@ -52,60 +61,67 @@ impl Saver {
 struct Unsaved {
     addresses: HashSet<Box<[u8]>>,
     everything: bool,
-    /// Since when.
-    since: Option<Instant>,
+    /// The number of the save that took the latest of it.
+    save: u64,
 }
 
 impl Unsaved {
     /// Adds what changed since the last time. Beyond `most` addresses a list is no better than everything.
     fn gather(&mut self, data_plane: &DataPlane, most: usize) {
         let changes = data_plane.shared.locations.take_changes();
+        self.save = changes.save;
         self.everything |= changes.everything;
         self.addresses.extend(changes.addresses);
         if self.everything || self.addresses.len() > most {
             self.everything = true;
             self.addresses = HashSet::new();
         }
-        if self.is_empty() {
-            self.since = None;
-        } else {
-            self.since.get_or_insert_with(Instant::now);
-        }
     }
 
-    fn is_empty(&self) -> bool {
-        self.addresses.is_empty() && !self.everything
-    }
-
-    /// For the metrics.
-    fn publish(&self, control: &Control, data_plane: &DataPlane) {
-        let waiting = if self.everything {
+    /// How many addresses of record that is.
+    fn count(&self, data_plane: &DataPlane) -> u64 {
+        if self.everything {
             data_plane.shared.locations.stats().addresses
         } else {
             self.addresses.len() as u64
-        };
-        control.figures.unsaved.set(waiting);
-        let lag = self
-            .since
-            .map(|since| since.elapsed().as_millis())
-            .unwrap_or_default();
-        control
-            .figures
-            .save_lag
-            .set(u64::try_from(lag).unwrap_or(u64::MAX));
+        }
+    }
+}
+
+/// How many addresses of record are saved in a second, learnt from the saves so far.
+#[derive(Debug)]
+struct Rate(f64);
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self(FIRST_RATE)
+    }
+}
+
+impl Rate {
+    /// A save of so many took so long. Small ones say more of their fixed cost than of the rate.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn learn(&mut self, count: u64, took: Duration) {
+        if count >= SMALLEST_SAMPLE {
+            let rate = count as f64 / took.as_secs_f64().max(1e-6);
+            self.0 = (self.0 * 0.75 + rate * 0.25).max(SLOWEST_RATE);
+        }
+    }
+
+    /// How many are saved in this time.
+    #[expect(clippy::cast_sign_loss, reason = "neither is negative")]
+    fn in_time(&self, time: Duration) -> usize {
+        (self.0 * time.as_secs_f64()) as usize
     }
 }
 
 async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool {
     let mut unsaved = Unsaved::default();
     let mut pause_after_failure = None;
+    let mut rate = Rate::default();
     loop {
-        let interval = control
-            .configuration
-            .load()
-            .location
-            .save_interval
-            .duration();
+        let configuration = control.configuration.load_full();
+        let interval = configuration.location.save_interval.duration();
         let last = tokio::select! {
             _ = &mut finished => true,
             () = sleep(pause_after_failure.unwrap_or(interval)) => false,
@@ -116,18 +132,25 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool
             }
             continue;
         };
-        let most = control.configuration.load().limits.pending_changes;
         // Before they are taken: whoever looks meanwhile sees them twice rather than not at all.
         let taking = saving.data_plane.shared.locations.pending_changes() as u64;
         let unsaved_before = control.figures.unsaved.value();
         control.figures.unsaved.set(unsaved_before + taking);
-        unsaved.gather(saving.data_plane, most);
-        unsaved.publish(&control, saving.data_plane);
+        unsaved.gather(saving.data_plane, configuration.limits.pending_changes);
+        let count = unsaved.count(saving.data_plane);
+        control.figures.unsaved.set(count);
+        let began = Instant::now();
         let saved = saving.save(&mut unsaved).await;
-        unsaved.publish(&control, saving.data_plane);
+        control
+            .figures
+            .unsaved
+            .set(unsaved.count(saving.data_plane));
         pause_after_failure = match saved {
             Ok(()) if last => return true,
             Ok(()) => {
+                rate.learn(count, began.elapsed());
+                let room = rate.in_time(config::save_time(&configuration));
+                tell_workers(saving.data_plane, unsaved.save, room);
                 if pause_after_failure.is_some() {
                     info!("bindings are being saved again");
                 }
@@ -139,6 +162,16 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool
             }
             Err(error) => Some(failed(&control, &error, pause_after_failure)),
         };
+    }
+}
+
+/// Lets the workers send the answers that waited for this save. One whose inbox is full hears of the next save, which stands for this one, too.
+fn tell_workers(data_plane: &DataPlane, save: u64, room: usize) {
+    data_plane.shared.locations.note_saved(save, room);
+    for (worker, metrics) in (0..).zip(&data_plane.metrics) {
+        if metrics.held_answers.value() > 0 {
+            let _ = data_plane.handle.send(worker, Answer::Saved);
+        }
     }
 }
 
@@ -217,7 +250,6 @@ impl<'c> Saving<'c> {
             }
             self.control.figures.saves.increment();
         }
-        unsaved.since = None;
         Ok(())
     }
 
@@ -251,6 +283,22 @@ impl<'c> Saving<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rate_follows_saves_that_are_large_enough() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.in_time(Duration::from_millis(500)), 10_000);
+        rate.learn(10, Duration::from_secs(10));
+        assert_eq!(rate.in_time(Duration::from_millis(500)), 10_000);
+        for _ in 0..50 {
+            rate.learn(4_000, Duration::from_secs(1));
+        }
+        assert!((1_990..=2_010).contains(&rate.in_time(Duration::from_millis(500))));
+        for _ in 0..50 {
+            rate.learn(200, Duration::from_secs(1_000));
+        }
+        assert_eq!(rate.in_time(Duration::from_secs(1)), 500);
+    }
 
     #[test]
     fn each_transaction_saves_addresses_that_lie_together() {

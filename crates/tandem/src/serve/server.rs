@@ -4,9 +4,9 @@ use super::control::{Control, Phase};
 use super::log::LogControl;
 use super::resolver::Resolver;
 use super::saver::Saver;
-use super::{banner, questions, upkeep, workers};
+use super::{banner, bans, questions, upkeep, workers};
 use crate::admin;
-use crate::config::{self, Configuration};
+use crate::config::{self, Configuration, Durability};
 use sip_elements::auth::StoredCredentials;
 use sip_elements::{Answer, Shared};
 use sip_runtime::Running;
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tandem_store::Store;
+use tandem_store::{Commits, Store};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
@@ -74,7 +74,12 @@ impl Server {
         let admin = admin::listen(&control).await.map_err(StartError)?;
         let url = control.configuration.load().database.url.0.clone();
         info!("reading subscribers and registrations from {url}");
-        let store = Store::open(&url).await.map_err(StartError::new)?;
+        let commits = match control.configuration.load().location.durability {
+            Durability::Interval => Commits::Written,
+            Durability::Commit => Commits::Synced,
+        };
+        let store = Store::open_committing(&url, commits).await;
+        let store = store.map_err(StartError::new)?;
         let store = control.set_store(store);
         let secret = store.secret().await.map_err(StartError::new)?;
         let shared = Arc::new(workers::shared(&control.configuration.load(), &secret));
@@ -87,6 +92,7 @@ impl Server {
         let workers =
             workers::start(&control, listeners, shared, &desk, restored).map_err(StartError)?;
         let mut tasks = vec![
+            bans::watch(Arc::clone(&control)),
             upkeep::sweep(Arc::clone(&control)),
             upkeep::follow_subscribers(Arc::clone(&control), version),
         ];

@@ -1,8 +1,8 @@
 //! What has to be done every now and then: expired bindings and dead targets go, changed subscribers are forgotten.
+use super::changed_subscribers;
 use super::control::{Control, Phase};
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_store::{Changed, Store, StoreError};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
@@ -36,7 +36,8 @@ pub fn sweep(control: Arc<Control>) -> JoinHandle<()> {
 
 /// Forgets the cached credentials of subscribers that were added, removed or given another password, as long as the server runs. `version` is
 /// that of the subscribers when the cache was filled.
-pub fn follow_subscribers(control: Arc<Control>, mut version: u64) -> JoinHandle<()> {
+pub fn follow_subscribers(control: Arc<Control>, version: u64) -> JoinHandle<()> {
+    control.followed_subscribers.begin(version);
     tokio::spawn(async move {
         let mut tick = ticks(POLL);
         let mut failing = false;
@@ -48,9 +49,8 @@ pub fn follow_subscribers(control: Arc<Control>, mut version: u64) -> JoinHandle
             let Some(store) = control.store() else {
                 continue;
             };
-            match forget_changed(&control, store, version).await {
-                Ok(seen) => {
-                    version = seen;
+            match changed_subscribers::catch_up(&control, store).await {
+                Ok(()) => {
                     if std::mem::take(&mut failing) {
                         info!("changed subscribers are being followed again");
                     }
@@ -64,27 +64,6 @@ pub fn follow_subscribers(control: Arc<Control>, mut version: u64) -> JoinHandle
             }
         }
     })
-}
-
-async fn forget_changed(control: &Control, store: &Store, version: u64) -> Result<u64, StoreError> {
-    let changes = store.subscribers().changes_since(version).await?;
-    if let Some(data_plane) = control.data_plane() {
-        let cache = &data_plane.shared.credentials;
-        match &changes.changed {
-            Changed::Named(names) => {
-                for (username, domain) in names {
-                    cache.invalidate(username.as_bytes(), domain.as_bytes());
-                    // Who was removed is not called any more.
-                    if store.subscribers().find(username, domain).await?.is_none() {
-                        let address = format!("{username}@{domain}");
-                        data_plane.shared.locations.remove(address.as_bytes());
-                    }
-                }
-            }
-            Changed::Anything => cache.clear(),
-        }
-    }
-    Ok(changes.version)
 }
 
 fn ticks(every: Duration) -> tokio::time::Interval {

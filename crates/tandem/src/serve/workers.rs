@@ -2,14 +2,16 @@
 use super::control::{Control, DataPlane};
 use super::questions::Desk;
 use crate::config::{self, Configuration};
-use crate::descriptors::shortage;
+use crate::descriptors::{self, Room, shortage};
 use sip_elements::auth::{CredentialCache, Nonces};
+use sip_elements::bans::Bans;
 use sip_elements::location::Locations;
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::{Answer, DeadTargets, Exchange, ExchangeOptions, Shared};
 use sip_message::KeyHasher;
-use sip_runtime::{Running, Runtime};
-use sip_transport::Listener;
+use sip_runtime::{Admission, Running, Runtime, StreamOptions};
+use sip_transport::{Listener, Time};
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use tracing::{info, warn};
@@ -27,6 +29,7 @@ pub(super) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared
             unknown.whole_seconds(),
         ),
         nonces: Nonces::new(pair(first), auth.nonce_slots),
+        bans: Bans::new(configuration.bans.table),
         dead_targets: DeadTargets::default(),
         hasher: KeyHasher::new(pair(second)),
     }
@@ -43,15 +46,30 @@ fn pair(bytes: &[u8]) -> (u64, u64) {
     (word(bytes), word(bytes.get(8..).unwrap_or_default()))
 }
 
-/// Connections need descriptors: the limit is raised as far as it goes, and the log says how far.
-fn tell_descriptor_limit(configuration: &Configuration) {
+/// Turns banned peers away before their connection costs anything.
+#[derive(Debug)]
+struct Gate(Arc<Shared>);
+
+impl Admission for Gate {
+    fn admits(&self, peer: IpAddr, now: Time) -> bool {
+        !self.0.bans.is_banned(peer, now)
+    }
+}
+
+/// Connections need descriptors: the limit is raised as far as it goes, the log says how far, and so many connections there may be.
+fn bound_connections(configuration: &Configuration, listeners: usize, options: &mut StreamOptions) {
     let limit = sip_runtime::raise_descriptor_limit();
-    if let Some(shortage) = shortage(configuration, limit) {
+    let taken = descriptors::taken(configuration, listeners);
+    if let Some(shortage) = shortage(configuration, limit, taken) {
         warn!("{shortage}");
     }
+    Room::new(configuration, limit, taken).apply(options);
+    let (connections, per_peer) = (options.max_connections, options.max_per_peer);
     if let Some(limit) = limit {
         info!(
             limit,
+            connections,
+            per_peer,
             "open files and sockets are limited (RLIMIT_NOFILE), and so are connections"
         );
     }
@@ -72,7 +90,9 @@ pub(super) fn start(
     let count = NonZeroU16::new(configuration.workers.count.resolve()).unwrap_or(NonZeroU16::MIN);
     let mut options = config::runtime_options(&configuration, control.clock);
     options.streams.tls = control.tls().cloned();
-    tell_descriptor_limit(&configuration);
+    options.streams.admission = Some(Arc::new(Gate(Arc::clone(&shared))));
+    options.streams.policy = Arc::clone(&control.peer_policy);
+    bound_connections(&configuration, listeners.len(), &mut options.streams);
     let bound = Runtime::bind(listeners, count, options).map_err(|error| error.to_string())?;
     let settings = Arc::new(config::settings(&configuration, bound.listeners()));
     let seeds = seeds(count)?;

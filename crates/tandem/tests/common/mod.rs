@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tandem::serve::Server;
-use tandem_store::{Store, StoredCredentials, Subscriber};
+use tandem_store::{Registrations, Store, StoredCredentials, Subscriber};
 use tempfile::TempDir;
 
 /// Longest that a test waits for something that must happen.
@@ -94,7 +94,7 @@ impl Place {
             .expect("the database opens");
         store
             .subscribers()
-            .set_password(&subscriber(username, password))
+            .set_password(&subscriber(username, password), Registrations::Keep)
             .await
             .expect("changed");
         store.close().await;
@@ -178,7 +178,7 @@ pub async fn post(server: &Server, content_type: &'static str, body: String) -> 
 /// The result of a method, or what the server complains about.
 pub async fn call(server: &Server, method: &'static str, params: Value) -> Result<Value, String> {
     let url = format!("http://{}", server.admin_address());
-    blocking(move || tandem::ctl::call(&url, method, &params)).await
+    blocking(move || tandem::ctl::call(&tandem::ctl::Access::http(url), method, &params)).await
 }
 
 /// A metric's value by its full name with labels.

@@ -10,6 +10,7 @@ use super::address::RawAddress;
 use super::receive::{BATCH, Datagram};
 use super::send::empty_header;
 use super::socket::UdpSocket;
+use super::stamp::{self, CONTROL};
 use crate::event_loop::Operation;
 use crate::stats::WorkerStats;
 use buffers::ProvidedBuffers;
@@ -34,7 +35,7 @@ pub(crate) struct RingDatagrams {
     /// Datagrams that have arrived, of all listeners.
     waiting: usize,
     outbound: Outbound,
-    /// What is asked of the kernel with each datagram: room for the sender's address.
+    /// What is asked of the kernel with each datagram: room for the sender's address and the stamp.
     request: Box<libc::msghdr>,
     stats: Arc<WorkerStats>,
 }
@@ -109,6 +110,7 @@ impl RingDatagrams {
         let due = due.collect();
         let mut request = empty_header();
         request.msg_namelen = RawAddress::CAPACITY;
+        request.msg_controllen = CONTROL as _;
         Ok(Self {
             inbound,
             due,
@@ -295,6 +297,7 @@ fn read(filled: &[u8], request: &libc::msghdr, take: impl FnOnce(Datagram<'_>)) 
             from,
             bytes: parsed.payload_data(),
             is_truncated: parsed.is_payload_truncated(),
+            stamp: stamp::find(parsed.control_data()),
         });
     }
 }

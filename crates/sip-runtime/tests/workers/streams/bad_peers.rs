@@ -1,6 +1,6 @@
 //! Peers that cost others nothing, whatever they do.
 
-use super::peer::{Peer, reset_at_the_end};
+use super::peer::{Peer, accepted, reset_at_the_end};
 use super::switch::{Switches, framed, impatient};
 use crate::workers::script::{ANYWHERE, await_count, eventually};
 use sip_runtime::{CloseReason, RefuseReason, StreamOptions};
@@ -191,20 +191,34 @@ fn fifty_thousand_connections_of_one_address_cost_others_nothing() {
 }
 
 #[test]
-fn a_worker_takes_no_more_connections_than_it_may() {
+fn workers_take_no_more_connections_together_than_they_may() {
     let options = StreamOptions {
-        max_connections: 2,
+        max_connections: 5,
+        kept_for_opening: 2,
         ..StreamOptions::default()
     };
-    let switches = Switches::start(ANYWHERE[0], 1, options);
-    let mut peers: Vec<Peer> = (0..2).map(|_| Peer::of(switches.address())).collect();
+    let switches = Switches::start(ANYWHERE[0], 2, options);
+    let mut peers: Vec<Peer> = (0..3).map(|_| Peer::of(switches.address())).collect();
     for peer in &mut peers {
         assert_eq!(peer.asks("mine"), "mine");
     }
-    Peer::of(switches.address()).until_closed();
+    for _ in 0..20 {
+        Peer::of(switches.address()).until_closed();
+    }
     let stats = switches.running.stats();
-    await_count(
-        &stats[0].connections_refused[RefuseReason::TableFull as usize],
-        1,
-    );
+    let refused = |stats: &std::sync::Arc<sip_runtime::WorkerStats>| {
+        stats.connections_refused[RefuseReason::TableFull as usize].value()
+    };
+    eventually(|| stats.iter().map(refused).sum::<u64>() == 20);
+    // Connections that the node opens have places of their own.
+    let listener = std::net::TcpListener::bind(ANYWHERE[0]).expect("bind");
+    let to = listener.local_addr().expect("address");
+    peers[0].send(&framed(&format!("dial {to} hello")));
+    let mut callee = Peer::over(accepted(&listener));
+    assert_eq!(callee.receive(), "hello");
+    drop(peers.pop());
+    eventually(|| {
+        let count = |stats: &std::sync::Arc<sip_runtime::WorkerStats>| stats.connections.value();
+        stats.iter().map(count).sum::<u64>() == 3
+    });
 }

@@ -20,6 +20,29 @@ fn what_is_sent_over_a_connection_that_was_reset_is_undeliverable() {
 }
 
 #[test]
+fn the_node_learns_of_the_end_of_a_connection_whichever_side_ends_it() {
+    let switches = Switches::start(ANYWHERE[0], 1, StreamOptions::default());
+    let connect = || {
+        let mut peer = Peer::of(switches.address());
+        assert_eq!(peer.asks("watch me"), "watch me");
+        peer
+    };
+    drop(connect());
+    assert_eq!(switches.question(), "ended");
+    let reset = connect();
+    reset_at_the_end(&reset.stream);
+    drop(reset);
+    assert_eq!(switches.question(), "ended");
+    let mut closed = connect();
+    closed.send(&framed("close it"));
+    assert_eq!(switches.question(), "ended");
+    let mut nonsense = connect();
+    nonsense.send(b"nonsense\r\n\r\n");
+    drop(nonsense);
+    assert_eq!(switches.question(), "ended");
+}
+
+#[test]
 fn a_flow_with_another_address_than_that_of_its_connection_leads_nowhere() {
     let switches = Switches::start(ANYWHERE[0], 1, StreamOptions::default());
     let mut peer = Peer::of(switches.address());
@@ -32,6 +55,7 @@ fn a_flow_with_another_address_than_that_of_its_connection_leads_nowhere() {
 fn who_talks_nonsense_gets_what_waited_and_then_the_end() {
     let options = StreamOptions {
         max_queue: 64 << 20,
+        max_held_per_peer: 64 << 20,
         ..StreamOptions::default()
     };
     let switches = Switches::start(ANYWHERE[0], 1, options);
@@ -110,6 +134,7 @@ fn the_answer_to_a_message_that_ends_its_connection_arrives_whatever_follows_it(
 fn half_a_message_has_its_deadline_also_after_its_peer_has_read() {
     let options = StreamOptions {
         max_queue: 16 << 20,
+        max_held_per_peer: 16 << 20,
         idle_timeout: Duration::from_secs(3_600),
         ..impatient()
     };

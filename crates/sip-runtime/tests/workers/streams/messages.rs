@@ -94,6 +94,7 @@ fn what_another_worker_has_for_a_connection_goes_over_it() {
 fn what_is_too_much_for_the_socket_waits_and_arrives_in_order() {
     let options = StreamOptions {
         max_queue: 16 << 20,
+        max_held_per_peer: 16 << 20,
         ..StreamOptions::default()
     };
     let switches = Switches::start(ANYWHERE[0], 1, options);

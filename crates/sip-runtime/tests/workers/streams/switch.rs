@@ -22,6 +22,8 @@ pub fn framed(body: &str) -> Vec<u8> {
 /// - `dial ADDRESS/NAME …`: the same, where that name is expected;
 /// - `alias PORT`: wants to be found under that port, and answers the same;
 /// - `beside …`: answers over the same connection, but to the port beside that of the peer;
+/// - `watch …`: answers the same, and puts the end of the connection as the question `ended`;
+/// - `prove …`: answers the same, and says that the peer is proven, also where another worker handed it over;
 /// - `close …`: answers the same, and closes the connection;
 /// - `sleep MS …`: holds its worker up so long and answers `…`;
 /// - `large N`: answers with N octets;
@@ -29,10 +31,15 @@ pub fn framed(body: &str) -> Vec<u8> {
 ///
 /// What cannot be delivered it puts as a question, behind `undeliverable: `.
 #[derive(Debug)]
-pub struct Switch(pub u16);
+pub struct Switch(u16, Vec<Flow>);
 
 impl Switch {
-    fn obey(&self, flow: Flow, bytes: &[u8], output: &mut Output<String>) {
+    /// That of a worker.
+    const fn new(worker: u16) -> Self {
+        Self(worker, Vec::new())
+    }
+
+    fn obey(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<String>) {
         let message = Message::parse(bytes).expect("framed");
         let text = std::str::from_utf8(message.body()).expect("text");
         let words: Vec<&str> = text.splitn(3, ' ').collect();
@@ -42,7 +49,7 @@ impl Switch {
         match words.as_slice() {
             ["who"] => say(flow, &format!("worker {}", self.0)),
             ["to", worker, _] => {
-                output.hand_over(worker.parse().expect("a worker"), flow, bytes);
+                output.hand_over(worker.parse().expect("a worker"), now, flow, bytes);
             }
             ["dial", to, text] => {
                 let (address, name) = to.split_once('/').unwrap_or((to, ""));
@@ -57,6 +64,14 @@ impl Switch {
             ["alias", port] => {
                 say(flow, text);
                 output.alias(flow.connection, port.parse().expect("a port"));
+            }
+            ["watch", _] => {
+                self.1.push(flow);
+                say(flow, text);
+            }
+            ["prove", _] => {
+                say(flow, text);
+                output.proven(flow.connection);
             }
             ["close", _] => {
                 say(flow, text);
@@ -81,9 +96,9 @@ impl Node for Switch {
     type Question = String;
     type Answer = ();
 
-    fn receive(&mut self, _: Time, flow: Flow, bytes: &[u8], output: &mut Output<String>) {
+    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<String>) {
         if Message::parse(bytes).is_ok() {
-            self.obey(flow, bytes, output);
+            self.obey(now, flow, bytes, output);
         }
     }
 
@@ -98,6 +113,9 @@ impl Node for Switch {
         let text = std::str::from_utf8(message.body()).expect("text");
         let rest = text.splitn(3, ' ').nth(2).unwrap_or_default();
         let answer = format!("worker {}: {rest}", self.0);
+        if rest.starts_with("prove") {
+            output.proven(flow.connection);
+        }
         output.send(flow, |into| into.extend(framed(&answer)));
     }
 
@@ -105,6 +123,12 @@ impl Node for Switch {
         let message = Message::parse(bytes).expect("framed");
         let text = String::from_utf8_lossy(message.body());
         output.ask(format!("undeliverable: {text}"));
+    }
+
+    fn connection_ended(&mut self, _: Time, flow: Flow, output: &mut Output<String>) {
+        if self.1.contains(&flow) {
+            output.ask("ended".to_owned());
+        }
     }
 
     fn answer(&mut self, _: Time, (): (), _: &mut Output<String>) {}
@@ -149,7 +173,7 @@ impl Switches {
         let (sender, questions) = channel();
         let running = Runtime::bind(listeners, workers(count), options)
             .expect("bind")
-            .start(Switch, &move |_, question| {
+            .start(Switch::new, &move |_, question| {
                 sender.send(question).map_err(|error| error.0)
             })
             .expect("start");

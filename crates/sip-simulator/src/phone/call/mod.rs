@@ -80,6 +80,23 @@ impl Call {
         }
     }
 
+    /// A request that belongs to the dialog by everything but its Request-URI; `None` before there is a route set.
+    pub(crate) fn draft_elsewhere(
+        &mut self,
+        method: Method<'static>,
+        uri: &str,
+        contact: &str,
+    ) -> Option<Draft> {
+        if self.routes.is_empty() {
+            return None;
+        }
+        let draft = self.draft(method, contact);
+        Some(Draft {
+            uri: uri.to_owned(),
+            ..draft
+        })
+    }
+
     fn draft(&mut self, method: Method<'static>, contact: &str) -> Draft {
         if method != Method::Ack {
             self.cseq += 1;

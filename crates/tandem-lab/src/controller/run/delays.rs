@@ -12,11 +12,14 @@ const LONGEST: u64 = 120_000_000;
 pub(super) struct Delays {
     /// From when a command was due until it had been written to its agent's connection.
     pub(super) lateness: Histogram<u64>,
+    pub(super) lateness_table: LatenessTable,
     /// From when it was due until its agent's confirmation had come back.
     pub(super) confirmed: Histogram<u64>,
     /// From when an agent had read a command until its INVITE left.
     pub(super) in_agent: Histogram<u64>,
     pub(super) session_request: Histogram<u64>,
+    /// From when an agent had read a command to the first response that says that somebody was found.
+    pub(super) response: Histogram<u64>,
     pub(super) answer: Histogram<u64>,
 }
 
@@ -24,11 +27,42 @@ impl Default for Delays {
     fn default() -> Self {
         Self {
             lateness: histogram(),
+            lateness_table: LatenessTable::default(),
             confirmed: histogram(),
             in_agent: histogram(),
             session_request: histogram(),
+            response: histogram(),
             answer: histogram(),
         }
+    }
+}
+
+/// Commands by lateness. Each is counted in one row, which its exact lateness decides: a bucket of a histogram may lie across a bound.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LatenessTable([u64; LatenessTable::BOUNDS.len()]);
+
+impl LatenessTable {
+    /// Where rows begin, in microseconds. A lateness of exactly a bound belongs to the row before it.
+    const BOUNDS: [u64; 7] = [0, 1_000, 2_000, 5_000, 10_000, 50_000, 200_000];
+
+    /// Counts a command that was so late.
+    pub(super) fn record(&mut self, late: Duration) {
+        let above = |bound: &u64| late > Duration::from_micros(*bound);
+        let row = Self::BOUNDS
+            .iter()
+            .skip(1)
+            .filter(|bound| above(bound))
+            .count();
+        if let Some(count) = self.0.get_mut(row) {
+            *count += 1;
+        }
+    }
+
+    /// The lower bound of each row in milliseconds, and how many commands are in it.
+    pub(super) fn rows(&self) -> Vec<(f64, u64)> {
+        let rows = Self::BOUNDS.into_iter().zip(self.0);
+        rows.map(|(from, count)| (from as f64 / 1e3, count))
+            .collect()
     }
 }
 
@@ -47,5 +81,33 @@ pub(super) fn record(histogram: &mut Histogram<u64>, delay: Duration) {
 pub(super) fn add(histogram: &mut Histogram<u64>, delays: &Distribution) {
     for (value, count) in delays {
         histogram.saturating_record_n(*value, *count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_late_by_exactly_a_bound_is_in_one_row_of_the_table() {
+        let mut table = LatenessTable::default();
+        for bound in LatenessTable::BOUNDS {
+            for microseconds in [bound.saturating_sub(1), bound, bound + 1] {
+                table.record(Duration::from_micros(microseconds));
+            }
+        }
+        let counts: Vec<u64> = table.rows().into_iter().map(|(_, count)| count).collect();
+        // Around 0 lie 0, 0 and 1; the first row has also 999 and 1000.
+        assert_eq!(counts, [5, 3, 3, 3, 3, 3, 1]);
+        assert_eq!(counts.iter().sum::<u64>(), 21);
+    }
+
+    #[test]
+    fn a_lateness_just_above_a_bound_is_above_it() {
+        let mut table = LatenessTable::default();
+        table.record(Duration::from_nanos(5_000_001));
+        table.record(Duration::from_secs(3_600));
+        let counts: Vec<u64> = table.rows().into_iter().map(|(_, count)| count).collect();
+        assert_eq!(counts, [0, 0, 0, 1, 0, 0, 1]);
     }
 }

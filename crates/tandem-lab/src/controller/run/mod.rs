@@ -156,6 +156,7 @@ impl Run {
         for due in dues {
             let late = at.saturating_duration_since(*due);
             record(&mut self.delays.lateness, late);
+            self.delays.lateness_table.record(late);
             self.timeline.late(late);
         }
     }
@@ -190,16 +191,18 @@ impl Run {
         };
         player.last = AgentReport {
             session_request_delay: Distribution::new(),
+            response_delay: Distribution::new(),
             answer_delay: Distribution::new(),
             registration_delay: Distribution::new(),
             lateness: Distribution::new(),
             ..report.clone()
         };
-        self.timeline.delays(&report.session_request_delay);
+        self.timeline.delays(&report.response_delay);
         add(
             &mut self.delays.session_request,
             &report.session_request_delay,
         );
+        add(&mut self.delays.response, &report.response_delay);
         add(&mut self.delays.answer, &report.answer_delay);
         add(&mut self.delays.in_agent, &report.lateness);
     }

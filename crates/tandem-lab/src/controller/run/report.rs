@@ -4,7 +4,6 @@ use super::delays::Delays;
 use super::doubts;
 use super::{MOST_REASONS, Run, Status, Totals};
 use crate::run::DelaySummary;
-use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::{Instant, SystemTime};
 
@@ -33,14 +32,13 @@ pub(in crate::controller) struct Report {
     pub(in crate::controller) agent_lateness: DelaySummary,
     /// `null` where the run cannot be trusted.
     pub(in crate::controller) session_request_delay: Option<DelaySummary>,
+    /// From a call's command to its first response, the challenge included.
+    pub(in crate::controller) response_delay: Option<DelaySummary>,
     pub(in crate::controller) answer_delay: Option<DelaySummary>,
     pub(in crate::controller) trusted: bool,
     pub(in crate::controller) doubts: Vec<String>,
     pub(in crate::controller) remarks: Vec<String>,
 }
-
-/// Bounds of the table of lateness, in microseconds.
-const BOUNDS: [u64; 7] = [0, 1_000, 2_000, 5_000, 10_000, 50_000, 200_000];
 
 /// All that a report is made of: quickly taken, so that no command waits for percentiles.
 #[derive(Debug)]
@@ -54,7 +52,7 @@ impl Draft {
     pub(in crate::controller) fn finish(self) -> Report {
         let Self { mut report, delays } = self;
         report.command_lateness = DelaySummary::of(&delays.lateness);
-        report.command_lateness_above_ms = table(&delays.lateness);
+        report.command_lateness_above_ms = delays.lateness_table.rows();
         report.command_confirmed = DelaySummary::of(&delays.confirmed);
         report.agent_lateness = DelaySummary::of(&delays.in_agent);
         report.doubts.extend(doubts::of_lateness(
@@ -66,6 +64,7 @@ impl Draft {
         if report.trusted {
             let measured = |delays| Some(DelaySummary::of(delays)).filter(|delay| delay.count > 0);
             report.session_request_delay = measured(&delays.session_request);
+            report.response_delay = measured(&delays.response);
             report.answer_delay = measured(&delays.answer);
         }
         report
@@ -95,6 +94,7 @@ impl Run {
             command_confirmed: DelaySummary::default(),
             agent_lateness: DelaySummary::default(),
             session_request_delay: None,
+            response_delay: None,
             answer_delay: None,
             trusted: false,
             doubts,
@@ -130,6 +130,16 @@ impl Run {
                 "{unexpected} messages came to the phones that nobody waited for: the server repeats itself, is very late, or answers somebody else"
             ));
         }
+        let shared = self
+            .players
+            .iter()
+            .map(|player| player.last.shared_registrations);
+        let shared: u64 = shared.sum();
+        if shared > 0 {
+            remarks.push(format!(
+                "the server has other contacts for {shared} of the phones, of an earlier run or of other phones: calls fork to them"
+            ));
+        }
         if nonsense > 0 {
             remarks.push(format!(
                 "{nonsense} messages came to the phones that are no SIP: look at what the server sends"
@@ -140,16 +150,4 @@ impl Run {
         }
         remarks
     }
-}
-
-fn table(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
-    let ends = BOUNDS.into_iter().skip(1).chain([u64::MAX]);
-    let rows = BOUNDS.into_iter().zip(ends).map(|(from, until)| {
-        let from_value = if from == 0 { 0 } else { from + 1 };
-        (
-            from as f64 / 1e3,
-            histogram.count_between(from_value, until),
-        )
-    });
-    rows.collect()
 }

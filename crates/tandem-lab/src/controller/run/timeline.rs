@@ -22,7 +22,7 @@ pub(in crate::controller) struct Point {
     pub(in crate::controller) lost: u64,
     /// At its end.
     pub(in crate::controller) in_progress: u64,
-    /// Session request delay that was reported in it, in microseconds; `None`: none was.
+    /// Delay from a call's command to its first response, the challenge included, that was reported in it, in microseconds; `None`: none was.
     pub(in crate::controller) p50_us: Option<u64>,
     pub(in crate::controller) p99_us: Option<u64>,
     /// Lateness of its commands, in microseconds.
@@ -37,7 +37,7 @@ pub(in crate::controller) struct Timeline {
     before: Totals,
     /// Whole seconds that are over.
     seconds: u64,
-    session_request: Histogram<u64>,
+    response: Histogram<u64>,
     lateness: Histogram<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Default for Timeline {
             points: Vec::new(),
             before: Totals::default(),
             seconds: 0,
-            session_request: histogram(),
+            response: histogram(),
             lateness: histogram(),
         }
     }
@@ -59,9 +59,9 @@ impl Timeline {
         record(&mut self.lateness, by);
     }
 
-    /// Agents have told session request delays.
+    /// Agents have told delays from commands to first responses.
     pub(super) fn delays(&mut self, delays: &Distribution) {
-        add(&mut self.session_request, delays);
+        add(&mut self.response, delays);
     }
 
     /// So much time has gone by; a second may be over. The last one is, whatever the time.
@@ -83,14 +83,14 @@ impl Timeline {
                 failed: totals.failed.saturating_sub(before.failed),
                 lost: totals.lost.saturating_sub(before.lost),
                 in_progress: totals.in_progress,
-                p50_us: quantile(&self.session_request, 0.5),
-                p99_us: quantile(&self.session_request, 0.99),
+                p50_us: quantile(&self.response, 0.5),
+                p99_us: quantile(&self.response, 0.99),
                 late_p99_us: quantile(&self.lateness, 0.99),
                 late_max_us: quantile(&self.lateness, 1.0),
             });
         }
         self.before = totals.clone();
-        self.session_request.reset();
+        self.response.reset();
         self.lateness.reset();
     }
 

@@ -53,7 +53,7 @@ pub(super) fn remove(control: &Control, arguments: &Arguments) -> Result<Value, 
     let removed = data_plane(control)?
         .shared
         .locations
-        .remove(&address(arguments)?);
+        .remove(&address(arguments)?, control.clock.now());
     Ok(json!({ "removed": removed }))
 }
 

@@ -1,6 +1,7 @@
 //! The methods of JSON-RPC: one list with their parameters, from which calls are checked, `rpc.methods` answers, and the documentation is
 //! tested.
 
+mod bans;
 mod configuration;
 mod location;
 mod node;
@@ -93,6 +94,27 @@ impl std::fmt::Debug for Method {
 
 /// Every method there is.
 pub const METHODS: &[Method] = &[
+    Method {
+        name: "bans.add",
+        summary: "Bans a source for some seconds, or for as long as the configuration says.",
+        params: &[
+            ("source", Param::Text, true),
+            ("seconds", Param::Number(1, bans::LONGEST), false),
+        ],
+        run: |control, arguments| Box::pin(async move { bans::add(control, &arguments) }),
+    },
+    Method {
+        name: "bans.list",
+        summary: "Banned sources, and for how many seconds more.",
+        params: &[],
+        run: |control, _| Box::pin(async { bans::list(control) }),
+    },
+    Method {
+        name: "bans.remove",
+        summary: "Lifts the ban of a source.",
+        params: &[("source", Param::Text, true)],
+        run: |control, arguments| Box::pin(async move { bans::remove(control, &arguments) }),
+    },
     Method {
         name: "config.reload",
         summary: "Reads the configuration file again and takes all of it over, or nothing.",

@@ -1,0 +1,166 @@
+//! Pauses after wrong passwords, for each source and user name: 1 s after the third, then twice as long each time. While one runs,
+//! credentials of that name from that source are not checked: they get the challenge that a wrong password gets.
+
+use super::Source;
+use crate::location::{AddressHasher, AddressKey, AddressMap, address_map};
+use sip_transport::Time;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Wrong passwords that cost no pause.
+const FREE: u32 = 3;
+/// The first pause. Each further failure doubles it.
+const FIRST: Duration = Duration::from_secs(1);
+/// How often it is doubled at most: 64 s.
+const MOST_DOUBLINGS: u32 = 6;
+/// How long a name without further failures is remembered after its pause.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// Names with failures.
+#[derive(Debug)]
+pub(super) struct BackOff {
+    attempts: AddressMap<Attempts>,
+    hasher: AddressHasher,
+    most: usize,
+    known: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Attempts {
+    failures: AtomicU32,
+    /// End of the pause, in microseconds.
+    until: AtomicU64,
+}
+
+impl BackOff {
+    /// Remembers so many names.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            attempts: address_map(),
+            hasher: AddressHasher::random(),
+            most,
+            known: AtomicUsize::new(0),
+        }
+    }
+
+    fn key(&self, source: Source, username: &[u8], realm: &[u8]) -> AddressKey {
+        self.hasher
+            .key_of_parts(&[&source.bits().to_be_bytes(), username, b"@", realm])
+    }
+
+    fn is_empty(&self) -> bool {
+        self.known.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether a pause runs.
+    pub(super) fn pauses(&self, source: Source, username: &[u8], realm: &[u8], now: Time) -> bool {
+        !self.is_empty()
+            && self
+                .attempts
+                .pin()
+                .get(&self.key(source, username, realm))
+                .is_some_and(|attempts| attempts.until.load(Ordering::Relaxed) > now.as_micros())
+    }
+
+    /// A password was wrong. Returns whether there was room to remember it.
+    pub(super) fn failed(&self, source: Source, username: &[u8], realm: &[u8], now: Time) -> bool {
+        let key = self.key(source, username, realm);
+        let attempts = self.attempts.pin();
+        let entry = match attempts.get(&key) {
+            Some(entry) => entry,
+            None if self.known.load(Ordering::Relaxed) >= self.most => return false,
+            None => attempts.get_or_insert_with(key, || {
+                self.known.fetch_add(1, Ordering::Relaxed);
+                Attempts {
+                    failures: AtomicU32::new(0),
+                    until: AtomicU64::new(0),
+                }
+            }),
+        };
+        let failures = entry.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        let pause = match failures.checked_sub(FREE) {
+            Some(doublings) => FIRST * (1 << doublings.min(MOST_DOUBLINGS)),
+            None => Duration::ZERO,
+        };
+        let until = (now + pause).as_micros();
+        entry.until.fetch_max(until, Ordering::Relaxed);
+        true
+    }
+
+    /// The password was right.
+    pub(super) fn succeeded(&self, source: Source, username: &[u8], realm: &[u8]) {
+        if self.is_empty() {
+            return;
+        }
+        let key = self.key(source, username, realm);
+        if self.attempts.pin().remove(&key).is_some() {
+            self.known.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets names whose pause has been over for long.
+    pub(super) fn sweep(&self, now: Time) {
+        let is_over = |attempts: &Attempts| {
+            Time::from_micros(attempts.until.load(Ordering::Relaxed)) + REMEMBERED < now
+        };
+        let attempts = self.attempts.pin();
+        for (key, _) in &attempts {
+            if let Ok(Some(_)) = attempts.remove_if(key, |_, attempts| is_over(attempts)) {
+                self.known.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Names remembered.
+    pub(super) fn len(&self) -> usize {
+        self.known.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::from_unix_seconds(1_000 + seconds)
+    }
+
+    fn source(last: u8) -> Source {
+        Source::of([192, 0, 2, last].into())
+    }
+
+    #[test]
+    fn the_third_failure_begins_a_pause_and_each_further_one_doubles_it() {
+        let back_off = BackOff::new(10);
+        let pauses = |now| back_off.pauses(source(1), b"alice", b"example.org", at(now));
+        let mut now = 0;
+        for pause in [0, 0, 1, 2, 4, 8, 16, 32, 64, 64, 64] {
+            assert!(!pauses(now));
+            assert!(back_off.failed(source(1), b"alice", b"example.org", at(now)));
+            assert_eq!((0..100).find(|second| !pauses(now + second)), Some(pause));
+            now += pause;
+        }
+        assert!(back_off.failed(source(1), b"alice", b"example.org", at(now)));
+        assert!(pauses(now));
+        assert!(!back_off.pauses(source(2), b"alice", b"example.org", at(now)));
+        assert!(!back_off.pauses(source(1), b"bob", b"example.org", at(now)));
+        back_off.succeeded(source(1), b"alice", b"example.org");
+        assert!(!pauses(now));
+        assert_eq!(back_off.len(), 0);
+    }
+
+    #[test]
+    fn names_are_bounded_and_forgotten() {
+        let back_off = BackOff::new(2);
+        for (name, room) in [(b"a", true), (b"b", true), (b"c", false), (b"a", true)] {
+            assert_eq!(
+                back_off.failed(source(1), name, b"example.org", at(0)),
+                room
+            );
+        }
+        back_off.sweep(at(600));
+        assert_eq!(back_off.len(), 2);
+        back_off.sweep(at(601));
+        assert_eq!(back_off.len(), 0);
+    }
+}

@@ -1,0 +1,386 @@
+//! What keeps scanners and password guessers off: pauses after wrong passwords, counters of each source, bans.
+//!
+//! ```text
+//! credentials with a nonce of ours for this source → pause? → password wrong → log line, pause, strike → ban
+//! ```
+//! **A strike needs proof that its source receives what we send**, or anybody could have others banned by datagrams with a forged source.
+//! A nonce is that proof: it is bound to the source it was sent to ([`Nonces`](crate::auth::Nonces)), so credentials that answer it come
+//! from there. Over connections the handshake is the proof. What proves nothing costs nothing: it is answered by a challenge, or dropped.
+//!
+//! All tables are shared by the workers, read without a lock, and bounded.
+
+mod back_off;
+mod source;
+mod strikes;
+
+pub use source::Source;
+
+use crate::Settings;
+use back_off::BackOff;
+use crossbeam_queue::ArrayQueue;
+use sip_transport::Time;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+use strikes::Strikes;
+
+/// Failures of a source that are logged in each window; the others are only counted.
+const MOST_LINES: u32 = 20;
+/// Lines that wait for the control plane.
+const WAITING_LINES: usize = 1_024;
+/// Characters of a user name in a line.
+const MOST_NAME: usize = 64;
+
+/// What leads to a ban.
+#[derive(Clone, Debug)]
+pub struct BanSettings {
+    /// Whether failures lead to bans. Pauses and bans by hand are there in any case.
+    pub automatic: bool,
+    /// Failures of a source within `window` that ban it.
+    pub failures: u32,
+    /// The window.
+    pub window: Duration,
+    /// How long an automatic ban lasts.
+    pub duration: Duration,
+    /// Requests whose User-Agent begins with one of these, in lower case, are dropped without an answer.
+    pub drop_user_agents: Vec<String>,
+}
+
+impl Default for BanSettings {
+    fn default() -> Self {
+        Self {
+            automatic: true,
+            failures: 50,
+            window: Duration::from_secs(300),
+            duration: Duration::from_secs(600),
+            drop_user_agents: Vec::new(),
+        }
+    }
+}
+
+/// Why a source got a strike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offence {
+    /// A wrong password.
+    WrongPassword,
+    /// Credentials of a user that does not exist.
+    UnknownUser,
+    /// Credentials while a pause ran: they were not checked. No strike.
+    Pause,
+    /// What came over a connection is no SIP.
+    Malformed,
+}
+
+impl Offence {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::WrongPassword,
+        Self::UnknownUser,
+        Self::Pause,
+        Self::Malformed,
+    ];
+
+    /// In one word, for logs and metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::WrongPassword => "wrong_password",
+            Self::UnknownUser => "unknown_user",
+            Self::Pause => "pause",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// One failure, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Where it came from.
+    pub source: IpAddr,
+    /// Whose credentials, made fit for a line of a log: letters, digits, `.`, `_`, `+`, `-` and `@`; every other byte as `%XX`. Empty: none.
+    pub user: String,
+    /// Why.
+    pub offence: Offence,
+}
+
+/// What the operator should read in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A source failed.
+    Failure(Failure),
+    /// A source failed once too often.
+    Banned(Ban),
+}
+
+/// A source that is banned now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ban {
+    /// Who.
+    pub source: Source,
+    /// Until when.
+    pub until: Time,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BanStats {
+    /// Sources that are banned; expired ones count until they are swept.
+    pub banned: usize,
+    /// Sources with failures in their window.
+    pub sources: usize,
+    /// Pairs of source and name with failed passwords.
+    pub names: usize,
+    /// Automatic bans.
+    pub automatic: u64,
+    /// What was not remembered for want of room: failures, or bans.
+    pub forgotten: u64,
+    /// Failures that were not logged: more than [`MOST_LINES`] of a source, or the control plane was behind.
+    pub unlogged: u64,
+    /// Failures, in the order of [`Offence::ALL`].
+    pub offences: [u64; Offence::ALL.len()],
+}
+
+/// The tables.
+#[derive(Debug)]
+pub struct Bans {
+    banned: papaya::HashMap<Source, AtomicU64>,
+    most: usize,
+    count: AtomicUsize,
+    back_off: BackOff,
+    strikes: Strikes,
+    lines: ArrayQueue<Notice>,
+    automatic: AtomicU64,
+    forgotten: AtomicU64,
+    unlogged: AtomicU64,
+    offences: [AtomicU64; Offence::ALL.len()],
+}
+
+impl Default for Bans {
+    fn default() -> Self {
+        Self::new(65_536)
+    }
+}
+
+impl Bans {
+    /// With room for so many banned sources, sources with failures, and names with failures. Each takes less than 100 bytes.
+    pub fn new(most: usize) -> Self {
+        Self {
+            banned: papaya::HashMap::new(),
+            most,
+            count: AtomicUsize::new(0),
+            back_off: BackOff::new(most),
+            strikes: Strikes::new(most),
+            lines: ArrayQueue::new(WAITING_LINES),
+            automatic: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
+            unlogged: AtomicU64::new(0),
+            offences: Default::default(),
+        }
+    }
+
+    /// Whether what comes from this address is to be dropped. One load while there are no bans, otherwise one lookup.
+    pub fn is_banned(&self, address: IpAddr, now: Time) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+            && self
+                .banned
+                .pin()
+                .get(&Source::of(address))
+                .is_some_and(|until| until.load(Ordering::Relaxed) > now.as_micros())
+    }
+
+    /// Bans a source; a longer ban that it has already stays. Returns whether there was room.
+    pub fn ban(&self, source: Source, until: Time) -> bool {
+        let banned = self.banned.pin();
+        let entry = match banned.get(&source) {
+            Some(entry) => entry,
+            None if self.count.load(Ordering::Relaxed) >= self.most => {
+                self.forgotten.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+            None => banned.get_or_insert_with(source, || {
+                self.count.fetch_add(1, Ordering::Relaxed);
+                AtomicU64::new(0)
+            }),
+        };
+        entry.fetch_max(until.as_micros(), Ordering::Relaxed);
+        true
+    }
+
+    /// Lifts a ban, and forgets the failures that led to it. Returns whether there was one.
+    pub fn lift(&self, source: Source) -> bool {
+        self.strikes.forget(source);
+        let lifted = self.banned.pin().remove(&source).is_some();
+        if lifted {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        lifted
+    }
+
+    /// Whether credentials of this name are not to be checked yet. Counts that.
+    pub(crate) fn pauses(&self, source: Source, username: &[u8], realm: &[u8], now: Time) -> bool {
+        let pauses = self.back_off.pauses(source, username, realm, now);
+        if pauses {
+            self.count_offence(Offence::Pause);
+        }
+        pauses
+    }
+
+    /// A password was right.
+    pub(crate) fn succeeded(&self, source: Source, username: &[u8], realm: &[u8]) {
+        self.back_off.succeeded(source, username, realm);
+    }
+
+    /// Credentials that answer a nonce of ours are wrong.
+    pub(crate) fn failed(
+        &self,
+        address: IpAddr,
+        (username, realm): (&[u8], &[u8]),
+        offence: Offence,
+        settings: &Settings,
+        now: Time,
+    ) {
+        let source = settings.source(address);
+        if !self.back_off.failed(source, username, realm, now) {
+            self.forgotten.fetch_add(1, Ordering::Relaxed);
+        }
+        self.strike(address, username, offence, settings, now);
+    }
+
+    /// Counts an offence whose source is proven, logs it, and bans the source if it was one too many.
+    pub(crate) fn strike(
+        &self,
+        address: IpAddr,
+        username: &[u8],
+        offence: Offence,
+        settings: &Settings,
+        now: Time,
+    ) {
+        self.count_offence(offence);
+        let (source, bans) = (Source::of(address), &settings.bans);
+        let Some(failures) = self.strikes.count(source, bans.window, now) else {
+            self.forgotten.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        if failures <= MOST_LINES {
+            self.log(Notice::Failure(Failure {
+                source: address.to_canonical(),
+                user: printable(username),
+                offence,
+            }));
+        } else {
+            self.unlogged.fetch_add(1, Ordering::Relaxed);
+        }
+        let until = now + bans.duration;
+        if bans.automatic
+            && failures >= bans.failures
+            && !settings.is_spared(address)
+            && self.ban(source, until)
+        {
+            self.automatic.fetch_add(1, Ordering::Relaxed);
+            self.strikes.forget(source);
+            self.log(Notice::Banned(Ban { source, until }));
+        }
+    }
+
+    fn log(&self, notice: Notice) {
+        if self.lines.push(notice).is_err() {
+            self.unlogged.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn count_offence(&self, offence: Offence) {
+        if let Some(counter) = self.offences.get(offence as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What to log next.
+    pub fn next_line(&self) -> Option<Notice> {
+        self.lines.pop()
+    }
+
+    /// Removes what is over; called now and then by the control plane.
+    pub fn sweep(&self, window: Duration, now: Time) {
+        let banned = self.banned.pin();
+        for (source, _) in &banned {
+            let is_over = |until: &AtomicU64| until.load(Ordering::Relaxed) <= now.as_micros();
+            if let Ok(Some(_)) = banned.remove_if(source, |_, until| is_over(until)) {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.strikes.sweep(window, now);
+        self.back_off.sweep(now);
+    }
+
+    /// Calls `visit` with each ban that is in force.
+    pub fn for_each(&self, now: Time, mut visit: impl FnMut(Ban)) {
+        for (source, until) in &self.banned.pin() {
+            let until = Time::from_micros(until.load(Ordering::Relaxed));
+            if until > now {
+                visit(Ban {
+                    source: *source,
+                    until,
+                });
+            }
+        }
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> BanStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        BanStats {
+            banned: self.count.load(Ordering::Relaxed),
+            sources: self.strikes.len(),
+            names: self.back_off.len(),
+            automatic: read(&self.automatic),
+            forgotten: read(&self.forgotten),
+            unlogged: read(&self.unlogged),
+            offences: self.offences.each_ref().map(read),
+        }
+    }
+}
+
+impl Settings {
+    /// Whether failures of this address never ban it: it is this machine, or many phones stand behind it.
+    pub(crate) fn is_spared(&self, address: IpAddr) -> bool {
+        address.to_canonical().is_loopback() || self.is_shared(address)
+    }
+
+    /// The source that nonces and pauses are bound to. A request of a phone may come through another of the operator's own servers
+    /// than the challenge went.
+    pub(crate) fn source(&self, address: IpAddr) -> Source {
+        if self.is_shared(address) {
+            Source::TRUSTED
+        } else {
+            Source::of(address)
+        }
+    }
+
+    fn is_shared(&self, address: IpAddr) -> bool {
+        let proxy = &self.proxy;
+        proxy.trusted_peers.contains(address) || proxy.edge_proxies.contains(address)
+    }
+}
+
+/// A name that can break no line and forge none.
+fn printable(name: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |nibble: u8| {
+        let digit = DIGITS.get(usize::from(nibble)).copied();
+        char::from(digit.unwrap_or(b'0'))
+    };
+    let mut text = String::with_capacity(name.len().min(MOST_NAME));
+    for byte in name {
+        if text.len() >= MOST_NAME {
+            break;
+        }
+        if byte.is_ascii_alphanumeric() || b"._+-@".contains(byte) {
+            text.push(char::from(*byte));
+        } else {
+            text.extend(['%', digit(byte >> 4), digit(byte & 0xf)]);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

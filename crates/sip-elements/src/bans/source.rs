@@ -1,0 +1,68 @@
+//! Whom counters and bans are kept for: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber line has.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The prefix of `::ffff:0:0/96` in the upper half: no IPv6 network in use begins like this.
+const V4: u64 = 0xffff << 32;
+
+/// One source of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source(u64);
+
+impl Source {
+    /// Stands for all peers that the operator trusts, so that credentials may take another way through them than the challenge did.
+    pub(crate) const TRUSTED: Self = Self(V4);
+
+    /// The source that an address belongs to.
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self(V4 | u64::from(address.to_bits())),
+            IpAddr::V6(address) => Self((address.to_bits() >> 64) as u64),
+        }
+    }
+
+    /// As a number, for keyed hashes.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Its first address.
+    pub fn address(self) -> IpAddr {
+        if self.0 >> 32 == V4 >> 32 {
+            Ipv4Addr::from_bits(self.0 as u32).into()
+        } else {
+            Ipv6Addr::from_bits(u128::from(self.0) << 64).into()
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address() {
+            IpAddr::V4(address) => write!(formatter, "{address}"),
+            IpAddr::V6(address) => write!(formatter, "{address}/64"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv4_address_or_an_ipv6_network_is_one_source() {
+        for (address, source) in [
+            ("192.0.2.1", "192.0.2.1"),
+            ("::ffff:192.0.2.1", "192.0.2.1"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+            ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+            ("::1", "::/64"),
+            ("0.0.0.0", "0.0.0.0"),
+        ] {
+            let found = Source::of(address.parse().expect("an address"));
+            assert_eq!(found.to_string(), source);
+            assert_eq!(Source::of(found.address()), found);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! How urgent is a message? A glance at its lines, for a worker that is behind and cannot parse everything first.
+//!
+//! What is judged wrongly is served a little later or earlier, and judged again, properly, by the phases.
+
+use sip_transport::overload::Urgency;
+
+/// Lines that are looked at.
+const MOST_LINES: usize = 64;
+
+/// Methods that belong to a call or a transaction that exists.
+const OF_CALLS: [&[u8]; 3] = [b"BYE", b"PRACK", b"UPDATE"];
+
+/// What ACK and CANCEL belong to need not be known here: they cost little.
+const ALWAYS_FIRST: [&[u8]; 2] = [b"ACK", b"CANCEL"];
+
+/// Responses, requests of calls that exist (by their method or their To tag) and what is no request at all come first; then
+/// requests with credentials. With `is_recorded`, all our dialogs have a proof in their Route: other requests without one are new.
+pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
+    let is_request = bytes.first().is_some_and(u8::is_ascii_alphabetic);
+    if !is_request || bytes.starts_with(b"SIP/") {
+        return Urgency::First;
+    }
+    let mut lines = bytes
+        .split(|octet| *octet == b'\n')
+        .map(<[u8]>::trim_ascii_end);
+    let method = lines
+        .next()
+        .and_then(|line| line.split(|octet| *octet == b' ').next());
+    let is_one_of = |methods: &[&[u8]]| method.is_some_and(|method| methods.contains(&method));
+    if is_one_of(&ALWAYS_FIRST) {
+        return Urgency::First;
+    }
+    let mut is_of_call = is_one_of(&OF_CALLS);
+    let mut has_proof = !is_recorded;
+    let mut urgency = Urgency::New;
+    let (mut is_to, mut is_route) = (false, false);
+    for line in lines.take(MOST_LINES) {
+        if line.is_empty() {
+            break;
+        }
+        let is_folded = line.first().is_some_and(u8::is_ascii_whitespace);
+        let value = if is_folded {
+            line
+        } else {
+            let mut parts = line.splitn(2, |octet| *octet == b':');
+            let name = parts.next().unwrap_or_default().trim_ascii();
+            is_to = name.eq_ignore_ascii_case(b"to") || name.eq_ignore_ascii_case(b"t");
+            is_route = name.eq_ignore_ascii_case(b"route");
+            if name.eq_ignore_ascii_case(b"authorization")
+                || name.eq_ignore_ascii_case(b"proxy-authorization")
+            {
+                urgency = Urgency::Proven;
+            }
+            parts.next().unwrap_or_default()
+        };
+        is_of_call |= is_to && has_tag(value);
+        has_proof |= is_route && value.windows(4).any(|octets| octets == b";ck=");
+        if is_of_call && has_proof {
+            return Urgency::First;
+        }
+    }
+    urgency
+}
+
+/// Whether there is a tag that is not empty behind the address.
+fn has_tag(value: &[u8]) -> bool {
+    let behind = value.rsplit(|octet| *octet == b'>').next();
+    let mut params = behind.unwrap_or_default().split(|octet| *octet == b';');
+    params.any(|param| {
+        let mut parts = param.splitn(2, |octet| *octet == b'=');
+        let name = parts.next().unwrap_or_default().trim_ascii();
+        let tag = parts.next().unwrap_or_default().trim_ascii();
+        name.eq_ignore_ascii_case(b"tag") && !tag.is_empty() && !tag.starts_with(b"\"")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Urgency, urgency};
+
+    #[test]
+    fn a_glance_tells_calls_that_exist_from_new_requests() {
+        let rows = [
+            ("SIP/2.0 200 OK\nTo: <sip:b@x>\n\n", Urgency::First),
+            ("\r\n\r\n", Urgency::First),
+            ("", Urgency::First),
+            ("\u{0}\u{1}", Urgency::First),
+            ("ACK sip:b@x SIP/2.0\nTo: <sip:b@x>\n\n", Urgency::First),
+            ("CANCEL sip:b@x SIP/2.0\nTo: <sip:b@x>\n\n", Urgency::First),
+            ("BYE sip:b@x SIP/2.0\nt: <sip:b@x>\n\n", Urgency::First),
+            ("INVITE sip:b@x SIP/2.0\nTo: <sip:b@x>\n\n", Urgency::New),
+            (
+                "INVITE sip:b@x SIP/2.0\nTo: <sip:b@x>;tag=1\n\n",
+                Urgency::First,
+            ),
+            (
+                "INVITE sip:b@x SIP/2.0\nt:sip:b@x ; x=y; TAG = 1\n\n",
+                Urgency::First,
+            ),
+            (
+                "INVITE sip:b@x SIP/2.0\nTo: <sip:b@x>\n ;tag=1\n\n",
+                Urgency::First,
+            ),
+            (
+                "INVITE sip:b@x SIP/2.0\nTo: <sip:b@x;tag=1>;tag=\"\"\n\n",
+                Urgency::New,
+            ),
+            (
+                "INVITE sip:b@x SIP/2.0\nTo: <sip:b@x>;tag=\n\n",
+                Urgency::New,
+            ),
+            (
+                "INVITE sip:b@x SIP/2.0\nFrom: <sip:a@x>;tag=1\n\nTo: <sip:b@x>;tag=1\n",
+                Urgency::New,
+            ),
+            (
+                "REGISTER sip:x SIP/2.0\nauthorization : Digest\nTo: <sip:b@x>\n\n",
+                Urgency::Proven,
+            ),
+            (
+                "INVITE sip:b@x SIP/2.0\nProxy-Authorization: Digest\nTo: <sip:b@x>;tag=1\n\n",
+                Urgency::First,
+            ),
+            ("OPTIONS", Urgency::New),
+        ];
+        for (text, expected) in rows {
+            for text in [text.to_owned(), text.replace('\n', "\r\n")] {
+                assert_eq!(urgency(text.as_bytes(), false), expected, "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_dialogs_are_recorded_a_tag_without_a_proof_is_no_call() {
+        let proof = "Route: <sip:192.0.2.1;lr;ck=e0123>";
+        let rows = [
+            ("BYE", "", Urgency::New),
+            ("BYE", proof, Urgency::First),
+            ("INVITE", "", Urgency::New),
+            ("INVITE", "Route: <sip:192.0.2.1;lr>", Urgency::New),
+            ("INVITE", "Subject: ;ck=e0123", Urgency::New),
+            ("INVITE", "Authorization: Digest", Urgency::Proven),
+            ("INVITE", proof, Urgency::First),
+            (
+                "INVITE",
+                "route: <sip:192.0.2.9;lr>,\n <sip:192.0.2.1;lr;ck=e0123>",
+                Urgency::First,
+            ),
+            ("ACK", "", Urgency::First),
+            ("CANCEL", "", Urgency::First),
+        ];
+        for (method, line, expected) in rows {
+            for lines in [
+                format!("To: <sip:b@x>;tag=1\n{line}"),
+                format!("{line}\nTo: <sip:b@x>;tag=1"),
+            ] {
+                let text = format!("{method} sip:b@x SIP/2.0\n{}\n\n", lines.trim());
+                assert_eq!(urgency(text.as_bytes(), true), expected, "{text:?}");
+            }
+        }
+    }
+}

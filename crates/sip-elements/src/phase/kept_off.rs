@@ -1,0 +1,51 @@
+//! Who gets no answer: banned sources, and scanners that name themselves.
+
+use crate::Round;
+use crate::bans::Offence;
+use crate::exchange::Worker;
+use crate::metrics::Drop;
+use sip_message::{HeaderName, Message};
+use sip_transport::Flow;
+
+/// Whether the source of a message is banned. Drops what it sends, before anything is parsed, and closes its connections.
+pub(crate) fn is_banned(worker: &mut Worker<'_, '_>, flow: Flow) -> bool {
+    let round = &mut worker.round;
+    let address = flow.remote.ip();
+    let is_banned = round.shared.bans.is_banned(address, round.now);
+    if is_banned {
+        round.metrics.dropped(Drop::Banned);
+        if flow.connection.is_some() && flow.connection.worker() == worker.index {
+            round.output.close(flow.connection);
+        }
+    }
+    is_banned
+}
+
+/// Whether a request names a client that the operator wants no answer to be given to.
+pub(crate) fn is_scanner(round: &Round<'_>, request: &Message<'_>) -> bool {
+    let unwanted = &round.settings.bans.drop_user_agents;
+    if unwanted.is_empty() {
+        return false;
+    }
+    let Some(agent) = request.values(HeaderName::UserAgent).next() else {
+        return false;
+    };
+    let begins = |name: &String| {
+        agent
+            .get(..name.len())
+            .is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let is_scanner = unwanted.iter().any(begins);
+    if is_scanner {
+        round.metrics.dropped(Drop::Scanner);
+    }
+    is_scanner
+}
+
+/// What came over a connection is no SIP: its source is proven by the handshake. Datagrams prove nothing, and are only counted.
+pub(crate) fn note_malformed(round: &Round<'_>, flow: Flow) {
+    if flow.connection.is_some() {
+        let (bans, address) = (&round.shared.bans, flow.remote.ip());
+        bans.strike(address, b"", Offence::Malformed, round.settings, round.now);
+    }
+}

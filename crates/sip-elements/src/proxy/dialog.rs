@@ -1,0 +1,119 @@
+//! What a request and its responses do to the dialog that they belong to: a 2xx makes new remote targets known (RFC 3261 section 12.2),
+//! BYE ends the dialog.
+
+use super::context::{Context, Turn};
+use super::proof;
+use super::refreshed::Refresh;
+use super::route::{Routing, tags};
+use crate::Round;
+use sip_message::{HeaderName, Message, Method};
+
+/// The dialog of one request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InDialog {
+    /// Keyed hash of the remote target that the request goes to; 0: it is in no dialog of ours.
+    target: u64,
+    /// That of its sender's Contact; 0: it refreshes no target.
+    contact: u64,
+    /// The names of both targets in the table of refreshed ones, from the tags of the request: what tags a response has, its sender chose.
+    of_sender: u64,
+    of_receiver: u64,
+    /// The dialog is over when this request has been answered.
+    ends: bool,
+    /// Its proof expires soon: targets are remembered although they have not changed.
+    expires_soon: bool,
+}
+
+impl InDialog {
+    pub(super) fn new(request: &Message<'_>, routing: &Routing, round: &Round<'_>) -> Self {
+        let Some(proven) = routing.dialog else {
+            return Self::default();
+        };
+        let refreshes = matches!(
+            request.method(),
+            Method::Invite | Method::Update | Method::Subscribe | Method::Notify | Method::Refer
+        ) && request.header(HeaderName::Contact).is_some();
+        let hasher = &round.shared.hasher;
+        let contact = || proof::contact_hash(request, hasher);
+        let call_id = request.call_id().unwrap_or_default();
+        let (from_tag, to_tag) = tags(request).unwrap_or_default();
+        Self {
+            of_sender: proof::target_key(call_id, from_tag, to_tag, hasher),
+            of_receiver: proof::target_key(call_id, to_tag, from_tag, hasher),
+            target: proven.target,
+            contact: if refreshes { contact() } else { 0 },
+            ends: request.method() == Method::Bye,
+            expires_soon: proven.expires_soon,
+        }
+    }
+}
+
+impl Context {
+    /// A provisional response has passed that may have made an early dialog: what its Contact says may differ from what that of the 2xx
+    /// will say, and not every caller then takes the route set of the 2xx.
+    pub(super) fn note_early_target(&mut self, place: u8, contact: Option<u64>) {
+        let branch = self.branches.get_mut(usize::from(place));
+        if let (Some(branch), Some(contact)) = (branch, contact) {
+            branch.early_target = contact;
+        }
+    }
+
+    /// A final response has passed; `contact` is the keyed hash of its Contact where that is known.
+    pub(super) fn note_dialog(
+        &self,
+        turn: &mut Turn<'_, '_>,
+        place: u8,
+        response: &Message<'_>,
+        contact: Option<u64>,
+    ) {
+        let hasher = &turn.round.shared.hasher;
+        let is_success = matches!(response.status(), 200..300);
+        if self.dialog.ends {
+            if !turn.refreshed.is_empty() && (is_success || matches!(response.status(), 408 | 481))
+            {
+                turn.refreshed.forget(self.dialog.of_sender);
+                turn.refreshed.forget(self.dialog.of_receiver);
+            }
+            return;
+        }
+        if !is_success {
+            return;
+        }
+        let early = self.branches.get(usize::from(place));
+        let early = early.map_or(0, |branch| branch.early_target);
+        if self.dialog.target == 0 {
+            if let Some(contact) = contact.filter(|contact| early != 0 && early != *contact)
+                && let (Some((from_tag, to_tag)), Some(call_id)) =
+                    (tags(response), response.call_id())
+            {
+                let key = proof::target_key(call_id, to_tag, from_tag, hasher);
+                self.record(turn, key, contact);
+            }
+        } else if self.dialog.contact != 0 {
+            self.record(turn, self.dialog.of_sender, self.dialog.contact);
+            if response.header(HeaderName::Contact).is_some() {
+                let contact = contact.unwrap_or_else(|| proof::contact_hash(response, hasher));
+                if contact != self.dialog.target || self.dialog.expires_soon {
+                    self.record(turn, self.dialog.of_receiver, contact);
+                }
+            }
+        }
+    }
+
+    fn record(&self, turn: &mut Turn<'_, '_>, key: u64, target: u64) {
+        let settings = turn.round.settings;
+        let source = self.source.remote.ip();
+        let refresh = Refresh {
+            key,
+            target,
+            source,
+            is_trusted: settings.proxy.trusted_peers.contains(source),
+        };
+        turn.refreshed.record(
+            refresh,
+            turn.round.now,
+            settings.proxy.dialog_lifetime,
+            settings.limits.refreshed_targets,
+        );
+    }
+}

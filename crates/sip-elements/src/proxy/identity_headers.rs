@@ -1,0 +1,47 @@
+//! Which header fields that name a party may pass (RFC 3325, RFC 5806): only a trusted peer may assert an identity.
+
+use sip_message::{HeaderName, Message, Patch};
+use sip_transport::Networks;
+use std::net::IpAddr;
+
+/// Header fields that assert who calls, or who was called first. A phone or a gateway believes what its proxy sends.
+const ASSERTED: [HeaderName; 4] = [
+    HeaderName::PAssertedIdentity,
+    HeaderName::PPreferredIdentity,
+    HeaderName::RemotePartyId,
+    HeaderName::Diversion,
+];
+
+/// Removes from a message what its sender may not assert, and what its receiver may not see: a caller who asks for privacy
+/// (`Privacy: id`) is not named outside the trusted networks (RFC 3325 section 7).
+pub(super) fn remove_untrusted(
+    patch: &mut Patch<'_, '_>,
+    message: &Message<'_>,
+    trusted: &Networks,
+    from: IpAddr,
+    to: IpAddr,
+) {
+    if ASSERTED.iter().all(|name| message.header(*name).is_none()) {
+        return;
+    }
+    if !trusted.contains(from) {
+        for name in ASSERTED {
+            patch.remove(name);
+        }
+    } else if !trusted.contains(to) && asks_for_privacy(message) {
+        patch.remove(HeaderName::PAssertedIdentity);
+        patch.remove(HeaderName::RemotePartyId);
+    }
+}
+
+/// `Privacy: id`, alone or among others; values are separated by semicolons (RFC 3323 section 4.2).
+fn asks_for_privacy(message: &Message<'_>) -> bool {
+    let mut values = message.headers();
+    values.any(|header| {
+        header.name == HeaderName::Privacy
+            && header
+                .value
+                .split(|octet| matches!(octet, b';' | b','))
+                .any(|value| value.trim_ascii().eq_ignore_ascii_case(b"id"))
+    })
+}

@@ -1,0 +1,373 @@
+//! The proof in our Record-Route values: which dialog a value belongs to, and where requests that bring it back may go.
+//!
+//! A proof is the value of the URI parameter `ck`: one letter for the [`Side`] and [`DIGITS`] hexadecimal digits. The last 16 digits are
+//! a keyed hash over the other ones, the Call-ID, the tags, and the flow token of the value.
+
+use crate::answer::hex;
+use sip_message::{KeyHasher, Message, NameAddr, Uri};
+use sip_transport::Time;
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// Name of the URI parameter that carries the proof.
+pub(super) const PARAMETER: &[u8] = b"ck";
+/// Octets of the fields: flags, expiry, speaker, the other speaker, target, route set.
+const FIELDS: usize = 1 + 4 + 4 + 4 + 8 + 4;
+/// Hexadecimal digits behind the letter: the fields and the keyed hash.
+const DIGITS: usize = 2 * (FIELDS + 8);
+/// Seconds of one step of the expiry.
+const STEP: u64 = 60;
+
+/// Which way a value leads, and what it may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The only value of ours in a request. It leads to the caller. In the response it becomes [`Side::Callee`].
+    Sole,
+    /// Of two values of ours in a request, the one that leads to the caller (RFC 5658).
+    Caller,
+    /// Of two values of ours in a request, the one that will lead to the callee. It proves nothing before it has become
+    /// [`Side::Callee`] in the response.
+    Unanswered,
+    /// The value in a response that leads to the callee.
+    Callee,
+}
+
+impl Side {
+    const ALL: [(Self, u8); 4] = [
+        (Self::Sole, b's'),
+        (Self::Caller, b'r'),
+        (Self::Unanswered, b'u'),
+        (Self::Callee, b'e'),
+    ];
+
+    fn letter(self) -> u8 {
+        let found = Self::ALL.iter().find(|(side, _)| *side == self);
+        found.map_or(b'u', |(_, letter)| *letter)
+    }
+
+    fn of_letter(letter: u8) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(_, other)| *other == letter);
+        found.map(|(side, _)| *side)
+    }
+}
+
+/// Peers that were on loopback or link-local addresses when the dialog was made: the dialog may go on with them there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Near {
+    pub(super) caller: bool,
+    pub(super) callee: bool,
+}
+
+/// What a value of ours says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Proof {
+    pub(super) side: Side,
+    pub(super) near: Near,
+    /// An INVITE made the dialog.
+    pub(super) is_call: bool,
+    /// Minutes since the Unix epoch.
+    pub(super) expiry: u32,
+    /// Who sends requests with this value: a keyed hash of the address of record.
+    pub(super) speaker: u32,
+    /// Who sends requests the other way: the same hash.
+    pub(super) other: u32,
+    /// Where they go: a keyed hash of the remote target.
+    pub(super) target: u64,
+    /// The Route values that remain behind ours: a keyed hash, 0 for none.
+    pub(super) routes: u32,
+}
+
+/// The names of a dialog as a proof is bound to them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dialog<'d> {
+    pub(super) call_id: &'d [u8],
+    /// The tag of the party that sent the request in which the value was made.
+    pub(super) caller_tag: &'d [u8],
+    /// The other party's tag; empty where it is not bound.
+    pub(super) callee_tag: &'d [u8],
+}
+
+impl Proof {
+    /// When a proof made now is no longer good.
+    pub(super) fn expiry_after(now: Time, lifetime: Duration) -> u32 {
+        let minutes = (now + lifetime).unix_seconds().div_ceil(STEP);
+        u32::try_from(minutes).unwrap_or(u32::MAX)
+    }
+
+    /// Whether its time is over.
+    pub(super) fn is_expired(&self, now: Time) -> bool {
+        now.unix_seconds() >= u64::from(self.expiry) * STEP
+    }
+
+    /// Appends the value of the parameter.
+    pub(super) fn write(
+        &self,
+        into: &mut Vec<u8>,
+        dialog: &Dialog<'_>,
+        token: &[u8],
+        hasher: &KeyHasher,
+    ) {
+        let fields = self.fields();
+        into.push(self.side.letter());
+        for octet in fields {
+            into.extend_from_slice(&[digit(octet >> 4), digit(octet & 15)]);
+        }
+        into.extend_from_slice(&hex(self.keyed_hash(&fields, dialog, token, hasher)));
+    }
+
+    /// Reads the value of the parameter; `None` if it is not one of ours for this dialog and flow token. Which tags count depends on
+    /// the side.
+    pub(super) fn read<'d>(
+        text: &[u8],
+        token: &[u8],
+        hasher: &KeyHasher,
+        dialog: impl FnOnce(Side) -> Option<Dialog<'d>>,
+    ) -> Option<Self> {
+        let (letter, digits) = text.split_first()?;
+        let side = Side::of_letter(*letter)?;
+        let mut octets = octets_of(digits)?.into_iter();
+        let mut next = || octets.next().unwrap_or_default();
+        let fields: [u8; FIELDS] = std::array::from_fn(|_| next());
+        let given = u64::from_be_bytes(std::array::from_fn(|_| next()));
+        let proof = Self::of_fields(side, fields)?;
+        let expected = proof.keyed_hash(&fields, &dialog(side)?, token, hasher);
+        (given == expected).then_some(proof)
+    }
+
+    fn fields(&self) -> [u8; FIELDS] {
+        let near = u8::from(self.near.caller) | u8::from(self.near.callee) << 1;
+        let mut octets = [near | u8::from(self.is_call) << 2]
+            .into_iter()
+            .chain(self.expiry.to_be_bytes())
+            .chain(self.speaker.to_be_bytes())
+            .chain(self.other.to_be_bytes())
+            .chain(self.target.to_be_bytes())
+            .chain(self.routes.to_be_bytes());
+        std::array::from_fn(|_| octets.next().unwrap_or_default())
+    }
+
+    fn of_fields(side: Side, fields: [u8; FIELDS]) -> Option<Self> {
+        let mut rest = fields.as_slice();
+        let [flags] = take(&mut rest)?;
+        Some(Self {
+            side,
+            near: Near {
+                caller: flags & 1 != 0,
+                callee: flags & 2 != 0,
+            },
+            is_call: flags & 4 != 0,
+            expiry: u32::from_be_bytes(take(&mut rest)?),
+            speaker: u32::from_be_bytes(take(&mut rest)?),
+            other: u32::from_be_bytes(take(&mut rest)?),
+            target: u64::from_be_bytes(take(&mut rest)?),
+            routes: u32::from_be_bytes(take(&mut rest)?),
+        })
+    }
+
+    fn keyed_hash(
+        &self,
+        fields: &[u8; FIELDS],
+        dialog: &Dialog<'_>,
+        token: &[u8],
+        hasher: &KeyHasher,
+    ) -> u64 {
+        hasher.hash(&[
+            b"dialog",
+            &[self.side.letter()],
+            fields,
+            dialog.call_id,
+            dialog.caller_tag,
+            dialog.callee_tag,
+            token,
+        ])
+    }
+}
+
+/// The name of the remote target in the table of refreshed targets: the call, the tag of the party that is the target, the other
+/// party's tag.
+pub(super) fn target_key(call_id: &[u8], of: &[u8], other: &[u8], hasher: &KeyHasher) -> u64 {
+    hasher.hash(&[b"target of", call_id, of, other])
+}
+
+/// A keyed hash of a remote target: what decides where it leads, in one spelling (section 19.1.4). Never 0.
+pub(super) fn target_hash(uri: &[u8], hasher: &KeyHasher) -> u64 {
+    let mut canonical = Vec::with_capacity(uri.len() + 8);
+    match Uri::parse(uri) {
+        Some(parsed) => parsed.write_target(&mut canonical),
+        None => canonical.extend_from_slice(uri),
+    }
+    hasher.hash(&[b"target", &canonical]).max(1)
+}
+
+/// The same of the first Contact; that of nothing where there is none.
+pub(super) fn contact_hash(message: &Message<'_>, hasher: &KeyHasher) -> u64 {
+    let contact = message
+        .values(sip_message::HeaderName::Contact)
+        .next()
+        .and_then(NameAddr::parse);
+    target_hash(contact.map_or(b"", |contact| contact.uri_bytes), hasher)
+}
+
+/// A keyed hash of Route or Record-Route values in the order in which a request will follow them, 0 for none.
+pub(super) fn routes_hash<'v>(values: impl Iterator<Item = &'v [u8]>, hasher: &KeyHasher) -> u32 {
+    let mut gathered = SmallVec::<[u8; 256]>::new();
+    for value in values {
+        // A bracket stands in no URI, so that values do not run together.
+        gathered.extend_from_slice(NameAddr::parse(value).map_or(value, |route| route.uri_bytes));
+        gathered.push(b'>');
+    }
+    if gathered.is_empty() {
+        return 0;
+    }
+    (hasher.hash(&[b"routes", &gathered]) as u32).max(1)
+}
+
+/// A keyed hash of an address of record.
+pub(super) fn speaker_hash(uri: Option<&Uri<'_>>, hasher: &KeyHasher) -> u32 {
+    let mut address = Vec::with_capacity(64);
+    if let Some(uri) = uri {
+        uri.write_address_of_record(&mut address);
+    }
+    hasher.hash(&[b"speaker", &address]) as u32
+}
+
+/// The octets that [`DIGITS`] digits stand for.
+fn octets_of(digits: &[u8]) -> Option<[u8; FIELDS + 8]> {
+    if digits.len() != DIGITS {
+        return None;
+    }
+    let mut octets = [0; FIELDS + 8];
+    for (octet, pair) in octets.iter_mut().zip(digits.chunks_exact(2)) {
+        *octet = pair.iter().try_fold(0_u8, |value, digit| {
+            let digit = char::from(*digit).to_digit(16)?;
+            Some(value << 4 | digit as u8)
+        })?;
+    }
+    Some(octets)
+}
+
+const fn digit(nibble: u8) -> u8 {
+    match nibble {
+        0..=9 => b'0' + nibble,
+        _ => b'a' + nibble - 10,
+    }
+}
+
+fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (octets, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(*octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASHER: KeyHasher = KeyHasher::new((1, 2));
+    const DIALOG: Dialog<'_> = Dialog {
+        call_id: b"call",
+        caller_tag: b"a",
+        callee_tag: b"b",
+    };
+    const PROOF: Proof = Proof {
+        side: Side::Callee,
+        near: Near {
+            caller: false,
+            callee: true,
+        },
+        is_call: true,
+        expiry: 29_000_000,
+        speaker: 7,
+        other: 9,
+        target: u64::MAX - 1,
+        routes: 0,
+    };
+
+    fn written() -> Vec<u8> {
+        let mut text = Vec::new();
+        PROOF.write(&mut text, &DIALOG, b"00ff", &HASHER);
+        text
+    }
+
+    fn read(text: &[u8], token: &[u8], dialog: Dialog<'_>) -> Option<Proof> {
+        Proof::read(text, token, &HASHER, |_| Some(dialog))
+    }
+
+    #[test]
+    fn a_proof_is_read_as_it_was_written() {
+        assert_eq!(read(&written(), b"00ff", DIALOG), Some(PROOF));
+    }
+
+    #[test]
+    fn every_octet_and_everything_bound_counts() {
+        let text = written();
+        for place in 0..text.len() {
+            for other in *b"0f9srue\xff" {
+                let mut altered = text.clone();
+                altered[place] = other;
+                if altered != text {
+                    assert_eq!(read(&altered, b"00ff", DIALOG), None, "{place} {other}");
+                }
+            }
+            assert_eq!(read(&text[..place], b"00ff", DIALOG), None, "{place}");
+        }
+        assert_eq!(read(&[&text[..], b"0"].concat(), b"00ff", DIALOG), None);
+        assert_eq!(read(&text, b"00fe", DIALOG), None);
+        assert_eq!(read(&text, b"", DIALOG), None);
+        for other in [
+            Dialog {
+                call_id: b"cal",
+                ..DIALOG
+            },
+            Dialog {
+                caller_tag: b"b",
+                ..DIALOG
+            },
+            Dialog {
+                callee_tag: b"",
+                ..DIALOG
+            },
+        ] {
+            assert_eq!(read(&text, b"00ff", other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn it_expires() {
+        let now = Time::from_unix_seconds(1_800_000_000);
+        let hour = Duration::from_secs(3600);
+        let proof = Proof {
+            expiry: Proof::expiry_after(now, hour),
+            ..PROOF
+        };
+        assert!(!proof.is_expired(now + Duration::from_secs(3599)));
+        assert!(proof.is_expired(now + hour + Duration::from_secs(STEP)));
+    }
+
+    #[test]
+    fn spellings_of_a_target_hash_alike_and_targets_that_differ_do_not() {
+        let hash = |uri: &str| target_hash(uri.as_bytes(), &HASHER);
+        for (one, other) in [
+            ("sip:bob@Example.org", "sip:bob@example.ORG"),
+            ("sip:b%6fb@192.0.2.1", "sip:bob@192.0.2.1:5060"),
+            (
+                "sip:bob@192.0.2.1;transport=UDP",
+                "sip:bob@192.0.2.1;user=phone;ob",
+            ),
+        ] {
+            assert_eq!(hash(one), hash(other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("sip:bob@example.org", "sip:bob@example.org:5060"),
+            ("sip:bob@example.org", "sip:bob@example.net"),
+            ("sip:bob@192.0.2.1", "sip:bob@192.0.2.1:5061"),
+            ("sip:bob@192.0.2.1", "sip:bob@192.0.2.1;transport=tcp"),
+            ("sip:bob@192.0.2.1", "sip:bob@192.0.2.1;maddr=192.0.2.2"),
+            ("sip:bob@192.0.2.1", "sips:bob@192.0.2.1"),
+            ("sip:bob@192.0.2.1", "sip:bobby@192.0.2.1"),
+            ("sip:bob@192.0.2.1", "sip:192.0.2.1"),
+        ] {
+            assert_ne!(hash(one), hash(other), "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Our values in Record-Route (RFC 3261 section 16.6 step 4, RFC 5658): what a request gets on its way to the callee, and what becomes of it
+//! in the response on its way to the caller (section 16.7 step 8).
+//!
+//! A value is `<sip:ADVERTISED;lr;ck=PROOF>`, with `;fl=TOKEN` where the party on that side is reached over one flow only, and `sips`
+//! where the request asked for it (RFC 5630).
+
+use super::flow_token;
+use super::proof::{self, Dialog, Near, Proof, Side};
+use super::route::{RouteSet, tags};
+use crate::Round;
+use crate::phase::identity::address_of_record;
+use sip_message::{HeaderName, KeyHasher, Message, Method, NameAddr, Patch, Uri};
+use sip_transport::{Flow, Listener, Protocol};
+use smallvec::SmallVec;
+
+/// What all values say that a request gets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recorder<'r, 'm> {
+    hasher: &'r KeyHasher,
+    dialog: Dialog<'m>,
+    /// The side is that of each value.
+    proof: Proof,
+    is_secure: bool,
+}
+
+/// Whether a request gets our Record-Route: INVITE, SUBSCRIBE, NOTIFY and REFER create dialogs or renew their route sets (RFC
+/// 3261 section 16.6 step 4, RFC 6665 section 4.3), so may a method that we do not know when it is outside a dialog.
+/// All others never make a dialog.
+pub(super) fn is_record_routed(request: &Message<'_>) -> bool {
+    match request.method() {
+        Method::Invite | Method::Subscribe | Method::Notify | Method::Refer => true,
+        Method::Other(_) => tags(request).is_none(),
+        _ => false,
+    }
+}
+
+impl<'r, 'm> Recorder<'r, 'm> {
+    /// For a request from one flow to another, by a route set.
+    pub(super) fn new(
+        round: &Round<'r>,
+        request: &Message<'m>,
+        (from, to): (Flow, Flow),
+        routes: &RouteSet,
+        is_secure: bool,
+    ) -> Self {
+        let hasher = &round.shared.hasher;
+        Self {
+            hasher,
+            dialog: Dialog {
+                call_id: request.call_id().unwrap_or_default(),
+                caller_tag: request
+                    .from()
+                    .and_then(|from| from.tag())
+                    .unwrap_or_default(),
+                callee_tag: b"",
+            },
+            proof: Proof {
+                side: Side::Sole,
+                near: Near {
+                    caller: super::off_limits::is_near(from.remote.ip()),
+                    callee: super::off_limits::is_near(to.remote.ip()),
+                },
+                is_call: routes
+                    .dialog
+                    .map_or(request.method() == Method::Invite, |dialog| dialog.is_call),
+                expiry: Proof::expiry_after(round.now, round.settings.proxy.dialog_lifetime),
+                speaker: routes
+                    .dialog
+                    .map_or_else(|| callee(round, request, from), |dialog| dialog.other),
+                other: proof::speaker_hash(request.from_uri(), hasher),
+                target: proof::contact_hash(request, hasher),
+                routes: proof::routes_hash(request.values(HeaderName::RecordRoute), hasher),
+            },
+            is_secure,
+        }
+    }
+
+    /// Appends the value for the side of one listener, and of one flow where that is the only way.
+    pub(super) fn write(
+        &self,
+        into: &mut Vec<u8>,
+        side: Side,
+        listener: &Listener,
+        flow: Option<Flow>,
+    ) {
+        let is_secure = self.is_secure && listener.protocol.is_secure();
+        into.extend_from_slice(if is_secure { b"<sips:" } else { b"<sip:" });
+        into.extend_from_slice(listener.advertised.as_bytes());
+        let transport: &[u8] = match listener.protocol {
+            Protocol::Udp => b"",
+            Protocol::Tls if is_secure => b"",
+            Protocol::Wss if is_secure => b";transport=ws",
+            Protocol::Tcp => b";transport=tcp",
+            Protocol::Tls => b";transport=tls",
+            Protocol::Ws => b";transport=ws",
+            Protocol::Wss => b";transport=wss",
+        };
+        into.extend_from_slice(transport);
+        into.extend_from_slice(b";lr;");
+        let mut token = SmallVec::<[u8; flow_token::LONGEST]>::new();
+        if let Some(flow) = flow {
+            flow_token::write(&mut token, flow);
+            into.extend_from_slice(flow_token::PARAMETER);
+            into.push(b'=');
+            into.extend_from_slice(&token);
+            into.push(b';');
+        }
+        into.extend_from_slice(proof::PARAMETER);
+        into.push(b'=');
+        let proof = Proof { side, ..self.proof };
+        proof.write(into, &self.dialog, &token, self.hasher);
+        into.push(b'>');
+    }
+}
+
+/// Who the callee is, as [`Proof::speaker`]. That is who To names; but To is the caller's word, so that one who is not trusted does not
+/// make another of our subscribers of it than the one who is called.
+fn callee(round: &Round<'_>, request: &Message<'_>, from: Flow) -> u32 {
+    let domains = &round.settings.domains;
+    let is_trusted = round
+        .settings
+        .proxy
+        .trusted_peers
+        .contains(from.remote.ip());
+    let subscriber = |uri: &Uri<'_>| address_of_record(uri, domains.claimed_name(uri)?);
+    let named = request.to_uri().and_then(subscriber);
+    let is_called = named.is_none() || request.uri().and_then(subscriber) == named;
+    let uri = if is_trusted || is_called {
+        request.to_uri()
+    } else {
+        request.uri()
+    };
+    proof::speaker_hash(uri, &round.shared.hasher)
+}
+
+/// Puts the proof for the caller in place of that for the callee: in a response that makes or refreshes a dialog, the topmost value of ours
+/// that has not been answered. It depends on nothing but the response, so that retransmissions stay equal. Returns the keyed hash of
+/// the response's Contact if there is such a value.
+pub(super) fn answer(
+    patch: &mut Patch<'_, '_>,
+    response: &Message<'_>,
+    round: &Round<'_>,
+) -> Option<u64> {
+    let makes_dialog = matches!(response.status(), 101..300);
+    if !makes_dialog || response.header(HeaderName::RecordRoute).is_none() {
+        return None;
+    }
+    let hasher = &round.shared.hasher;
+    let (from_tag, to_tag) = tags(response)?;
+    let unanswered = Dialog {
+        call_id: response.call_id()?,
+        caller_tag: from_tag,
+        callee_tag: b"",
+    };
+    let mut above = SmallVec::<[&[u8]; 8]>::new();
+    for value in response.values(HeaderName::RecordRoute) {
+        let Some((text, token, proof)) = read(value, &unanswered, round) else {
+            above.push(value);
+            continue;
+        };
+        let target = proof::contact_hash(response, hasher);
+        let answered = Proof {
+            side: Side::Callee,
+            speaker: proof.other,
+            other: proof.speaker,
+            target,
+            routes: proof::routes_hash(above.iter().rev().copied(), hasher),
+            ..proof
+        };
+        let dialog = Dialog {
+            callee_tag: to_tag,
+            ..unanswered
+        };
+        patch.replace_part(HeaderName::RecordRoute, text, |into| {
+            answered.write(into, &dialog, token, hasher);
+        });
+        return Some(target);
+    }
+    None
+}
+
+/// The text of the proof in a value of ours that has not been answered, its flow token, and what it says.
+fn read<'m>(
+    value: &'m [u8],
+    dialog: &Dialog<'_>,
+    round: &Round<'_>,
+) -> Option<(&'m [u8], &'m [u8], Proof)> {
+    let uri = Uri::parse(NameAddr::parse(value)?.uri_bytes)?;
+    let text = uri.params.value(proof::PARAMETER)?;
+    let token = uri.params.value(flow_token::PARAMETER).unwrap_or_default();
+    let proof = Proof::read(text, token, &round.shared.hasher, |side| match side {
+        Side::Sole | Side::Unanswered => Some(*dialog),
+        Side::Caller | Side::Callee => None,
+    })?;
+    Some((text, token, proof))
+}

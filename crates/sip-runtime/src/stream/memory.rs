@@ -1,0 +1,151 @@
+//! Octets that connections hold: beginnings of messages, and what waits for peers to read. Each worker has a bound for either
+//! direction, each address one for both over all workers.
+//!
+//! A connection without any of them is in no book. Where beginnings take too much, the connection whose message has been
+//! incomplete for longest is closed: a peer that sends slowly makes room for those that do not.
+
+use super::close::CloseReason;
+use super::connection::Connection;
+use super::connections::Connections;
+use super::peers::Peers;
+use crate::event_loop::EventLoop;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// How many connections are looked at for one to close, from the one whose message has been incomplete for longest.
+const LOOKS: usize = 64;
+
+/// What one connection holds, as it is in the books. It exists only while that is something.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    incoming: usize,
+    outgoing: usize,
+    /// What the books of its peer say: nothing where the connection does not count as one of its peer's.
+    of_peer: usize,
+    /// Its place in the line of incomplete messages; 0: none.
+    place: u64,
+}
+
+/// What all connections of a worker hold.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) incoming: usize,
+    pub(super) outgoing: usize,
+    /// Connections with an incomplete message by their place, the oldest one first.
+    line: BTreeMap<u64, u32>,
+    /// The place given last.
+    last: u64,
+}
+
+impl Memory {
+    /// Writes down what a connection holds now.
+    fn enter(&mut self, name: u32, connection: &mut Connection, peers: &Peers) {
+        let (incoming, outgoing) = (connection.partial_octets(), connection.queue_octets());
+        if incoming + outgoing == 0 {
+            return self.strike(connection, peers);
+        }
+        let of_peer = if connection.is_counted {
+            incoming + outgoing
+        } else {
+            0
+        };
+        let peer = connection.flow.remote.ip();
+        let held = connection.held.get_or_insert_default();
+        self.incoming = self.incoming + incoming - held.incoming;
+        self.outgoing = self.outgoing + outgoing - held.outgoing;
+        if held.of_peer != of_peer {
+            peers.charge(peer, held.of_peer, of_peer);
+        }
+        (held.incoming, held.outgoing, held.of_peer) = (incoming, outgoing, of_peer);
+        if incoming == 0 {
+            self.line.remove(&held.place);
+            held.place = 0;
+        } else if held.place == 0 {
+            self.last += 1;
+            held.place = self.last;
+            self.line.insert(held.place, name);
+        }
+    }
+
+    /// Takes a connection out of the books.
+    fn strike(&mut self, connection: &mut Connection, peers: &Peers) {
+        let Some(held) = connection.held.take() else {
+            return;
+        };
+        self.incoming -= held.incoming;
+        self.outgoing -= held.outgoing;
+        if held.of_peer > 0 {
+            peers.charge(connection.flow.remote.ip(), held.of_peer, 0);
+        }
+        self.line.remove(&held.place);
+    }
+}
+
+impl Connections {
+    /// Brings the books up to date with what a connection holds.
+    pub(super) fn keep_books(&mut self, name: u32) {
+        if let Some(connection) = self.slab.get(name) {
+            self.memory.enter(name, connection, &self.shared.peers);
+            self.show_books();
+        }
+    }
+
+    /// A connection that is gone holds nothing.
+    pub(super) fn strike_from_books(&mut self, connection: &mut Connection) {
+        self.memory.strike(connection, &self.shared.peers);
+        self.show_books();
+    }
+
+    fn show_books(&self) {
+        self.stats.partial_octets.set(self.memory.incoming as u64);
+        self.stats.queued_octets.set(self.memory.outgoing as u64);
+    }
+
+    /// Whether so many more octets may wait for a peer to read.
+    pub(super) fn may_wait(&mut self, name: u32, more: usize) -> bool {
+        let most_of_peer = self.options.max_held_per_peer;
+        let Some(connection) = self.slab.get(name) else {
+            return false;
+        };
+        connection.queued() + more <= self.options.max_queue
+            && self.memory.outgoing + more <= self.max_queued
+            && (!connection.is_counted
+                || self.shared.peers.octets(connection.flow.remote.ip()) + more <= most_of_peer)
+    }
+
+    /// A connection has received: closes others, or this one, until what all hold is within the bounds.
+    pub(super) fn make_room(&mut self, event_loop: &mut EventLoop, name: u32) {
+        while let Some(victim) = self.victim(name) {
+            self.close(event_loop, victim, CloseReason::Memory);
+        }
+    }
+
+    fn victim(&mut self, name: u32) -> Option<u32> {
+        let connection = self.slab.get(name)?;
+        let held = connection.held.as_ref().filter(|held| held.incoming > 0)?;
+        let peer = connection.flow.remote.ip();
+        let is_greedy =
+            held.of_peer > 0 && self.shared.peers.octets(peer) > self.options.max_held_per_peer;
+        if is_greedy {
+            let of_peer = self.first_in_line(|other| is_of(other, peer));
+            return Some(of_peer.unwrap_or(name));
+        }
+        if self.memory.incoming <= self.max_partial {
+            return None;
+        }
+        let unproven = self.first_in_line(|other| !other.is_proven());
+        unproven.or_else(|| self.first_in_line(|_| true))
+    }
+
+    /// The first of those with an incomplete message that is so, as far as one looks.
+    fn first_in_line(&mut self, is_so: impl Fn(&Connection) -> bool) -> Option<u32> {
+        let mut names = self.memory.line.values().take(LOOKS).copied();
+        names.find(|name| self.slab.get(*name).is_some_and(|found| is_so(found)))
+    }
+}
+
+/// Whether a connection counts as one of that peer's.
+fn is_of(connection: &Connection, peer: IpAddr) -> bool {
+    let own = super::peers::peer(connection.flow.remote.ip());
+    connection.is_counted && own == super::peers::peer(peer)
+}

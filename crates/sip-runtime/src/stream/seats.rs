@@ -1,0 +1,37 @@
+//! How many connections the process has, over all workers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Connections that are open or being opened, each holding a descriptor.
+#[derive(Debug, Default)]
+pub(crate) struct Seats(AtomicUsize);
+
+impl Seats {
+    /// Counts one more connection, unless there are `most` already.
+    pub(super) fn take(&self, most: usize) -> bool {
+        let more = |count| (count < most).then(|| count + 1);
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        self.0.fetch_update(set, fetch, more).is_ok()
+    }
+
+    /// One less.
+    pub(super) fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_no_more_seats_than_the_most() {
+        let seats = Seats::default();
+        assert!(seats.take(2) && seats.take(2));
+        assert!(!seats.take(2));
+        // A higher bound counts the same seats.
+        assert!(seats.take(3) && !seats.take(3));
+        seats.leave();
+        assert!(!seats.take(2) && seats.take(3));
+    }
+}

@@ -1,0 +1,105 @@
+//! A worker that is behind: what arrives waits in its backlog, and the most urgent is served first.
+
+use super::Worker;
+use crate::running::QuestionSink;
+use crate::stats::WorkerStats;
+use sip_transport::overload::{Backlog, Shed, Taken, Waiting};
+use sip_transport::{Node, Output, Received, Time};
+use std::time::Duration;
+
+/// A worker is behind when a message has waited so long. Below, it serves messages where the kernel has put them.
+const BEHIND: Duration = Duration::from_millis(5);
+
+/// Messages that are taken from the backlog before the sockets have their turn again.
+const SLICE: usize = 32;
+
+/// Batches that one socket is read in a row, so that what is urgent in it is found.
+pub(super) const BATCHES: usize = 64;
+
+/// The way of a message into the node: at once, or through the backlog.
+pub(super) struct Intake<'w, N: Node> {
+    pub(super) node: &'w mut N,
+    pub(super) output: &'w mut Output<N::Question>,
+    pub(super) backlog: Option<&'w mut Backlog>,
+    pub(super) stats: &'w WorkerStats,
+}
+
+impl<N: Node> Intake<'_, N> {
+    /// Takes a message. `reliable`: its sender does not send it again.
+    pub(super) fn take(&mut self, now: Time, message: Received<'_>, reliable: bool) {
+        let is_current = now - message.arrived <= BEHIND;
+        match &mut self.backlog {
+            Some(backlog) if !(is_current && backlog.is_empty()) => {
+                let urgency = self.node.urgency(message.flow, message.bytes);
+                let (node, output) = (&mut *self.node, &mut *self.output);
+                backlog.push(urgency, message, reliable, |waiting, reason| {
+                    give_up(node, output, self.stats, (now, &waiting, reason));
+                });
+            }
+            _ => self.node.serve(now, message, self.output),
+        }
+    }
+}
+
+fn give_up<N: Node>(
+    node: &mut N,
+    output: &mut Output<N::Question>,
+    stats: &WorkerStats,
+    (now, waiting, reason): (Time, &Waiting, Shed),
+) {
+    if let Some(counter) = stats.shed.get(reason as usize) {
+        counter.add(1);
+    }
+    if reason == Shed::Refused {
+        node.refuse(now, waiting.received(), output);
+    }
+}
+
+impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
+    /// Whether messages wait that were read.
+    pub(super) fn is_behind(&self) -> bool {
+        self.backlog.as_ref().is_some_and(|it| !it.is_empty())
+    }
+
+    /// Whether more may be read.
+    pub(super) fn has_room(&self) -> bool {
+        self.backlog.as_ref().is_none_or(Backlog::has_room)
+    }
+
+    /// Serves what waits until more may be read. So the backlog exceeds its bound by one read of one connection at most.
+    pub(super) fn make_room(&mut self) {
+        while !self.has_room() {
+            self.serve_backlog();
+        }
+    }
+
+    /// Serves some of what waits.
+    pub(super) fn serve_backlog(&mut self) {
+        let Some(backlog) = self.backlog.as_mut().filter(|it| !it.is_empty()) else {
+            return;
+        };
+        let stats = &*self.post.surroundings.stats;
+        let was_overloaded = backlog.is_overloaded();
+        let now = self.clock.now();
+        for _ in 0..SLICE {
+            match backlog.take(now) {
+                Some(Taken::Serve(waiting)) => {
+                    self.node.serve(now, waiting.received(), &mut self.output);
+                }
+                Some(Taken::Shed(waiting, reason)) => {
+                    let given_up = (now, &waiting, reason);
+                    give_up(&mut self.node, &mut self.output, stats, given_up);
+                }
+                None => break,
+            }
+        }
+        backlog.observe(self.clock.now());
+        if backlog.is_overloaded() && !was_overloaded {
+            stats.overloads.add(1);
+        }
+        stats.overloaded.set(backlog.is_overloaded().into());
+        stats.backlog.set(backlog.len() as u64);
+        stats.backlog_bytes.set(backlog.bytes() as u64);
+        self.deliver(now);
+    }
+}

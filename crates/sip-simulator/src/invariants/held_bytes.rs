@@ -1,0 +1,53 @@
+//! What a worker believes to hold is what it holds: bytes of messages, in all its tables; within its bound, and nothing when they are
+//! empty.
+use crate::observe::{Facts, Invariant, Observation, Violation, violation};
+use sip_transport::Time;
+
+/// What one request may go beyond the bound, as received and as sent.
+const LONGEST: u64 = 2 * 65_535;
+
+/// The rule.
+#[derive(Debug, Default)]
+pub struct HeldBytes;
+
+impl Invariant for HeldBytes {
+    fn name(&self) -> &'static str {
+        "held_bytes"
+    }
+
+    fn observe(
+        &mut self,
+        facts: &Facts,
+        _: Time,
+        observation: &Observation<'_>,
+    ) -> Result<(), Violation> {
+        let Observation::Ran {
+            host,
+            worker,
+            census,
+            ..
+        } = *observation
+        else {
+            return Ok(());
+        };
+        let held = census.held;
+        let bound = facts
+            .hosts
+            .get(host)
+            .map_or(u64::MAX, |host| host.bounds.held_bytes);
+        let live = census.servers.live + census.clients.live + census.contexts.live + census.parked;
+        let complaint = if held.counted != held.believed {
+            Some("is not what it believes")
+        } else if held.counted > bound.saturating_add(LONGEST) {
+            Some("is beyond its bound")
+        } else if live == 0 && (held.counted > 0 || held.sources > 0) {
+            Some("is held for nothing")
+        } else {
+            None
+        };
+        complaint.map_or(Ok(()), |what| {
+            let what = format!("worker {worker} of host{host}: {held:?} {what} of {bound} bytes");
+            Err(violation(self.name(), what, None))
+        })
+    }
+}

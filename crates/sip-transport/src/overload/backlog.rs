@@ -1,0 +1,271 @@
+//! What waits while a driver is behind, and what is next.
+
+use super::{Controller, OverloadSettings, Urgency};
+use crate::flow::Flow;
+use crate::node::Received;
+use crate::time::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What a message costs beside its octets.
+const OVERHEAD: usize = 128;
+
+/// One of so many messages is a new request although others wait that come before it, so that a flood of made-up credentials, or of
+/// made-up tags, shuts no caller out.
+const SHARE_OF_NEW: u32 = 8;
+
+/// Messages that must be served before one refusal may be sent over UDP, and for how many refusals that is remembered. What is
+/// refused beyond that is dropped: an attacker gets little for his datagrams.
+const SERVED_PER_REFUSAL: u32 = 2;
+const MOST_REFUSALS: u32 = 1_000;
+
+/// A message that waits.
+#[derive(Debug)]
+pub struct Waiting {
+    arrived: Time,
+    flow: Flow,
+    handed_over: bool,
+    /// Its sender does not send it again, so it needs an answer.
+    reliable: bool,
+    bytes: Vec<u8>,
+}
+
+impl Waiting {
+    /// The message as it was received.
+    pub fn received(&self) -> Received<'_> {
+        Received {
+            arrived: self.arrived,
+            flow: self.flow,
+            bytes: &self.bytes,
+            handed_over: self.handed_over,
+        }
+    }
+
+    fn cost(&self) -> usize {
+        self.bytes.len() + OVERHEAD
+    }
+}
+
+/// Why a request was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shed {
+    /// Refuse it: its sender still waits.
+    Refused,
+    /// Over UDP it has been sent again meanwhile, and the newer one has its own chance.
+    TooOld,
+    /// Too many were refused lately.
+    TooMany,
+    /// There was no room.
+    NoRoom,
+}
+
+impl Shed {
+    /// All reasons.
+    pub const ALL: [Self; 4] = [Self::Refused, Self::TooOld, Self::TooMany, Self::NoRoom];
+
+    /// The label of a metric.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::TooOld => "too_old",
+            Self::TooMany => "too_many",
+            Self::NoRoom => "no_room",
+        }
+    }
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Taken {
+    /// Serve it.
+    Serve(Waiting),
+    /// Give it up.
+    Shed(Waiting, Shed),
+}
+
+/// Messages in the order in which they are served.
+#[derive(Debug)]
+pub struct Backlog {
+    controller: Controller,
+    t1: Duration,
+    most_bytes: usize,
+    first: VecDeque<Waiting>,
+    proven: VecDeque<Waiting>,
+    new: VecDeque<Waiting>,
+    bytes: usize,
+    /// Those of new and proven requests.
+    request_bytes: usize,
+    /// Messages of calls that exist served since a request was.
+    first_in_a_row: u32,
+    /// Proven requests served since a new one was.
+    proven_in_a_row: u32,
+    /// Messages served for which no refusal was sent.
+    credit: u32,
+}
+
+impl Backlog {
+    /// An empty one.
+    pub const fn new(settings: &OverloadSettings) -> Self {
+        Self {
+            controller: Controller::new(settings),
+            t1: settings.t1,
+            most_bytes: settings.most_bytes,
+            first: VecDeque::new(),
+            proven: VecDeque::new(),
+            new: VecDeque::new(),
+            bytes: 0,
+            request_bytes: 0,
+            first_in_a_row: 0,
+            proven_in_a_row: 0,
+            credit: MOST_REFUSALS * SERVED_PER_REFUSAL,
+        }
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.proven.is_empty() && self.new.is_empty()
+    }
+
+    /// How many messages wait.
+    pub fn len(&self) -> usize {
+        self.first.len() + self.proven.len() + self.new.len()
+    }
+
+    /// What they cost.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether more may be put in. If not, it has to wait where it is.
+    pub const fn has_room(&self) -> bool {
+        self.bytes < self.most_bytes
+    }
+
+    /// Whether requests are given up.
+    pub const fn is_overloaded(&self) -> bool {
+        self.controller.is_overloaded()
+    }
+
+    /// Puts a message in. Requests take half of the room at most: the oldest make way, and go to `shed`.
+    pub fn push(
+        &mut self,
+        urgency: Urgency,
+        message: Received<'_>,
+        reliable: bool,
+        mut shed: impl FnMut(Waiting, Shed),
+    ) {
+        let waiting = Waiting {
+            arrived: message.arrived,
+            flow: message.flow,
+            handed_over: message.handed_over,
+            reliable,
+            bytes: message.bytes.to_vec(),
+        };
+        let cost = waiting.cost();
+        self.bytes += cost;
+        match urgency {
+            Urgency::First => return self.first.push_back(waiting),
+            Urgency::Proven => self.proven.push_back(waiting),
+            Urgency::New => self.new.push_back(waiting),
+        }
+        self.request_bytes += cost;
+        while self.request_bytes > self.most_bytes / 2 {
+            let oldest = self.new.pop_front().or_else(|| self.proven.pop_front());
+            let Some(oldest) = oldest else { return };
+            self.forget(oldest.cost());
+            let reason = if oldest.reliable {
+                Shed::Refused
+            } else {
+                Shed::NoRoom
+            };
+            shed(oldest, reason);
+        }
+    }
+
+    /// What is next; `None` when nothing waits.
+    pub fn take(&mut self, now: Time) -> Option<Taken> {
+        let is_turn_of_requests = self.first_in_a_row >= SHARE_OF_NEW && self.request_bytes > 0;
+        if !is_turn_of_requests && let Some(message) = self.first.pop_front() {
+            self.first_in_a_row += 1;
+            self.bytes -= message.cost();
+            self.earn();
+            return Some(Taken::Serve(message));
+        }
+        if self.is_overloaded()
+            && let Some(given_up) = self.give_up(now)
+        {
+            return Some(given_up);
+        }
+        self.first_in_a_row = 0;
+        let request = self.take_request()?;
+        self.forget(request.cost());
+        self.earn();
+        Some(Taken::Serve(request))
+    }
+
+    /// What was taken has been served: is it overload, by what still waits?
+    pub fn observe(&mut self, now: Time) {
+        let oldest = [self.proven.front(), self.new.front()];
+        let oldest = oldest.into_iter().flatten().map(|it| it.arrived).min();
+        let longest = oldest.map_or(Duration::ZERO, |arrived| now - arrived);
+        self.controller.observe(now, longest);
+    }
+
+    /// The oldest request, where it has waited so long that its turn will not come. That is decided before its sender sends it
+    /// again, so that no refusal crosses with a retransmission.
+    fn give_up(&mut self, now: Time) -> Option<Taken> {
+        let t1 = self.t1;
+        let is_late = |waiting: &Waiting| now - waiting.arrived > t1 / 2;
+        let lanes = [&mut self.new, &mut self.proven];
+        let late = lanes
+            .into_iter()
+            .find(|lane| lane.front().is_some_and(is_late))?
+            .pop_front()?;
+        self.forget(late.cost());
+        let reason = if late.reliable {
+            Shed::Refused
+        } else if now - late.arrived >= t1 {
+            Shed::TooOld
+        } else if self.spend() {
+            Shed::Refused
+        } else {
+            Shed::TooMany
+        };
+        Some(Taken::Shed(late, reason))
+    }
+
+    /// In overload the newest goes first: it is the one whose sender waits for certain, while the oldest is given up soon anyhow.
+    fn take_request(&mut self) -> Option<Waiting> {
+        let is_overloaded = self.is_overloaded();
+        let next = |lane: &mut VecDeque<Waiting>| {
+            if is_overloaded {
+                lane.pop_back()
+            } else {
+                lane.pop_front()
+            }
+        };
+        if self.proven_in_a_row >= SHARE_OF_NEW || self.proven.is_empty() {
+            self.proven_in_a_row = 0;
+            if let Some(request) = next(&mut self.new) {
+                return Some(request);
+            }
+        }
+        self.proven_in_a_row += 1;
+        next(&mut self.proven)
+    }
+
+    fn forget(&mut self, cost: usize) {
+        self.bytes -= cost;
+        self.request_bytes -= cost;
+    }
+
+    fn earn(&mut self) {
+        self.credit = (self.credit + 1).min(MOST_REFUSALS * SERVED_PER_REFUSAL);
+    }
+
+    fn spend(&mut self) -> bool {
+        let rest = self.credit.checked_sub(SERVED_PER_REFUSAL);
+        self.credit = rest.unwrap_or(self.credit);
+        rest.is_some()
+    }
+}

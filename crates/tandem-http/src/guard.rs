@@ -1,0 +1,397 @@
+//! Which requests are let through.
+//!
+//! Three callers must be told apart: an operator's tool, a web page of ours, and a web page of somebody else that the operator's browser
+//! has open. The last one reaches a loopback address, too. What gives it away:
+//!
+//! - **Host.** With DNS rebinding a foreign page becomes "same origin" by pointing its own name at our address; but the browser then sends
+//!   that name as Host. So Host must be `localhost`, a configured name, or a literal address. A literal address is always fine: no DNS
+//!   stands behind it, so its page was served from there.
+//! - **Origin.** Browsers send it with every cross-origin request that changes anything. It must be the origin of the request itself.
+//! - **Token.** Beyond the loopback addresses, everybody must show it.
+
+use crate::origin::{authority, is_same, literal};
+use crate::token::Token;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The cookie in which a browser keeps the token.
+const COOKIE: &str = "tandem_token";
+
+/// Decides which requests are let through.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    /// Names that Host may carry beside `localhost` and literal addresses, in lower case.
+    pub hosts: Vec<String>,
+    /// What callers must show; `None`: nothing.
+    pub token: Option<Token>,
+    /// Paths that need no token begin like this; empty: all need it.
+    pub open: &'static str,
+    /// Whether a page may log in with `?token=…`, which becomes a cookie.
+    pub pages: bool,
+    /// Whether only the token is not asked for and Host may be anything: callers on a Unix socket, who are known by the permissions of its
+    /// file.
+    pub local: bool,
+    /// Largest body that is read, in bytes.
+    pub largest_body: usize,
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
+}
+
+/// Why a request is not let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No Host, several, or one that does not parse.
+    BadHost,
+    /// Host names somebody else.
+    ForeignHost,
+    /// A page of another origin sent it.
+    ForeignOrigin,
+    /// The token is missing or wrong.
+    Token,
+    /// The body is too long.
+    TooLarge,
+    /// The body did not arrive in time.
+    Slow,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::BadHost,
+        Self::ForeignHost,
+        Self::ForeignOrigin,
+        Self::Token,
+        Self::TooLarge,
+        Self::Slow,
+    ];
+
+    /// In one word, for metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::BadHost => "bad_host",
+            Self::ForeignHost => "foreign_host",
+            Self::ForeignOrigin => "foreign_origin",
+            Self::Token => "token",
+            Self::TooLarge => "too_large",
+            Self::Slow => "slow",
+        }
+    }
+
+    const fn status(self) -> StatusCode {
+        match self {
+            Self::BadHost => StatusCode::BAD_REQUEST,
+            Self::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
+            Self::ForeignOrigin => StatusCode::FORBIDDEN,
+            Self::Token => StatusCode::UNAUTHORIZED,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Slow => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+
+    const fn explanation(self) -> &'static str {
+        match self {
+            Self::BadHost => "the request needs exactly one valid Host header field",
+            Self::ForeignHost => {
+                "Host names neither localhost, nor a literal address, nor a configured name of this interface"
+            }
+            Self::ForeignOrigin => "pages of other origins may not use this interface",
+            Self::Token => "a token is required: Authorization: Bearer TOKEN",
+            Self::TooLarge => "the body is too long",
+            Self::Slow => "the body did not arrive in time",
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = json!({ "error": self.explanation() }).to_string() + "\n";
+        let kind = [(header::CONTENT_TYPE, "application/json")];
+        let mut response = (self.status(), kind, body).into_response();
+        if self == Self::Token {
+            let challenge = header::HeaderValue::from_static("Bearer");
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+impl Guard {
+    /// Lets everything through that names `localhost` or a literal address, with bodies of at most `largest_body` bytes in ten seconds.
+    pub fn new(largest_body: usize) -> Self {
+        Self {
+            hosts: Vec::new(),
+            token: None,
+            open: "",
+            pages: false,
+            local: false,
+            largest_body,
+            body_timeout: Duration::from_secs(10),
+        }
+    }
+
+    /// Refuses, or passes on with the whole body. `refused` counts.
+    ///
+    /// # Errors
+    /// Why the request is not let through.
+    pub async fn pass(&self, request: Request, next: Next) -> Result<Response, Refusal> {
+        let (parts, body) = request.into_parts();
+        self.judge(&parts)?;
+        if let Some(response) = self.log_in(&parts) {
+            return Ok(response);
+        }
+        let read = axum::body::to_bytes(body, self.largest_body);
+        let body = timeout(self.body_timeout, read)
+            .await
+            .map_err(|_| Refusal::Slow)?
+            .map_err(|_| Refusal::TooLarge)?;
+        Ok(next.run(Request::from_parts(parts, body.into())).await)
+    }
+
+    fn judge(&self, parts: &Parts) -> Result<(), Refusal> {
+        if self.local {
+            return Ok(());
+        }
+        let authority =
+            authority(parts.version, &parts.uri, &parts.headers).map_err(|()| Refusal::BadHost)?;
+        if let Some(authority) = &authority {
+            let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
+            let is_ours =
+                host == "localhost" || literal(authority).is_some() || self.hosts.contains(&host);
+            if !is_ours {
+                return Err(Refusal::ForeignHost);
+            }
+        }
+        let mut origins = parts.headers.get_all(header::ORIGIN).iter();
+        let is_own = |origin| {
+            authority
+                .as_ref()
+                .is_some_and(|authority| is_same(origin, authority))
+        };
+        if !origins.all(is_own) {
+            return Err(Refusal::ForeignOrigin);
+        }
+        let is_open = !self.open.is_empty() && parts.uri.path().starts_with(self.open);
+        match &self.token {
+            Some(token) if !is_open && !self.shows(token, parts) => Err(Refusal::Token),
+            _ => Ok(()),
+        }
+    }
+
+    fn shows(&self, token: &Token, parts: &Parts) -> bool {
+        bearer(&parts.headers).is_some_and(|shown| token.is(shown))
+            || self.pages
+                && (cookie(&parts.headers).is_some_and(|shown| token.is(shown))
+                    || parts.method == Method::GET
+                        && in_query(parts.uri.query()).is_some_and(|shown| token.is(shown)))
+    }
+
+    /// A page was asked for with the token in its query: the browser keeps it as a cookie, and its address no longer shows it.
+    fn log_in(&self, parts: &Parts) -> Option<Response> {
+        let shown = in_query(parts.uri.query()).filter(|_| self.pages && self.token.is_some())?;
+        let shown = std::str::from_utf8(shown).ok()?;
+        let cookie = format!("{COOKIE}={shown}; HttpOnly; SameSite=Strict; Path=/");
+        let headers = [
+            (header::LOCATION, parts.uri.path().to_owned()),
+            (header::SET_COOKIE, cookie),
+            (header::CACHE_CONTROL, "no-store".to_owned()),
+        ];
+        Some((StatusCode::SEE_OTHER, headers).into_response())
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme
+        .eq_ignore_ascii_case(b"Bearer ")
+        .then(|| token.trim_ascii())
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&[u8]> {
+    let values = headers.get_all(header::COOKIE).iter();
+    let mut pairs = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));
+    pairs.find_map(|pair| {
+        let value = pair.trim_ascii().strip_prefix(COOKIE.as_bytes())?;
+        value.strip_prefix(b"=")
+    })
+}
+
+fn in_query(query: Option<&str>) -> Option<&[u8]> {
+    let mut pairs = query?.split('&');
+    pairs.find_map(|pair| Some(pair.strip_prefix("token=")?.as_bytes()))
+}
+
+/// Whether callers of other machines can reach a listener there.
+pub fn is_beyond_loopback(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn judged(
+        guard: &Guard,
+        method: &str,
+        uri: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<(), Refusal> {
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, _) = request.body(Body::empty()).expect("a request").into_parts();
+        guard.judge(&parts)
+    }
+
+    #[test]
+    fn host_must_be_a_literal_address_localhost_or_a_configured_name() {
+        let guard = Guard {
+            hosts: vec!["admin.example.org".to_owned()],
+            ..Guard::new(1)
+        };
+        for host in [
+            "127.0.0.1:8060",
+            "127.0.0.1",
+            "[::1]:8060",
+            "[::ffff:127.0.0.1]:8060",
+            "192.0.2.1:9000",
+            "localhost:8060",
+            "LOCALHOST",
+            "localhost.:8060",
+            "Admin.Example.ORG:8060",
+        ] {
+            assert_eq!(
+                judged(&guard, "GET", "/", &[("host", host)]),
+                Ok(()),
+                "{host}"
+            );
+        }
+        for (host, refusal) in [
+            ("evil.example:8060", Refusal::ForeignHost),
+            ("localhost.evil.example", Refusal::ForeignHost),
+            ("127.0.0.1.evil.example", Refusal::ForeignHost),
+            ("2130706433", Refusal::ForeignHost),
+            ("admin.example.org.evil.example", Refusal::ForeignHost),
+            ("localhost@evil.example", Refusal::BadHost),
+            ("", Refusal::BadHost),
+            ("a b", Refusal::BadHost),
+        ] {
+            let found = judged(&guard, "GET", "/", &[("host", host)]);
+            assert_eq!(found, Err(refusal), "{host}");
+        }
+        let twice = [("host", "localhost"), ("host", "evil.example")];
+        assert_eq!(judged(&guard, "GET", "/", &twice), Err(Refusal::BadHost));
+        assert_eq!(judged(&guard, "GET", "/", &[]), Err(Refusal::BadHost));
+        let other = judged(
+            &guard,
+            "GET",
+            "http://evil.example/",
+            &[("host", "localhost")],
+        );
+        assert_eq!(other, Err(Refusal::BadHost));
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_refused() {
+        let guard = Guard::new(1);
+        for (origin, expected) in [
+            ("http://127.0.0.1:8060", Ok(())),
+            ("https://127.0.0.1:8060", Ok(())),
+            ("http://127.0.0.1", Err(Refusal::ForeignOrigin)),
+            ("http://127.0.0.1:8061", Err(Refusal::ForeignOrigin)),
+            ("http://evil.example", Err(Refusal::ForeignOrigin)),
+            ("null", Err(Refusal::ForeignOrigin)),
+            ("", Err(Refusal::ForeignOrigin)),
+        ] {
+            let headers = [("host", "127.0.0.1:8060"), ("origin", origin)];
+            assert_eq!(
+                judged(&guard, "POST", "/rpc", &headers),
+                expected,
+                "{origin}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_token_is_asked_for_everywhere_but_where_it_is_open() {
+        let guard = Guard {
+            token: Some(Token::new(TOKEN).expect("long enough")),
+            open: "/health/",
+            ..Guard::new(1)
+        };
+        let with = |uri, value: &str| {
+            judged(
+                &guard,
+                "GET",
+                uri,
+                &[("host", "localhost"), ("authorization", value)],
+            )
+        };
+        assert_eq!(with("/metrics", &format!("Bearer {TOKEN}")), Ok(()));
+        assert_eq!(with("/metrics", &format!("bearer {TOKEN}")), Ok(()));
+        assert_eq!(with("/health/live", ""), Ok(()));
+        for wrong in [
+            "",
+            TOKEN,
+            "Bearer",
+            "Bearer ",
+            "Bearer 0123456789abcdeF",
+            "Basic 0123456789abcdef",
+        ] {
+            assert_eq!(with("/metrics", wrong), Err(Refusal::Token), "{wrong}");
+        }
+        let headers = [
+            ("host", "localhost"),
+            ("cookie", "tandem_token=0123456789abcdef"),
+        ];
+        assert_eq!(
+            judged(&guard, "GET", "/", &headers),
+            Err(Refusal::Token),
+            "it has no pages"
+        );
+        let query = format!("/metrics?token={TOKEN}");
+        assert_eq!(with(&query, ""), Err(Refusal::Token));
+    }
+
+    #[test]
+    fn a_page_logs_in_once_and_keeps_the_token_as_a_cookie() {
+        let guard = Guard {
+            token: Some(Token::new(TOKEN).expect("long enough")),
+            pages: true,
+            ..Guard::new(1)
+        };
+        let uri = format!("/?token={TOKEN}");
+        let host = ("host", "localhost");
+        assert_eq!(judged(&guard, "GET", &uri, &[host]), Ok(()));
+        assert_eq!(judged(&guard, "POST", &uri, &[host]), Err(Refusal::Token));
+        let request = Request::builder().uri(&uri).body(Body::empty());
+        let (parts, _) = request.expect("a request").into_parts();
+        let response = guard.log_in(&parts).expect("a redirection");
+        assert_eq!(response.status(), StatusCode::SEE_OTHER);
+        assert_eq!(response.headers()[header::LOCATION], "/");
+        let kept = response.headers()[header::SET_COOKIE]
+            .to_str()
+            .expect("text");
+        let kept = kept.split(';').next().expect("a pair");
+        let cookie = format!("a=b; {kept}");
+        assert_eq!(
+            judged(&guard, "GET", "/state", &[host, ("cookie", &cookie)]),
+            Ok(())
+        );
+        let wrong = [host, ("cookie", "tandem_token=0123456789abcdeF")];
+        assert_eq!(judged(&guard, "GET", "/state", &wrong), Err(Refusal::Token));
+    }
+}

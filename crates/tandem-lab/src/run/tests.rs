@@ -1,0 +1,169 @@
+//! Phones without sockets: what they send to a server that a test plays.
+
+use super::figures::{Figures, Kind};
+use super::messages::{HASHER, Port, respond};
+use super::phones::{Order, Phones, Plan, Told};
+use super::{CallShape, Subscribers};
+use sip_message::{HeaderName, Message};
+use sip_transaction::{Limits, TimerSettings, Transactions};
+use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
+use std::net::SocketAddr;
+
+const SERVER: SocketAddr = SocketAddr::new(
+    std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
+    5060,
+);
+
+struct Bench {
+    phones: Phones,
+    output: Output<Box<Told>>,
+    now: Time,
+}
+
+impl Bench {
+    fn new(phones: u32) -> Self {
+        let listener = Listener {
+            protocol: Protocol::Udp,
+            address: ([127, 0, 0, 1], 40_000).into(),
+            prefix_length: 8,
+            advertised: "127.0.0.1:40000".into(),
+            behind_balancer: false,
+        };
+        let plan = Plan {
+            server: Some(SERVER),
+            subscribers: Subscribers {
+                first: 0,
+                count: phones,
+                user: "user{}".parse().expect("a pattern"),
+                password: "password{}".parse().expect("a pattern"),
+                domain: "example.org".into(),
+            },
+            call: CallShape::default(),
+            reuse_nonces: true,
+            expires: 3_600,
+            most: 100,
+        };
+        let now = Time::default();
+        let limits = Limits {
+            servers: 0,
+            clients: 100,
+            bytes: usize::MAX,
+            amplification: 3,
+        };
+        let transactions = Transactions::new(now, TimerSettings::default(), limits, *HASHER, 0);
+        let ports = vec![Port::new(&listener, ListenerId(0))];
+        Self {
+            phones: Phones::new(plan, ports, (0, phones), transactions, (0, now)),
+            output: Output::default(),
+            now,
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        self.phones.answer(self.now, order, &mut self.output);
+    }
+
+    /// What was sent since the last time, and where from.
+    fn sent(&mut self) -> Vec<(Flow, Vec<u8>)> {
+        let sent = self.output.outgoing().iter();
+        let sent = sent.map(|sent| {
+            let bytes = self.output.written(sent.range.clone());
+            (sent.flow, bytes.to_vec())
+        });
+        let sent = sent.collect();
+        self.output.clear();
+        sent
+    }
+
+    /// Answers everything with 200, and a REGISTER with these contacts beside its own.
+    fn answer_all(&mut self, others: &[&str]) {
+        for (flow, request) in self.sent() {
+            let request = Message::parse(&request).expect("a request");
+            let mut response = Vec::new();
+            respond(&request, 200, SERVER, |_| {}, &mut response);
+            let own = request.header(HeaderName::Contact).unwrap_or_default();
+            let contacts = others.iter().map(|other| format!("<{other}>"));
+            let contacts = contacts.chain([String::from_utf8_lossy(own).into_owned()]);
+            let contacts = contacts.collect::<Vec<_>>().join(", ");
+            let head = String::from_utf8(response).expect("text");
+            let response = head.replacen("\r\n", &format!("\r\nContact: {contacts}\r\n"), 1);
+            self.phones
+                .receive(self.now, flow, response.as_bytes(), &mut self.output);
+        }
+    }
+
+    fn told(&mut self) -> (Figures, usize) {
+        self.order(Order::Tell);
+        let told = self.output.drain_questions().next_back().expect("told");
+        (told.figures, told.in_progress)
+    }
+}
+
+fn expires(request: &[u8]) -> String {
+    let request = Message::parse(request).expect("a request");
+    let value = request.header(HeaderName::Expires).expect("Expires");
+    String::from_utf8_lossy(value).into_owned()
+}
+
+#[test]
+fn a_request_that_comes_back_as_an_icmp_error_fails_at_once() {
+    let mut bench = Bench::new(2);
+    bench.order(Order::Populate(1));
+    let (flow, request) = bench.sent().pop().expect("a REGISTER");
+    bench
+        .phones
+        .undeliverable(bench.now, flow, &request, &mut bench.output);
+    let (figures, in_progress) = bench.told();
+    assert_eq!(figures.ends(Kind::Register).failed, 1);
+    let reason = ("registrations", "unreachable".to_owned());
+    assert_eq!(figures.failures.get(&reason), Some(&1), "{figures:?}");
+    assert_eq!(in_progress, 1, "the next phone has its turn");
+}
+
+#[test]
+fn phones_that_are_registered_deregister_and_no_others() {
+    let mut bench = Bench::new(3);
+    bench.order(Order::Populate(2));
+    let first = bench.sent();
+    assert_eq!(first.len(), 2);
+    assert_eq!(expires(&first[0].1), "3600");
+    // The first is lost; the second and the third are answered.
+    let mut response = Vec::new();
+    let request = Message::parse(&first[1].1).expect("a request");
+    respond(&request, 200, SERVER, |_| {}, &mut response);
+    bench
+        .phones
+        .receive(bench.now, first[1].0, &response, &mut bench.output);
+    bench.answer_all(&[]);
+    bench.order(Order::Leave);
+    let last = bench.sent();
+    let users: Vec<String> = last
+        .iter()
+        .map(|(_, request)| {
+            assert_eq!(expires(request), "0");
+            let request = Message::parse(request).expect("a request");
+            String::from_utf8_lossy(request.header(HeaderName::To).expect("To")).into_owned()
+        })
+        .collect();
+    assert_eq!(
+        users,
+        ["<sip:user1@example.org>", "<sip:user2@example.org>"]
+    );
+}
+
+#[test]
+fn contacts_that_are_not_a_phones_own_are_counted_once() {
+    let mut bench = Bench::new(2);
+    bench.order(Order::Populate(2));
+    bench.answer_all(&["sip:user0@127.0.0.1:39999"]);
+    assert_eq!(bench.told().0.shared_registrations, 2);
+    bench.order(Order::Populate(2));
+    bench.answer_all(&["sip:user0@127.0.0.1:39999"]);
+    assert_eq!(bench.told().0.shared_registrations, 0, "told before");
+
+    let mut bench = Bench::new(2);
+    bench.order(Order::Populate(2));
+    bench.answer_all(&[]);
+    let (figures, in_progress) = bench.told();
+    assert_eq!((figures.shared_registrations, in_progress), (0, 0));
+}

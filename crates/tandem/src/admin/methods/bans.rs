@@ -1,0 +1,60 @@
+//! `bans.list`, `bans.add`, `bans.remove`.
+use super::{Arguments, Failure};
+use crate::admin::rpc::code;
+use crate::serve::{Control, DataPlane};
+use serde_json::{Value, json};
+use sip_elements::bans::{Ban, Source};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Longest ban by hand: a year.
+pub(super) const LONGEST: u64 = 31_536_000;
+
+fn data_plane(control: &Control) -> Result<&DataPlane, Failure> {
+    control
+        .data_plane()
+        .ok_or_else(|| Failure::refused("the server is still starting"))
+}
+
+fn source(arguments: &Arguments) -> Result<Source, Failure> {
+    let given = arguments.text("source").unwrap_or_default();
+    let address = given.strip_suffix("/64").unwrap_or(given);
+    let parsed: Option<IpAddr> = address.parse().ok();
+    // Only an IPv6 network has that length.
+    let fits = |address: &IpAddr| address.is_ipv6() || !given.contains('/');
+    parsed.filter(fits).map(Source::of).ok_or_else(|| {
+        let problem =
+            format!("`source` = \"{given}\": must be an address, such as 192.0.2.7 or 2001:db8::7");
+        Failure::new(code::INVALID_PARAMS, problem)
+    })
+}
+
+pub(super) fn list(control: &Control) -> Result<Value, Failure> {
+    let now = control.clock.now();
+    let mut bans = Vec::new();
+    data_plane(control)?
+        .shared
+        .bans
+        .for_each(now, |ban| bans.push(ban));
+    bans.sort_unstable_by_key(|ban| ban.source);
+    let shown = |ban: &Ban| json!({ "source": ban.source.to_string(), "seconds": (ban.until - now).as_secs() });
+    Ok(json!({ "bans": bans.iter().map(shown).collect::<Vec<_>>() }))
+}
+
+pub(super) fn add(control: &Control, arguments: &Arguments) -> Result<Value, Failure> {
+    let source = source(arguments)?;
+    let seconds = arguments.number("seconds").unwrap_or_else(|| {
+        let bans = &control.configuration.load().bans;
+        bans.duration.duration().as_secs()
+    });
+    let until = control.clock.now() + Duration::from_secs(seconds);
+    if !data_plane(control)?.shared.bans.ban(source, until) {
+        return Err(Failure::refused("the table of bans is full (`bans.table`)"));
+    }
+    Ok(json!({ "source": source.to_string(), "seconds": seconds }))
+}
+
+pub(super) fn remove(control: &Control, arguments: &Arguments) -> Result<Value, Failure> {
+    let lifted = data_plane(control)?.shared.bans.lift(source(arguments)?);
+    Ok(json!({ "removed": lifted }))
+}

@@ -1,0 +1,36 @@
+//! `tandem lab overload`: measures, prints, and writes the report where it is wanted.
+
+use super::capacity::beside;
+use super::output::{self, write};
+use crate::cli::{complain, show};
+use std::io;
+use std::process::ExitCode;
+use tandem_lab::interrupt::Interrupt;
+use tandem_lab::overload::{self, Arguments, Report};
+
+pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+    let what = arguments.overload()?;
+    let others: Vec<Report> = beside(arguments.beside(), |text| serde_json::from_str(text))?;
+    let wanted = arguments.output();
+    if wanted.csv.is_some() {
+        return Ok(complain(
+            "--csv is for a single run: overload has --json and --html",
+        ));
+    }
+    output::check([&wanted.json, &wanted.html].into_iter().flatten())?;
+    let report = overload::measure(&what, &Interrupt::on_signals()?, |line| {
+        if !wanted.quiet {
+            eprintln!("{line}");
+        }
+    })?;
+    if let Some(path) = &wanted.json {
+        let json = serde_json::to_string_pretty(&report).map_err(io::Error::other)?;
+        write(path, &json)?;
+    }
+    if let Some(path) = &wanted.html {
+        write(path, &report.html(&others))?;
+    }
+    let all = others.iter().chain([&report]);
+    let texts: Vec<String> = all.map(Report::to_string).collect();
+    Ok(show(&texts.join("\n")))
+}

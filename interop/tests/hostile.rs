@@ -1,0 +1,14 @@
+//! Attacks on the real server, one module for each subject. What an attack must not reach is a real socket that would see it.
+
+#[path = "hostile/bans.rs"]
+mod bans;
+#[path = "hostile/dialogs.rs"]
+mod dialogs;
+#[path = "hostile/identity.rs"]
+mod identity;
+#[path = "hostile/rebinding.rs"]
+mod rebinding;
+#[path = "hostile/streams.rs"]
+mod streams;
+#[path = "hostile/tables.rs"]
+mod tables;
