@@ -111,6 +111,16 @@ impl Server {
 
     /// The header lines of a challenge.
     fn challenges(&self, challenger: Challenger, stale: bool, now: Time) -> Vec<String> {
+        self.challenges_for(Source::of(here()), challenger, stale, now)
+    }
+
+    fn challenges_for(
+        &self,
+        source: Source,
+        challenger: Challenger,
+        stale: bool,
+        now: Time,
+    ) -> Vec<String> {
         let mut request = Vec::new();
         RequestWriter::begin(&mut request, Method::Register, b"sip:example.org").finish();
         let request = Message::parse(&request).unwrap();
@@ -128,7 +138,7 @@ impl Server {
             &Asked {
                 challenger,
                 realm: REALM.as_bytes(),
-                source: Source::of(here()),
+                source,
                 stale,
             },
             &self.shared.nonces,
@@ -148,8 +158,12 @@ impl Server {
     }
 
     fn nonce(&self, now: Time) -> String {
+        self.nonce_for(Source::of(here()), now)
+    }
+
+    fn nonce_for(&self, source: Source, now: Time) -> String {
         let challenge = self
-            .challenges(Challenger::Registrar, false, now)
+            .challenges_for(source, Challenger::Registrar, false, now)
             .pop()
             .unwrap();
         String::from_utf8(
@@ -978,6 +992,53 @@ fn after_three_wrong_passwords_even_the_right_one_waits() {
     assert_eq!(found, Verdict::Accepted, "others of the same source go on");
     assert_eq!(judge(&right.counting(8), 1), Verdict::Accepted);
     assert_eq!(server.shared.bans.stats().offences, [3, 0, 1, 0]);
+}
+
+/// Everybody behind the edge proxies shares their addresses. What the client below them writes is its own invention.
+#[test]
+fn wrong_passwords_through_an_edge_proxy_pause_the_client_behind_it_alone() {
+    let mut server = Server::new();
+    let [edge, other]: [IpAddr; 2] = ["192.0.2.20", "192.0.2.21"].map(|it| it.parse().unwrap());
+    server.settings.proxy.edge_proxies = ["192.0.2.20/31".parse().unwrap()].into_iter().collect();
+    // All of them share their nonces.
+    let all = Source::of(IpAddr::from([0; 4]));
+    let nonce = server.nonce_for(all, at(0));
+    let through = |phone: &Phone, vias: &str| {
+        let request = String::from_utf8(phone.request()).unwrap();
+        let edges = "Via: SIP/2.0/UDP 192.0.2.20;branch=z9hG4bKe\r\n";
+        request.replacen(
+            "Via: SIP/2.0/UDP 192.0.2.1;",
+            &format!("{edges}Via: {vias};"),
+            1,
+        )
+    };
+    let right = Phone::alice(nonce);
+    let wrong = Phone {
+        password: "guess".to_owned(),
+        ..right.clone()
+    };
+    let attacker = "SIP/2.0/UDP 10.0.0.1;received=203.0.113.7";
+    let forger = "SIP/2.0/UDP h;received=203.0.113.8,SIP/2.0/UDP h;received=203.0.113.9";
+    let nameless = "SIP/2.0/UDP h";
+    let judge = |from, phone: &Phone, vias: &str| {
+        server.judge_from(from, through(phone, vias).as_bytes(), "alice", at(0))
+    };
+    for vias in [attacker, forger, nameless] {
+        for _ in 0..3 {
+            assert_eq!(judge(edge, &wrong, vias), CHALLENGE);
+        }
+    }
+    let paused = judge(edge, &right, attacker);
+    assert_eq!(paused, CHALLENGE, "the attacker pauses");
+    assert_eq!(judge(other, &right, attacker), CHALLENGE, "on each edge");
+    let alice = "SIP/2.0/UDP 10.0.0.1;received=203.0.113.9";
+    assert_eq!(judge(edge, &right, alice), Verdict::Accepted);
+    assert_eq!(
+        judge(other, &right.clone().counting(2), nameless),
+        Verdict::Accepted
+    );
+    let stats = server.shared.bans.stats();
+    assert_eq!((stats.offences, stats.unattributed), ([9, 0, 2, 0], 3));
 }
 
 #[test]

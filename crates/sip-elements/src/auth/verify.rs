@@ -92,6 +92,7 @@ pub fn verify(
     };
     let (nonces, bans) = (&shared.nonces, &shared.bans);
     let place = settings.source(source);
+    let client = settings.client(request, source);
     let nonce = match nonces.read(claim.credentials.nonce, realm, place) {
         Ok(nonce) => nonce,
         Err(Unknown::Foreign) => return Verdict::Challenge { stale: true },
@@ -109,7 +110,7 @@ pub fn verify(
     let claimant = if is_himself { username } else { claimant };
     if claimant.is_empty()
         || claimant.len() > MOST_USERNAME
-        || bans.pauses(place, claimant, realm, now)
+        || bans.pauses(client, claimant, realm, now)
     {
         return CHALLENGE;
     }
@@ -133,10 +134,11 @@ pub fn verify(
             Some(_) => Offence::WrongPassword,
             None => Offence::UnknownUser,
         };
-        bans.failed(source, (claimant, realm), offence, settings, now);
+        let from = (source, client);
+        bans.failed(from, (claimant, realm), offence, settings, now);
         return CHALLENGE;
     }
-    bans.succeeded(place, claimant, realm);
+    bans.succeeded(client, claimant, realm);
     if !is_himself {
         return Verdict::Forbidden("Credentials of another user");
     }

@@ -10,6 +10,7 @@
 //! All tables are shared by the workers, read without a lock, and bounded.
 
 mod back_off;
+mod client;
 mod source;
 mod strikes;
 
@@ -17,7 +18,9 @@ pub use source::Source;
 
 use crate::Settings;
 use back_off::BackOff;
+use client::client_address;
 use crossbeam_queue::ArrayQueue;
+use sip_message::Message;
 use sip_transport::Time;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -133,6 +136,8 @@ pub struct BanStats {
     pub automatic: u64,
     /// What was not remembered for want of room: failures, or bans.
     pub forgotten: u64,
+    /// Wrong passwords through an edge proxy or a trusted peer that has not recorded where they came from: they cost no pause.
+    pub unattributed: u64,
     /// Failures that were not logged: more than [`MOST_LINES`] of a source, or the control plane was behind.
     pub unlogged: u64,
     /// Failures, in the order of [`Offence::ALL`].
@@ -150,6 +155,7 @@ pub struct Bans {
     lines: ArrayQueue<Notice>,
     automatic: AtomicU64,
     forgotten: AtomicU64,
+    unattributed: AtomicU64,
     unlogged: AtomicU64,
     offences: [AtomicU64; Offence::ALL.len()],
 }
@@ -172,6 +178,7 @@ impl Bans {
             lines: ArrayQueue::new(WAITING_LINES),
             automatic: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
+            unattributed: AtomicU64::new(0),
             unlogged: AtomicU64::new(0),
             offences: Default::default(),
         }
@@ -215,9 +222,17 @@ impl Bans {
         lifted
     }
 
-    /// Whether credentials of this name are not to be checked yet. Counts that.
-    pub(crate) fn pauses(&self, source: Source, username: &[u8], realm: &[u8], now: Time) -> bool {
-        let pauses = self.back_off.pauses(source, username, realm, now);
+    /// Whether credentials of this name are not to be checked yet. Counts that. Without a client there are no pauses: they would hit
+    /// everybody behind the same peer.
+    pub(crate) fn pauses(
+        &self,
+        client: Option<Source>,
+        username: &[u8],
+        realm: &[u8],
+        now: Time,
+    ) -> bool {
+        let pauses =
+            client.is_some_and(|client| self.back_off.pauses(client, username, realm, now));
         if pauses {
             self.count_offence(Offence::Pause);
         }
@@ -225,22 +240,28 @@ impl Bans {
     }
 
     /// A password was right.
-    pub(crate) fn succeeded(&self, source: Source, username: &[u8], realm: &[u8]) {
-        self.back_off.succeeded(source, username, realm);
+    pub(crate) fn succeeded(&self, client: Option<Source>, username: &[u8], realm: &[u8]) {
+        if let Some(client) = client {
+            self.back_off.succeeded(client, username, realm);
+        }
     }
 
-    /// Credentials that answer a nonce of ours are wrong.
+    /// Credentials that answer a nonce of ours are wrong. `address` is where they came from, `client` who is to pause.
     pub(crate) fn failed(
         &self,
-        address: IpAddr,
+        (address, client): (IpAddr, Option<Source>),
         (username, realm): (&[u8], &[u8]),
         offence: Offence,
         settings: &Settings,
         now: Time,
     ) {
-        let source = settings.source(address);
-        if !self.back_off.failed(source, username, realm, now) {
-            self.forgotten.fetch_add(1, Ordering::Relaxed);
+        let missed = match client {
+            None => Some(&self.unattributed),
+            Some(client) if self.back_off.failed(client, username, realm, now) => None,
+            Some(_) => Some(&self.forgotten),
+        };
+        if let Some(counter) = missed {
+            counter.fetch_add(1, Ordering::Relaxed);
         }
         self.strike(address, username, offence, settings, now);
     }
@@ -333,6 +354,7 @@ impl Bans {
             names: self.back_off.len(),
             automatic: read(&self.automatic),
             forgotten: read(&self.forgotten),
+            unattributed: read(&self.unattributed),
             unlogged: read(&self.unlogged),
             offences: self.offences.each_ref().map(read),
         }
@@ -345,14 +367,24 @@ impl Settings {
         address.to_canonical().is_loopback() || self.is_shared(address)
     }
 
-    /// The source that nonces and pauses are bound to. A request of a phone may come through another of the operator's own servers
-    /// than the challenge went.
+    /// The source that nonces are bound to. A request of a phone may come through another of the operator's own servers than the
+    /// challenge went.
     pub(crate) fn source(&self, address: IpAddr) -> Source {
         if self.is_shared(address) {
             Source::TRUSTED
         } else {
             Source::of(address)
         }
+    }
+
+    /// The source that pauses are for: the client behind an edge proxy or a trusted peer, if it is known.
+    pub(crate) fn client(&self, request: &Message<'_>, address: IpAddr) -> Option<Source> {
+        let client = if self.is_shared(address) {
+            client_address(request, self)
+        } else {
+            Some(address)
+        };
+        client.map(Source::of)
     }
 
     fn is_shared(&self, address: IpAddr) -> bool {

@@ -11,7 +11,7 @@ const V4: u64 = 0xffff << 32;
 pub struct Source(u64);
 
 impl Source {
-    /// Stands for all peers that the operator trusts, so that credentials may take another way through them than the challenge did.
+    /// Stands for all peers that the operator trusts in nonces, so that credentials may take another way through them than the challenge did.
     pub(crate) const TRUSTED: Self = Self(V4);
 
     /// The source that an address belongs to.

@@ -24,8 +24,9 @@ fn settings() -> Settings {
 
 fn fail(bans: &Bans, address: &str, times: u32, now: Time) {
     let address = address.parse().expect("an address");
+    let from = (address, Some(Source::of(address)));
     for _ in 0..times {
-        bans.failed(address, USER, Offence::WrongPassword, &settings(), now);
+        bans.failed(from, USER, Offence::WrongPassword, &settings(), now);
     }
 }
 

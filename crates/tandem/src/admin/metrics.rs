@@ -83,6 +83,13 @@ fn bans(page: &mut Exposition, totals: Totals<'_>) {
     page.counter("tandem_bans_total", help, stats.automatic);
     let help = "Failures and bans that found no room in their table.";
     page.counter("tandem_bans_forgotten_total", help, stats.forgotten);
+    let help =
+        "Wrong passwords through edge proxies and trusted peers that did not record the client.";
+    page.counter(
+        "tandem_offences_unattributed_total",
+        help,
+        stats.unattributed,
+    );
 }
 
 /// The interface that this page is read from.

@@ -1,0 +1,103 @@
+//! Whose wrong passwords are these? A request of an edge proxy or a trusted peer is one of its clients', and a pause must hit that client
+//! alone.
+//!
+//! ```text
+//! Via: edge                                       ← the edge's own
+//! Via: client;received=203.0.113.7                ← the client's; the edge has checked or written the address (RFC 3261 section 18.2.1)
+//! Via: …                                          ← whatever the client says
+//! ```
+
+use crate::Settings;
+use sip_message::{HeaderName, Host, Message, Via};
+use std::net::IpAddr;
+
+/// Edge proxies and trusted peers that a request may have passed, one behind the other.
+const MOST_PEERS: usize = 4;
+
+/// The address that the last of the operator's own servers received a request from, which came to us from one of them. `None`: it is
+/// not written there, or may have been written by the client.
+///
+/// A peer that keeps a `received` that its client wrote, instead of replacing it, lets the client choose the address.
+pub(crate) fn client_address(request: &Message<'_>, settings: &Settings) -> Option<IpAddr> {
+    let recorded = request.values(HeaderName::Via).skip(1).take(MOST_PEERS);
+    for value in recorded {
+        let address = recorded_source(&Via::parse(value)?)?;
+        if !settings.is_shared(address) {
+            return Some(address);
+        }
+    }
+    None
+}
+
+/// The source of a request, as the server that received it with this topmost Via has recorded it.
+fn recorded_source(via: &Via<'_>) -> Option<IpAddr> {
+    let is_received = |name: &[u8]| name.eq_ignore_ascii_case(b"received");
+    match via
+        .params
+        .iter()
+        .filter(|(name, _)| is_received(name))
+        .count()
+    {
+        // The server has compared it with the source.
+        0 => match via.host {
+            Host::Address(address) => Some(address.to_canonical()),
+            Host::Name(_) => None,
+        },
+        1 => via.received().map(|address| address.to_canonical()),
+        // One of them is the client's.
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_is_who_the_last_server_of_the_operator_heard() {
+        let mut settings = Settings::new(&["example.org".to_owned()], Vec::new());
+        settings.proxy.edge_proxies = ["192.0.2.20/31".parse().expect("a network")]
+            .into_iter()
+            .collect();
+        for (vias, client) in [
+            ("SIP/2.0/UDP edge;branch=1", None),
+            (
+                "SIP/2.0/UDP edge, SIP/2.0/UDP 10.0.0.1;received=203.0.113.7",
+                Some("203.0.113.7"),
+            ),
+            (
+                "SIP/2.0/UDP edge, SIP/2.0/UDP 203.0.113.7;rport=5",
+                Some("203.0.113.7"),
+            ),
+            (
+                "SIP/2.0/UDP edge, SIP/2.0/UDP [::ffff:203.0.113.7]",
+                Some("203.0.113.7"),
+            ),
+            ("SIP/2.0/UDP edge, SIP/2.0/UDP phone.example.net", None),
+            (
+                "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=phone.example.net",
+                None,
+            ),
+            // What is below is the client's own invention, and so may be one of two.
+            (
+                "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=203.0.113.7, SIP/2.0/UDP h;received=198.51.100.1",
+                Some("203.0.113.7"),
+            ),
+            (
+                "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=203.0.113.7;received=198.51.100.1",
+                None,
+            ),
+            // Two proxies of the operator, one behind the other.
+            (
+                "SIP/2.0/UDP edge, SIP/2.0/UDP 192.0.2.21, SIP/2.0/UDP h;received=203.0.113.7",
+                Some("203.0.113.7"),
+            ),
+            ("SIP/2.0/UDP edge, SIP/2.0/UDP 192.0.2.21", None),
+        ] {
+            let request = format!("OPTIONS sip:example.org SIP/2.0\r\nVia: {vias}\r\n\r\n");
+            let request = Message::parse(request.as_bytes()).expect("a request");
+            let client = client.map(|address| address.parse().expect("an address"));
+            assert_eq!(client_address(&request, &settings), client, "{vias}");
+        }
+    }
+}
