@@ -204,7 +204,7 @@ impl Node for Exchange {
     fn serve(&mut self, now: Time, message: Received<'_>, output: &mut Output<Question>) {
         self.metrics.queueing.record(now - message.arrived);
         self.with_worker((message.arrived, now), output, |worker| {
-            pipeline::receive(worker, message.flow, message.bytes, message.handed_over);
+            pipeline::receive(worker, message);
         });
     }
 
@@ -221,7 +221,7 @@ impl Node for Exchange {
     fn refuse(&mut self, now: Time, message: Received<'_>, output: &mut Output<Question>) {
         self.metrics.queueing.record(now - message.arrived);
         self.with_worker((message.arrived, now), output, |worker| {
-            pipeline::refuse(worker, message.flow, message.bytes, message.handed_over);
+            pipeline::refuse(worker, message);
         });
     }
 
@@ -231,6 +231,7 @@ impl Node for Exchange {
             flow,
             bytes,
             handed_over: false,
+            over_our_connection: false,
         };
         self.serve(now, message, output);
     }
@@ -247,6 +248,7 @@ impl Node for Exchange {
             flow,
             bytes,
             handed_over: true,
+            over_our_connection: false,
         };
         self.serve(now, message, output);
     }

@@ -23,14 +23,20 @@ use sip_message::{HeaderName, Host, Message, Method, ParseError, worker_hash};
 use sip_transaction::{
     Account, Admission, Kind, RequestMatch, ResponseMatch, ServerId, Standing, Table,
 };
-use sip_transport::{Flow, response_flow};
+use sip_transport::{Flow, Received, response_flow};
 use std::net::SocketAddr;
 
 /// The most questions one request may cost: whose credentials are these, and does the callee exist.
 const MOST_QUESTIONS: u8 = 3;
 
 /// A datagram, or one message of a stream.
-pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], handed_over: bool) {
+pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
+    let Received {
+        flow,
+        bytes,
+        handed_over,
+        ..
+    } = received;
     if !handed_over && kept_off::is_banned(worker, flow) {
         return;
     }
@@ -47,13 +53,13 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
     let message = match &parsed {
         Ok(message) if message.header_count() <= most_headers => message,
         Ok(_) | Err(ParseError::TooManyHeaders) => {
-            kept_off::note_malformed(&worker.round, flow);
+            kept_off::note_malformed(&worker.round, &received);
             worker.round.metrics.dropped(Drop::TooManyHeaders);
             let refusal = Refusal::Because(400, "Too many header fields");
             return answer_beginning(&mut worker.round, flow, bytes, &refusal);
         }
         Err(_) => {
-            kept_off::note_malformed(&worker.round, flow);
+            kept_off::note_malformed(&worker.round, &received);
             return worker.round.metrics.dropped(Drop::NotSip);
         }
     };
@@ -75,7 +81,13 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], han
 
 /// A message that a worker gave up because too many came: a request of a new call gets the 503 that costs least. What belongs to a
 /// transaction is served all the same, for it costs no more, and its sender must not hear two things.
-pub(crate) fn refuse(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], handed_over: bool) {
+pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
+    let Received {
+        flow,
+        bytes,
+        handed_over,
+        ..
+    } = received;
     if !handed_over && kept_off::is_banned(worker, flow) {
         return;
     }
@@ -91,7 +103,7 @@ pub(crate) fn refuse(worker: &mut Worker<'_, '_>, flow: Flow, bytes: &[u8], hand
             && (handed_over || home_elsewhere(worker, request).is_none())
     });
     let Some(request) = request else {
-        return receive(worker, flow, bytes, handed_over);
+        return receive(worker, received);
     };
     if kept_off::is_scanner(&worker.round, &request) {
         return;

@@ -105,6 +105,8 @@ pub struct Received<'m> {
     pub bytes: &'m [u8],
     /// Whether another worker read it and handed it over to this one.
     pub handed_over: bool,
+    /// Whether it came over a connection that we opened: its peer is one that we chose. Not known of what was handed over.
+    pub over_our_connection: bool,
 }
 
 /// A message to be sent: where to, and where its bytes lie in [`Output::bytes`].

@@ -5,7 +5,7 @@ use crate::bans::Offence;
 use crate::exchange::Worker;
 use crate::metrics::Drop;
 use sip_message::{HeaderName, Message};
-use sip_transport::Flow;
+use sip_transport::{Flow, Received};
 
 /// Whether the source of a message is banned. Drops what it sends, before anything is parsed, and closes its connections.
 pub(crate) fn is_banned(worker: &mut Worker<'_, '_>, flow: Flow) -> bool {
@@ -42,9 +42,11 @@ pub(crate) fn is_scanner(round: &Round<'_>, request: &Message<'_>) -> bool {
     is_scanner
 }
 
-/// What came over a connection is no SIP: its source is proven by the handshake. Datagrams prove nothing, and are only counted.
-pub(crate) fn note_malformed(round: &Round<'_>, flow: Flow) {
-    if flow.connection.is_some() {
+/// What came over a connection is no SIP: its source is proven by the handshake. Datagrams prove nothing, and are only counted. So is what
+/// comes from a peer that we connected to: anybody may have it relay such a message.
+pub(crate) fn note_malformed(round: &Round<'_>, received: &Received<'_>) {
+    let flow = received.flow;
+    if flow.connection.is_some() && !received.over_our_connection {
         let (bans, address) = (&round.shared.bans, flow.remote.ip());
         bans.strike(address, b"", Offence::Malformed, round.settings, round.now);
     }

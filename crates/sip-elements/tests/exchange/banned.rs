@@ -3,7 +3,7 @@
 use crate::bench::{ALICE, BOB, Bench, answer_challenge, only, register, settings, status};
 use sip_elements::bans::Source;
 use sip_elements::metrics::Drop;
-use sip_transport::{ConnectionId, Flow, ListenerId, Node};
+use sip_transport::{ConnectionId, Flow, ListenerId, Node, Received};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -80,6 +80,33 @@ fn nonsense_counts_over_a_connection_and_not_in_datagrams() {
         bench.receive_on(flow, "GET / HTTP/1.1\n\n");
     }
     assert!(bench.shared.bans.is_banned(ip(ALICE), bench.now));
+}
+
+/// Anybody who can call through a carrier may have it relay such a message.
+#[test]
+fn nonsense_from_a_peer_that_we_connected_to_bans_nobody() {
+    let mut settings = settings();
+    settings.bans.failures = 3;
+    let mut bench = Bench::new(settings);
+    let mut message = Received {
+        arrived: bench.now,
+        flow: Flow {
+            listener: ListenerId(0),
+            connection: ConnectionId::new(0, 1),
+            remote: ALICE.parse().expect("an address"),
+        },
+        bytes: b"GET / HTTP/1.1\r\n\r\n",
+        handed_over: false,
+        over_our_connection: true,
+    };
+    for (over_our_connection, banned) in [(true, false), (false, true)] {
+        message.over_our_connection = over_our_connection;
+        for _ in 0..3 {
+            bench.exchange.serve(bench.now, message, &mut bench.output);
+        }
+        assert_eq!(bench.shared.bans.is_banned(ip(ALICE), bench.now), banned);
+    }
+    assert_eq!(bench.dropped(Drop::NotSip), 6);
 }
 
 #[test]

@@ -21,6 +21,7 @@ impl Bench {
             flow: Flow::to(ListenerId(0), from.parse().expect("address")),
             bytes: message.as_bytes(),
             handed_over: false,
+            over_our_connection: false,
         };
         self.exchange.serve(self.now, message, &mut self.output);
         self.sent()

@@ -18,6 +18,7 @@ impl Bench {
             flow: flow(from),
             bytes: message.as_bytes(),
             handed_over: false,
+            over_our_connection: false,
         };
         self.exchange.refuse(self.now, message, &mut self.output);
         self.sent()

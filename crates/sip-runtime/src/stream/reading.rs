@@ -12,6 +12,13 @@ use std::time::Duration;
 /// How long what is written to a peer that is being left may take to reach it.
 const LEAVING: Duration = Duration::from_secs(2);
 
+/// Which connection a message came over.
+#[derive(Clone, Copy)]
+pub(crate) struct From {
+    pub(crate) flow: Flow,
+    pub(crate) is_opened_by_us: bool,
+}
+
 impl Connections {
     /// Something can be read from a connection, or written to it. `deliver` gets every message that came.
     pub(crate) fn ready(
@@ -19,7 +26,7 @@ impl Connections {
         now: Time,
         event_loop: &mut EventLoop,
         ready: Ready,
-        deliver: impl FnMut(Flow, &[u8]),
+        deliver: impl FnMut(From, &[u8]),
     ) {
         let name = name_of(ready.token);
         if ready.writable {
@@ -35,7 +42,7 @@ impl Connections {
         now: Time,
         event_loop: &mut EventLoop,
         name: u32,
-        deliver: impl FnMut(Flow, &[u8]),
+        mut deliver: impl FnMut(From, &[u8]),
     ) {
         let Some(connection) = self.slab.get(name) else {
             return;
@@ -51,6 +58,14 @@ impl Connections {
             } else {
                 Admitted::No
             }
+        };
+        let is_opened_by_us = !connection.is_accepted;
+        let deliver = |flow, bytes: &[u8]| {
+            let from = From {
+                flow,
+                is_opened_by_us,
+            };
+            deliver(from, bytes);
         };
         let (octets, brought) = connection.read(&mut self.buffers, &self.options, admit, deliver);
         let is_introduced = awaited_source && !connection.awaits_source;

@@ -242,6 +242,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                         flow,
                         bytes,
                         handed_over: true,
+                        over_our_connection: false,
                     };
                     self.node.serve(now, message, output);
                 }
@@ -291,12 +292,13 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             };
             self.post
                 .connections
-                .ready(now, &mut self.event_loop, ready, |flow, bytes| {
+                .ready(now, &mut self.event_loop, ready, |from, bytes| {
                     let message = Received {
                         arrived,
-                        flow,
+                        flow: from.flow,
                         bytes,
                         handed_over: false,
+                        over_our_connection: from.is_opened_by_us,
                     };
                     intake.take(now, message, true);
                 });
@@ -403,6 +405,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                     flow: Flow::to(id, datagram.from),
                     bytes: datagram.bytes,
                     handed_over: false,
+                    over_our_connection: false,
                 };
                 intake.take(now, message, false);
             }

@@ -47,6 +47,7 @@ impl<M: Machine> World<M> {
                 flow,
                 bytes,
                 handed_over: false,
+                over_our_connection: false,
             };
             node.serve(now, message, output);
         });
@@ -69,6 +70,7 @@ impl<M: Machine> World<M> {
                     flow,
                     bytes: &bytes,
                     handed_over: true,
+                    over_our_connection: false,
                 };
                 node.serve(now, message, output);
             });

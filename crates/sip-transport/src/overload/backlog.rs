@@ -25,6 +25,7 @@ pub struct Waiting {
     arrived: Time,
     flow: Flow,
     handed_over: bool,
+    over_our_connection: bool,
     /// Its sender does not send it again, so it needs an answer.
     reliable: bool,
     bytes: Vec<u8>,
@@ -38,6 +39,7 @@ impl Waiting {
             flow: self.flow,
             bytes: &self.bytes,
             handed_over: self.handed_over,
+            over_our_connection: self.over_our_connection,
         }
     }
 
@@ -158,6 +160,7 @@ impl Backlog {
             arrived: message.arrived,
             flow: message.flow,
             handed_over: message.handed_over,
+            over_our_connection: message.over_our_connection,
             reliable,
             bytes: message.bytes.to_vec(),
         };

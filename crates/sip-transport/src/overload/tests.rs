@@ -46,6 +46,7 @@ fn received(arrived: Time, bytes: &[u8]) -> Received<'_> {
         flow: Flow::to(ListenerId(0), ([192, 0, 2, 1], 5060).into()),
         bytes,
         handed_over: false,
+        over_our_connection: false,
     }
 }
 

@@ -21,7 +21,8 @@ fn a_connection_is_opened_once_and_used_again() {
         assert_eq!([callee.receive(), callee.receive()], ["one", "two"]);
         caller.send(&framed(&format!("dial {to} three")));
         assert_eq!(callee.receive(), "three");
-        assert_eq!(callee.asks("back"), "back");
+        assert_eq!(callee.asks("opened"), "by us");
+        assert_eq!(caller.asks("opened"), "by the peer");
         assert_eq!(switches.running.stats()[0].connections_opened.value(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use crate::workers::script::{ANYWHERE, PATIENCE, await_count, workers};
 use sip_message::Message;
 use sip_runtime::{CloseReason, Options, Running, Runtime, StreamOptions};
-use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
+use sip_transport::{Flow, Listener, Node, Output, Protocol, Received, Time};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -17,6 +17,7 @@ pub fn framed(body: &str) -> Vec<u8> {
 /// A node that does what each message says:
 ///
 /// - `who`: answers `worker N`;
+/// - `opened`: answers by whom the connection was, `by us` or `by the peer`;
 /// - `to N …`: hands the message over to worker N, which answers `worker N: …`;
 /// - `dial ADDRESS …`: sends `…` to that address;
 /// - `dial ADDRESS/NAME …`: the same, where that name is expected;
@@ -95,6 +96,18 @@ impl Switch {
 impl Node for Switch {
     type Question = String;
     type Answer = ();
+
+    fn serve(&mut self, now: Time, received: Received<'_>, output: &mut Output<String>) {
+        let (flow, bytes) = (received.flow, received.bytes);
+        if received.handed_over {
+            self.receive_handed_over(now, flow, bytes, output);
+        } else if bytes.ends_with(b"\r\n\r\nopened") {
+            let whose = ["by the peer", "by us"][usize::from(received.over_our_connection)];
+            output.send(flow, |into| into.extend(framed(whose)));
+        } else {
+            self.receive(now, flow, bytes, output);
+        }
+    }
 
     fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<String>) {
         if Message::parse(bytes).is_ok() {
