@@ -8,8 +8,6 @@ use std::time::Duration;
 
 /// For how long one is kept after its time is over, for a call to come that tries it.
 const UNTRIED: Duration = Duration::from_secs(600);
-/// The longest rest that a Retry-After can ask for.
-pub(crate) const LONGEST_REST: Duration = Duration::from_secs(300);
 
 /// Why a candidate is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

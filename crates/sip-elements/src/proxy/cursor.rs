@@ -5,7 +5,7 @@
 use super::context::{BranchState, Context, Launch, Retry, Turn};
 use super::response::Failure;
 use super::target::Target;
-use crate::dead_targets::{Death, LONGEST_REST};
+use crate::dead_targets::Death;
 use crate::{Question, Round, Ticket};
 use sip_message::{HeaderName, Message};
 use sip_transport::selection::{Candidate, Destination, Reach, prefers_stream, streams_first};
@@ -202,7 +202,8 @@ impl Context {
     }
 
     /// What a response says of the candidate that it comes from: 503 that others had better be asked (RFC 3261 section 21.5.4), anything
-    /// else that it is alive.
+    /// else that it is alive. Whether the 503 is the candidate's own cannot be told: it may be relayed from the far end of a call, so it
+    /// keeps other calls off for no longer than any other failure does.
     pub(super) fn note_life(&self, turn: &Turn<'_, '_>, place: u8, response: &Message<'_>) {
         if response.status() != 503 {
             if let Some(candidate) = self.shared_candidate(place) {
@@ -213,7 +214,7 @@ impl Context {
         }
         match retry_after(response) {
             Some(rest) => {
-                let rest = rest.min(LONGEST_REST);
+                let rest = rest.min(turn.round.settings.proxy.dead_target_lifetime);
                 self.bury_for(turn, place, Death::AskedForRest, Some(rest));
             }
             None => self.bury(turn, place, Death::Unavailable),

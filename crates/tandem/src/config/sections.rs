@@ -239,7 +239,7 @@ section! {
         reload no_answer: Option<Interval> = None, optional(Some(seconds(5)));
 
         /// For how long the server of a next hop that gave no answer, could not be reached or answered 503 is tried after all the others. Then
-        /// one call tries it again. `Retry-After` in the 503 may ask for another time, up to five minutes. `"0s"`: it is not remembered.
+        /// one call tries it again. `Retry-After` in the 503 may ask for a shorter time. `"0s"`: it is not remembered.
         reload dead_target_lifetime: Interval = seconds(30), between(seconds(0), hours(1));
 
         /// Most targets that one request is forked to, and most servers of a next hop that it tries.
