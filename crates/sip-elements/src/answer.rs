@@ -137,9 +137,12 @@ impl Refusal {
     }
 }
 
+/// Bytes of [`own_tag`].
+const OWN_TAG_LENGTH: usize = 16;
+
 /// The tag in To of our own responses. It can be computed again from a retransmission and from the ACK of a non-2xx
 /// response, which is how statelessly answered requests are recognised (section 8.2.7).
-pub(crate) fn own_tag(round: &Round<'_>, request: &Message<'_>) -> [u8; 16] {
+pub(crate) fn own_tag(round: &Round<'_>, request: &Message<'_>) -> [u8; OWN_TAG_LENGTH] {
     let branch = request
         .top_via()
         .and_then(|via| via.branch())
@@ -153,6 +156,25 @@ pub(crate) fn own_tag(round: &Round<'_>, request: &Message<'_>) -> [u8; 16] {
         .shared
         .hasher
         .hash(&[b"tag", call_id, from_tag, branch]))
+}
+
+/// Whether a request is the ACK of a response of ours, by its To tag.
+pub(crate) fn is_ack_of_ours(round: &Round<'_>, request: &Message<'_>) -> bool {
+    request.method() == Method::Ack
+        && request
+            .to()
+            .and_then(|to| to.tag())
+            .is_some_and(|tag| tag.len() == OWN_TAG_LENGTH && *tag == own_tag(round, request))
+}
+
+/// Whether a request has what must be copied into a response (section 8.2.6.2), whatever else may be wrong with it.
+pub(crate) fn is_answerable(request: &Message<'_>) -> bool {
+    request.is_request()
+        && request.top_via().is_some()
+        && request.from().is_some()
+        && request.to().is_some()
+        && request.call_id().is_some()
+        && request.cseq().is_some()
 }
 
 /// Sixteen lower-case hex digits.
@@ -280,13 +302,7 @@ pub(crate) fn answer_beginning(round: &mut Round<'_>, flow: Flow, bytes: &[u8], 
     let Ok(request) = Message::parse(beginning) else {
         return;
     };
-    let is_complete = request.is_request()
-        && request.top_via().is_some()
-        && request.from().is_some()
-        && request.to().is_some()
-        && request.call_id().is_some()
-        && request.cseq().is_some();
-    if is_complete {
+    if is_answerable(&request) {
         let origin = Origin::new(round, flow);
         answer(round, &request, &origin, refusal);
     }

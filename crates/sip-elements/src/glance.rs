@@ -13,6 +13,9 @@ const OF_CALLS: [&[u8]; 3] = [b"BYE", b"PRACK", b"UPDATE"];
 /// What ACK and CANCEL belong to need not be known here: they cost little.
 const ALWAYS_FIRST: [&[u8]; 2] = [b"ACK", b"CANCEL"];
 
+/// What the names begin with that are looked for: To, Route, Authorization, Proxy-Authorization.
+const FIRST_OCTETS: &[u8; 8] = b"tTrRaApP";
+
 /// Responses, requests of calls that exist (by their method or their To tag) and what is no request at all come first; then
 /// requests with credentials. With `is_recorded`, all our dialogs have a proof in their Route: other requests without one are new.
 pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
@@ -38,9 +41,12 @@ pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
         if line.is_empty() {
             break;
         }
-        let is_folded = line.first().is_some_and(u8::is_ascii_whitespace);
-        let value = if is_folded {
+        let first = line.first().copied().unwrap_or_default();
+        let value = if first.is_ascii_whitespace() {
             line
+        } else if !FIRST_OCTETS.contains(&first) {
+            (is_to, is_route) = (false, false);
+            continue;
         } else {
             let mut parts = line.splitn(2, |octet| *octet == b':');
             let name = parts.next().unwrap_or_default().trim_ascii();

@@ -1,14 +1,18 @@
 //! The whole way of a message through a worker. [`receive`] is where it begins, [`request`] shows the order of the phases.
 //!
 //! ```text
-//! datagram → banned? → keep-alive? → parse → sane? → stateless answer? → home? → transaction? (retransmission, ACK, CANCEL)
+//! datagram → banned? → keep-alive? → parse → ACK of a refusal? → sane? → stateless answer? → home?
+//!   → transaction? (retransmission, ACK, CANCEL)
 //!   → in a dialog of ours? its route set (another speaker? authenticate) : authenticate → { registrar | location | next hop } → relay
 //! response → ours? → home? → transaction → response context → upstream
 //! ```
 //!
 //! A phase goes on (`Ok`), or stops the request: answered with a status, parked on a question, or done with.
 
-use crate::answer::{Origin, Refusal, answer, answer_beginning, own_tag, send, send_trying};
+use crate::answer::{
+    Origin, Refusal, answer, answer_beginning, is_ack_of_ours, is_answerable, own_tag, send,
+    send_trying,
+};
 use crate::exchange::Worker;
 use crate::location::Binding;
 use crate::metrics::{Drop, Stage};
@@ -79,8 +83,8 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     conclude(worker, message, &origin, end);
 }
 
-/// A message that a worker gave up because too many came: a request of a new call gets the 503 that costs least. What belongs to a
-/// transaction is served all the same, for it costs no more, and its sender must not hear two things.
+/// A message that a worker gave up because too many came: a request of a new call gets the 503 that costs least, whatever else may be
+/// wrong with it. What belongs to a transaction is served all the same, for it costs no more, and its sender must not hear two things.
 pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     let Received {
         flow,
@@ -97,8 +101,7 @@ pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
         key.is_some_and(|key| round.transactions.find_server(key).is_none())
     };
     let request = Message::parse(bytes).ok().filter(|request| {
-        request.is_request()
-            && sanity::validate(round, request, flow).is_ok()
+        is_answerable(request)
             && is_new(request)
             && (handed_over || home_elsewhere(worker, request).is_none())
     });
@@ -127,6 +130,11 @@ fn request(
     origin: &mut Origin,
     handed_over: bool,
 ) -> Result<(), Stop> {
+    if is_ack_of_ours(&worker.round, request) {
+        // Only the transaction of a response that we gave with state wants it.
+        hand_over_to_home(worker, request, origin.flow, handed_over)?;
+        return match_transaction(worker, request, origin);
+    }
     note_alias(worker, request, origin.flow);
     sanity::check(&worker.round, request, origin.flow)?;
     keep_alive::answer(&worker.round, request)?;
@@ -314,8 +322,8 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
     Refusal::Okay.into()
 }
 
-/// An ACK that no transaction absorbed: it belongs to a 2xx and follows the dialog, or to a response that we gave
-/// statelessly, or to nobody.
+/// An ACK that no transaction absorbed, and not of a response that we gave statelessly: it belongs to a 2xx and follows the dialog, or to
+/// nobody.
 fn forward_ack(
     worker: &mut Worker<'_, '_>,
     ack: &Message<'_>,
@@ -326,10 +334,7 @@ fn forward_ack(
     let is_impostor =
         speaks_for_another(routing) && identity::local_speaker(round.settings, ack).is_some();
     if !routing.in_our_dialog() || is_impostor {
-        let is_of_our_refusal = ack.to().and_then(|to| to.tag()) == Some(&own_tag(round, ack));
-        if !is_of_our_refusal {
-            round.metrics.dropped(Drop::StrayAck);
-        }
+        round.metrics.dropped(Drop::StrayAck);
         return Err(Stop::Done);
     }
     round.output.proven(flow.connection);

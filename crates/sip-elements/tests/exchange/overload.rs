@@ -3,9 +3,11 @@
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
 };
+use sip_elements::metrics::Drop;
 use sip_transport::overload::Urgency;
 use sip_transport::{Flow, ListenerId, Networks, Node, Received};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 const CALLEE: &str = "sip:bob@example.org";
 
@@ -77,4 +79,64 @@ fn a_trusted_peer_counts_as_proven() {
     let bytes = invite("t1", "");
     let of = |from| bench.exchange.urgency(flow(from), bytes.as_bytes());
     assert_eq!((of(ALICE), of(BOB)), (Urgency::New, Urgency::Proven));
+}
+
+#[test]
+fn what_is_given_up_is_not_judged_but_needs_what_an_answer_is_made_of() {
+    let mut bench = Bench::new(settings()).with_subscribers();
+    let broken = invite("b1", "Contact: <sip:alice\n");
+    let judged = only(bench.receive(ALICE, &broken));
+    assert_eq!(status(&judged), 400);
+    let refused = only(bench.refuse(ALICE, &broken));
+    assert_eq!(status(&refused), 503);
+    for line in ["Via: ", "From: ", "To: ", "Call-ID: ", "CSeq: "] {
+        let lacking = invite("b2", "").replace(line, "X-Was: ");
+        let answers = bench.refuse(ALICE, &lacking);
+        assert!(
+            answers.iter().all(|(_, it)| status(it) == 400),
+            "{answers:?}"
+        );
+    }
+}
+
+/// Sends the ACK of a refusal with a header field that no request may have.
+fn acknowledge(bench: &mut Bench, uri: &str, branch: &str, refusal: &str) {
+    let (_, tag) = refusal.split_once("\r\nTo: ").expect("To");
+    let (_, tag) = tag.split_once(";tag=").expect("a tag of ours");
+    let tag = tag.lines().next().unwrap_or_default();
+    let to = format!("To: <{uri}>");
+    let ack = request(
+        "ACK",
+        uri,
+        "sip:alice@example.org",
+        branch,
+        "Route: <sip:a\n",
+    );
+    let ack = ack.replace(&to, &format!("{to};tag={tag}"));
+    assert_eq!(bench.receive(ALICE, &ack), vec![]);
+}
+
+#[test]
+fn the_ack_of_a_refusal_ends_before_it_is_judged() {
+    const NOBODY: &str = "sip:nobody@example.org";
+    let mut bench = Bench::new(settings()).with_subscribers();
+    let call =
+        |branch, extra: &str| request("INVITE", NOBODY, "sip:alice@example.org", branch, extra);
+    // Without state: there is nothing to find.
+    let challenge = only(bench.receive(ALICE, &call("n1", "")));
+    assert_eq!(status(&challenge), 407);
+    acknowledge(&mut bench, NOBODY, "n1", &challenge);
+    assert_eq!(bench.metrics.drops[Drop::StrayAck as usize].value(), 0);
+    // With state: it is not sent again.
+    let credentials = answer_challenge(&challenge, "alice", "INVITE", NOBODY);
+    let proof = format!("Proxy-Authorization: {credentials}\n");
+    let trying = only(bench.receive(ALICE, &call("n2", &proof)));
+    assert_eq!(status(&trying), 100);
+    let question = bench.question().expect("is there such a subscriber?");
+    let refusal = only(bench.answer(question));
+    assert_eq!(status(&refusal), 404);
+    let again = only(bench.wait(Duration::from_millis(500)));
+    assert_eq!(status(&again), 404);
+    acknowledge(&mut bench, NOBODY, "n2", &refusal);
+    assert_eq!(bench.wait(Duration::from_secs(2)), vec![]);
 }
