@@ -42,7 +42,7 @@ interop-event-loops: setup-test ## The same on each event loop: epoll, poll, io_
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
 
-bench: setup ## Everything that is measured, beside Kamailio, in some four hours: bench/report/report.md
+bench: setup ## Everything that is measured, beside Kamailio, in some 75 minutes: bench/report/report.md
 	scripts/bench
 
 setup:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from . import capacity, connections, memory, overload, programs, report, scaling, workloads
 from .arguments import Parser, some_of, whole
@@ -25,15 +26,22 @@ PARTS = {
     "generator": programs.generator,
     "analyzer": programs.analyzer,
 }
+# Minutes that a part takes on two cores: once, and for each round.
+MINUTES = {
+    "micro": (5, 0), "sweep": (1.6, 0), "floor": (0, 0.2), "w1": (0.3, 0.6), "w2": (0.5, 0.9), "w2c": (0.6, 1), "w3": (3, 1), "w4": (3, 1.1),
+    "memory": (3, 0), "connections": (0.8, 0.6), "capacity": (9, 3), "overload": (23, 0), "stack": (0.1, 0.1), "generator": (0, 0.2),
+    "analyzer": (0.8, 0.1),
+}
+BUILD_MINUTES = 6
 USAGE = f"""Parts: {", ".join(PARTS)}; `report` writes the report from the figures that are there, `publish` copies it
-to docs/report, with report.json. Without a part: all, some four hours.
+to docs/report, with report.json. Without a part: all, some 75 minutes on two cores.
 `scripts/bench scaling --help`: several workers of Tandem, which is not in the report."""
 
 
 def arguments_of(words):
     parser = Parser(prog="scripts/bench", description=__doc__, epilog=USAGE, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART")
-    parser.add_argument("--rounds", type=whole, default=3, help="how often each server has its turn (3)")
+    parser.add_argument("--rounds", type=whole, default=3, help="how often Tandem and Kamailio tuned have their turn in what is cheap, and Tandem's capacity is searched (3)")
     parser.add_argument("--quick", action="store_true", help="one short round of everything, to see that it works: not to be quoted")
     parser.add_argument("--servers", type=some_of(workloads.SERVERS), default=(), metavar="NAME,…",
                         help=f"only these: {', '.join(workloads.SERVERS)}")
@@ -51,11 +59,20 @@ def arguments_of(words):
 def measure(settings, names):
     """Measures parts; returns whether all of them gave all their figures."""
     complete = True
+    if not settings.quick:
+        print(f"scripts/bench: about {minutes_of(names, settings.rounds):.0f} minutes on two cores", flush=True)
     for name in names:
-        part = Part(name, settings, workloads.tuned())
+        part, begun = Part(name, settings, workloads.tuned()), time.monotonic()
         part.attempt(name, PARTS[name], settings, part)
+        part.keep()
+        print(f"{name:<12} took {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
         complete = complete and not part.kept["missing"]
     return complete
+
+
+def minutes_of(names, rounds):
+    """How long parts take that are measured at all loads with all servers."""
+    return sum(once + each * rounds for once, each in map(MINUTES.get, names))
 
 
 def everything():
@@ -65,6 +82,8 @@ def everything():
 
 def build():
     """Builds what is measured, unless BENCH_NO_BUILD is set."""
+    if BUILDS:
+        print(f"scripts/bench: builds first, up to {BUILD_MINUTES} minutes", flush=True)
     if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem", "--package", "tandem-lab"], cwd=ROOT).returncode:
         raise BenchError("the programs could not be built: what cargo said is above")
     missing = [name for name in ("tandem", "tandem-lab", "udp-floor") if not os.path.exists(program(name))]
@@ -84,7 +103,7 @@ def main(words):
     is_scaling = words[:1] == ["scaling"]
     arguments = scaling.arguments_of(words[1:]) if is_scaling else arguments_of(words)
     if not is_scaling and arguments.parts == ["publish"]:
-        report.publish()
+        report.publish(everything())
         return 0
     complete = True
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:

@@ -7,11 +7,11 @@ from .settings import PEERS, BenchError, on_core, output_of, program
 
 # Row, key of the server, kind of handshake, how many.
 UNITS = (
-    ("tcp", "p256", "plain", 40_000),
-    ("tls-p256", "p256", "full", 10_000),
-    ("tls-p256-resumed", "p256", "resumed", 10_000),
-    ("tls-rsa2048", "rsa2048", "full", 10_000),
-    ("tls-rsa2048-resumed", "rsa2048", "resumed", 10_000),
+    ("tcp", "p256", "plain", 20_000),
+    ("tls-p256", "p256", "full", 5_000),
+    ("tls-p256-resumed", "p256", "resumed", 5_000),
+    ("tls-rsa2048", "rsa2048", "full", 3_000),
+    ("tls-rsa2048-resumed", "rsa2048", "resumed", 5_000),
 )
 
 

@@ -1,17 +1,22 @@
 """What a server under a CPU limit still does when it is offered more calls than it carries, each challenged with 407, open loop and with
-retransmissions, and how soon it recovers (`tandem lab overload`). Servers take turns."""
+retransmissions, and how soon it recovers (`tandem lab overload`). One round: each server's best rate is searched, then the curve is measured."""
 import json
 import os
 import subprocess
 
-from . import capacity
+from . import capacity, results
 from .settings import PEERS, REPORT, BenchError, on_core, program
 
 LIMIT = "200m"
 PAGE = REPORT / "overload.html"
 # From here on a server is overloaded, and the goal holds.
 BEYOND = 1.5
+# Each step is longer than a transaction's life (32 s), so the server has all of the load that it keeps.
+STEPS = ["--step-duration", "24s", "--step-warm-up", "12s"]
+FACTORS = ["--factors", "1,1.2,1.5,2,3"]
 SHORT = ["--step-duration", "4s", "--step-warm-up", "2s"]
+# The best rate sets the scale: to a tenth is enough.
+SEARCH = ["--growth", "1.2", "--resolution", "0.1"]
 
 
 def run(settings, part):
@@ -19,27 +24,30 @@ def run(settings, part):
         raise BenchError("the CPU limit is a control group, which only root may make: run it as root, or with sudo")
     for old in [found_of(name) for name in PEERS] + [PAGE]:
         old.unlink(missing_ok=True)
-    for _ in range(settings.rounds):
-        for name in filter(settings.wants, PEERS):
-            part.attempt(f"overload of {name}", measure, settings, part, name)
+    for name in filter(settings.wants, PEERS):
+        part.attempt(f"overload of {name}", measure, settings, part, name)
 
 
 def found_of(name):
     return REPORT / f"overload-{name}.json"
 
 
-def best_of(part, name):
-    """The best rate that an earlier round found for a server: it is searched once."""
-    runs = part.runs("overload", name)
-    return ["--best", str(runs[0]["figures"]["best"])] if runs else []
+def estimate(name):
+    """Where the search of the best rate begins: what the server carried in `capacity`, with so much more CPU."""
+    carried = [run["value"] for part in results.read() if part["part"] == "capacity" for run in part["runs"] if run["server"] == name]
+    return (carried or [capacity.ESTIMATES[name]])[0] * thousandths(LIMIT) / thousandths(capacity.LIMIT)
+
+
+def thousandths(limit):
+    return int(limit.removesuffix("m"))
 
 
 def measure(settings, part, name):
     found = found_of(name)
     found.unlink(missing_ok=True)
     with capacity.server_for(settings, name) as server:
-        command = capacity.command_for(settings, server, name, "overload", LIMIT, found, PAGE)
-        command += [*(SHORT if settings.quick else []), *best_of(part, name), "call", "--rate", "400"]
+        command = capacity.command_for(settings, server, name.title(), "overload", LIMIT, found, PAGE)
+        command += [*SEARCH, *FACTORS, *(SHORT if settings.quick else STEPS), "call", "--rate", f"{estimate(name):.0f}"]
         subprocess.run(on_core(settings.client_core, command), stdout=subprocess.DEVNULL)
     if not found.exists():
         raise BenchError("the measurement gave no figures: what it said is above")

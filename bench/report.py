@@ -166,7 +166,7 @@ def not_written(parts):
 
 
 def overload(parts, drawn):
-    """What servers do beyond their best rate, round by round."""
+    """What servers do beyond their best rate."""
     runs = [run for part in parts if part["part"] == "overload" for run in part["runs"] if run["row"] == "overload"]
     lines = []
     for run in runs:
@@ -227,10 +227,20 @@ def capacity(parts):
         trials = [trial for trial in run["figures"]["trials"] if trial["rate"] == run["value"]]
         middle = sorted(trials, key=lambda trial: trial["delay"]["p99"])[len(trials) // 2]
         delay = [f"{middle['delay'][percentile] / 1000:,.1f}" for percentile in rows.PERCENTILES]
-        lines.append([NAMES[run["server"]], number(run["value"]) + (UNCLEAN if run["remarks"] else ""), *delay])
+        lines.append([NAMES[run["server"]], number(run["value"]) + (UNCLEAN if run["remarks"] else ""), *delay, str(len(run["figures"]["trials"]))])
     page = "[Response times against the rate](capacity.html)." if (REPORT / "capacity.html").exists() else ""
     page = "\n\n".join(said for said in (remarks_of(parts, ("capacity",)), page) if said)
-    return section("Capacity on 30m of a processor", table(["highest rate that held", "calls/s", "p50 ms", "p90", "p99", "p99.9"], lines), page)
+    return section("Capacity on 30m of a processor", table(["highest rate that held", "calls/s", "p50 ms", "p90", "p99", "p99.9", "trials"], lines),
+                   spread(runs), page)
+
+
+def spread(runs):
+    """How far the searches of a server lie apart."""
+    found = {}
+    for run in runs:
+        found.setdefault(run["server"], []).append(run["value"])
+    return "\n".join(f"- {NAMES[server]}: {len(values)} searches, the highest {100 * (max(values) / min(values) - 1):.0f} % above the lowest"
+                     for server, values in found.items() if len(values) > 1)
 
 
 def unclean(parts):
@@ -308,8 +318,9 @@ def write():
     print(f"wrote {REPORT}/report.md, report.json, {len(plots.PLOTS)} plots")
 
 
-def publish():
-    """Copies the report to docs/report, as it was written: with report.json, so that its figures can be checked."""
+def publish(names):
+    """Copies the report to docs/report, as it was written: with report.json, so that its figures can be checked. All parts that are named must
+    have been measured, from the same source."""
     parts = results.read()
     if not (REPORT / "report.json").exists():
         raise BenchError("there is no report yet: run scripts/bench")
@@ -318,6 +329,13 @@ def publish():
     lacking = [part["part"] for part in parts if part["missing"]]
     if lacking:
         raise BenchError(f"figures are missing ({', '.join(lacking)}): measure these parts again")
+    absent = [name for name in names if name not in [part["part"] for part in parts]]
+    if absent:
+        raise BenchError(f"parts were not measured ({', '.join(absent)}): measure them")
+    commits = sorted({part["commit"] for part in parts})
+    if len(commits) > 1:
+        raise BenchError(f"parts were measured of different sources ({', '.join(commits)}): run scripts/bench without parts")
+    PUBLISHED.mkdir(exist_ok=True)
     for old in PUBLISHED.iterdir():
         old.unlink()
     kept = [path for pattern in ("report.md", "report.json", "*.svg", "capacity.html", "overload.html") for path in sorted(REPORT.glob(pattern))]

@@ -10,7 +10,7 @@ from . import servers
 from .arguments import Parser, whole
 from .settings import on_core, program
 
-LIMITS = "steering = {}\n[limits]\nserver_transactions = 4000000\nclient_transactions = 4000000\n[log]\nlevel = \"warn\"\n"
+MORE = "steering = {}\n[log]\nlevel = \"warn\"\n"
 SECONDS = 4
 METRICS = {"contexts": "tandem_response_contexts_created_total", "requests": "tandem_requests_total", "handed": "tandem_handovers_total",
            "cpu": "tandem_process_cpu_seconds_total"}
@@ -36,7 +36,7 @@ def run(settings, arguments):
             continue
         pins = [settings.server_core] * workers if arguments.one_core else cores[:workers]
         domains = [f"d{number}.localhost" for number in range(arguments.generators)]
-        more = LIMITS.format("false" if arguments.no_steering else "true")
+        more = MORE.format("false" if arguments.no_steering else "true")
         with servers.tandem(settings, pins=pins, domains=domains, each=1000, more=more):
             print(line(arguments, workers, measure(arguments, [core for core in cores if core not in pins] or cores, domains)), flush=True)
 

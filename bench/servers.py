@@ -24,6 +24,17 @@ DOMAIN = "tandem.localhost"
 # More than any workload or any number of connections registers.
 SUBSCRIBERS = 120_001
 START_WITHIN = 20
+# One machine plays all phones, from few addresses in some parts, so no bound that Tandem has for a source may decide a figure: a source without
+# proof gets a sixteenth of a table, and 1,000 connections. Trusted peers would have no bound, but they are not challenged either.
+LIMITS = """[limits]
+server_transactions = 8000000
+client_transactions = 8000000
+response_contexts = 4000000
+parked_requests = 400000
+held_bytes = 8589934592
+[connections]
+max_per_peer = 1000000
+"""
 
 
 class Server:
@@ -171,7 +182,7 @@ pin = {pins}
 event_loop = "{event_loop}"
 [udp]
 segmentation = {json.dumps(segmentation)}
-{more}[database]
+{more}{LIMITS}[database]
 url = "sqlite:{database}"
 [auth]
 challenge = {json.dumps(list(challenge))}
