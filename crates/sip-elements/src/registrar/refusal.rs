@@ -10,6 +10,8 @@ pub(super) enum Refusal {
     Malformed(&'static str),
     /// 403: more contacts than an address of record may have.
     TooManyContacts,
+    /// 403: a contact that is not sips for an address of record that is (RFC 5630 section 5.1).
+    NotSecure,
     /// 420: the option tags that we lack.
     BadExtension(Vec<u8>),
     /// 423: the shortest lifetime we take, in seconds.
@@ -34,7 +36,7 @@ impl Refusal {
     pub(super) const fn status(&self) -> u16 {
         match self {
             Self::Malformed(_) => 400,
-            Self::TooManyContacts => 403,
+            Self::TooManyContacts | Self::NotSecure => 403,
             Self::BadExtension(_) => 420,
             Self::TooBrief(_) => 423,
             Self::OutOfOrder => 500,
@@ -47,6 +49,7 @@ impl Refusal {
         match self {
             Self::Malformed(reason) => reason,
             Self::TooManyContacts => "Too many contacts",
+            Self::NotSecure => "Contact must be sips as To is",
             Self::OutOfOrder => "CSeq is not higher than before",
             Self::Full => "Too many registrations",
             Self::BadExtension(_) | Self::TooBrief(_) => "",
@@ -67,7 +70,9 @@ impl Refusal {
             Self::Full => response.header_with(HeaderName::RetryAfter, |into| {
                 super::push_number(into, retry_after);
             }),
-            Self::Malformed(_) | Self::TooManyContacts | Self::OutOfOrder => response,
+            Self::Malformed(_) | Self::TooManyContacts | Self::NotSecure | Self::OutOfOrder => {
+                response
+            }
         }
     }
 }

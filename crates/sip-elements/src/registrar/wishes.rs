@@ -69,6 +69,7 @@ impl<'r> Wishes<'r> {
         check_require(request)?;
         let bounds = &settings.registrar;
         let wish = read_wish(request, bounds)?;
+        check_security(request, &wish)?;
         let missing = Refusal::Malformed("Bad CSeq or Call-ID");
         Ok(Self {
             call_id: request.call_id().ok_or(missing)?,
@@ -130,6 +131,28 @@ fn check_require(request: &Message<'_>) -> Result<(), Refusal> {
     } else {
         Err(Refusal::BadExtension(unsupported))
     }
+}
+
+/// A call to a sips address goes to sips contacts only, so a sips address takes no others (RFC 3261 section 10.2.1, RFC 5630
+/// section 5.1). Others may be ended: a sip and a sips address of record have the same bindings.
+fn check_security(request: &Message<'_>, wish: &Wish<'_>) -> Result<(), Refusal> {
+    let to_is_sips = || request.to().is_some_and(|to| is_sips(to.uri_bytes));
+    let Wish::Contacts(contacts) = wish else {
+        return Ok(());
+    };
+    let are_secure = contacts
+        .iter()
+        .all(|contact| contact.lifetime == 0 || is_sips(contact.uri));
+    if are_secure || !to_is_sips() {
+        Ok(())
+    } else {
+        Err(Refusal::NotSecure)
+    }
+}
+
+fn is_sips(uri: &[u8]) -> bool {
+    let scheme = uri.split_at_checked(5);
+    scheme.is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case(b"sips:"))
 }
 
 fn read_wish<'r>(

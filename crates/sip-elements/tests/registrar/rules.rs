@@ -484,6 +484,41 @@ fn equal_uris_are_one_binding_and_others_are_not() {
     }
 }
 
+/// RFC 3261 section 10.2.1, RFC 5630 section 5.1.
+#[test]
+fn a_sips_address_of_record_takes_sips_contacts_only() {
+    let secure = |cseq, lines: &[&str]| {
+        let request = String::from_utf8(Register::new(cseq, lines).bytes()).unwrap();
+        request.replace("To: <sip:", "To: <SIPS:").into_bytes()
+    };
+    let contact = "Contact: <sips:a@192.0.2.1>";
+    for (lines, status) in [
+        (&[contact][..], 200),
+        (&["Contact: <sip:a@192.0.2.1>"], 403),
+        (&["Contact: <sip:a@192.0.2.1;transport=tls>"], 403),
+        (&["Contact: <tel:+15551234>"], 403),
+        (&[contact, "Contact: <sip:b@192.0.2.1>"], 403),
+        (&[contact, "Contact: <sip:b@192.0.2.1>;expires=0"], 200),
+        (&["Contact: *", "Expires: 0"], 200),
+        (&[], 200),
+    ] {
+        let server = Server::new(10, 100);
+        let response = server.receive(at(0), &secure(1, lines), "192.0.2.1:5062");
+        assert_eq!(response.status(), status, "{lines:?}");
+        let bound = usize::from(status == 200 && lines.contains(&contact));
+        assert_eq!(server.bindings(at(0)).len(), bound, "{lines:?}");
+        if status == 403 {
+            assert_eq!(response.reason(), "Contact must be sips as To is");
+        }
+    }
+    // What was registered for the sip address can be ended under either.
+    let server = Server::new(10, 100);
+    server.register(at(0), &Register::new(1, &["Contact: <sip:a@192.0.2.1>"]));
+    let end = secure(2, &["Contact: <sip:a@192.0.2.1>;expires=0"]);
+    assert_eq!(server.receive(at(0), &end, "192.0.2.1:5062").status(), 200);
+    assert!(server.bindings(at(0)).is_empty());
+}
+
 #[test]
 fn the_binding_keeps_where_it_came_from() {
     let server = Server::new(10, 100);
