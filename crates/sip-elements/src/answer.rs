@@ -5,7 +5,7 @@ use crate::auth::{self, Challenge, Challenger};
 use crate::metrics::{Challenged, Stage};
 use rand_chacha::rand_core::Rng;
 use sip_message::{
-    Credentials, HeaderName, Message, Method, ResponseWriter, TransactionKey, reason_phrase,
+    Credentials, HeaderName, Message, Method, ResponseWriter, TransactionKey, digest, reason_phrase,
 };
 use sip_transaction::{Full, ServerId, Standing};
 use sip_transport::{Flow, Time, response_flow};
@@ -179,11 +179,7 @@ pub(crate) fn is_answerable(request: &Message<'_>) -> bool {
 
 /// Sixteen lower-case hex digits.
 pub(crate) fn hex(value: u64) -> [u8; 16] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    std::array::from_fn(|place| {
-        let nibble = (value >> (60 - 4 * place)) & 0xf;
-        DIGITS.get(nibble as usize).copied().unwrap_or(b'0')
-    })
+    digest::hex(&value.to_be_bytes())
 }
 
 /// Sends the final response that a refusal means, through the server transaction where there is one. A stranger is refused without

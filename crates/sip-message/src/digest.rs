@@ -110,23 +110,17 @@ fn joined<D: Digest>(parts: &[&[u8]]) -> sha2::digest::Output<D> {
 }
 
 /// Lower-case hex; `M` is twice `N`.
-fn hex<const N: usize, const M: usize>(bytes: &[u8; N]) -> [u8; M] {
+pub fn hex<const N: usize, const M: usize>(bytes: &[u8; N]) -> [u8; M] {
     let mut digits = [0; M];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
-        if let [high, low] = pair {
-            *high = digit(byte >> 4);
-            *low = digit(byte & 15);
-        }
+    for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
+        *pair = [digit(byte >> 4), digit(byte & 15)];
     }
     digits
 }
 
-const fn digit(nibble: u8) -> u8 {
-    if nibble < 10 {
-        b'0' + nibble
-    } else {
-        b'a' + nibble - 10
-    }
+/// A lower-case hex digit, without a branch, so that the compiler makes vectors of many.
+fn digit(nibble: u8) -> u8 {
+    b'0' + nibble + u8::from(nibble > 9) * (b'a' - b'9' - 1)
 }
 
 #[cfg(test)]

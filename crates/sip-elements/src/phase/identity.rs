@@ -242,8 +242,10 @@ fn refuse_foreign_path(round: &Round<'_>, request: &Message<'_>, source: Flow) -
 
 /// `user@domain` in canonical form, with our name for the domain; `None` without a user.
 pub(crate) fn address_of_record(uri: &Uri<'_>, domain: &str) -> Option<Box<[u8]>> {
-    uri.user?;
-    let mut address = Vec::with_capacity(64);
+    let user = uri.user?;
+    // As long as it gets: nothing is left to give back.
+    let host = uri.host_bytes.len().max(domain.len());
+    let mut address = Vec::with_capacity(user.len() + 1 + host);
     uri.write_address_of_record(&mut address);
     let at = address.iter().rposition(|byte| *byte == b'@')?;
     address.truncate(at + 1);
