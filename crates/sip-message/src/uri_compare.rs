@@ -57,25 +57,23 @@ impl Uri<'_> {
 
 impl Uri<'_> {
     /// Appends what decides where a request to this URI goes, in one spelling: scheme, user, host, port, `transport`, `maddr`. Other
-    /// parameters do not count, nor does a `transport=udp`, or the default port of an address, which are what is assumed without them.
+    /// parameters do not count, nor does a `transport=udp`, or the default port of an address for its transport (RFC 3263 section 4.2),
+    /// which are what is assumed without them. So some URIs lead to one place that are not equal by RFC 3261 section 19.1.4.
     /// URIs of other schemes are appended as they are.
     pub fn write_target(&self, into: &mut Vec<u8>) {
-        let default_port = match self.scheme {
-            Scheme::Sip => 5060,
-            Scheme::Sips => 5061,
+        into.extend_from_slice(match self.scheme {
+            Scheme::Sip => &b"sip:"[..],
+            Scheme::Sips => b"sips:",
             _ => return into.extend_from_slice(self.bytes),
-        };
-        into.extend_from_slice(if default_port == 5060 {
-            b"sip:"
-        } else {
-            b"sips:"
         });
         self.write_address_of_record(into);
-        let is_address = matches!(self.host, Host::Address(_));
-        if let Some(port) = self
-            .port
-            .filter(|port| !is_address || *port != default_port)
-        {
+        let transport = self.params.value(b"transport");
+        let assumed = match self.host {
+            Host::Address(_) => default_port(self.scheme == Scheme::Sips, transport),
+            // A name without a port is looked up in another way (RFC 3263 section 4.2).
+            Host::Name(_) => None,
+        };
+        if let Some(port) = self.port.filter(|port| Some(*port) != assumed) {
             into.push(b':');
             into.extend_from_slice(&port.to_be_bytes());
         }
@@ -84,13 +82,28 @@ impl Uri<'_> {
             into.extend_from_slice(name);
             into.extend(value.iter().map(u8::to_ascii_lowercase));
         };
-        let transport = self.params.value(b"transport");
         if let Some(transport) = transport.filter(|it| !it.eq_ignore_ascii_case(b"udp")) {
             push(b"transport=", transport);
         }
         if let Some(maddr) = self.params.value(b"maddr") {
             push(b"maddr=", maddr);
         }
+    }
+}
+
+/// The port that a URI means which names none; `None` for a transport that we do not know.
+fn default_port(is_secure: bool, transport: Option<&[u8]>) -> Option<u16> {
+    let is = |name: &[u8]| transport.is_some_and(|transport| transport.eq_ignore_ascii_case(name));
+    match transport {
+        None if is_secure => Some(5061),
+        Some(_) if is(b"tls") || is_secure && is(b"tcp") => Some(5061),
+        Some(_) if is_secure && (is(b"ws") || is(b"wss")) => Some(443),
+        Some(_) if is_secure => None,
+        None => Some(5060),
+        Some(_) if is(b"udp") || is(b"tcp") => Some(5060),
+        Some(_) if is(b"ws") => Some(80),
+        Some(_) if is(b"wss") => Some(443),
+        Some(_) => None,
     }
 }
 

@@ -351,6 +351,11 @@ mod tests {
             ("sip:bob@Example.org", "sip:bob@example.ORG"),
             ("sip:b%6fb@192.0.2.1", "sip:bob@192.0.2.1:5060"),
             (
+                "sip:192.0.2.1;transport=tls",
+                "sip:192.0.2.1:5061;transport=TLS",
+            ),
+            ("sips:192.0.2.1", "sips:192.0.2.1:5061"),
+            (
                 "sip:bob@192.0.2.1;transport=UDP",
                 "sip:bob@192.0.2.1;user=phone;ob",
             ),
@@ -366,6 +371,18 @@ mod tests {
             ("sip:bob@192.0.2.1", "sips:bob@192.0.2.1"),
             ("sip:bob@192.0.2.1", "sip:bobby@192.0.2.1"),
             ("sip:bob@192.0.2.1", "sip:192.0.2.1"),
+            (
+                "sip:192.0.2.1;transport=tls",
+                "sip:192.0.2.1:5060;transport=tls",
+            ),
+            (
+                "sip:192.0.2.1;transport=ws",
+                "sip:192.0.2.1:5060;transport=ws",
+            ),
+            (
+                "sips:192.0.2.1;transport=ws",
+                "sips:192.0.2.1:5061;transport=ws",
+            ),
         ] {
             assert_ne!(hash(one), hash(other), "{one} {other}");
         }
