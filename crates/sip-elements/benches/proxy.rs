@@ -285,7 +285,8 @@ impl Worker {
                     .transactions
                     .receive_response(round.now, flow, &message, round.output);
             if let Some(event) = matched.told() {
-                self.proxy.receive_response(&mut round, event, &message);
+                self.proxy
+                    .receive_response(&mut round, event, &message, flow.remote.ip());
             }
         }
     }

@@ -667,14 +667,18 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
         .receive_response(round.now, flow, response, round.output)
     {
         ResponseMatch::Told(event) => {
-            worker.proxy.receive_response(round, event, response);
+            worker
+                .proxy
+                .receive_response(round, event, response, flow.remote.ip());
             let is_answer = matches!(response.status(), 200..300);
             if is_answer && response.method() == Method::Invite {
                 round.record(Stage::Answer);
             }
         }
         ResponseMatch::Absorbed | ResponseMatch::Stray => {
-            worker.proxy.receive_stray(round, response);
+            worker
+                .proxy
+                .receive_stray(round, response, flow.remote.ip());
         }
         ResponseMatch::Forged => round.metrics.dropped(Drop::ForgedResponse),
     }

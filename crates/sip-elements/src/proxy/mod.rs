@@ -45,6 +45,7 @@ use sip_transaction::{Account, ClientId, ClientResponse, ServerId, Standing, Tab
 use sip_transport::selection::Candidate;
 use sip_transport::{Flow, Time};
 use smallvec::SmallVec;
+use std::net::IpAddr;
 use table::{Contexts, Key};
 use target::Way;
 use unacknowledged::Unacknowledged;
@@ -213,9 +214,10 @@ impl Proxy {
         round: &mut Round<'_>,
         event: ClientResponse,
         response: &Message<'_>,
+        from: IpAddr,
     ) {
         let Some((key, place, mut context)) = self.take(event.owner) else {
-            return late_response(round, response);
+            return late_response(round, response, from);
         };
         if context
             .branches
@@ -223,7 +225,7 @@ impl Proxy {
             .and_then(|branch| branch.client)
             == Some(event.id)
         {
-            let has_passed = context.receive(&mut self.turn(round, key), place, response);
+            let has_passed = context.receive(&mut self.turn(round, key), place, (response, from));
             if has_passed && context.is_invite {
                 self.unacknowledged.answered(round, response);
             }
@@ -233,8 +235,8 @@ impl Proxy {
 
     /// A response that matches no client transaction: forwarded statelessly when it is a 2xx to an INVITE of ours whose context is gone, else
     /// dropped and counted.
-    pub fn receive_stray(&mut self, round: &mut Round<'_>, response: &Message<'_>) {
-        upstream::receive_stray(round, response);
+    pub fn receive_stray(&mut self, round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
+        upstream::receive_stray(round, response, from);
     }
 
     /// A client transaction ended without final response (Timer B, F, or unanswered CANCEL).
@@ -500,9 +502,9 @@ impl Proxy {
 
 /// A response from a client transaction whose context has ended: a 2xx of an INVITE that is retransmitted, or that comes after
 /// all from a branch that was given up.
-fn late_response(round: &mut Round<'_>, response: &Message<'_>) {
+fn late_response(round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
     if matches!(response.status(), 200..300) && response.method() == Method::Invite {
-        upstream::pass_on_without_transaction(round, response);
+        upstream::pass_on_without_transaction(round, response, from);
     } else {
         round.metrics.dropped(Drop::StrayResponse);
     }

@@ -2,10 +2,11 @@
 //! at the end.
 
 use super::context::{BranchState, Context, Turn};
-use super::{reason, record_route};
+use super::{identity_headers, reason, record_route};
 use crate::answer::{own_tag, with_server_header};
 use crate::metrics::Drop;
 use sip_message::{HeaderName, Message, Patch, ResponseWriter, reason_phrase};
+use std::net::IpAddr;
 
 /// Flow Failed (RFC 5626 section 7): an edge proxy's word to us, and to nobody else.
 const FLOW_FAILED: u16 = 430;
@@ -94,7 +95,7 @@ impl Best {
     pub(super) fn bytes(&self) -> usize {
         let challenges = self.challenges.iter().map(|(_, value)| value.len());
         let received = match &self.outcome {
-            Outcome::Received(bytes) => bytes.len(),
+            Outcome::Received(bytes, _) => bytes.len(),
             Outcome::Own(_) => 0,
         };
         received + challenges.sum::<usize>()
@@ -103,7 +104,8 @@ impl Best {
 
 #[derive(Debug)]
 enum Outcome {
-    Received(Box<[u8]>),
+    /// And from where.
+    Received(Box<[u8]>, IpAddr),
     Own(Failure),
 }
 
@@ -134,36 +136,41 @@ const fn is_challenge(status: u16) -> bool {
 }
 
 impl Context {
-    /// A response from a branch. Returns whether it was a 2xx and went upstream.
+    /// A response from a branch, and the address that it came from. Returns whether it was a 2xx and went upstream.
     pub(super) fn receive(
         &mut self,
         turn: &mut Turn<'_, '_>,
         place: u8,
-        response: &Message<'_>,
+        (response, from): (&Message<'_>, IpAddr),
     ) -> bool {
         self.note_life(turn, place, response);
         let status = response.status();
         let is_for_us = response.values(HeaderName::Via).nth(1).is_none();
         match status {
             ..200 if is_for_us => turn.round.metrics.dropped(Drop::StrayResponse),
-            ..200 => self.receive_provisional(turn, place, response),
+            ..200 => self.receive_provisional(turn, place, (response, from)),
             // The transaction has ended all the same, and so has the branch.
             _ if is_for_us => {
                 turn.round.metrics.dropped(Drop::StrayResponse);
                 self.fail_branch(turn, place, Failure::Unreachable);
             }
             200..300 => {
-                self.receive_success(turn, place, response);
+                self.receive_success(turn, place, (response, from));
                 return true;
             }
-            _ => self.receive_failure(turn, place, response),
+            _ => self.receive_failure(turn, place, (response, from)),
         }
         false
     }
 
     /// 100 stays here; what else is provisional passes and moves timer C (steps 2 and 5), for INVITE alone (RFC 4320 section
     /// 4.1).
-    fn receive_provisional(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
+    fn receive_provisional(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        place: u8,
+        (response, from): (&Message<'_>, IpAddr),
+    ) {
         let Some(branch) = self.branches.get_mut(usize::from(place)) else {
             return;
         };
@@ -178,21 +185,26 @@ impl Context {
         }
         branch.timer_c = turn.round.now + turn.round.settings.proxy.timer_c;
         if self.is_invite && !self.is_concluded && branch.state != BranchState::Ended {
-            let passed = self.pass_on(turn, response);
+            let passed = self.pass_on(turn, response, from);
             self.note_early_target(place, passed.contact);
         }
     }
 
     /// Passes at once, every one of an INVITE (step 5); the other branches are no longer wanted (step 10).
-    fn receive_success(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
+    fn receive_success(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        place: u8,
+        (response, from): (&Message<'_>, IpAddr),
+    ) {
         self.end_branch(turn, place);
-        let passed = self.pass_on(turn, response);
+        let passed = self.pass_on(turn, response, from);
         self.note_dialog(turn, place, response, passed.contact);
         let passed = passed.is_sent;
         if !passed && self.is_invite {
             // The server transaction is over: a branch was cancelled after another's 2xx, and accepted the call all the same, more
             // than 64*T1 after that 2xx. The callee believes in the call, so whoever asked for it must know.
-            super::upstream::pass_on_without_transaction(turn.round, response);
+            super::upstream::pass_on_without_transaction(turn.round, response, from);
         }
         self.conclude_with(turn, if passed { response.status() } else { 0 });
         if self.is_invite {
@@ -200,7 +212,12 @@ impl Context {
         }
     }
 
-    fn receive_failure(&mut self, turn: &mut Turn<'_, '_>, place: u8, response: &Message<'_>) {
+    fn receive_failure(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        place: u8,
+        (response, from): (&Message<'_>, IpAddr),
+    ) {
         self.note_dialog(turn, place, response, None);
         let status = response.status();
         let branch = self.branches.get(usize::from(place));
@@ -236,10 +253,10 @@ impl Context {
             && self.best.is_none()
             && !self.is_pending();
         if is_last && !self.needs_translation(status) {
-            self.pass_on(turn, response);
+            self.pass_on(turn, response, from);
             self.conclude_with(turn, status);
         } else {
-            self.note_response(response);
+            self.note_response(response, from);
         }
     }
 
@@ -258,7 +275,7 @@ impl Context {
     }
 
     /// Keeps a final response if it is the best so far, its challenges in any case (step 7).
-    fn note_response(&mut self, response: &Message<'_>) {
+    fn note_response(&mut self, response: &Message<'_>, from: IpAddr) {
         let status = response.status();
         let rank = rank(status);
         match &mut self.best {
@@ -268,7 +285,7 @@ impl Context {
                 }
             }
             best => {
-                let outcome = Outcome::Received(response.bytes().into());
+                let outcome = Outcome::Received(response.bytes().into(), from);
                 *best = Some(Box::new(Best {
                     rank,
                     outcome,
@@ -300,7 +317,7 @@ impl Context {
         }
         let best = self.best.take();
         let received = best.as_ref().and_then(|best| match &best.outcome {
-            Outcome::Received(bytes) => Message::parse(bytes).ok(),
+            Outcome::Received(bytes, from) => Some((Message::parse(bytes).ok()?, *from)),
             Outcome::Own(_) => None,
         });
         let own = match best.as_ref().map(|best| &best.outcome) {
@@ -308,11 +325,13 @@ impl Context {
             _ => Failure::Unreachable,
         };
         match received {
-            Some(response) if response.status() == 408 && !self.is_invite => self.stay_silent(turn),
-            Some(response) if response.status() != 503 => {
+            Some((response, _)) if response.status() == 408 && !self.is_invite => {
+                self.stay_silent(turn);
+            }
+            Some((response, from)) if response.status() != 503 => {
                 let challenges = best.as_ref().filter(|_| is_challenge(response.status()));
                 let challenges = challenges.map_or(&[][..], |best| &best.challenges);
-                self.pass_on_with(turn, &response, challenges);
+                self.pass_on_with(turn, (&response, from), challenges);
                 self.conclude_with(turn, response.status());
             }
             _ if self.is_cancelled => self.answer(turn, request, Failure::Cancelled),
@@ -362,14 +381,14 @@ impl Context {
     }
 
     /// Sends a response upstream without our Via (step 3), with the caller's proof in our Record-Route (step 8).
-    fn pass_on(&self, turn: &mut Turn<'_, '_>, response: &Message<'_>) -> Passed {
-        self.pass_on_with(turn, response, &[])
+    fn pass_on(&self, turn: &mut Turn<'_, '_>, response: &Message<'_>, from: IpAddr) -> Passed {
+        self.pass_on_with(turn, (response, from), &[])
     }
 
     fn pass_on_with(
         &self,
         turn: &mut Turn<'_, '_>,
-        response: &Message<'_>,
+        (response, from): (&Message<'_>, IpAddr),
         challenges: &[(HeaderName, Box<[u8]>)],
     ) -> Passed {
         let Some(server) = self.server else {
@@ -380,6 +399,9 @@ impl Context {
         // The caller may be on a stream.
         patch.complete_content_length();
         let contact = record_route::answer(&mut patch, response, turn.round);
+        let trusted = &turn.round.settings.proxy.trusted_peers;
+        let to = self.source.remote.ip();
+        identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);
         for (name, value) in challenges {
             patch.append(*name, value);
         }

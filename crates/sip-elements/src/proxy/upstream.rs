@@ -3,18 +3,19 @@
 
 use super::listener::{Wanted, flow_to};
 use super::loop_detection::{is_proven, response_address};
-use super::record_route;
 use super::target::protocol_of;
+use super::{identity_headers, record_route};
 use crate::Round;
 use crate::metrics::Drop;
 use sip_message::{HeaderName, Message, Method, Patch, Via};
 use sip_transaction::Branch;
 use sip_transport::{Flow, ListenerId, Protocol};
+use std::net::IpAddr;
 
 /// A response that has no client transaction: section 16.7 has it forwarded statelessly, RFC 6026 section 8.9 dropped, so that
 /// nobody makes a proxy send for him. A 2xx that proves that we forwarded its INVITE, and from where, does no such harm and may
 /// be the answer to a call that outlived a restart; all others are dropped.
-pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>) {
+pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
     let mut vias = response.values(HeaderName::Via).map(Via::parse);
     let branch = vias
         .next()
@@ -29,7 +30,7 @@ pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>) {
     let call_id = response.call_id().unwrap_or_default();
     if branch.is_genuine(hasher, call_id) && is_proven(hasher, response, branch.suffix(), &upstream)
     {
-        pass_on_without_transaction(round, response);
+        pass_on_without_transaction(round, response, from);
     } else {
         round.metrics.dropped(Drop::ForgedResponse);
     }
@@ -37,12 +38,21 @@ pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>) {
 
 /// Sends a 2xx upstream: through the server transaction of the INVITE while it is there, else to where the Via below ours says
 /// (section 18.2.2).
-pub(super) fn pass_on_without_transaction(round: &mut Round<'_>, response: &Message<'_>) {
+pub(super) fn pass_on_without_transaction(
+    round: &mut Round<'_>,
+    response: &Message<'_>,
+    from: IpAddr,
+) {
     let mut patch = Patch::new(response);
     patch.remove_first_values(HeaderName::Via, 1);
     // The caller may be on a stream.
     patch.complete_content_length();
     record_route::answer(&mut patch, response, round);
+    let upstream = response.values(HeaderName::Via).nth(1).and_then(Via::parse);
+    let to = upstream.and_then(|via| response_address(&via));
+    let to = to.map_or(IpAddr::from([0; 4]), |to| to.ip());
+    let trusted = &round.settings.proxy.trusted_peers;
+    identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);
     let mut popped = Vec::new();
     patch.write(&mut popped);
     let Ok(message) = Message::parse(&popped) else {

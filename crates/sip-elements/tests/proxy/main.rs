@@ -9,6 +9,7 @@ mod deadlines;
 mod failover;
 mod flows;
 mod forking;
+mod identity_headers;
 mod late;
 mod limits;
 mod one_target;

@@ -295,9 +295,11 @@ impl Wire {
                     .transactions
                     .receive_response(round.now, flow, &message, round.output)
                 {
-                    ResponseMatch::Told(event) => proxy.receive_response(round, event, &message),
+                    ResponseMatch::Told(event) => {
+                        proxy.receive_response(round, event, &message, flow.remote.ip());
+                    }
                     ResponseMatch::Absorbed | ResponseMatch::Stray => {
-                        proxy.receive_stray(round, &message);
+                        proxy.receive_stray(round, &message, flow.remote.ip());
                     }
                     ResponseMatch::Forged => round.metrics.dropped(Drop::ForgedResponse),
                 }
