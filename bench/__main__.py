@@ -28,8 +28,8 @@ PARTS = {
 }
 # Minutes that a part takes on two cores: once, and for each round.
 MINUTES = {
-    "micro": (5, 0), "sweep": (1.6, 0), "floor": (0, 0.2), "w1": (0.3, 0.6), "w2": (0.5, 0.9), "w2c": (0.6, 1), "w3": (3, 1), "w4": (3, 1.1),
-    "memory": (3, 0), "connections": (0.8, 0.6), "capacity": (9, 3), "overload": (23, 0), "stack": (0.1, 0.1), "generator": (0, 0.2),
+    "micro": (4, 0), "sweep": (1.6, 0), "floor": (0, 0.15), "w1": (0.3, 0.5), "w2": (0.7, 1), "w2c": (0.8, 1), "w3": (0.8, 0.9), "w4": (3, 1.1),
+    "memory": (2.5, 0), "connections": (0.8, 0.6), "capacity": (8.2, 2.8), "overload": (20, 0), "stack": (0.1, 0.1), "generator": (0, 0.2),
     "analyzer": (0.8, 0.1),
 }
 BUILD_MINUTES = 6

@@ -5,7 +5,7 @@ figure. The loads:
 
     full    as much as one processor of the server carries: 256 units in progress at a time
     equal   the same number of units per second for all, which each of them can carry
-    after   full load again, and what is spent in the half minute behind it on what calls leave (one round, W3 and W4)
+    after   full load again, and what is spent in the half minute behind it on what calls leave (one round, W4)
     shared  full load again, with all phones at one address: flattering, because trains of datagrams leave for it (one round)
 
 Stock Kamailio has one round at full load and no other load: it takes longest, and nothing is judged by it.
@@ -50,8 +50,8 @@ WORKLOADS = {
     "w1": Workload(500_000, 80_000),
     "w2": Workload(400_000, 60_000),
     "w2c": Workload(200_000, 30_000),
-    "w3": Workload(100_000, 8_000, linger=35),
-    "w4": Workload(100_000, 7_000, ("REGISTER", "INVITE"), ("WITH_AUTH", "WITH_DIALOG"), linger=35),
+    "w3": Workload(60_000, 8_000),
+    "w4": Workload(60_000, 7_000, ("REGISTER", "INVITE"), ("WITH_AUTH", "WITH_DIALOG"), linger=35),
 }
 
 
