@@ -224,14 +224,13 @@ impl Phones {
         request: &Message<'_>,
         output: Out<'_>,
     ) {
-        let ringing = self
-            .callees
-            .calls
-            .get_mut(&key)
-            .filter(|taken| taken.stage == Progress::Ringing);
-        let Some(taken) = ringing else {
+        let Some(taken) = self.callees.calls.get_mut(&key) else {
             return self.say(481, back, request, output);
         };
+        if taken.stage != Progress::Ringing {
+            // The INVITE has its final response: the CANCEL changes nothing (RFC 3261 section 9.2).
+            return self.say(200, back, request, output);
+        }
         if let Some(timer) = taken.timer.take() {
             self.wheel.cancel(timer);
         }

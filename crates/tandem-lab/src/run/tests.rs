@@ -167,3 +167,28 @@ fn contacts_that_are_not_a_phones_own_are_counted_once() {
     let (figures, in_progress) = bench.told();
     assert_eq!((figures.shared_registrations, in_progress), (0, 0));
 }
+
+#[test]
+fn a_cancel_that_crosses_the_200_is_answered_with_200() {
+    let mut bench = Bench::new(1);
+    let request = |method: &str, call: &str| {
+        format!(
+            "{method} sip:user0@127.0.0.1:40000 SIP/2.0\r\n\
+             Via: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{call}\r\n\
+             From: <sip:caller@example.org>;tag=1\r\nTo: <sip:user0@example.org>\r\n\
+             Call-ID: {call}\r\nCSeq: 1 {method}\r\nContact: <sip:caller@192.0.2.1>\r\nContent-Length: 0\r\n\r\n"
+        )
+    };
+    let flow = Flow::to(ListenerId(0), SERVER);
+    let mut statuses = |message: String| {
+        let (now, bytes) = (bench.now, message.as_bytes());
+        bench.phones.receive(now, flow, bytes, &mut bench.output);
+        let sent = bench.sent().into_iter();
+        let status = |bytes: &[u8]| Some(Message::parse(bytes).ok()?.status());
+        sent.filter_map(|(_, bytes)| status(&bytes))
+            .collect::<Vec<u16>>()
+    };
+    assert_eq!(statuses(request("INVITE", "known")), [180, 200]);
+    assert_eq!(statuses(request("CANCEL", "known")), [200]);
+    assert_eq!(statuses(request("CANCEL", "unknown")), [481]);
+}
