@@ -2,6 +2,7 @@
 //! credentials of that name from that source are not checked: they get the challenge that a wrong password gets.
 
 use super::Source;
+use super::order::Order;
 use crate::location::{AddressHasher, AddressKey, AddressMap, address_map};
 use sip_transport::Time;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -21,8 +22,9 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 pub(super) struct BackOff {
     attempts: AddressMap<Attempts>,
     hasher: AddressHasher,
-    most: usize,
+    order: Order<AddressKey>,
     known: AtomicUsize,
+    evicted: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -33,13 +35,14 @@ struct Attempts {
 }
 
 impl BackOff {
-    /// Remembers so many names.
+    /// Remembers so many names. The one that came first makes room for another.
     pub(super) fn new(most: usize) -> Self {
         Self {
             attempts: address_map(),
             hasher: AddressHasher::random(),
-            most,
+            order: Order::new(most),
             known: AtomicUsize::new(0),
+            evicted: AtomicU64::new(0),
         }
     }
 
@@ -62,21 +65,24 @@ impl BackOff {
                 .is_some_and(|attempts| attempts.until.load(Ordering::Relaxed) > now.as_micros())
     }
 
-    /// A password was wrong. Returns whether there was room to remember it.
-    pub(super) fn failed(&self, source: Source, username: &[u8], realm: &[u8], now: Time) -> bool {
+    /// A password was wrong.
+    pub(super) fn failed(&self, source: Source, username: &[u8], realm: &[u8], now: Time) {
         let key = self.key(source, username, realm);
         let attempts = self.attempts.pin();
-        let entry = match attempts.get(&key) {
-            Some(entry) => entry,
-            None if self.known.load(Ordering::Relaxed) >= self.most => return false,
-            None => attempts.get_or_insert_with(key, || {
+        let entry = attempts.get(&key).unwrap_or_else(|| {
+            self.order.enter(key, |oldest| {
+                if self.remove(oldest) {
+                    self.evicted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            attempts.get_or_insert_with(key, || {
                 self.known.fetch_add(1, Ordering::Relaxed);
                 Attempts {
                     failures: AtomicU32::new(0),
                     until: AtomicU64::new(0),
                 }
-            }),
-        };
+            })
+        });
         let failures = entry.failures.fetch_add(1, Ordering::Relaxed) + 1;
         let pause = match failures.checked_sub(FREE) {
             Some(doublings) => FIRST * (1 << doublings.min(MOST_DOUBLINGS)),
@@ -84,7 +90,19 @@ impl BackOff {
         };
         let until = (now + pause).as_micros();
         entry.until.fetch_max(until, Ordering::Relaxed);
-        true
+    }
+
+    fn remove(&self, key: AddressKey) -> bool {
+        let removed = self.attempts.pin().remove(&key).is_some();
+        if removed {
+            self.known.fetch_sub(1, Ordering::Relaxed);
+        }
+        removed
+    }
+
+    /// Names that made room for others.
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// The password was right.
@@ -92,10 +110,7 @@ impl BackOff {
         if self.is_empty() {
             return;
         }
-        let key = self.key(source, username, realm);
-        if self.attempts.pin().remove(&key).is_some() {
-            self.known.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.remove(self.key(source, username, realm));
     }
 
     /// Forgets names whose pause has been over for long.
@@ -136,11 +151,11 @@ mod tests {
         let mut now = 0;
         for pause in [0, 0, 1, 2, 4, 8, 16, 32, 64, 64, 64] {
             assert!(!pauses(now));
-            assert!(back_off.failed(source(1), b"alice", b"example.org", at(now)));
+            back_off.failed(source(1), b"alice", b"example.org", at(now));
             assert_eq!((0..100).find(|second| !pauses(now + second)), Some(pause));
             now += pause;
         }
-        assert!(back_off.failed(source(1), b"alice", b"example.org", at(now)));
+        back_off.failed(source(1), b"alice", b"example.org", at(now));
         assert!(pauses(now));
         assert!(!back_off.pauses(source(2), b"alice", b"example.org", at(now)));
         assert!(!back_off.pauses(source(1), b"bob", b"example.org", at(now)));
@@ -152,15 +167,14 @@ mod tests {
     #[test]
     fn names_are_bounded_and_forgotten() {
         let back_off = BackOff::new(2);
-        for (name, room) in [(b"a", true), (b"b", true), (b"c", false), (b"a", true)] {
-            assert_eq!(
-                back_off.failed(source(1), name, b"example.org", at(0)),
-                room
-            );
+        for name in [b"a", b"b", b"b", b"b", b"c"] {
+            back_off.failed(source(1), name, b"example.org", at(0));
         }
+        assert_eq!((back_off.len(), back_off.evicted()), (2, 1));
+        assert!(back_off.pauses(source(1), b"b", b"example.org", at(0)));
         back_off.sweep(at(600));
         assert_eq!(back_off.len(), 2);
-        back_off.sweep(at(601));
+        back_off.sweep(at(602));
         assert_eq!(back_off.len(), 0);
     }
 }

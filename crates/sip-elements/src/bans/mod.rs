@@ -11,6 +11,7 @@
 
 mod back_off;
 mod client;
+mod order;
 mod source;
 mod strikes;
 
@@ -20,6 +21,7 @@ use crate::Settings;
 use back_off::BackOff;
 use client::client_address;
 use crossbeam_queue::ArrayQueue;
+use order::Order;
 use sip_message::Message;
 use sip_transport::Time;
 use std::net::IpAddr;
@@ -33,6 +35,10 @@ const MOST_LINES: u32 = 20;
 const WAITING_LINES: usize = 1_024;
 /// Characters of a user name in a line.
 const MOST_NAME: usize = 64;
+/// Old bans that are looked at to make room for one.
+const MOST_EVICTED: usize = 16;
+/// How many times the failures that ban a source ban the IPv6 network of 56 bits around it.
+const NETWORK_FACTOR: u32 = 8;
 
 /// What leads to a ban.
 #[derive(Clone, Debug)]
@@ -134,7 +140,7 @@ pub struct BanStats {
     pub names: usize,
     /// Automatic bans.
     pub automatic: u64,
-    /// What was not remembered for want of room: failures, or bans.
+    /// What was not remembered for want of room: failures and automatic bans that made room for others, bans by hand.
     pub forgotten: u64,
     /// Wrong passwords through an edge proxy or a trusted peer that has not recorded where they came from: they cost no pause.
     pub unattributed: u64,
@@ -150,6 +156,8 @@ pub struct Bans {
     banned: papaya::HashMap<Source, AtomicU64>,
     most: usize,
     count: AtomicUsize,
+    /// Of automatic bans.
+    order: Order<Source>,
     back_off: BackOff,
     strikes: Strikes,
     lines: ArrayQueue<Notice>,
@@ -167,12 +175,13 @@ impl Default for Bans {
 }
 
 impl Bans {
-    /// With room for so many banned sources, sources with failures, and names with failures. Each takes less than 100 bytes.
+    /// With room for so many banned sources, sources with failures, and names with failures. Each takes less than 125 bytes.
     pub fn new(most: usize) -> Self {
         Self {
             banned: papaya::HashMap::new(),
             most,
             count: AtomicUsize::new(0),
+            order: Order::new(most),
             back_off: BackOff::new(most),
             strikes: Strikes::new(most),
             lines: ArrayQueue::new(WAITING_LINES),
@@ -184,14 +193,19 @@ impl Bans {
         }
     }
 
-    /// Whether what comes from this address is to be dropped. One load while there are no bans, otherwise one lookup.
+    /// Whether what comes from this address is to be dropped. One load while there are no bans, otherwise one lookup, or two for
+    /// IPv6.
     pub fn is_banned(&self, address: IpAddr, now: Time) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
-            && self
-                .banned
-                .pin()
-                .get(&Source::of(address))
-                .is_some_and(|until| until.load(Ordering::Relaxed) > now.as_micros())
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let banned = self.banned.pin();
+        let is_in_force = |source: Source| {
+            let until = banned.get(&source);
+            until.is_some_and(|until| until.load(Ordering::Relaxed) > now.as_micros())
+        };
+        let source = Source::of(address);
+        is_in_force(source) || source.network().is_some_and(is_in_force)
     }
 
     /// Bans a source; a longer ban that it has already stays. Returns whether there was room.
@@ -212,14 +226,45 @@ impl Bans {
         true
     }
 
-    /// Lifts a ban, and forgets the failures that led to it. Returns whether there was one.
+    /// Lifts a ban, and that of the wider network around it, and forgets the failures that led to them. Returns whether there was one.
     pub fn lift(&self, source: Source) -> bool {
-        self.strikes.forget(source);
-        let lifted = self.banned.pin().remove(&source).is_some();
-        if lifted {
+        let lift = |source| {
+            self.strikes.forget(source);
+            self.remove(source, |_| true)
+        };
+        let is_wide_lifted = source.network().is_some_and(lift);
+        lift(source) || is_wide_lifted
+    }
+
+    fn remove(&self, source: Source, is_meant: impl Fn(Time) -> bool) -> bool {
+        let banned = self.banned.pin();
+        let ends = |until: &AtomicU64| Time::from_micros(until.load(Ordering::Relaxed));
+        let removed = banned.remove_if(&source, |_, until| is_meant(ends(until)));
+        let is_removed = matches!(removed, Ok(Some(_)));
+        if is_removed {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
-        lifted
+        is_removed
+    }
+
+    /// Bans a source that failed too often. The oldest such ban makes room, unless it has been made longer by hand.
+    fn ban_for_failures(&self, source: Source, until: Time) {
+        let evict = |oldest| {
+            if self.remove(oldest, |end| end <= until) {
+                self.forgotten.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        for _ in 0..MOST_EVICTED {
+            if self.count.load(Ordering::Relaxed) >= self.most {
+                self.order.leave(evict);
+            }
+        }
+        self.order.enter(source, evict);
+        if self.ban(source, until) {
+            self.automatic.fetch_add(1, Ordering::Relaxed);
+            self.strikes.forget(source);
+            self.log(Notice::Banned(Ban { source, until }));
+        }
     }
 
     /// Whether credentials of this name are not to be checked yet. Counts that. Without a client there are no pauses: they would hit
@@ -255,13 +300,11 @@ impl Bans {
         settings: &Settings,
         now: Time,
     ) {
-        let missed = match client {
-            None => Some(&self.unattributed),
-            Some(client) if self.back_off.failed(client, username, realm, now) => None,
-            Some(_) => Some(&self.forgotten),
-        };
-        if let Some(counter) = missed {
-            counter.fetch_add(1, Ordering::Relaxed);
+        match client {
+            Some(client) => self.back_off.failed(client, username, realm, now),
+            None => {
+                self.unattributed.fetch_add(1, Ordering::Relaxed);
+            }
         }
         self.strike(address, username, offence, settings, now);
     }
@@ -277,10 +320,7 @@ impl Bans {
     ) {
         self.count_offence(offence);
         let (source, bans) = (Source::of(address), &settings.bans);
-        let Some(failures) = self.strikes.count(source, bans.window, now) else {
-            self.forgotten.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
+        let failures = self.strikes.count(source, bans.window, now);
         if failures <= MOST_LINES {
             self.log(Notice::Failure(Failure {
                 source: address.to_canonical(),
@@ -290,15 +330,18 @@ impl Bans {
         } else {
             self.unlogged.fetch_add(1, Ordering::Relaxed);
         }
+        if !bans.automatic || settings.is_spared(address) {
+            return;
+        }
         let until = now + bans.duration;
-        if bans.automatic
-            && failures >= bans.failures
-            && !settings.is_spared(address)
-            && self.ban(source, until)
+        if failures >= bans.failures {
+            self.ban_for_failures(source, until);
+        }
+        if let Some(network) = source.network()
+            && self.strikes.count(network, bans.window, now)
+                >= bans.failures.saturating_mul(NETWORK_FACTOR)
         {
-            self.automatic.fetch_add(1, Ordering::Relaxed);
-            self.strikes.forget(source);
-            self.log(Notice::Banned(Ban { source, until }));
+            self.ban_for_failures(network, until);
         }
     }
 
@@ -353,7 +396,7 @@ impl Bans {
             sources: self.strikes.len(),
             names: self.back_off.len(),
             automatic: read(&self.automatic),
-            forgotten: read(&self.forgotten),
+            forgotten: read(&self.forgotten) + self.strikes.evicted() + self.back_off.evicted(),
             unattributed: read(&self.unattributed),
             unlogged: read(&self.unlogged),
             offences: self.offences.each_ref().map(read),

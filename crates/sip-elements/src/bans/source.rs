@@ -1,4 +1,5 @@
-//! Whom counters and bans are kept for: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber line has.
+//! Whom counters and bans are kept for: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber line has. Some have
+//! more: an IPv6 network of 56 bits is a source, too.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,31 +9,55 @@ const V4: u64 = 0xffff << 32;
 
 /// One source of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Source(u64);
+pub struct Source {
+    /// The upper half of an IPv6 address, or an IPv4 address below [`V4`].
+    bits: u64,
+    /// An IPv6 network of 56 bits.
+    is_wide: bool,
+}
 
 impl Source {
     /// Stands for all peers that the operator trusts in nonces, so that credentials may take another way through them than the challenge did.
-    pub(crate) const TRUSTED: Self = Self(V4);
+    pub(crate) const TRUSTED: Self = Self::narrow(V4);
+
+    const fn narrow(bits: u64) -> Self {
+        Self {
+            bits,
+            is_wide: false,
+        }
+    }
 
     /// The source that an address belongs to.
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V4(address) => Self(V4 | u64::from(address.to_bits())),
-            IpAddr::V6(address) => Self((address.to_bits() >> 64) as u64),
+            IpAddr::V4(address) => Self::narrow(V4 | u64::from(address.to_bits())),
+            IpAddr::V6(address) => Self::narrow((address.to_bits() >> 64) as u64),
         }
+    }
+
+    /// The IPv6 network of 56 bits that a source belongs to; `None` for an IPv4 address.
+    pub fn network(self) -> Option<Self> {
+        (!self.is_v4()).then_some(Self {
+            bits: self.bits & !0xff,
+            is_wide: true,
+        })
+    }
+
+    const fn is_v4(self) -> bool {
+        self.bits >> 32 == V4 >> 32
     }
 
     /// As a number, for keyed hashes.
     pub(crate) const fn bits(self) -> u64 {
-        self.0
+        self.bits
     }
 
     /// Its first address.
     pub fn address(self) -> IpAddr {
-        if self.0 >> 32 == V4 >> 32 {
-            Ipv4Addr::from_bits(self.0 as u32).into()
+        if self.is_v4() {
+            Ipv4Addr::from_bits(self.bits as u32).into()
         } else {
-            Ipv6Addr::from_bits(u128::from(self.0) << 64).into()
+            Ipv6Addr::from_bits(u128::from(self.bits) << 64).into()
         }
     }
 }
@@ -41,6 +66,7 @@ impl fmt::Display for Source {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address() {
             IpAddr::V4(address) => write!(formatter, "{address}"),
+            IpAddr::V6(address) if self.is_wide => write!(formatter, "{address}/56"),
             IpAddr::V6(address) => write!(formatter, "{address}/64"),
         }
     }
@@ -64,5 +90,20 @@ mod tests {
             assert_eq!(found.to_string(), source);
             assert_eq!(Source::of(found.address()), found);
         }
+    }
+
+    #[test]
+    fn ipv6_networks_lie_in_a_wider_one() {
+        let network = |address: &str| {
+            let address: IpAddr = address.parse().expect("an address");
+            Source::of(address)
+                .network()
+                .map(|network| network.to_string())
+        };
+        assert_eq!(network("192.0.2.1"), None);
+        assert_eq!(
+            network("2001:db8:1:2ff::1").as_deref(),
+            Some("2001:db8:1:200::/56")
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Failures of each source within a window of time.
 
 use super::Source;
+use super::order::Order;
 use sip_transport::Time;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,8 +10,9 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Strikes {
     sources: papaya::HashMap<Source, Window>,
-    most: usize,
+    order: Order<Source>,
     known: AtomicUsize,
+    evicted: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -21,29 +23,33 @@ struct Window {
 }
 
 impl Strikes {
-    /// Counts for so many sources at a time.
+    /// Counts for so many sources at a time. The one that came first makes room for another.
     pub(super) fn new(most: usize) -> Self {
         Self {
             sources: papaya::HashMap::new(),
-            most,
+            order: Order::new(most),
             known: AtomicUsize::new(0),
+            evicted: AtomicU64::new(0),
         }
     }
 
-    /// Counts a failure. Returns which one of its window it is, from 1; `None`: there was no room to count it.
-    pub(super) fn count(&self, source: Source, window: Duration, now: Time) -> Option<u32> {
+    /// Counts a failure. Returns which one of its window it is, from 1.
+    pub(super) fn count(&self, source: Source, window: Duration, now: Time) -> u32 {
         let sources = self.sources.pin();
-        let entry = match sources.get(&source) {
-            Some(entry) => entry,
-            None if self.known.load(Ordering::Relaxed) >= self.most => return None,
-            None => sources.get_or_insert_with(source, || {
+        let entry = sources.get(&source).unwrap_or_else(|| {
+            self.order.enter(source, |oldest| {
+                if self.remove(oldest) {
+                    self.evicted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            sources.get_or_insert_with(source, || {
                 self.known.fetch_add(1, Ordering::Relaxed);
                 Window {
                     began: AtomicU64::new(now.as_micros()),
                     failures: AtomicU32::new(0),
                 }
-            }),
-        };
+            })
+        });
         let began = entry.began.load(Ordering::Relaxed);
         if Time::from_micros(began) + window <= now
             && entry
@@ -53,14 +59,25 @@ impl Strikes {
         {
             entry.failures.store(0, Ordering::Relaxed);
         }
-        Some(entry.failures.fetch_add(1, Ordering::Relaxed) + 1)
+        entry.failures.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Forgets a source.
     pub(super) fn forget(&self, source: Source) {
-        if self.sources.pin().remove(&source).is_some() {
+        self.remove(source);
+    }
+
+    fn remove(&self, source: Source) -> bool {
+        let removed = self.sources.pin().remove(&source).is_some();
+        if removed {
             self.known.fetch_sub(1, Ordering::Relaxed);
         }
+        removed
+    }
+
+    /// Sources that made room for others.
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// Forgets those whose window is over.
@@ -98,14 +115,26 @@ mod tests {
     #[test]
     fn failures_count_within_a_window_and_each_source_for_itself() {
         let strikes = Strikes::new(2);
-        assert_eq!(strikes.count(source(1), WINDOW, at(0)), Some(1));
-        assert_eq!(strikes.count(source(1), WINDOW, at(59)), Some(2));
-        assert_eq!(strikes.count(source(2), WINDOW, at(59)), Some(1));
-        assert_eq!(strikes.count(source(1), WINDOW, at(60)), Some(1));
-        assert_eq!(strikes.count(source(3), WINDOW, at(60)), None, "no room");
+        assert_eq!(strikes.count(source(1), WINDOW, at(0)), 1);
+        assert_eq!(strikes.count(source(1), WINDOW, at(59)), 2);
+        assert_eq!(strikes.count(source(2), WINDOW, at(59)), 1);
+        assert_eq!(strikes.count(source(1), WINDOW, at(60)), 1);
         strikes.sweep(WINDOW, at(119));
         assert_eq!(strikes.len(), 1);
         strikes.forget(source(1));
-        assert_eq!(strikes.count(source(3), WINDOW, at(60)), Some(1));
+        strikes.forget(source(1));
+        assert_eq!(strikes.len(), 0);
+    }
+
+    #[test]
+    fn the_oldest_source_makes_room() {
+        let strikes = Strikes::new(2);
+        for last in [1, 2, 2, 3] {
+            strikes.count(source(last), WINDOW, at(0));
+        }
+        assert_eq!((strikes.len(), strikes.evicted()), (2, 1));
+        assert_eq!(strikes.count(source(2), WINDOW, at(1)), 3);
+        assert_eq!(strikes.count(source(3), WINDOW, at(1)), 2);
+        assert_eq!(strikes.count(source(1), WINDOW, at(1)), 1);
     }
 }

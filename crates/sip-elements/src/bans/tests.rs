@@ -99,7 +99,7 @@ fn a_shorter_ban_does_not_shorten_one() {
 }
 
 #[test]
-fn the_tables_are_bounded_and_what_finds_no_room_is_counted() {
+fn the_tables_are_bounded_and_the_oldest_failures_make_room() {
     let bans = Bans::new(3);
     for last in 1..=5_u8 {
         bans.ban(Source::of([192, 0, 2, last].into()), at(100));
@@ -108,6 +108,37 @@ fn the_tables_are_bounded_and_what_finds_no_room_is_counted() {
     let stats = bans.stats();
     assert_eq!((stats.banned, stats.sources, stats.names), (3, 3, 3));
     assert_eq!(stats.forgotten, 2 + 2 + 2);
+}
+
+#[test]
+fn full_tables_keep_nobody_from_being_banned_but_bans_by_hand_stay() {
+    let bans = Bans::new(8);
+    let by_hand = Source::of([192, 0, 2, 1].into());
+    bans.ban(by_hand, at(1_000));
+    for network in 0..1_000 {
+        fail(&bans, &format!("2001:db8:{network:x}::1"), 1, at(0));
+    }
+    for last in 1..=9 {
+        fail(&bans, &format!("203.0.113.{last}"), 5, at(1));
+        assert!(is_banned(&bans, &format!("203.0.113.{last}"), at(1)));
+    }
+    assert!(is_banned(&bans, "192.0.2.1", at(1)));
+    assert!(!is_banned(&bans, "203.0.113.1", at(1)), "the oldest one");
+    assert_eq!(bans.stats().banned, 8);
+}
+
+#[test]
+fn many_failures_from_all_over_an_ipv6_network_ban_it() {
+    let bans = Bans::default();
+    for network in 0..39 {
+        fail(&bans, &format!("2001:db8:1:2{network:02x}::1"), 1, at(0));
+        assert!(!is_banned(&bans, "2001:db8:1:2ff::1", at(0)));
+    }
+    fail(&bans, "2001:db8:1:2aa::1", 1, at(0));
+    assert!(is_banned(&bans, "2001:db8:1:2ff::1", at(0)));
+    assert!(!is_banned(&bans, "2001:db8:1:300::1", at(0)));
+    assert!(bans.lift(Source::of("2001:db8:1:2ff::1".parse().expect("an address"))));
+    assert!(!is_banned(&bans, "2001:db8:1:2ff::1", at(0)));
 }
 
 #[test]

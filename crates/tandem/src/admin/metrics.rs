@@ -81,7 +81,7 @@ fn bans(page: &mut Exposition, totals: Totals<'_>) {
     page.gauge("tandem_banned_sources", "Banned sources.", stats.banned);
     let help = "Bans by too many failures.";
     page.counter("tandem_bans_total", help, stats.automatic);
-    let help = "Failures and bans that found no room in their table.";
+    let help = "Failures and bans that made room for newer ones, or found none in their table.";
     page.counter("tandem_bans_forgotten_total", help, stats.forgotten);
     let help =
         "Wrong passwords through edge proxies and trusted peers that did not record the client.";

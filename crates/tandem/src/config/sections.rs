@@ -168,7 +168,7 @@ section! {
     /// Who is kept off: scanners and password guessers. A failure counts only where its source is proven: by credentials that answer a nonce sent
     /// there, or by a connection. Loopback, `proxy.trusted_peers` and `proxy.edge_proxies` are never banned by failures.
     Bans = "bans" {
-        /// Whether too many failures ban their source: an IPv4 address, or an IPv6 network of 64 bits. Without it the pauses after wrong passwords
+        /// Whether too many failures ban their source: an IPv4 address, or an IPv6 network of 64 bits (of 56 bits for eight times as many). Without it the pauses after wrong passwords
         /// remain, and so do `tandem ctl bans.add` and the log lines for fail2ban.
         reload enabled: bool = true, any();
 
@@ -186,7 +186,7 @@ section! {
         /// Scanners can call themselves anything; this only makes the log and the answers fewer.
         reload drop_user_agents: Vec<AgentName> = Vec::new(), any();
 
-        /// Room for so many banned sources, sources with failures, and names with failures: 100 bytes each at most.
+        /// Room for so many banned sources, sources with failures, and names with failures: 125 bytes each at most, a fifth of it from the start.
         restart table: usize = 65_536, between(16, 16_777_216);
     }
 }

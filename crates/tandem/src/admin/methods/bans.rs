@@ -18,11 +18,17 @@ fn data_plane(control: &Control) -> Result<&DataPlane, Failure> {
 
 fn source(arguments: &Arguments) -> Result<Source, Failure> {
     let given = arguments.text("source").unwrap_or_default();
-    let address = given.strip_suffix("/64").unwrap_or(given);
+    let network = given.strip_suffix("/56");
+    let address = given.strip_suffix("/64").or(network).unwrap_or(given);
     let parsed: Option<IpAddr> = address.parse().ok();
-    // Only an IPv6 network has that length.
+    // Only an IPv6 network has these lengths.
     let fits = |address: &IpAddr| address.is_ipv6() || !given.contains('/');
-    parsed.filter(fits).map(Source::of).ok_or_else(|| {
+    let source = parsed.filter(fits).map(Source::of);
+    let source = source.and_then(|source| match network {
+        Some(_) => source.network(),
+        None => Some(source),
+    });
+    source.ok_or_else(|| {
         let problem =
             format!("`source` = \"{given}\": must be an address, such as 192.0.2.7 or 2001:db8::7");
         Failure::new(code::INVALID_PARAMS, problem)
