@@ -161,6 +161,10 @@ fn verify(
         return;
     };
     routing.is_unproven = last.params.contains(proof::PARAMETER);
+    // Tags are what tells the parties apart, and so whose target is whose.
+    if from_tag == to_tag {
+        return;
+    }
     let Some(proof) = proof_of(last, request, hasher) else {
         return;
     };

@@ -64,6 +64,7 @@ struct Plan {
     caller_contact: String,
     ringing: Option<String>,
     callee_contact: String,
+    callee_tag: &'static str,
 }
 
 impl Default for Plan {
@@ -74,6 +75,7 @@ impl Default for Plan {
             caller_contact: format!("sip:x@{MALLORY}"),
             ringing: None,
             callee_contact: format!("sip:bob@{BOB}"),
+            callee_tag: "b1",
         }
     }
 }
@@ -108,10 +110,12 @@ fn call(bench: &mut Bench, plan: &Plan) -> (Party, Party) {
     let mut early = None;
     if let Some(contact) = &plan.ringing {
         let ringing = accept_at(&forwarded, contact).replace("200 OK", "180 Ringing");
+        let ringing = ringing.replace("tag=b1", &format!("tag={}", plan.callee_tag));
         early = Some(only(bench.receive(BOB, &ringing)));
     }
     let accepted =
         accept_at(&forwarded, &plan.callee_contact).replace(AS_MALLORY, plan.from_in_answer);
+    let accepted = accepted.replace("tag=b1", &format!("tag={}", plan.callee_tag));
     let answered = only(bench.receive(BOB, &accepted));
     let mut routes = recorded(early.as_ref().unwrap_or(&answered));
     routes.reverse();
@@ -120,14 +124,14 @@ fn call(bench: &mut Bench, plan: &Plan) -> (Party, Party) {
         speaks_as: AS_MALLORY.to_owned(),
         tag: "m1",
         other: AS_BOB.to_owned(),
-        other_tag: "b1",
+        other_tag: plan.callee_tag,
         target: plan.callee_contact.clone(),
         routes,
     };
     let callee = Party {
         at: BOB,
         speaks_as: plan.to.to_owned(),
-        tag: "b1",
+        tag: plan.callee_tag,
         other: AS_MALLORY.to_owned(),
         other_tag: "m1",
         target: plan.caller_contact.clone(),
@@ -348,6 +352,23 @@ fn a_refreshed_target_is_reached_and_the_first_one_stays() {
     bench.receive(BOB, &accept_at(&forwarded, "sip:bob@192.0.2.21:5070"));
     assert_eq!(bench.metrics.refreshed_targets.value(), 0);
     assert_refused(&mut bench, &callee, "it is over");
+}
+
+/// What the callee says of its own target would be said of the caller's as well.
+#[test]
+fn a_callee_that_takes_the_tag_of_the_caller_names_no_target_for_its_own_requests() {
+    let mut settings = settings();
+    settings.limits.amplification = 100;
+    let mut bench = bench_with(settings);
+    let plan = Plan {
+        ringing: Some(format!("sip:bob@{BOB}")),
+        callee_contact: format!("sip:x@{VICTIM}"),
+        callee_tag: "m1",
+        ..Plan::default()
+    };
+    let (_, mut callee) = call(&mut bench, &plan);
+    callee.target = plan.callee_contact;
+    assert_refused(&mut bench, &callee, "its own Contact");
 }
 
 #[test]
