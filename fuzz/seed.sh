@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 torture=../crates/sip-message/tests/torture
 
 for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge node \
-    websocket_handshake websocket_frames stun proxy_protocol connection flow_token glance capture reassembly; do
+    websocket_handshake websocket_frames stun proxy_protocol connection flow_token record_route glance capture reassembly; do
     mkdir -p "corpus/$target"
 done
 
@@ -103,3 +103,5 @@ printf "$signature"'\041\021\000\020\300\000\002\012\306\063\144\001\023\304\023
 printf "$signature"'\041\041\000\044%16s%16s\023\304\023\305' 'source' 'destination' > corpus/proxy_protocol/v6
 printf 'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n' > corpus/proxy_protocol/version-1
 { printf '\002'; record 12 corpus/stun/bare; } > corpus/node/stun
+printf '\000\000\000' > corpus/record_route/whole
+printf '\000\004\027sip:bob@192.0.2.66' > corpus/record_route/target
