@@ -101,26 +101,71 @@ fn more_than_eight_servers_all_get_calls() {
 }
 
 #[test]
-fn a_dead_server_costs_one_call_its_patience_and_no_call_its_life() {
+fn a_server_that_is_silent_costs_one_call_less_than_5_seconds_and_no_call_its_life() {
     let [alive] = phones::<1>("answer");
-    let nobody = interop::free_port();
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let silent_port = silent.local_addr().expect("bound").port();
     let records = Records::new()
-        .server(UDP, "dead.carrier.test", nobody, 1, 1)
+        .server(UDP, "dead.carrier.test", silent_port, 1, 1)
         .server(UDP, "alive.carrier.test", port(&alive), 2, 1);
     let names = NameServer::start(&records, 60);
-    let server = server(&names, "no_answer = \"2s\"");
+    let server = server(&names, "");
     let begun = Instant::now();
-    for _ in 0..5 {
+    calls(1).run(&server);
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    for _ in 0..4 {
         calls(1).run(&server);
     }
     let took = begun.elapsed();
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(took < Duration::from_secs(8), "{took:?}");
     assert_eq!(had([alive]), [5]);
     let dead = server.rpc("targets.dead", &json!({}));
     let found = &dead["targets"][0];
-    assert_eq!(found["address"], format!("127.0.0.1:{nobody}"), "{dead}");
+    assert_eq!(
+        found["address"],
+        format!("127.0.0.1:{silent_port}"),
+        "{dead}"
+    );
     assert_eq!(server.count("tandem_dead_targets", ""), 1);
     assert_eq!(server.count("tandem_failovers_total", ""), 1);
+}
+
+#[test]
+fn a_server_whose_port_is_closed_costs_no_time() {
+    const CALLS: u32 = 10;
+    let [alive] = phones::<1>("answer");
+    let nobody = interop::free_port();
+    let only = Records::new().server(UDP, "alive.carrier.test", port(&alive), 2, 1);
+    let both = only.clone().server(UDP, "dead.carrier.test", nobody, 1, 1);
+    let took = |records: &Records, event_loop: &str| {
+        let names = NameServer::start(records, 60);
+        // Each call is to find the dead server anew.
+        let proxy = "[proxy]\nforeign = \"relay\"\ndead_target_lifetime = \"0s\"\n";
+        let server = Server::start(&ServerOptions {
+            event_loop: event_loop.to_owned(),
+            ..ServerOptions::with(&format!("{proxy}{}", names.section()))
+        });
+        let begun = Instant::now();
+        for _ in 0..CALLS {
+            calls(1).run(&server);
+        }
+        let count = |name: &str, labels: &str| server.count(name, labels);
+        let failovers = count("tandem_failovers_total", "");
+        let errors = count("tandem_icmp_errors_total", "port_unreachable");
+        (begun.elapsed() / CALLS, failovers, errors)
+    };
+    let (usual, failovers, errors) = took(&only, "epoll");
+    assert_eq!((failovers, errors), (0, 0));
+    for event_loop in ["epoll", "poll", "io_uring"] {
+        let (took, failovers, errors) = took(&both, event_loop);
+        println!("{event_loop}: {took:?} a call, {usual:?} without the dead server");
+        let most = usual + Duration::from_millis(100);
+        assert!(took < most, "{event_loop}: {took:?}, usually {usual:?}");
+        let calls = u64::from(CALLS);
+        assert_eq!(failovers, calls, "{event_loop}");
+        assert!(errors >= calls, "{event_loop}: {errors}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use interop::{
 };
 use serde_json::{Value, json};
 use sip_transport::Protocol;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn server(phones: u32) -> Server {
     Server::start(&ServerOptions {
@@ -255,4 +255,26 @@ fn names_of_phones_are_padded_as_the_pattern_says() {
         calls(&report, "attempted"),
         "{output}"
     );
+}
+
+#[test]
+fn phones_of_a_server_whose_port_is_closed_fail_at_once() {
+    let mut server = server(5);
+    server.kill();
+    let begun = Instant::now();
+    let arguments = [
+        "register",
+        "--phones",
+        "5",
+        "--rate",
+        "5",
+        "--duration",
+        "2s",
+    ];
+    let (code, report, output) = lab_run(&server, Protocol::Udp, &arguments);
+    let took = begun.elapsed();
+    assert_ne!(code, 0, "{output}");
+    assert!(output.contains("unreachable"), "{output}\n{report}");
+    // A transaction would take 32 seconds to time out.
+    assert!(took < Duration::from_secs(20), "{took:?}: {output}");
 }

@@ -27,7 +27,7 @@ use sip_message::{HeaderName, Host, Message, Method, ParseError, worker_hash};
 use sip_transaction::{
     Account, Admission, Kind, RequestMatch, ResponseMatch, ServerId, Standing, Table,
 };
-use sip_transport::{Flow, Received, response_flow};
+use sip_transport::{Flow, Protocol, Received, response_flow};
 use std::net::SocketAddr;
 
 /// The most questions one request may cost: whose credentials are these, and does the callee exist.
@@ -550,6 +550,14 @@ pub(crate) fn undeliverable(
     bytes: &[u8],
     handed_over: bool,
 ) {
+    let listener = worker
+        .round
+        .settings
+        .listeners
+        .get(usize::from(flow.listener.0));
+    if listener.is_some_and(|listener| listener.protocol == Protocol::Udp) {
+        return returned(worker, flow, bytes, handed_over);
+    }
     let Ok(message) = Message::parse(bytes) else {
         return;
     };
@@ -564,6 +572,36 @@ pub(crate) fn undeliverable(
         worker
             .proxy
             .client_unreachable(round, failed.id, failed.owner);
+    }
+}
+
+/// A datagram of ours came back as an ICMP error (section 18.4), which quotes how it began. Any worker's socket may get the error. Its
+/// home is that of the call where the quote reaches as far as the Call-ID; the request of a quote that does not waits for its timers.
+fn returned(worker: &mut Worker<'_, '_>, flow: Flow, quote: &[u8], handed_over: bool) {
+    let found = worker
+        .round
+        .transactions
+        .client_unreached(flow.remote, quote);
+    if let Some(failed) = found {
+        let round = &mut worker.round;
+        return worker
+            .proxy
+            .client_unreachable(round, failed.id, failed.owner);
+    }
+    if handed_over || worker.workers < 2 {
+        return;
+    }
+    let Some(last_line) = quote.windows(2).rposition(|window| window == b"\r\n") else {
+        return;
+    };
+    let lines = quote.get(..last_line).unwrap_or_default();
+    let whole = [lines, b"\r\n\r\n"].concat();
+    if let Ok(message) = Message::parse(&whole)
+        && message.is_request()
+        && message.call_id().is_some()
+        && let Some(home) = home_elsewhere(worker, &message)
+    {
+        worker.round.output.give_back(home, flow, quote);
     }
 }
 

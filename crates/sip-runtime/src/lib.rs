@@ -48,3 +48,4 @@ pub use stream::{
     Admission, Aliases, CloseReason, PeerPolicy, RefuseReason, SharedPeerPolicy, StreamOptions,
     UNPROVEN_LIVES,
 };
+pub use udp::IcmpError;

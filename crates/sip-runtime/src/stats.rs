@@ -1,6 +1,7 @@
 //! What a worker counts. Written by its worker alone, read by anybody.
 
 use crate::stream::{CloseReason, RefuseReason};
+use crate::udp::IcmpError;
 use sip_transport::overload::Shed;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,6 +48,8 @@ pub struct WorkerStats {
     pub send_unreachable: Counter,
     /// Datagrams that could not be sent for any other reason.
     pub send_errors: Counter,
+    /// Datagrams that came back as ICMP errors, by [`IcmpError`] in the order of [`IcmpError::ALL`].
+    pub icmp_errors: [Counter; IcmpError::ALL.len()],
     /// Connections there are.
     pub connections: Counter,
     /// Connections that peers opened to us.

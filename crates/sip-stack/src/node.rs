@@ -182,8 +182,20 @@ impl<U: User> Node for StackNode<U> {
         self.receive(now, flow, bytes, output);
     }
 
-    fn undeliverable(&mut self, now: Time, _: Flow, bytes: &[u8], output: &mut Output<Infallible>) {
-        if let Some(client) = self.transactions.client_that_sent(bytes) {
+    fn undeliverable(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Infallible>,
+    ) {
+        let listener = self.listeners.get(usize::from(flow.listener.0));
+        let found = if listener.is_some_and(|listener| listener.protocol.is_reliable()) {
+            self.transactions.client_that_sent(bytes)
+        } else {
+            self.transactions.client_unreached(flow.remote, bytes)
+        };
+        if let Some(client) = found {
             self.transactions.abandon_client(client.id);
             self.tell(now, output, |user, stack| {
                 user.failed(stack, client.id, Failure::Unreachable);

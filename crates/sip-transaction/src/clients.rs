@@ -10,6 +10,7 @@ use crate::timer::{Timer, Timing};
 use crate::{Account, ClientResponse, Event, Full, Kind, ResponseMatch, Table, Transactions};
 use sip_message::{HeaderName, Message, Method, write_cancel};
 use sip_transport::{Flow, Output, Time};
+use std::net::SocketAddr;
 
 /// How the topmost Via begins in what we write.
 const VIA: &[u8] = b"\r\nVia: ";
@@ -215,6 +216,22 @@ impl Transactions {
             id,
             owner: client.owner,
         })
+    }
+
+    /// The transaction of the request that a network could not deliver: the error quotes its bytes, or how they begin, and says where
+    /// they were sent. Such errors can be forged. So the bytes must be those that were sent, with the branch that nobody can guess, and
+    /// to that address; and a transaction that has had a response is `None`: its peer is there.
+    pub fn client_unreached(&self, to: SocketAddr, bytes: &[u8]) -> Option<ClientResponse> {
+        let found = self.client_that_sent(bytes)?;
+        let client = self.clients.get(found.id)?;
+        let is_unheard = matches!(
+            client.machine,
+            Machine::Invite(Invite::Calling) | Machine::NonInvite(NonInvite::Trying)
+        );
+        let sent_to = client.flow?.remote;
+        // The kernel may leave the zone of a link-local address out.
+        let same = (sent_to.ip(), sent_to.port()) == (to.ip(), to.port());
+        (is_unheard && same).then_some(found)
     }
 
     /// Where it was sent.

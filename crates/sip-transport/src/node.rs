@@ -54,6 +54,9 @@ pub trait Node {
     /// A message of ours could not be sent on `flow`: there is no connection any more, none could be opened, or the peer takes
     /// no more (RFC 3261 section 18.4). `bytes` are those of the message.
     ///
+    /// On a flow of datagrams an ICMP error says so. Then `bytes` are how the message began, as far as the error quotes it, `flow` has
+    /// the address where it was sent, and another worker may have sent it. Anybody can forge such errors.
+    ///
     /// Messages of calls whose home is another worker leave again through [`Output::give_back`], and come to it in
     /// [`Node::undeliverable_handed_over`]. A node that expects no answer to what it sends may leave both as they are.
     fn undeliverable(

@@ -51,6 +51,10 @@ impl Context {
                 turn.round.metrics.questions_expired.increment();
                 self.fail_branch(turn, place, Failure::Unresolved);
             }
+            // Nobody else can be tried: it may answer yet, until its transaction times out.
+            BranchState::Calling if turn.round.now < timer_c && !self.has_other(place) => {
+                self.arm(turn, place, timer_c);
+            }
             BranchState::Calling => {
                 self.bury(turn, place, Death::Silent);
                 self.give_up(turn, place);
@@ -71,6 +75,13 @@ impl Context {
             }
             BranchState::Cancelling { .. } | BranchState::Ended => {}
         }
+    }
+
+    /// Whether there is somebody to try in place of a branch: another candidate of its next hop, or another target.
+    fn has_other(&self, place: u8) -> bool {
+        let branch = self.branches.get(usize::from(place));
+        let cursor = branch.and_then(|branch| branch.cursor.as_ref());
+        !self.targets.is_empty() || cursor.is_some_and(|cursor| cursor.has_next())
     }
 
     /// Nobody is there any more: on to the next. Should somebody turn up all the same, the transaction cancels the call.

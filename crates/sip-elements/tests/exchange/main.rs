@@ -14,6 +14,7 @@ mod itself;
 mod leniency;
 mod overload;
 mod parking;
+mod returned;
 mod saving;
 mod shares;
 mod streams;

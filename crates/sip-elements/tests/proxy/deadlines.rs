@@ -122,15 +122,28 @@ fn any_provisional_response_ends_the_bound_on_silence() {
 }
 
 #[test]
-fn where_all_stay_silent_the_caller_gets_408_and_a_late_answer_still_reaches_him() {
-    let (mut wire, first) = calling(181, Some(4));
-    wire.pass(SECOND * 8 + SECOND / 5);
+fn the_last_target_may_be_silent_until_its_transaction_times_out() {
+    let (mut wire, _) = calling(181, Some(4));
+    wire.pass(SECOND * 35);
+    wire.ignore_sent();
+    assert_eq!(wire.responses(408), 0);
+    wire.pass(SECOND + SECOND / 5);
     wire.ignore_sent();
     assert_eq!(wire.responses(408), 1);
     wire.assert_counts(0);
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn a_late_answer_of_a_target_that_was_passed_over_reaches_the_caller() {
+    let (mut wire, first) = calling(181, Some(4));
+    wire.pass(SECOND * 8 + SECOND / 5);
+    wire.ignore_sent();
     wire.receive(BOB, &first.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
-    wire.pass(SECOND * 30);
+    wire.pass(SECOND * 40);
     wire.ignore_sent();
     wire.finish();
 }

@@ -81,6 +81,7 @@ impl Epoll {
                     let is_broken = found.intersects(EventFlags::ERR | EventFlags::HUP);
                     ready(Ready {
                         token: event.data.u64() as usize,
+                        broken: is_broken,
                         readable: is_broken || found.contains(EventFlags::IN),
                         writable: is_broken || found.contains(EventFlags::OUT),
                     });

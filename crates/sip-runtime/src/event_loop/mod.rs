@@ -73,6 +73,8 @@ pub(crate) struct Ready {
     pub(crate) token: usize,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
+    /// It has an error, or something in its error queue.
+    pub(crate) broken: bool,
 }
 
 /// An event loop: level-triggered, so that nothing is lost when a descriptor is not drained.

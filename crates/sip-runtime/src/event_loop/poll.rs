@@ -88,6 +88,7 @@ impl Poll {
                 let is_broken = found & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
                 ready(Ready {
                     token: *token,
+                    broken: is_broken,
                     readable: is_broken || found & libc::POLLIN != 0,
                     writable: is_broken || found & libc::POLLOUT != 0,
                 });

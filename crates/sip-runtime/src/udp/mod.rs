@@ -3,6 +3,7 @@
 mod address;
 mod receive;
 mod refusals;
+mod returned;
 mod ring;
 mod send;
 mod socket;
@@ -11,6 +12,8 @@ mod steering;
 mod train;
 
 pub(crate) use receive::{Datagram, Expected, ReceiveBatch};
+pub use returned::IcmpError;
+pub(crate) use returned::{ErrorQueue, may_be_of_another};
 pub(crate) use ring::RingDatagrams;
 pub(crate) use send::SendBatch;
 pub(crate) use socket::{Buffers, Sharing, SocketError, UdpSocket};

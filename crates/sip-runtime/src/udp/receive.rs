@@ -210,7 +210,7 @@ impl ReceiveBatch {
     }
 }
 
-fn last_error() -> Errno {
+pub(super) fn last_error() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 

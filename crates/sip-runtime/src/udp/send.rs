@@ -2,6 +2,7 @@
 
 use super::address::RawAddress;
 use super::refusals::{Refusals, refuses_trains};
+use super::returned::{REPEATS, may_be_of_another};
 use super::train::Plan;
 use crate::stats::WorkerStats;
 use rustix::io::Errno;
@@ -60,6 +61,8 @@ pub(crate) struct SendBatch {
     parts: Box<[libc::iovec; BATCH]>,
     receivers: Box<[RawAddress; BATCH]>,
     cuts: Box<[Cut; BATCH]>,
+    /// Whether something may wait in the error queue of the socket.
+    met_error: bool,
 }
 
 #[expect(
@@ -86,7 +89,13 @@ impl SendBatch {
             parts: Box::new([part; BATCH]),
             receivers: Box::new([RawAddress::empty(); BATCH]),
             cuts: Box::new([Cut::empty(); BATCH]),
+            met_error: false,
         }
+    }
+
+    /// Whether an error of an earlier datagram came up since the last call.
+    pub(crate) fn take_met_error(&mut self) -> bool {
+        std::mem::take(&mut self.met_error)
     }
 
     /// Sends `messages`, whose ranges point into `bytes`, through `socket`; those to one address in their order. What the
@@ -100,7 +109,10 @@ impl SendBatch {
     ) {
         for batch in messages.chunks(BATCH) {
             match batch {
-                [message] => drop(send_alone(socket, message, bytes, stats)),
+                [message] => {
+                    let met_error = &mut self.met_error;
+                    send_alone(socket, message, bytes, stats, met_error);
+                }
                 _ => self.send_batch(socket, batch, bytes, stats),
             }
         }
@@ -117,27 +129,37 @@ impl SendBatch {
         self.plan
             .make(messages, |remote| refusals.may_ride(remote.ip()));
         self.describe(messages, bytes);
-        let mut gone = 0;
+        let (mut gone, mut repeats) = (0, 0);
         while let Some(train) = self.plan.trains().get(gone).copied() {
             match self.send_headers(socket, gone, stats) {
-                Ok(count) => gone += count,
+                Ok(count) => {
+                    gone += count;
+                    repeats = 0;
+                    // The kernel does not say what stopped it, and does not stop for it again.
+                    self.met_error |= gone < self.plan.trains().len();
+                }
                 Err(Errno::INTR) => {}
+                Err(error) if may_be_of_another(error) && repeats < REPEATS => {
+                    self.met_error = true;
+                    repeats += 1;
+                }
                 Err(error) if train.count == 1 => {
                     count_refused(error, stats);
-                    gone += 1;
+                    (gone, repeats) = (gone + 1, 0);
                 }
                 Err(error) => {
                     let mut any_gone = false;
                     for place in self.plan.places(&train) {
                         if let Some(message) = messages.get(usize::from(*place)) {
-                            any_gone |= send_alone(socket, message, bytes, stats);
+                            let met_error = &mut self.met_error;
+                            any_gone |= send_alone(socket, message, bytes, stats, met_error);
                         }
                     }
                     // Where its messages go and the train does not, it is for being a train.
                     if any_gone && refuses_trains(error) {
                         self.refusals.remember(train.remote.ip(), error);
                     }
-                    gone += 1;
+                    (gone, repeats) = (gone + 1, 0);
                 }
             }
         }
@@ -225,13 +247,15 @@ impl SendBatch {
     }
 }
 
-/// Costs less than a batch of one. Returns whether the kernel took it.
+/// Costs less than a batch of one. Returns whether the kernel took it; `met_error`: something may wait in the error queue.
 pub(super) fn send_alone(
     socket: BorrowedFd<'_>,
     message: &Outgoing,
     bytes: &[u8],
     stats: &WorkerStats,
+    met_error: &mut bool,
 ) -> bool {
+    let mut repeats = 0;
     let payload = bytes.get(message.range.clone()).unwrap_or_default();
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     loop {
@@ -242,6 +266,10 @@ pub(super) fn send_alone(
                 return true;
             }
             Err(Errno::INTR) => {}
+            Err(error) if may_be_of_another(error) && repeats < REPEATS => {
+                *met_error = true;
+                repeats += 1;
+            }
             Err(error) => {
                 count_refused(error, stats);
                 return false;

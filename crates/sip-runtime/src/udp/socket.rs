@@ -1,5 +1,6 @@
 //! One worker's UDP socket of one listener.
 
+use super::returned::ask_for_returned;
 use super::stamp::ask_for_stamps;
 use rustix::io::Errno;
 use rustix::net::{
@@ -78,6 +79,7 @@ impl UdpSocket {
             .map_err(step("set SO_RCVBUF"))?;
         set_send_buffer(descriptor.as_fd(), buffers.send).map_err(step("set SO_SNDBUF"))?;
         ask_for_stamps(descriptor.as_fd()).map_err(step("set SO_TIMESTAMPNS"))?;
+        ask_for_returned(descriptor.as_fd(), address.is_ipv4()).map_err(step("set IP_RECVERR"))?;
         Ok(Self {
             descriptor: Arc::new(descriptor),
             receive_buffer,

@@ -42,17 +42,26 @@ pub(super) fn ask_for_stamps(socket: BorrowedFd<'_>) -> Result<(), Errno> {
 const HEADER: usize = size_of::<libc::cmsghdr>();
 
 /// The stamp among the control messages of a datagram.
-pub(super) fn find(mut control: &[u8]) -> Option<WallTime> {
-    loop {
+pub(super) fn find(control: &[u8]) -> Option<WallTime> {
+    control_messages(control).find_map(|(level, kind, data)| {
+        let is_stamp = (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS);
+        is_stamp.then(|| read(data)).flatten()
+    })
+}
+
+/// What the kernel says beside a datagram: level, type and data of each message, as far as they are whole.
+pub(super) fn control_messages(
+    mut control: &[u8],
+) -> impl Iterator<Item = (libc::c_int, libc::c_int, &[u8])> {
+    std::iter::from_fn(move || {
         let length = usize::from_ne_bytes(*control.first_chunk()?);
         let level = number(control, size_of::<usize>())?;
         let kind = number(control, size_of::<usize>() + size_of::<libc::c_int>())?;
-        let message = control.get(..length)?;
-        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
-            return read(message.get(HEADER..)?);
-        }
-        control = control.get(length.max(HEADER).next_multiple_of(size_of::<usize>())..)?;
-    }
+        let data = control.get(..length)?.get(HEADER..)?;
+        let next = length.next_multiple_of(size_of::<usize>());
+        control = control.get(next..).unwrap_or_default();
+        Some((level, kind, data))
+    })
 }
 
 fn number(control: &[u8], place: usize) -> Option<libc::c_int> {

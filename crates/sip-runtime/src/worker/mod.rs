@@ -6,6 +6,7 @@ mod behind;
 mod driven;
 mod pauses;
 mod post;
+mod returned;
 mod socket;
 mod utilisation;
 mod waiting;
@@ -20,11 +21,12 @@ use crate::options::Options;
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
 use crate::stream::Connections;
-use crate::udp::{Datagram, Expected, ReceiveBatch};
+use crate::udp::{Datagram, Expected, ReceiveBatch, may_be_of_another};
 use arrivals::{Arrivals, Moment};
 use behind::{BATCHES, Intake};
 use pauses::Pauses;
 use post::Post;
+use returned::Errors;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use sip_transport::overload::Backlog;
@@ -70,6 +72,8 @@ pub(crate) struct Worker<N: Node, Q> {
     waiting: Sockets,
     /// Those that are read in this round.
     turn: Vec<usize>,
+    /// Datagrams that came back.
+    errors: Errors,
     /// Connections that are ready.
     ready: Vec<Ready>,
     /// When they were found ready.
@@ -124,6 +128,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             event_loop,
             waiting: Sockets::new(surroundings.sockets.len()),
             turn: Vec::new(),
+            errors: Errors::new(surroundings.sockets.len()),
             ready: Vec::new(),
             ready_since: Time::default(),
             rounds_without_asking: 0,
@@ -158,6 +163,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     /// Whether another round is worth it without asking the event loop.
     fn is_busy(&self) -> bool {
         self.waiting.any_likely()
+            || self.errors.any_due()
+            || self.post.has_met_errors()
             || !self.ready.is_empty()
             || self.is_behind()
             || self.inbox().is_some_and(|inbox| !inbox.is_empty())
@@ -188,6 +195,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.stats().rounds.add(1);
         self.take_answers(now);
         self.take_hand_overs(now);
+        self.take_returned(now);
         self.read_sockets(now);
         self.serve_connections(now);
         self.serve_backlog();
@@ -422,6 +430,12 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 self.waiting.mark(listener);
                 0
             }
+            // The kernel says it once, and what arrived still waits.
+            Err(error) if may_be_of_another(error) => {
+                self.errors.mark(listener);
+                self.waiting.mark(listener);
+                0
+            }
             Err(_) => {
                 stats.receive_errors.add(1);
                 0
@@ -486,6 +500,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.rounds_without_asking = 0;
         let mut is_woken = false;
         let (waiting, connections) = (&mut self.waiting, &mut self.ready);
+        let errors = &mut self.errors;
         let result = self.event_loop.wait(timeout, |ready| {
             if ready.token == WAKER {
                 is_woken = true;
@@ -493,6 +508,9 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 connections.push(ready);
             } else {
                 waiting.mark(ready.token);
+                if ready.broken {
+                    errors.mark(ready.token);
+                }
             }
         });
         if let Err(error) = result {

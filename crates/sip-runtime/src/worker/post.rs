@@ -50,6 +50,8 @@ pub(super) struct Post<A, Q> {
     spare_buffers: Vec<Vec<u8>>,
     /// The workers to wake, for having been handed something.
     to_wake: Vec<bool>,
+    /// Listeners whose sockets met the error of an earlier datagram while sending.
+    met_errors: Vec<usize>,
 }
 
 impl<A, Q> Post<A, Q> {
@@ -71,6 +73,7 @@ impl<A, Q> Post<A, Q> {
             for_others: Vec::new(),
             spare_buffers: Vec::with_capacity(SPARE_BUFFERS),
             to_wake: vec![false; surroundings.inboxes.len()],
+            met_errors: Vec::new(),
             surroundings,
         }
     }
@@ -131,6 +134,15 @@ impl<A, Q> Post<A, Q> {
         }
     }
 
+    /// Names the listeners whose sockets met the error of an earlier datagram while sending.
+    pub(super) fn take_met_errors(&mut self, each: impl FnMut(usize)) {
+        self.met_errors.drain(..).for_each(each);
+    }
+
+    pub(super) fn has_met_errors(&self) -> bool {
+        !self.met_errors.is_empty()
+    }
+
     /// Sends in the order of the output, as many at once as leave through the same socket.
     fn send(&mut self, now: Time, event_loop: &mut EventLoop, messages: &[Outgoing], bytes: &[u8]) {
         let stats = &*self.surroundings.stats;
@@ -141,10 +153,16 @@ impl<A, Q> Post<A, Q> {
                 .first()
                 .map_or(0, |message| usize::from(message.flow.listener.0));
             match self.surroundings.sockets.get(listener) {
-                Some(WorkerSocket::Datagrams(socket)) => match event_loop.ring() {
-                    Some(ring) => ring.send(listener as u16, run, bytes),
-                    None => self.batch.send(socket.as_fd(), run, bytes, stats),
-                },
+                Some(WorkerSocket::Datagrams(socket)) => {
+                    if let Some(ring) = event_loop.ring() {
+                        ring.send(listener as u16, run, bytes);
+                    } else {
+                        self.batch.send(socket.as_fd(), run, bytes, stats);
+                        if self.batch.take_met_error() {
+                            self.met_errors.push(listener);
+                        }
+                    }
+                }
                 Some(WorkerSocket::Streams(_)) => {
                     let for_other = |worker, flow, range| {
                         for_others.push(HandOver {

@@ -1,7 +1,8 @@
 //! INVITE transactions, a client's and a server's against each other.
 
-use crate::world::{World, reliable, unreliable, write_request};
+use crate::world::{SERVER, World, reliable, unreliable, write_request};
 use sip_message::Method;
+use std::net::SocketAddr;
 
 #[test]
 fn invite_is_retransmitted_until_provisional() {
@@ -349,4 +350,37 @@ fn what_the_network_gives_back_names_the_transaction_that_sent_it() {
     assert_eq!(found(&world, b"\r\nVia: nonsense"), None);
     world.client.abandon_client(id);
     assert_eq!(found(&world, &sent), None, "it has ended");
+}
+
+/// An error that anybody may have forged ends no transaction whose peer has spoken, nor one of another destination.
+#[test]
+fn an_error_for_what_was_sent_elsewhere_or_had_a_response_is_ignored() {
+    for method in [Method::Invite, Method::Bye] {
+        let mut world = unreliable();
+        let id = world.request(method);
+        let mut sent = Vec::new();
+        write_request(&mut sent, method, id);
+        let quote = &sent[..sent.len() - 10];
+        let found = |world: &World, to: SocketAddr, bytes: &[u8]| {
+            let client = world.client.client_unreached(to, bytes);
+            client.map(|client| client.id)
+        };
+        assert_eq!(found(&world, SERVER, quote), Some(id));
+        let mut elsewhere = SERVER;
+        elsewhere.set_port(SERVER.port() + 1);
+        assert_eq!(found(&world, elsewhere, quote), None, "another port");
+        elsewhere = "192.0.2.99:5060".parse().expect("an address");
+        assert_eq!(found(&world, elsewhere, quote), None, "another host");
+        assert_eq!(found(&world, SERVER, &sent[..8]), None, "8 bytes of it");
+        assert_eq!(found(&world, SERVER, b""), None, "nothing of it");
+        world.run(5);
+        let name = if method == Method::Invite {
+            "INVITE"
+        } else {
+            "BYE"
+        };
+        world.respond(name, 100);
+        world.run(10);
+        assert_eq!(found(&world, SERVER, quote), None, "it is there");
+    }
 }

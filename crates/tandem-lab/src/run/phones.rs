@@ -439,11 +439,16 @@ impl Node for Phones {
     }
 
     fn undeliverable(&mut self, now: Time, flow: Flow, bytes: &[u8], output: Out<'_>) {
-        if let Some(client) = self.transactions.client_that_sent(bytes) {
+        let port = self.ports.get(usize::from(flow.listener.0));
+        // Of a datagram it is an ICMP error that says so: nobody listens there, or no way leads there.
+        let is_datagram = port.is_some_and(|port| !port.is_reliable);
+        let found = if is_datagram {
+            self.transactions.client_unreached(flow.remote, bytes)
+        } else {
+            self.transactions.client_that_sent(bytes)
+        };
+        if let Some(client) = found {
             self.transactions.abandon_client(client.id);
-            let port = self.ports.get(usize::from(flow.listener.0));
-            // Of a datagram it is an ICMP error that says so: nobody listens there, or no way leads there.
-            let is_datagram = port.is_some_and(|port| !port.is_reliable);
             let reason = if is_datagram {
                 UNREACHABLE
             } else {

@@ -4,6 +4,7 @@ use super::process;
 use super::totals::Totals;
 use crate::serve::{Control, Ending, Phase};
 use sip_elements::bans::Offence;
+use sip_runtime::IcmpError;
 use std::time::SystemTime;
 use tandem_http::Refusal;
 
@@ -453,6 +454,14 @@ fn datagrams(page: &mut Exposition, totals: Totals<'_>) {
             &[("reason", "other")],
             totals.io(|worker| &worker.send_errors),
         );
+    let help = "Datagrams that came back as ICMP errors by kind.";
+    let mut errors = page.family("tandem_icmp_errors_total", Kind::Counter, help);
+    for (place, error) in IcmpError::ALL.into_iter().enumerate() {
+        errors.sample(
+            &[("kind", error.name())],
+            totals.io_at(|worker| &worker.icmp_errors, place),
+        );
+    }
     let help = "Smallest receive buffer granted to a worker's sockets.";
     let mut buffers = page.family("tandem_receive_buffer_bytes", Kind::Gauge, help);
     for (worker, stats) in totals.stats().iter().enumerate() {

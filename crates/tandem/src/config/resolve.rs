@@ -1,6 +1,5 @@
 //! From the file's words to what data plane and control plane run on.
 use super::host_value::FilePath;
-use super::interval::Interval;
 use super::keyword::{
     Aliases, ChallengedMethods, ClientCertificates, Digest, Durability, EventLoop, Foreign,
     Strangers, TlsVersion, Transport,
@@ -155,7 +154,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             record_route: proxy.record_route,
             dialog_lifetime: proxy.dialog_lifetime.duration(),
             timer_c: proxy.timer_c.duration(),
-            no_answer: proxy.no_answer.map(Interval::duration),
+            no_answer: Some(proxy.no_answer.duration()),
             dead_target_lifetime: proxy.dead_target_lifetime.duration(),
             max_targets: proxy.max_targets,
         },

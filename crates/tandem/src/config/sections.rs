@@ -234,9 +234,10 @@ section! {
         /// Timer C: how long a phone may ring before its branch is cancelled. The RFC asks for more than three minutes.
         reload timer_c: Interval = seconds(185), between(seconds(1), hours(1));
 
-        /// How long an INVITE waits for the first sign of life from a target before the next one is tried, and any other request from
-        /// one of several servers of a next hop. Left out: 64 times `t1`.
-        reload no_answer: Option<Interval> = None, optional(Some(seconds(5)));
+        /// How long a request waits for the first response before another server of its next hop is tried; an INVITE also before the
+        /// phones of the next lower `q`. Where nobody else can be tried it waits 64 times `t1`. A server that is alive answers 100 within
+        /// 200 ms. In 3 s the request is sent three times, so the loss of two datagrams does not look like a dead server.
+        reload no_answer: Interval = seconds(3), between(millis(100), hours(1));
 
         /// For how long the server of a next hop that gave no answer, could not be reached or answered 503 is tried after all the others. Then
         /// one call tries it again. `Retry-After` in the 503 may ask for a shorter time. `"0s"`: it is not remembered.

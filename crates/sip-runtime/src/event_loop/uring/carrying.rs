@@ -42,6 +42,11 @@ impl Uring {
             .map_or(0, |datagrams| datagrams.receive(listener, take)))
     }
 
+    /// The next listener in whose error queue something may wait.
+    pub(crate) fn take_returned(&mut self) -> Option<u16> {
+        self.datagrams.as_mut()?.take_returned()
+    }
+
     /// Sends with the next wait, in the order of the calls; see
     /// [`SendBatch::send`](crate::udp::SendBatch::send).
     pub(crate) fn send(&mut self, listener: u16, messages: &[Outgoing], bytes: &[u8]) {

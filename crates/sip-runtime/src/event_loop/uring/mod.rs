@@ -91,6 +91,7 @@ impl Uring {
                     token: usize::from(listener),
                     readable: true,
                     writable: false,
+                    broken: false,
                 });
             });
         }
@@ -134,7 +135,7 @@ impl Uring {
 
     /// Whether there is something to tell.
     fn has_news(&self) -> bool {
-        self.watches.has_found() || self.datagrams.as_ref().is_some_and(|it| it.has_arrived())
+        self.watches.has_found() || self.datagrams.as_ref().is_some_and(|it| it.has_news())
     }
 
     /// Writes down everything that is due.

@@ -196,6 +196,7 @@ impl Watches {
             let is_broken = found & BROKEN != 0;
             ready(Ready {
                 token: watch.token,
+                broken: is_broken,
                 readable: is_broken || watch.interest.readable && found & READABLE != 0,
                 writable: is_broken || watch.interest.writable && found & WRITABLE != 0,
             });

@@ -8,6 +8,7 @@ mod tests;
 
 use super::address::RawAddress;
 use super::receive::{BATCH, Datagram};
+use super::returned::may_be_of_another;
 use super::send::empty_header;
 use super::socket::UdpSocket;
 use super::stamp::{self, CONTROL};
@@ -32,6 +33,8 @@ pub(crate) struct RingDatagrams {
     due: Vec<u16>,
     /// Listeners for which datagrams have arrived, each once; some may have none left.
     filled: Vec<u16>,
+    /// Listeners in whose error queues something may wait, each once.
+    returned: Vec<u16>,
     /// Datagrams that have arrived, of all listeners.
     waiting: usize,
     outbound: Outbound,
@@ -115,6 +118,7 @@ impl RingDatagrams {
             inbound,
             due,
             filled: Vec::new(),
+            returned: Vec::new(),
             waiting: 0,
             outbound: Outbound::new(with_trains),
             request: Box::new(request),
@@ -187,7 +191,11 @@ impl RingDatagrams {
             (Err(_), buffer) => {
                 // Without free buffers what arrives waits in the socket.
                 let error = Errno::from_raw_os_error(-result);
-                if !matches!(error, Errno::NOBUFS | Errno::CANCELED) {
+                let is_broken = may_be_of_another(error);
+                // A request ends also where the error queue wakes it again and again and there is nothing to receive.
+                if is_broken || matches!(error, Errno::CANCELED | Errno::AGAIN) {
+                    note(&mut self.returned, listener);
+                } else if error != Errno::NOBUFS {
                     self.stats.receive_errors.add(1);
                 }
                 if let Some(buffer) = buffer {
@@ -216,8 +224,14 @@ impl RingDatagrams {
         });
     }
 
-    pub(crate) const fn has_arrived(&self) -> bool {
-        self.waiting > 0
+    /// Whether datagrams wait, or errors of those that were sent.
+    pub(crate) const fn has_news(&self) -> bool {
+        self.waiting > 0 || !self.returned.is_empty()
+    }
+
+    /// The next listener in whose error queue something may wait.
+    pub(crate) fn take_returned(&mut self) -> Option<u16> {
+        self.returned.pop()
     }
 
     pub(crate) fn has_arrived_at(&self, listener: u16) -> bool {
@@ -279,12 +293,20 @@ impl RingDatagrams {
             let inbound = inbound.get(usize::from(listener))?.as_ref()?;
             Some(inbound.socket.as_fd())
         };
-        self.outbound.complete(slot, result, socket, &self.stats);
+        if let Some(listener) = self.outbound.complete(slot, result, socket, &self.stats) {
+            note(&mut self.returned, listener);
+        }
     }
 
     /// Messages that the kernel did not take in time.
     pub(crate) fn count_unsent(&self, count: usize) {
         self.stats.send_buffer_full.add(count as u64);
+    }
+}
+
+fn note(listeners: &mut Vec<u16>, listener: u16) {
+    if !listeners.contains(&listener) {
+        listeners.push(listener);
     }
 }
 

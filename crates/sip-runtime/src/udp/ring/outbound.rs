@@ -4,7 +4,9 @@
 use crate::event_loop::Operation;
 use crate::stats::WorkerStats;
 use crate::udp::address::RawAddress;
+use crate::udp::receive::last_error;
 use crate::udp::refusals::{Refusals, refuses_trains};
+use crate::udp::returned::{REPEATS, may_be_of_another};
 use crate::udp::send::{BATCH, Cut, count_refused, empty_header, send_alone};
 use crate::udp::train::{Plan, Train};
 use io_uring::types::Fixed;
@@ -12,7 +14,7 @@ use io_uring::{opcode, squeue};
 use rustix::io::Errno;
 use sip_transport::{Flow, ListenerId, Outgoing};
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 /// Trains that wait for the next system call. With more of them it comes at once.
@@ -183,38 +185,42 @@ impl Outbound {
         }
     }
 
-    /// The kernel has taken a train, or refused it: then its messages are tried one by one. They may come behind what was
-    /// queued after them.
+    /// The kernel has taken a train, or refused it: then it is tried again where the error may be that of an earlier datagram, and
+    /// its messages one by one where it is not. They may come behind what was queued after them. Returns the listener where
+    /// something may wait in the error queue of its socket.
     pub(super) fn complete<'a>(
         &mut self,
         slot: u16,
         result: i32,
         socket: impl Fn(u16) -> Option<BorrowedFd<'a>>,
         stats: &WorkerStats,
-    ) {
-        let Some(slot) = self.slots.get(usize::from(slot)) else {
-            return;
-        };
+    ) -> Option<u16> {
+        let slot = self.slots.get(usize::from(slot))?;
         self.in_flight = self.in_flight.saturating_sub(1);
-        let error = match u64::try_from(result) {
+        let sent = u64::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
+        let mut met_error = sent.is_err_and(may_be_of_another);
+        let socket = socket(slot.listener);
+        let repeated = socket.filter(|_| met_error).map(|it| slot.repeat(it));
+        let error = match repeated.unwrap_or(sent) {
             Ok(sent) => {
                 stats.datagrams_sent.add(slot.count as u64);
                 stats.bytes_sent.add(sent);
-                return;
+                return met_error.then_some(slot.listener);
             }
-            Err(_) => Errno::from_raw_os_error(-result),
+            Err(error) => error,
         };
-        let Some(socket) = socket(slot.listener).filter(|_| slot.count > 1) else {
+        let Some(socket) = socket.filter(|_| slot.count > 1) else {
             count_refused(error, stats);
-            return;
+            return met_error.then_some(slot.listener);
         };
         let mut any_gone = false;
         for message in slot.messages() {
-            any_gone |= send_alone(socket, &message, &self.bytes, stats);
+            any_gone |= send_alone(socket, &message, &self.bytes, stats, &mut met_error);
         }
         if any_gone && refuses_trains(error) {
             self.refusals.remember(slot.remote.ip(), error);
         }
+        met_error.then_some(slot.listener)
     }
 }
 
@@ -237,6 +243,30 @@ impl Slot {
         } else {
             (ptr::null_mut(), 0)
         };
+    }
+
+    /// Sends the train without the ring, for the ring met the error of an earlier datagram. Returns how many bytes went out.
+    fn repeat(&self, socket: BorrowedFd<'_>) -> Result<u64, Errno> {
+        let mut repeats = 1;
+        loop {
+            #[expect(unsafe_code, reason = "the header is as it was written for the ring")]
+            // SAFETY: `describe` has made the header point to the slot's own fields and to bytes of the box beside the slots; none
+            // of it has moved or been written to since, and the kernel only reads.
+            let sent = unsafe {
+                libc::sendmsg(
+                    socket.as_raw_fd(),
+                    &raw const self.header,
+                    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+                )
+            };
+            let Err(error) = u64::try_from(sent).map_err(|_| last_error()) else {
+                return Ok(sent.unsigned_abs() as u64);
+            };
+            if repeats >= REPEATS || !may_be_of_another(error) {
+                return Err(error);
+            }
+            repeats += 1;
+        }
     }
 
     /// The messages of the train, as ranges of the bytes it lies in.

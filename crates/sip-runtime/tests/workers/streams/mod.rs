@@ -11,7 +11,7 @@ mod messages;
 mod peer;
 mod secure_peer;
 mod strangers;
-mod switch;
+pub mod switch;
 mod tls;
 mod tls_outgoing;
 mod websocket;

@@ -1,0 +1,135 @@
+//! Datagrams that come back as ICMP errors. Anybody can forge such errors, so most of them mean nothing.
+
+use crate::bench::{ALICE, BOB, Bench, request, settings, status};
+use sip_elements::{Exchange, ExchangeOptions};
+use sip_message::{Message, worker_hash};
+use sip_transport::{Flow, ListenerId, Node};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+fn call(number: u32) -> String {
+    let (callee, caller) = ("sip:bob@example.org", "sip:alice@example.org");
+    request("INVITE", callee, caller, &format!("i{number}"), "")
+}
+
+/// Alice may call without a password, and bob has a phone.
+fn bench() -> Bench {
+    let mut bench = Bench::new(settings()).with_subscribers();
+    bench.register("bob", BOB);
+    let mut open = settings();
+    open.challenge.clear();
+    bench.exchange = exchange(&bench, open, 1);
+    bench
+}
+
+fn exchange(bench: &Bench, settings: sip_elements::Settings, workers: u16) -> Exchange {
+    Exchange::new(ExchangeOptions {
+        worker: 0,
+        workers,
+        shared: Arc::clone(&bench.shared),
+        settings: Arc::new(settings),
+        metrics: Arc::clone(&bench.metrics),
+        seed: [7; 32],
+        now: bench.now,
+    })
+}
+
+/// A call of alice's: the INVITE as bob's phone gets it.
+fn forwarded(bench: &mut Bench) -> String {
+    let sent = bench.receive(ALICE, &call(1));
+    let [_, (to, invite)] = &*sent else {
+        panic!("{sent:#?}")
+    };
+    assert_eq!(to.to_string(), BOB);
+    invite.clone()
+}
+
+/// An error quotes what was sent there; what the server sends then.
+fn comes_back(bench: &mut Bench, to: &str, quote: &str) -> Vec<(SocketAddr, String)> {
+    let flow = Flow::to(ListenerId(0), to.parse().expect("an address"));
+    bench
+        .exchange
+        .undeliverable(bench.now, flow, quote.as_bytes(), &mut bench.output);
+    bench.sent()
+}
+
+fn reply(invite: &str, status: &str) -> String {
+    let line = |name: &str| {
+        let found = invite.split("\r\n").filter(|line| line.starts_with(name));
+        found.collect::<Vec<_>>().join("\n")
+    };
+    let lines = ["Via", "From", "Call-ID", "CSeq"].map(line).join("\n");
+    let to = line("To");
+    format!("SIP/2.0 {status}\n{lines}\n{to};tag=b\nContent-Length: 0\n\n")
+}
+
+#[test]
+fn a_call_whose_request_comes_back_fails_at_once() {
+    for length in [400, 520, 4_000] {
+        let mut bench = bench();
+        let invite = forwarded(&mut bench);
+        let quote = &invite[..length.min(invite.len())];
+        let sent = comes_back(&mut bench, BOB, quote);
+        let [(to, response)] = &*sent else {
+            panic!("{sent:#?}")
+        };
+        assert_eq!((to.to_string(), status(response)), (ALICE.into(), 500));
+    }
+}
+
+#[test]
+fn an_error_that_quotes_nothing_of_ours_is_ignored() {
+    let mut bench = bench();
+    let invite = forwarded(&mut bench);
+    let branch = invite.find("branch=z9hG4bK").expect("a branch") + 20;
+    let mut other_branch = invite.clone().into_bytes();
+    other_branch[branch] ^= 1;
+    let other_branch = String::from_utf8(other_branch).expect("ASCII");
+    let other_user = invite.replacen("sip:bob", "sip:eve", 1);
+    for quote in ["", "INVITE s", &invite[..100], &other_branch, &other_user] {
+        assert_eq!(comes_back(&mut bench, BOB, quote), [], "{quote}");
+    }
+    assert_eq!(comes_back(&mut bench, "192.0.2.20:5061", &invite), []);
+    assert_eq!(comes_back(&mut bench, "192.0.2.66:5060", &invite), []);
+    let answer = reply(&invite, "200 OK");
+    let to_alice = bench.receive(BOB, &answer);
+    assert_eq!(status(&to_alice[0].1), 200, "the call goes on");
+}
+
+#[test]
+fn an_error_for_a_request_that_had_a_response_is_ignored() {
+    for provisional in ["100 Trying", "180 Ringing"] {
+        let mut bench = bench();
+        let invite = forwarded(&mut bench);
+        bench.receive(BOB, &reply(&invite, provisional));
+        assert_eq!(comes_back(&mut bench, BOB, &invite), [], "{provisional}");
+        let to_alice = bench.receive(BOB, &reply(&invite, "200 OK"));
+        assert_eq!(status(&to_alice[0].1), 200, "the call goes on");
+        assert_eq!(comes_back(&mut bench, BOB, &invite), []);
+    }
+}
+
+#[test]
+fn an_error_that_another_worker_hears_of_finds_the_home_of_the_call() {
+    let mut bench = bench();
+    let invite = forwarded(&mut bench);
+    let message = Message::parse(invite.as_bytes()).expect("a request");
+    let home = worker_hash(message.call_id().expect("Call-ID")) % 7;
+    let elsewhere = home != 0;
+    bench.exchange = exchange(&bench, settings(), 7);
+    let quote = &invite[..invite.len() - 40];
+    let flow = Flow::to(ListenerId(0), BOB.parse().expect("an address"));
+    let (now, output) = (bench.now, &mut bench.output);
+    bench
+        .exchange
+        .undeliverable(now, flow, quote.as_bytes(), output);
+    let given: Vec<u16> = output.hand_overs().iter().map(|it| it.worker).collect();
+    assert_eq!(given, if elsewhere { vec![home as u16] } else { vec![] });
+    assert!(elsewhere, "the test's call has its home at worker 0");
+    output.clear();
+    let exchange = &mut bench.exchange;
+    exchange.undeliverable_handed_over(now, flow, quote.as_bytes(), output);
+    assert_eq!(output.hand_overs().len(), 0, "it is never given back again");
+    exchange.undeliverable(now, flow, b"INVITE sip:bob@192.0.2.20", output);
+    assert_eq!(output.hand_overs().len(), 0, "too short to tell");
+}

@@ -1,0 +1,92 @@
+//! What came back of the datagrams that were sent: the node hears of those that say that a destination cannot be reached.
+
+use super::{Worker, WorkerSocket};
+use crate::running::QuestionSink;
+use crate::udp::ErrorQueue;
+use sip_transport::{Flow, ListenerId, Node, Time};
+use std::os::fd::AsFd;
+
+/// Errors taken from one socket before everything else has its turn again. Who floods the queue costs no more.
+const SHARE: usize = 32;
+
+/// The sockets in whose error queues something may wait.
+pub(super) struct Errors {
+    queue: ErrorQueue,
+    is_due: Vec<bool>,
+    due: Vec<usize>,
+}
+
+impl Errors {
+    /// For so many sockets.
+    pub(super) fn new(count: usize) -> Self {
+        Self {
+            queue: ErrorQueue::new(),
+            is_due: vec![false; count],
+            due: Vec::new(),
+        }
+    }
+
+    /// Something may wait in the error queue of that socket.
+    pub(super) fn mark(&mut self, socket: usize) {
+        if let Some(is_due) = self.is_due.get_mut(socket)
+            && !std::mem::replace(is_due, true)
+        {
+            self.due.push(socket);
+        }
+    }
+
+    pub(super) fn any_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+}
+
+impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
+    /// Tells the node what came back, a share of each socket.
+    pub(super) fn take_returned(&mut self, now: Time) {
+        if let Some(ring) = self.event_loop.ring() {
+            while let Some(listener) = ring.take_returned() {
+                self.errors.mark(usize::from(listener));
+            }
+        }
+        self.post
+            .take_met_errors(|listener| self.errors.mark(listener));
+        if !self.errors.any_due() {
+            return;
+        }
+        for listener in std::mem::take(&mut self.errors.due) {
+            if let Some(is_due) = self.errors.is_due.get_mut(listener) {
+                *is_due = false;
+            }
+            if self.take_returned_of(now, listener) == SHARE {
+                self.errors.mark(listener);
+            }
+        }
+        self.deliver(now);
+    }
+
+    /// Returns how many errors there were.
+    fn take_returned_of(&mut self, now: Time, listener: usize) -> usize {
+        let sockets = &self.post.surroundings.sockets;
+        let Some(WorkerSocket::Datagrams(socket)) = sockets.get(listener) else {
+            return 0;
+        };
+        let stats = &self.post.surroundings.stats;
+        for taken in 0..SHARE {
+            let Some(returned) = self.errors.queue.take(socket.as_fd()) else {
+                return taken;
+            };
+            let Some((error, to)) = returned.error else {
+                continue;
+            };
+            if let Some(counter) = stats.icmp_errors.get(error as usize) {
+                counter.add(1);
+            }
+            if error.is_unreachable() {
+                let flow = Flow::to(ListenerId(listener as u16), to);
+                self.node
+                    .undeliverable(now, flow, returned.quote, &mut self.output);
+            }
+        }
+        SHARE
+    }
+}
