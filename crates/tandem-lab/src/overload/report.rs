@@ -16,7 +16,7 @@ pub struct Point {
     pub factor: f64,
     /// Units per second that were due.
     pub offered: f64,
-    /// Units per second that were due and ended well.
+    /// Units per second that were due and ended well within ten seconds, beside the time that calls ring and talk.
     pub goodput: f64,
     /// Units that were refused with 503.
     pub refused: u64,

@@ -151,7 +151,7 @@ impl Phones {
                 if kind == Kind::Register {
                     self.registered(phone, response);
                 }
-                self.succeed(number);
+                self.succeed(now, number);
             }
             // A connection is for one request.
             status @ (401 | 407) if kind != Kind::Connection => {

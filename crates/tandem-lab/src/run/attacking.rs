@@ -221,13 +221,13 @@ impl Phones {
         let delay = now.saturating_since(unit.asked);
         self.figures.record(Delay::Other, delay);
         match (attack, status) {
-            (Attack::Probe, 200..300) => self.succeed(number),
+            (Attack::Probe, 200..300) => self.succeed(now, number),
             (Attack::Guess, 200..300) => self.fail(number, &format_args!("let in with {status}")),
             (Attack::Toll, 200..300) => {
                 self.leave(now, number, response, output);
                 self.fail(number, &format_args!("let in with {status}"));
             }
-            _ => self.refused(number, status),
+            _ => self.refused(now, number, status),
         }
     }
 
@@ -268,8 +268,8 @@ impl Phones {
     }
 
     /// An attack has come to nothing; 0: it was not answered.
-    pub(super) fn refused(&mut self, number: u64, status: u16) {
+    pub(super) fn refused(&mut self, now: Time, number: u64, status: u16) {
         *self.figures.refusals.entry(status).or_default() += 1;
-        self.succeed(number);
+        self.succeed(now, number);
     }
 }

@@ -132,7 +132,7 @@ impl Phones {
             (Stage::Up { leaving: true, .. }, 200..300) => {
                 let delay = now.saturating_since(unit.asked);
                 self.figures.record(Delay::SessionDisconnect, delay);
-                self.succeed(number);
+                self.succeed(now, number);
             }
             (_, ..200) => {}
             (Stage::Up { leaving: true, .. }, status) => {

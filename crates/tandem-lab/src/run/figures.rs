@@ -163,7 +163,7 @@ impl Ends {
 pub struct Cohort {
     /// Begun.
     pub attempted: u64,
-    /// Ended as they should, whenever that was.
+    /// Ended as they should, within ten seconds beside the time that calls ring and talk.
     pub succeeded: u64,
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Plan {
 
 /// Why a unit fails whose request came back as an ICMP error.
 const UNREACHABLE: &str = "unreachable";
+/// How long a unit may take, beside the time that calls ring and talk, to count as goodput. Callers who hear nothing for longer hang up.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Registrations that a worker ends at a time.
 const LEAVING_AT_A_TIME: u32 = 64;
@@ -314,7 +316,7 @@ impl Phones {
         self.populate(now, output);
     }
 
-    /// Counts a unit among those that were due when it was, and whether it succeeded.
+    /// Counts a unit among those that were due when it was, and whether it succeeded in time.
     fn count_in_cohort(&mut self, due: Time, has_succeeded: bool) {
         let Some(begun) = self.counted_from else {
             return;
@@ -359,18 +361,21 @@ impl Phones {
     }
 
     /// A unit has come to a good end.
-    pub(super) fn succeed(&mut self, number: u64) {
+    pub(super) fn succeed(&mut self, now: Time, number: u64) {
         let due = self.units.get(&number).map(|unit| unit.due);
         if let Some((kind, due)) = self.end_unit(number).zip(due) {
             self.figures.succeed(kind);
-            self.count_in_cohort(due, true);
+            let wanted = self.plan.call.ringing + self.plan.call.talking;
+            if now.saturating_since(due) <= wanted + PATIENCE {
+                self.count_in_cohort(due, true);
+            }
         }
     }
 
     /// A transaction has ended without an answer. Whoever attacks may well get none.
-    fn time_out(&mut self, number: u64) {
+    fn time_out(&mut self, now: Time, number: u64) {
         match self.units.get(&number).map(|unit| &unit.stage) {
-            Some(Stage::Attacking { .. }) => self.refused(number, 0),
+            Some(Stage::Attacking { .. }) => self.refused(now, number, 0),
             _ => self.fail(number, &"timeout"),
         }
     }
@@ -491,7 +496,7 @@ impl Node for Phones {
         self.transactions.expire(now, output, &mut events);
         for event in events.drain(..) {
             if let Event::ClientTimeout { owner, .. } = event {
-                self.time_out(owner);
+                self.time_out(now, owner);
             }
         }
         self.events = events;

@@ -1,13 +1,16 @@
 //! Phones without sockets: what they send to a server that a test plays.
 
+use super::arrivals::{Arrivals, Rate, Spacing};
 use super::figures::{Figures, Kind};
 use super::messages::{HASHER, Port, respond};
-use super::phones::{Order, Phones, Plan, Told};
+use super::phones::{Order, Phones, Plan, Source, Told};
+use super::timetable::Due;
 use super::{CallShape, Subscribers};
 use sip_message::{HeaderName, Message};
 use sip_transaction::{Limits, TimerSettings, Transactions};
 use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 const SERVER: SocketAddr = SocketAddr::new(
     std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
@@ -191,4 +194,26 @@ fn a_cancel_that_crosses_the_200_is_answered_with_200() {
     assert_eq!(statuses(request("INVITE", "known")), [180, 200]);
     assert_eq!(statuses(request("CANCEL", "known")), [200]);
     assert_eq!(statuses(request("CANCEL", "unknown")), [481]);
+}
+
+#[test]
+fn a_unit_that_ends_well_counts_as_goodput_only_within_ten_seconds() {
+    for (seconds, in_time) in [(9, 1), (12, 0)] {
+        let mut bench = Bench::new(1);
+        let arrivals = Arrivals::new(Rate::Constant(1.0), Spacing::Regular, 0);
+        let source = Source {
+            kind: Kind::Register,
+            arrivals: Due::Paced(Box::new(arrivals)),
+        };
+        bench.order(Order::Begin(vec![source], Duration::from_secs(1)));
+        bench.now = bench.now + Duration::from_secs(1);
+        bench.order(Order::Break);
+        bench.now = bench.now + Duration::from_secs(seconds);
+        bench.answer_all(&[]);
+        let (figures, _) = bench.told();
+        assert_eq!(figures.ends(Kind::Register).succeeded, 1);
+        let cohorts = figures.cohorts.values();
+        let counts = cohorts.map(|cohort| (cohort.attempted, cohort.succeeded));
+        assert_eq!(counts.collect::<Vec<_>>(), [(1, in_time)], "{seconds} s");
+    }
 }
