@@ -230,7 +230,7 @@ impl Report {
         for (title, value) in percentiles {
             page.plot(&Plot {
                 title: &format!(
-                    "{title} of the {}",
+                    "{title} of the delay \"{}\"",
                     self.objective.delay.name().replace('_', " ")
                 ),
                 across: "units per second",
@@ -354,7 +354,7 @@ impl Trial {
             ms(self.delay.p99),
             ms(self.delay.max),
             format!("{:.2}", self.failed * 100.0),
-            format!("{:.0}", self.backlog_growth),
+            format!("{:.0}", self.backlog_growth.round() + 0.0),
             known(self.server_cpu, 1.0, 3),
             known(self.server_cpu_us_per_unit, 1.0, 1),
             known(self.throttled, 100.0, 0),
