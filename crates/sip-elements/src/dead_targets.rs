@@ -48,8 +48,10 @@ pub struct DeadTargets {
 
 #[derive(Debug)]
 struct Entry {
-    /// In microseconds. Then it is due: one call may try it.
+    /// In microseconds. Then it is due: one call may try it, and the others wait for another lifetime.
     until: AtomicU64,
+    /// Until when it asked for a rest. No response revives it before. Calls that try it do not move this.
+    rests_until: Option<Time>,
     why: Death,
 }
 
@@ -89,11 +91,12 @@ impl DeadTargets {
             self.died.fetch_add(1, Ordering::Relaxed);
         }
         // A rest that was asked for is not cut short by a request that was under way.
-        if known.is_some_and(|known| known.why == Death::AskedForRest && known.ends_after(until)) {
+        if known.is_some_and(|known| known.rests_until.is_some_and(|end| end > until)) {
             return;
         }
         let entry = Entry {
             until: AtomicU64::new(until.as_micros()),
+            rests_until: (why == Death::AskedForRest).then_some(until),
             why,
         };
         if entries.insert(candidate, entry).is_none() {
@@ -136,7 +139,7 @@ impl DeadTargets {
             return;
         }
         let entries = self.entries.pin();
-        let rests = |entry: &Entry| entry.why == Death::AskedForRest && entry.ends_after(now);
+        let rests = |entry: &Entry| entry.rests_until.is_some_and(|end| end > now);
         let removed = entries.remove_if(&candidate, |_, entry| !rests(entry));
         if let Ok(Some(_)) = removed {
             self.known.fetch_sub(1, Ordering::Relaxed);
@@ -174,12 +177,6 @@ impl DeadTargets {
             revived: self.revived.load(Ordering::Relaxed),
             forgotten: self.forgotten.load(Ordering::Relaxed),
         }
-    }
-}
-
-impl Entry {
-    fn ends_after(&self, time: Time) -> bool {
-        self.until.load(Ordering::Relaxed) > time.as_micros()
     }
 }
 
@@ -233,7 +230,8 @@ mod tests {
         assert!(!dead.admits(candidate(2), at(5), LIFETIME));
         dead.bury(candidate(2), at(20), Death::Silent);
         assert!(!dead.admits(candidate(2), at(25), LIFETIME));
-        dead.revive(candidate(2), at(31));
+        assert!(dead.admits(candidate(2), at(30), LIFETIME), "the probe");
+        dead.revive(candidate(2), at(30));
         assert!(dead.is_empty());
         let stats = dead.stats();
         assert_eq!((stats.known, stats.died, stats.revived), (0, 2, 2));

@@ -236,9 +236,11 @@ fn a_503_moves_the_next_calls_for_as_long_as_it_asks_and_no_longer_than_other_fa
         let sent = wire.expect(CAROL, "INVITE");
         answer(&mut wire, CAROL, &sent);
         wire.pass(SECOND + SECOND / 100);
-        place(&mut wire, 3, &[BOB, CAROL]);
-        let sent = wire.expect(BOB, "INVITE");
-        answer(&mut wire, BOB, &sent);
+        for call in 3..5 {
+            place(&mut wire, call, &[BOB, CAROL]);
+            let sent = wire.expect(BOB, "INVITE");
+            answer(&mut wire, BOB, &sent);
+        }
         wire.finish();
     }
 }
