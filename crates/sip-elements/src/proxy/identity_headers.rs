@@ -30,6 +30,7 @@ pub(super) fn remove_untrusted(
         }
     } else if !trusted.contains(to) && asks_for_privacy(message) {
         patch.remove(HeaderName::PAssertedIdentity);
+        patch.remove(HeaderName::PPreferredIdentity);
         patch.remove(HeaderName::RemotePartyId);
     }
 }

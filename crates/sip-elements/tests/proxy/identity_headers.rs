@@ -28,7 +28,7 @@ fn only_a_trusted_peer_asserts_who_answers() {
         (&[][..], ASSERTED, 0),
         (&[ALICE], ASSERTED, 0),
         (&[BOB], ASSERTED, 4),
-        (&[BOB], &private, 2),
+        (&[BOB], &private, 1),
         (&[BOB, ALICE], &private, 4),
     ] {
         let named = |sent: &crate::wire::Sent| {
