@@ -60,6 +60,13 @@ impl Networks {
         }
     }
 
+    /// Whether any address of `network` lies in one of the networks.
+    pub fn overlaps(&self, network: IpNet) -> bool {
+        let other = Self::new([network]);
+        let v4 = other.v4.iter().any(|range| is_met(&self.v4, range));
+        v4 || other.v6.iter().any(|range| is_met(&self.v6, range))
+    }
+
     /// Whether there is no network.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
@@ -90,6 +97,13 @@ fn is_in<A: Ord + Copy>(ranges: &[Range<A>], address: A) -> bool {
     ranges
         .get(place)
         .is_some_and(|range| range.first <= address)
+}
+
+fn is_met<A: Ord + Copy>(ranges: &[Range<A>], other: &Range<A>) -> bool {
+    let place = ranges.partition_point(|range| range.last < other.first);
+    ranges
+        .get(place)
+        .is_some_and(|range| range.first <= other.last)
 }
 
 #[cfg(test)]
@@ -181,6 +195,26 @@ mod tests {
         );
         let nested = networks(&["10.0.0.0/8", "10.1.0.0/16", "10.255.0.0/16"]);
         assert_eq!(nested, networks(&["10.0.0.0/8"]));
+    }
+
+    #[test]
+    fn networks_overlap_from_either_side() {
+        let networks = networks(&["192.0.2.64/26", "2001:db8:1:200::/64", "10.0.0.0/8"]);
+        for (network, overlaps) in [
+            ("192.0.2.127/32", true),
+            ("192.0.2.128/32", false),
+            ("192.0.2.0/24", true),
+            ("10.1.0.0/16", true),
+            ("11.0.0.0/8", false),
+            ("2001:db8:1:200::/56", true),
+            ("2001:db8:1:200:1::/80", true),
+            ("2001:db8:1:100::/56", false),
+            ("0.0.0.0/0", true),
+            ("::/0", true),
+        ] {
+            let found = networks.overlaps(network.parse().expect("a network"));
+            assert_eq!(found, overlaps, "{network}");
+        }
     }
 
     #[test]

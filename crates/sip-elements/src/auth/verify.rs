@@ -92,7 +92,9 @@ pub fn verify(
     };
     let (nonces, bans) = (&shared.nonces, &shared.bans);
     let place = settings.source(source);
-    let client = settings.client(request, source);
+    let Ok(client) = settings.client(request, source) else {
+        return Verdict::Malformed("Bad Via");
+    };
     let nonce = match nonces.read(claim.credentials.nonce, realm, place) {
         Ok(nonce) => nonce,
         Err(Unknown::Foreign) => return Verdict::Challenge { stale: true },

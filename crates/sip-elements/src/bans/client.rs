@@ -14,38 +14,42 @@ use std::net::IpAddr;
 /// Edge proxies and trusted peers that a request may have passed, one behind the other.
 const MOST_PEERS: usize = 4;
 
+/// A Via in which no server can have recorded the source like this: with two `received`, or one that is no address. No honest client
+/// writes one, so the client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Contradiction;
+
 /// The address that the last of the operator's own servers received a request from, which came to us from one of them. `None`: it is
-/// not written there, or may have been written by the client.
+/// not written there.
 ///
 /// A peer that keeps a `received` that its client wrote, instead of replacing it, lets the client choose the address.
-pub(crate) fn client_address(request: &Message<'_>, settings: &Settings) -> Option<IpAddr> {
+pub(crate) fn client_address(
+    request: &Message<'_>,
+    settings: &Settings,
+) -> Result<Option<IpAddr>, Contradiction> {
     let recorded = request.values(HeaderName::Via).skip(1).take(MOST_PEERS);
     for value in recorded {
-        let address = recorded_source(&Via::parse(value)?)?;
-        if !settings.is_shared(address) {
-            return Some(address);
+        let Some(via) = Via::parse(value) else {
+            return Err(Contradiction);
+        };
+        match recorded_source(&via)? {
+            Some(address) if settings.is_shared(address) => {}
+            found => return Ok(found),
         }
     }
-    None
+    Ok(None)
 }
 
 /// The source of a request, as the server that received it with this topmost Via has recorded it.
-fn recorded_source(via: &Via<'_>) -> Option<IpAddr> {
+fn recorded_source(via: &Via<'_>) -> Result<Option<IpAddr>, Contradiction> {
     let is_received = |name: &[u8]| name.eq_ignore_ascii_case(b"received");
-    match via
-        .params
-        .iter()
-        .filter(|(name, _)| is_received(name))
-        .count()
-    {
+    let names = via.params.iter().filter(|(name, _)| is_received(name));
+    match (names.count(), via.received(), &via.host) {
         // The server has compared it with the source.
-        0 => match via.host {
-            Host::Address(address) => Some(address.to_canonical()),
-            Host::Name(_) => None,
-        },
-        1 => via.received().map(|address| address.to_canonical()),
-        // One of them is the client's.
-        _ => None,
+        (0, _, Host::Address(address)) => Ok(Some(address.to_canonical())),
+        (0, _, Host::Name(_)) => Ok(None),
+        (1, Some(address), _) => Ok(Some(address.to_canonical())),
+        _ => Err(Contradiction),
     }
 }
 
@@ -60,43 +64,45 @@ mod tests {
             .into_iter()
             .collect();
         for (vias, client) in [
-            ("SIP/2.0/UDP edge;branch=1", None),
+            ("SIP/2.0/UDP edge;branch=1", Ok(None)),
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP 10.0.0.1;received=203.0.113.7",
-                Some("203.0.113.7"),
+                Ok(Some("203.0.113.7")),
             ),
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP 203.0.113.7;rport=5",
-                Some("203.0.113.7"),
+                Ok(Some("203.0.113.7")),
             ),
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP [::ffff:203.0.113.7]",
-                Some("203.0.113.7"),
+                Ok(Some("203.0.113.7")),
             ),
-            ("SIP/2.0/UDP edge, SIP/2.0/UDP phone.example.net", None),
+            ("SIP/2.0/UDP edge, SIP/2.0/UDP phone.example.net", Ok(None)),
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=phone.example.net",
-                None,
+                Err(Contradiction),
             ),
             // What is below is the client's own invention, and so may be one of two.
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=203.0.113.7, SIP/2.0/UDP h;received=198.51.100.1",
-                Some("203.0.113.7"),
+                Ok(Some("203.0.113.7")),
             ),
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=203.0.113.7;received=198.51.100.1",
-                None,
+                Err(Contradiction),
             ),
             // Two proxies of the operator, one behind the other.
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP 192.0.2.21, SIP/2.0/UDP h;received=203.0.113.7",
-                Some("203.0.113.7"),
+                Ok(Some("203.0.113.7")),
             ),
-            ("SIP/2.0/UDP edge, SIP/2.0/UDP 192.0.2.21", None),
+            ("SIP/2.0/UDP edge, SIP/2.0/UDP 192.0.2.21", Ok(None)),
         ] {
             let request = format!("OPTIONS sip:example.org SIP/2.0\r\nVia: {vias}\r\n\r\n");
             let request = Message::parse(request.as_bytes()).expect("a request");
-            let client = client.map(|address| address.parse().expect("an address"));
+            let client = client.map(|client: Option<&str>| {
+                client.map(|address| address.parse().expect("an address"))
+            });
             assert_eq!(client_address(&request, &settings), client, "{vias}");
         }
     }

@@ -19,7 +19,7 @@ pub use source::Source;
 
 use crate::Settings;
 use back_off::BackOff;
-use client::client_address;
+use client::{Contradiction, client_address};
 use crossbeam_queue::ArrayQueue;
 use order::Order;
 use sip_message::Message;
@@ -334,12 +334,13 @@ impl Bans {
             return;
         }
         let until = now + bans.duration;
-        if failures >= bans.failures {
+        if failures >= bans.failures && !settings.spares_part_of(source) {
             self.ban_for_failures(source, until);
         }
         if let Some(network) = source.network()
             && self.strikes.count(network, bans.window, now)
                 >= bans.failures.saturating_mul(NETWORK_FACTOR)
+            && !settings.spares_part_of(network)
         {
             self.ban_for_failures(network, until);
         }
@@ -410,6 +411,12 @@ impl Settings {
         address.to_canonical().is_loopback() || self.is_shared(address)
     }
 
+    /// Whether a peer of the operator has an address there: a ban would hit it, too.
+    fn spares_part_of(&self, source: Source) -> bool {
+        let (proxy, addresses) = (&self.proxy, source.addresses());
+        proxy.trusted_peers.overlaps(addresses) || proxy.edge_proxies.overlaps(addresses)
+    }
+
     /// The source that nonces are bound to. A request of a phone may come through another of the operator's own servers than the
     /// challenge went.
     pub(crate) fn source(&self, address: IpAddr) -> Source {
@@ -421,13 +428,17 @@ impl Settings {
     }
 
     /// The source that pauses are for: the client behind an edge proxy or a trusted peer, if it is known.
-    pub(crate) fn client(&self, request: &Message<'_>, address: IpAddr) -> Option<Source> {
+    pub(crate) fn client(
+        &self,
+        request: &Message<'_>,
+        address: IpAddr,
+    ) -> Result<Option<Source>, Contradiction> {
         let client = if self.is_shared(address) {
-            client_address(request, self)
+            client_address(request, self)?
         } else {
             Some(address)
         };
-        client.map(Source::of)
+        Ok(client.map(Source::of))
     }
 
     fn is_shared(&self, address: IpAddr) -> bool {

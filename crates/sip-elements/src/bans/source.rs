@@ -1,6 +1,7 @@
 //! Whom counters and bans are kept for: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber line has. Some have
 //! more: an IPv6 network of 56 bits is a source, too.
 
+use sip_transport::IpNet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -47,6 +48,17 @@ impl Source {
         self.bits >> 32 == V4 >> 32
     }
 
+    /// Its addresses.
+    pub(crate) fn addresses(self) -> IpNet {
+        let length = match self.address() {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) if self.is_wide => 56,
+            IpAddr::V6(_) => 64,
+        };
+        // No prefix is longer than its family's addresses.
+        IpNet::new(self.address(), length).unwrap_or_else(|_| self.address().into())
+    }
+
     /// As a number, for keyed hashes.
     pub(crate) const fn bits(self) -> u64 {
         self.bits
@@ -64,10 +76,9 @@ impl Source {
 
 impl fmt::Display for Source {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.address() {
-            IpAddr::V4(address) => write!(formatter, "{address}"),
-            IpAddr::V6(address) if self.is_wide => write!(formatter, "{address}/56"),
-            IpAddr::V6(address) => write!(formatter, "{address}/64"),
+        match self.addresses() {
+            IpNet::V4(network) => write!(formatter, "{}", network.addr()),
+            IpNet::V6(network) => write!(formatter, "{network}"),
         }
     }
 }

@@ -142,6 +142,27 @@ fn many_failures_from_all_over_an_ipv6_network_ban_it() {
 }
 
 #[test]
+fn failures_around_a_peer_of_the_operator_do_not_ban_it() {
+    let bans = Bans::default();
+    let mut settings = settings();
+    settings.proxy.trusted_peers = ["2001:db8:1:210::5/128".parse().expect("a network")]
+        .into_iter()
+        .collect();
+    let fail = |address: String| {
+        let address = address.parse().expect("an address");
+        for _ in 0..10 {
+            bans.strike(address, b"alice", Offence::WrongPassword, &settings, at(0));
+        }
+    };
+    // Phones in its network of 64 bits, and all over that of 56 bits.
+    fail("2001:db8:1:210::7".to_owned());
+    (0x20..0x40).for_each(|network| fail(format!("2001:db8:1:2{network:02x}::1")));
+    assert!(is_banned(&bans, "2001:db8:1:220::1", at(0)));
+    assert!(!is_banned(&bans, "2001:db8:1:210::5", at(0)));
+    assert!(!is_banned(&bans, "2001:db8:1:2ff::1", at(0)));
+}
+
+#[test]
 fn a_source_cannot_flood_the_log_and_others_are_still_heard() {
     let bans = Bans::default();
     fail(&bans, "127.0.0.1", 1_000, at(0));
