@@ -307,7 +307,7 @@ impl Node for Exchange {
             }
             worker.proxy.expire(&mut worker.round);
             pipeline::expire_parked(worker);
-            worker.held.expire(&worker.round);
+            worker.held.expire(&mut worker.round);
         });
     }
 

@@ -42,6 +42,8 @@ impl PendingChanges {
 
     /// The bindings of `address` have changed. Called after the change can be seen.
     pub(super) fn announce(&self, address: &[u8], now: Time) {
+        // The change comes first, then the look at the flag; `take` resets the flag first and then looks at the bindings.
+        fence(Ordering::SeqCst);
         if self.overflowed.load(Ordering::Acquire) {
             return; // A full save is due: it covers this one.
         }
@@ -74,6 +76,7 @@ impl PendingChanges {
         self.waits_since.store(0, Ordering::Relaxed);
         // First the flag: what overflows from here on is for the next time.
         let everything = self.overflowed.swap(false, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
         let mut addresses = Vec::new();
         // No more than fit, so that busy workers cannot keep us here.
         for _ in 0..self.addresses.capacity() {

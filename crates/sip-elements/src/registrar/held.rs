@@ -72,11 +72,11 @@ impl HeldAnswers {
     }
 
     /// Drops those that nobody waits for any more.
-    pub(crate) fn expire(&mut self, round: &Round<'_>) {
-        while self
-            .pop(|answer| answer.received + LONGEST <= round.now)
-            .is_some()
-        {
+    pub(crate) fn expire(&mut self, round: &mut Round<'_>) {
+        while let Some(answer) = self.pop(|answer| answer.received + LONGEST <= round.now) {
+            if let Some(server) = answer.server {
+                round.transactions.silence_server(round.now, server);
+            }
             round.metrics.held_answers_dropped.increment();
         }
     }

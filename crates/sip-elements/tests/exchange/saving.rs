@@ -1,6 +1,7 @@
 //! Answers to REGISTER that wait for the database.
 
-use crate::bench::{ALICE, BOB, Bench, only, register, settings, status};
+use crate::bench::{ALICE, BOB, Bench, answer_challenge, only, register, settings, status};
+use sip_elements::metrics::TRANSACTION_COUNTS;
 use sip_elements::{Answer, Settings};
 use sip_transport::Node;
 use std::time::Duration;
@@ -97,6 +98,37 @@ fn an_answer_that_waits_for_too_long_is_dropped_and_counted() {
     assert_eq!(bench.wait(Duration::from_secs(32)), []);
     assert_eq!(bench.metrics.held_answers_dropped.value(), 1);
     assert_eq!(bench.saved(bench.begin_save(), 10), []);
+}
+
+fn live_servers(bench: &Bench) -> u64 {
+    let place = TRANSACTION_COUNTS
+        .iter()
+        .position(|name| *name == "servers_live");
+    let place = place.expect("a count");
+    bench.metrics.transactions[place].value()
+}
+
+#[test]
+fn a_dropped_answer_leaves_no_transaction_behind() {
+    let mut settings = settings();
+    settings.registrar.answer_when_saved = true;
+    let mut bench = Bench::new(settings);
+    let challenge = only(bench.receive(ALICE, &register("alice", ALICE, 1, "")));
+    let credentials = answer_challenge(&challenge, "alice", "REGISTER", "sip:example.org");
+    let authorization = format!("Authorization: {credentials}\n");
+    assert_eq!(
+        bench.receive(ALICE, &register("alice", ALICE, 2, &authorization)),
+        []
+    );
+    // It waits for the password first, which takes a transaction.
+    let question = bench.question().expect("whose password?");
+    assert_eq!(bench.answer(question), []);
+    assert_eq!(live_servers(&bench), 1);
+    for _ in 0..2 {
+        assert_eq!(bench.wait(Duration::from_secs(33)), []);
+    }
+    assert_eq!(bench.metrics.held_answers_dropped.value(), 1);
+    assert_eq!(live_servers(&bench), 0);
 }
 
 #[test]

@@ -176,7 +176,7 @@ impl Server {
     }
 }
 
-/// How many requests wait for a final response or for the control plane, and answered calls for their ACK.
+/// How many requests wait for a final response, for the control plane or for a save, and answered calls for their ACK.
 fn in_progress(control: &Control) -> u64 {
     let metrics = control
         .data_plane()
@@ -185,7 +185,10 @@ fn in_progress(control: &Control) -> u64 {
     metrics
         .iter()
         .map(|worker| {
-            worker.response_contexts.value() + worker.parked.value() + worker.unacknowledged.value()
+            worker.response_contexts.value()
+                + worker.parked.value()
+                + worker.held_answers.value()
+                + worker.unacknowledged.value()
         })
         .sum()
 }
