@@ -19,7 +19,13 @@ const FIRST_OCTETS: &[u8; 8] = b"tTrRaApP";
 /// Responses, requests of calls that exist (by their method or their To tag) and what is no request at all come first; then
 /// requests with credentials. With `is_recorded`, all our dialogs have a proof in their Route: other requests without one are new.
 pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
-    let is_request = bytes.first().is_some_and(u8::is_ascii_alphabetic);
+    // Line ends before a message do not count (section 7.5).
+    let begin = bytes
+        .iter()
+        .position(|octet| !matches!(octet, b'\r' | b'\n'));
+    let bytes = begin.and_then(|begin| bytes.get(begin..));
+    let bytes = bytes.unwrap_or_default();
+    let is_request = bytes.first().is_some_and(u8::is_ascii_graphic);
     if !is_request || bytes.starts_with(b"SIP/") {
         return Urgency::First;
     }
@@ -95,6 +101,12 @@ mod tests {
             ("CANCEL sip:b@x SIP/2.0\nTo: <sip:b@x>\n\n", Urgency::First),
             ("BYE sip:b@x SIP/2.0\nt: <sip:b@x>\n\n", Urgency::First),
             ("INVITE sip:b@x SIP/2.0\nTo: <sip:b@x>\n\n", Urgency::New),
+            (
+                "\r\nINVITE sip:b@x SIP/2.0\nTo: <sip:b@x>\n\n",
+                Urgency::New,
+            ),
+            ("\n\r\n%INVITE sip:b@x SIP/2.0\n\n", Urgency::New),
+            ("\r\n\r\n", Urgency::First),
             (
                 "INVITE sip:b@x SIP/2.0\nTo: <sip:b@x>;tag=1\n\n",
                 Urgency::First,

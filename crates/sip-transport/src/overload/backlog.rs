@@ -5,6 +5,7 @@ use crate::flow::Flow;
 use crate::node::Received;
 use crate::time::Time;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// What a message costs beside its octets.
@@ -13,6 +14,13 @@ const OVERHEAD: usize = 128;
 /// One of so many messages is a new request although others wait that come before it, so that a flood of made-up credentials, or of
 /// made-up tags, shuts no caller out.
 const SHARE_OF_NEW: u32 = 8;
+
+/// The part of the room for requests that those of one source take at most in overload. What is served makes place at once, so it bounds
+/// how much of a source waits, not how much of it is served.
+const SHARE_OF_SOURCE: usize = 4;
+
+/// Sources share counters: so many there are.
+const COUNTERS: usize = 1_024;
 
 /// Messages that must be served before one refusal may be sent over UDP, and for how many refusals that is remembered. What is
 /// refused beyond that is dropped: an attacker gets little for his datagrams.
@@ -46,6 +54,16 @@ impl Waiting {
     fn cost(&self) -> usize {
         self.bytes.len() + OVERHEAD
     }
+
+    /// The counter of its source: an IPv4 address, or an IPv6 network of 64 bits.
+    fn counter(&self) -> usize {
+        let bits = match self.flow.remote.ip().to_canonical() {
+            IpAddr::V4(address) => u64::from(address.to_bits()),
+            IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+        };
+        // Fibonacci hashing.
+        (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - COUNTERS.ilog2())) as usize
+    }
 }
 
 /// Why a request was given up.
@@ -57,7 +75,7 @@ pub enum Shed {
     TooOld,
     /// Too many were refused lately.
     TooMany,
-    /// There was no room.
+    /// There was no room, or it was more than the share of its source.
     NoRoom,
 }
 
@@ -97,6 +115,8 @@ pub struct Backlog {
     bytes: usize,
     /// Those of new and proven requests.
     request_bytes: usize,
+    /// The same by the counter of their source.
+    source_bytes: Box<[usize]>,
     /// Messages of calls that exist served since a request was.
     first_in_a_row: u32,
     /// Proven requests served since a new one was.
@@ -107,7 +127,7 @@ pub struct Backlog {
 
 impl Backlog {
     /// An empty one.
-    pub const fn new(settings: &OverloadSettings) -> Self {
+    pub fn new(settings: &OverloadSettings) -> Self {
         Self {
             controller: Controller::new(settings),
             t1: settings.t1,
@@ -117,6 +137,7 @@ impl Backlog {
             new: VecDeque::new(),
             bytes: 0,
             request_bytes: 0,
+            source_bytes: vec![0; COUNTERS].into(),
             first_in_a_row: 0,
             proven_in_a_row: 0,
             credit: MOST_REFUSALS * SERVED_PER_REFUSAL,
@@ -148,7 +169,8 @@ impl Backlog {
         self.controller.is_overloaded()
     }
 
-    /// Puts a message in. Requests take half of the room at most: the oldest make way, and go to `shed`.
+    /// Puts a message in. Requests take half of the room at most, and in overload those of one source a quarter of that: the oldest make
+    /// way, or the new one of that source does not get in. What makes way goes to `shed`.
     pub fn push(
         &mut self,
         urgency: Urgency,
@@ -165,22 +187,37 @@ impl Backlog {
             bytes: message.bytes.to_vec(),
         };
         let cost = waiting.cost();
-        self.bytes += cost;
-        match urgency {
-            Urgency::First => return self.first.push_back(waiting),
-            Urgency::Proven => self.proven.push_back(waiting),
-            Urgency::New => self.new.push_back(waiting),
+        if urgency == Urgency::First {
+            self.bytes += cost;
+            return self.first.push_back(waiting);
         }
-        self.request_bytes += cost;
-        while self.request_bytes > self.most_bytes / 2 {
-            let oldest = self.new.pop_front().or_else(|| self.proven.pop_front());
-            let Some(oldest) = oldest else { return };
-            self.forget(oldest.cost());
-            let reason = if oldest.reliable {
+        let without_room = |waiting: &Waiting| {
+            if waiting.reliable {
                 Shed::Refused
             } else {
                 Shed::NoRoom
-            };
+            }
+        };
+        let room = self.most_bytes / 2;
+        let is_overloaded = self.is_overloaded();
+        if let Some(of_source) = self.source_bytes.get_mut(waiting.counter()) {
+            if is_overloaded && *of_source + cost > room / SHARE_OF_SOURCE {
+                let reason = without_room(&waiting);
+                return shed(waiting, reason);
+            }
+            *of_source += cost;
+        }
+        self.bytes += cost;
+        self.request_bytes += cost;
+        match urgency {
+            Urgency::Proven => self.proven.push_back(waiting),
+            _ => self.new.push_back(waiting),
+        }
+        while self.request_bytes > room {
+            let oldest = self.new.pop_front().or_else(|| self.proven.pop_front());
+            let Some(oldest) = oldest else { return };
+            self.forget(&oldest);
+            let reason = without_room(&oldest);
             shed(oldest, reason);
         }
     }
@@ -194,14 +231,14 @@ impl Backlog {
             self.earn();
             return Some(Taken::Serve(message));
         }
+        self.first_in_a_row = 0;
         if self.is_overloaded()
             && let Some(given_up) = self.give_up(now)
         {
             return Some(given_up);
         }
-        self.first_in_a_row = 0;
         let request = self.take_request()?;
-        self.forget(request.cost());
+        self.forget(&request);
         self.earn();
         Some(Taken::Serve(request))
     }
@@ -224,10 +261,11 @@ impl Backlog {
             .into_iter()
             .find(|lane| lane.front().is_some_and(is_late))?
             .pop_front()?;
-        self.forget(late.cost());
+        self.forget(&late);
         let reason = if late.reliable {
             Shed::Refused
-        } else if now - late.arrived >= t1 {
+        } else if now - late.arrived >= t1 / 8 * 7 {
+            // A refusal might cross with the retransmission.
             Shed::TooOld
         } else if self.spend() {
             Shed::Refused
@@ -257,9 +295,14 @@ impl Backlog {
         next(&mut self.proven)
     }
 
-    fn forget(&mut self, cost: usize) {
+    /// A request is no longer here.
+    fn forget(&mut self, request: &Waiting) {
+        let cost = request.cost();
         self.bytes -= cost;
         self.request_bytes -= cost;
+        if let Some(of_source) = self.source_bytes.get_mut(request.counter()) {
+            *of_source -= cost;
+        }
     }
 
     fn earn(&mut self) {

@@ -339,6 +339,43 @@ fn in_overload_the_newest_goes_first_and_what_is_too_old_gets_no_work() {
 }
 
 #[test]
+fn in_overload_one_source_takes_a_quarter_of_the_room_for_requests() {
+    let now = 2 * SECOND;
+    let mut backlog = overloaded();
+    let text = "x".repeat(1_000);
+    let pushed = |backlog: &mut Backlog, host: [u8; 4]| {
+        let flow = Flow::to(ListenerId(0), (host, 5060).into());
+        let mut shed = 0;
+        for _ in 0..2_000 {
+            let message = Received {
+                flow,
+                ..received(time(now), text.as_bytes())
+            };
+            backlog.push(Urgency::Proven, message, false, |_, _| shed += 1);
+        }
+        2_000 - shed
+    };
+    assert_eq!(pushed(&mut backlog, [192, 0, 2, 2]), (1 << 20) / 1_128);
+    assert_eq!(pushed(&mut backlog, [192, 0, 2, 3]), (1 << 20) / 1_128);
+    // What leaves makes place.
+    let taken = take_all(&mut backlog, now);
+    assert_eq!(taken.len(), 2 * ((1 << 20) / 1_128) + 1);
+    assert!(pushed(&mut backlog, [192, 0, 2, 2]) > 0);
+}
+
+/// Over UDP, so that no refusal crosses with the retransmission.
+#[test]
+fn shortly_before_its_sender_sends_it_again_a_request_is_dropped_and_not_refused() {
+    let now = 2 * SECOND;
+    let mut backlog = overloaded();
+    for (age, text) in [(450, "crossing"), (300, "late")] {
+        push(&mut backlog, Urgency::New, now - age * MILLISECOND, text);
+    }
+    let expected = ["too_old old", "too_old crossing", "refused late"];
+    assert_eq!(take_all(&mut backlog, now), expected);
+}
+
+#[test]
 fn over_a_stream_every_request_is_answered_however_old_it_is() {
     let mut backlog = overloaded();
     let message = received(time(0), b"stream");
