@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,9 +26,9 @@ const READ_BUFFER: usize = 32 << 10;
 /// Bounds of an interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Connections at a time. A quarter of them is kept for this machine.
     pub connections: usize,
-    /// Connections of one address at a time.
+    /// Connections of one IPv4 address, or of one IPv6 network of 64 bits, at a time.
     pub per_peer: usize,
     /// How long the header of a request may take, and how long a connection may be idle.
     pub header_timeout: Duration,
@@ -83,7 +83,18 @@ impl Peer for tokio::net::unix::SocketAddr {
     }
 }
 
-/// How many connections each address has.
+/// The share of the connections that is kept for this machine.
+const KEPT_FOR_LOOPBACK: usize = 4;
+
+/// Who counts as one peer: an IPv4 address, or an IPv6 network of 64 bits.
+fn source(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) if !ip.is_loopback() => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+        ip => ip,
+    }
+}
+
+/// How many connections each source has.
 #[derive(Debug, Default)]
 struct Peers(Mutex<HashMap<IpAddr, usize>>);
 
@@ -138,12 +149,18 @@ pub async fn serve<L>(
 {
     let router = guarded(router, guard, Arc::clone(&counts));
     let places = Arc::new(Semaphore::new(limits.connections));
+    let kept = limits.connections / KEPT_FOR_LOOPBACK;
+    let far_places = Arc::new(Semaphore::new(limits.connections - kept));
     let peers = Arc::new(Peers::default());
     loop {
         let (io, peer) = listener.accept().await;
-        let place = peers.enter(peer.ip(), limits.per_peer);
+        let ip = peer.ip().map(source);
+        let is_far = ip.is_some_and(|ip| !ip.is_loopback());
+        let place = peers.enter(ip, limits.per_peer);
         let permit = Arc::clone(&places).try_acquire_owned();
-        let (Some(place), Ok(permit)) = (place, permit) else {
+        let far_permit = is_far.then(|| Arc::clone(&far_places).try_acquire_owned());
+        let (Some(place), Ok(permit), Ok(far_permit)) = (place, permit, far_permit.transpose())
+        else {
             Counts::add(&counts.turned_away);
             continue;
         };
@@ -156,7 +173,7 @@ pub async fn serve<L>(
                 None => connection.await,
             }
             counts.open.fetch_sub(1, Ordering::Relaxed);
-            drop((place, permit));
+            drop((place, permit, far_permit));
         });
     }
 }
@@ -195,4 +212,80 @@ where
         .await;
     // A peer that broke off has been dealt with.
     drop(served);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_network_is_one_peer() {
+        let peers = Arc::new(Peers::default());
+        let enter = |ip: &str| peers.enter(Some(source(ip.parse().expect("an address"))), 2);
+        let first = [enter("2001:db8::1"), enter("2001:db8::2")];
+        assert!(first.iter().all(Option::is_some));
+        assert!(enter("2001:db8::3").is_none());
+        assert!(enter("2001:db8:0:1::1").is_some());
+        let mapped = [enter("192.0.2.1"), enter("::ffff:192.0.2.1")];
+        assert!(mapped.iter().all(Option::is_some));
+        assert!(enter("192.0.2.1").is_none());
+        drop(first);
+        assert!(enter("2001:db8::3").is_some());
+    }
+
+    /// A peer that stays.
+    #[derive(Clone, Debug)]
+    struct Caller(IpAddr);
+
+    impl Peer for Caller {
+        fn ip(&self) -> Option<IpAddr> {
+            Some(self.0)
+        }
+    }
+
+    /// Connections from these addresses, and no more.
+    struct Queue(Vec<IpAddr>, Vec<tokio::io::DuplexStream>);
+
+    impl Listener for Queue {
+        type Io = tokio::io::DuplexStream;
+        type Addr = Caller;
+
+        async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+            let Some(ip) = self.0.pop() else {
+                return std::future::pending().await;
+            };
+            let (near, far) = tokio::io::duplex(64);
+            self.1.push(far);
+            (near, Caller(ip))
+        }
+
+        fn local_addr(&self) -> std::io::Result<Self::Addr> {
+            Ok(Caller(std::net::Ipv4Addr::LOCALHOST.into()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_quarter_of_the_connections_is_kept_for_this_machine() {
+        let limits = Limits {
+            connections: 8,
+            per_peer: 3,
+            header_timeout: Duration::from_secs(600),
+            lifetime: None,
+        };
+        let counts = Arc::new(Counts::default());
+        let far = (1..=9_u8).map(|last| IpAddr::from([192, 0, 2, last]));
+        let mut queue: Vec<IpAddr> = far.collect();
+        // Popped last.
+        queue.splice(0..0, [IpAddr::from([127, 0, 0, 1]); 2]);
+        let served = serve(
+            Queue(queue, Vec::new()),
+            Router::new(),
+            Guard::new(1_000),
+            limits,
+            Arc::clone(&counts),
+        );
+        let waited = timeout(Duration::from_millis(200), served).await;
+        assert!(waited.is_err(), "it serves for ever");
+        assert_eq!((counts.open(), counts.turned_away()), (8, 3));
+    }
 }
