@@ -25,7 +25,7 @@ use crate::registrar::held::HeldAnswer;
 use crate::{Answer, Question, Round, Shared, registrar};
 use sip_message::{HeaderName, Host, Message, Method, ParseError, worker_hash};
 use sip_transaction::{
-    Account, Admission, Kind, RequestMatch, ResponseMatch, ServerId, Standing, Table,
+    Account, Admission, Branch, Kind, RequestMatch, ResponseMatch, ServerId, Standing, Table,
 };
 use sip_transport::{Flow, Protocol, Received, response_flow};
 use std::net::SocketAddr;
@@ -577,6 +577,7 @@ pub(crate) fn undeliverable(
 
 /// A datagram of ours came back as an ICMP error (section 18.4), which quotes how it began. Any worker's socket may get the error. Its
 /// home is that of the call where the quote reaches as far as the Call-ID; the request of a quote that does not waits for its timers.
+/// Only a quote with a branch of ours is worth the attention of another worker.
 fn returned(worker: &mut Worker<'_, '_>, flow: Flow, quote: &[u8], handed_over: bool) {
     let found = worker
         .round
@@ -597,12 +598,22 @@ fn returned(worker: &mut Worker<'_, '_>, flow: Flow, quote: &[u8], handed_over: 
     let lines = quote.get(..last_line).unwrap_or_default();
     let whole = [lines, b"\r\n\r\n"].concat();
     if let Ok(message) = Message::parse(&whole)
-        && message.is_request()
-        && message.call_id().is_some()
+        && has_branch_of_ours(worker.round.shared, &message)
         && let Some(home) = home_elsewhere(worker, &message)
     {
         worker.round.output.give_back(home, flow, quote);
     }
+}
+
+/// Whether a message is a request that we sent in this call, as its branch proves.
+fn has_branch_of_ours(shared: &Shared, message: &Message<'_>) -> bool {
+    let branch = message
+        .top_via()
+        .and_then(|via| Branch::parse(via.branch()?));
+    message.is_request()
+        && message.call_id().is_some_and(|call_id| {
+            branch.is_some_and(|branch| branch.is_genuine(&shared.hasher, call_id))
+        })
 }
 
 /// Section 18.2.2: where the connection of a request is gone, the response goes to where its Via says that the sender listens,

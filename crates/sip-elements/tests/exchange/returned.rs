@@ -133,3 +133,38 @@ fn an_error_that_another_worker_hears_of_finds_the_home_of_the_call() {
     exchange.undeliverable(now, flow, b"INVITE sip:bob@192.0.2.20", output);
     assert_eq!(output.hand_overs().len(), 0, "too short to tell");
 }
+
+/// It would cost the other worker a copy of the quote and a look at its transactions.
+#[test]
+fn an_error_without_a_branch_of_ours_is_not_handed_to_another_worker() {
+    let mut bench = bench();
+    let invite = forwarded(&mut bench);
+    bench.exchange = exchange(&bench, settings(), 7);
+    let place = invite.find("branch=z9hG4bK").expect("a branch") + "branch=z9hG4bK".len();
+    let other_digit = |at: usize| {
+        let mut bytes = invite.clone().into_bytes();
+        bytes[at] = if bytes[at] == b'0' { b'1' } else { b'0' };
+        String::from_utf8(bytes).expect("ASCII")
+    };
+    let forged = [
+        other_digit(place),
+        other_digit(place + 8),
+        other_digit(place + 16),
+        invite.replacen("branch=z9hG4bK", "branch=z9hG4bk", 1),
+        invite.replacen("Call-ID: call-1", "Call-ID: call-3", 1),
+    ];
+    let flow = Flow::to(ListenerId(0), BOB.parse().expect("an address"));
+    let mut handed_over = |quote: &str| {
+        let (now, output) = (bench.now, &mut bench.output);
+        let exchange = &mut bench.exchange;
+        exchange.undeliverable(now, flow, quote.as_bytes(), output);
+        let count = output.hand_overs().len();
+        output.clear();
+        count
+    };
+    assert_eq!(handed_over(&invite), 1);
+    for quote in &forged {
+        assert_ne!(*quote, invite);
+        assert_eq!(handed_over(quote), 0, "{quote}");
+    }
+}
