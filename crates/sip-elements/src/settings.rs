@@ -109,7 +109,7 @@ pub struct ProxySettings {
     /// Timer C: how long a branch may ring (over 3 minutes by the RFC; the operator may choose less).
     pub timer_c: Duration,
     /// How long an INVITE branch may go without any provisional response before the next target is tried, and any other request
-    /// without any response before the next candidate of its target is; `None`: Timers B and F alone.
+    /// without any response before the next candidate of its target is (8*T1 at least); `None`: Timers B and F alone.
     pub no_answer: Option<Duration>,
     /// For how long a candidate that failed is tried after all others; zero: it is not remembered.
     pub dead_target_lifetime: Duration,

@@ -161,8 +161,8 @@ impl Context {
         self.try_other_flow(cursor.target.instance, cursor.breadth);
     }
 
-    /// While there are others to try, requests other than INVITE wait no longer for an answer than the operator says: their
-    /// sender gives up when Timer F fires, so that whoever waits for it fails over for nobody.
+    /// While there are other candidates, a request other than INVITE does not wait for Timer F: by then its sender has given up. It
+    /// waits 8*T1 at least. Over UDP a server may not send 100 before Timer E has reached T2, which is 3.5 s (RFC 4320 section 4.1).
     fn await_answer(&mut self, turn: &mut Turn<'_, '_>, place: u8, cursor: Box<Cursor>) {
         let has_next = cursor.has_next();
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
@@ -172,8 +172,16 @@ impl Context {
             && has_next
             && let Some(no_answer) = turn.round.settings.proxy.no_answer
         {
-            let deadline = turn.round.now + no_answer;
+            let least = turn.round.settings.timers.t1.saturating_mul(8);
+            let deadline = turn.round.now + no_answer.max(least);
             self.arm(turn, place, deadline);
+        }
+    }
+
+    /// The candidate of a branch has the request: no other one gets it.
+    pub(super) fn keep_to_candidate(&mut self, place: u8) {
+        if let Some(branch) = self.branches.get_mut(usize::from(place)) {
+            branch.cursor = None;
         }
     }
 

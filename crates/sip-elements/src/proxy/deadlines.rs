@@ -51,12 +51,17 @@ impl Context {
                 turn.round.metrics.questions_expired.increment();
                 self.fail_branch(turn, place, Failure::Unresolved);
             }
+            // A server has the request and works on it: Timer F ends it.
+            BranchState::Trying | BranchState::Proceeding if !self.is_invite => {}
             // Nobody else can be tried: it may answer yet, until its transaction times out.
             BranchState::Calling if turn.round.now < timer_c && !self.has_other(place) => {
                 self.arm(turn, place, timer_c);
             }
             BranchState::Calling => {
-                self.bury(turn, place, Death::Silent);
+                // Where no 100 is due, a server that waits for a slow phone is as silent as a dead one.
+                if self.is_invite {
+                    self.bury(turn, place, Death::Silent);
+                }
                 self.give_up(turn, place);
             }
             // 100 says no more than that the next hop had the request: it has died since, and whatever happens behind it can

@@ -248,8 +248,12 @@ impl Proxy {
             None | Some(BranchState::Ended) => {}
             Some(state) => {
                 let turn = &mut self.turn(round, key);
-                if state == BranchState::Calling {
-                    context.bury(turn, place, Death::Silent);
+                if context.is_invite {
+                    if state == BranchState::Calling {
+                        context.bury(turn, place, Death::Silent);
+                    }
+                } else if state != BranchState::Calling {
+                    context.keep_to_candidate(place);
                 }
                 context.fail_branch(turn, place, Failure::Timeout);
             }

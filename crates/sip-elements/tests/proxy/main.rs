@@ -12,6 +12,7 @@ mod forking;
 mod identity_headers;
 mod late;
 mod limits;
+mod non_invite;
 mod one_target;
 mod resolving;
 mod routing;

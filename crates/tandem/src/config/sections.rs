@@ -234,9 +234,10 @@ section! {
         /// Timer C: how long a phone may ring before its branch is cancelled. The RFC asks for more than three minutes.
         reload timer_c: Interval = seconds(185), between(seconds(1), hours(1));
 
-        /// How long a request waits for the first response before another server of its next hop is tried; an INVITE also before the
-        /// phones of the next lower `q`. Where nobody else can be tried it waits 64 times `t1`. A server that is alive answers 100 within
-        /// 200 ms. In 3 s the request is sent three times, so the loss of two datagrams does not look like a dead server.
+        /// How long an INVITE waits for the first response before another server of its next hop is tried, or the phones of the next
+        /// lower `q`. Where nobody else can be tried it waits 64 times `t1`. A server that is alive answers 100 within 200 ms. In 3 s the
+        /// request is sent three times, so the loss of two datagrams does not look like a dead server. Any other request waits for this
+        /// time and at least 8 times `t1` before another server is tried: a healthy server may be silent for so long (RFC 4320).
         reload no_answer: Interval = seconds(3), between(millis(100), hours(1));
 
         /// For how long the server of a next hop that gave no answer, could not be reached or answered 503 is tried after all the others. Then
