@@ -4,6 +4,7 @@
 use super::context::{BranchState, Context, Turn};
 use super::reason;
 use super::response::Failure;
+use super::target::Target;
 use crate::dead_targets::Death;
 use sip_transport::Time;
 
@@ -55,7 +56,7 @@ impl Context {
             BranchState::Trying | BranchState::Proceeding if !self.is_invite => {}
             // Nobody else can be tried: it may answer yet, until its transaction times out.
             BranchState::Calling if turn.round.now < timer_c && !self.has_other(place) => {
-                self.arm(turn, place, timer_c);
+                self.look_again(turn, place, timer_c);
             }
             BranchState::Calling => {
                 // Where no 100 is due, a server that waits for a slow phone is as silent as a dead one.
@@ -69,8 +70,7 @@ impl Context {
             BranchState::Trying if self.has_died(turn, place) => self.give_up(turn, place),
             // Provisional responses do not touch the wheel: the timer looks when it fires whether it has been moved.
             BranchState::Trying | BranchState::Proceeding if turn.round.now < timer_c => {
-                let look = self.next_look(turn, place);
-                self.arm(turn, place, look.map_or(timer_c, |look| look.min(timer_c)));
+                self.look_again(turn, place, timer_c);
             }
             BranchState::Trying | BranchState::Proceeding => {
                 self.cancel_branch(turn, place);
@@ -82,11 +82,25 @@ impl Context {
         }
     }
 
-    /// Whether there is somebody to try in place of a branch: another candidate of its next hop, or another target.
+    /// Whether something can be tried now in place of a branch: another candidate of its next hop, another flow to its phone, or the
+    /// targets of lower `q`, whose turn does not come while another branch rings.
     fn has_other(&self, place: u8) -> bool {
-        let branch = self.branches.get(usize::from(place));
-        let cursor = branch.and_then(|branch| branch.cursor.as_ref());
-        !self.targets.is_empty() || cursor.is_some_and(|cursor| cursor.has_next())
+        let Some(branch) = self.branches.get(usize::from(place)) else {
+            return false;
+        };
+        let has_next = branch.cursor.as_ref().is_some_and(|it| it.has_next());
+        let is_other_flow =
+            |target: &Target| branch.instance != 0 && target.instance == branch.instance;
+        has_next
+            || self.targets.iter().any(is_other_flow)
+            || (!self.targets.is_empty() && !self.others_ring(place))
+    }
+
+    /// Whether a branch other than this one has had a provisional response and waits for the final one.
+    fn others_ring(&self, place: u8) -> bool {
+        let rings = |state| matches!(state, BranchState::Trying | BranchState::Proceeding);
+        let mut branches = self.branches.iter().enumerate();
+        branches.any(|(other, branch)| other != usize::from(place) && rings(branch.state))
     }
 
     /// Nobody is there any more: on to the next. Should somebody turn up all the same, the transaction cancels the call.
@@ -106,15 +120,23 @@ impl Context {
         }
     }
 
-    /// When to look again whether the next hop of a branch has died; `None`: it is of no use.
+    /// Arms the timer of a branch for timer C, or for an earlier look.
+    fn look_again(&mut self, turn: &mut Turn<'_, '_>, place: u8, timer_c: Time) {
+        let look = self.next_look(turn, place);
+        self.arm(turn, place, look.map_or(timer_c, |look| look.min(timer_c)));
+    }
+
+    /// When to look again whether a branch is to be given up for something else; `None`: nothing can take its place.
     fn next_look(&self, turn: &Turn<'_, '_>, place: u8) -> Option<Time> {
         let branch = self.branches.get(usize::from(place))?;
-        let can_move = branch
-            .cursor
-            .as_ref()
-            .is_some_and(|cursor| cursor.has_next());
+        let can_move = match branch.state {
+            // The targets of lower `q` have their turn once the other branches have stopped ringing.
+            BranchState::Calling => !self.targets.is_empty(),
+            // Other calls may find that the next hop is dead.
+            BranchState::Trying => branch.cursor.as_ref().is_some_and(|it| it.has_next()),
+            _ => false,
+        };
         let no_answer = turn.round.settings.proxy.no_answer?;
-        let only_trying = branch.state == BranchState::Trying;
-        (only_trying && can_move).then(|| turn.round.now + no_answer)
+        can_move.then(|| turn.round.now + no_answer)
     }
 }

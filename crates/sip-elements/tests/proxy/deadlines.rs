@@ -1,8 +1,9 @@
 //! Timer C (RFC 3261 sections 16.6 step 11, 16.7 step 2, 16.8) and the operator's bound on silence.
 
 use crate::wire::{
-    ALICE, BOB, CAROL, Sent, US, Wire, ack_of_refusal, invite, settings, target, udp,
+    ALICE, BOB, CAROL, DAVE, Sent, US, Wire, ack_of_refusal, invite, settings, target, udp,
 };
+use sip_elements::proxy::Target;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -143,6 +144,87 @@ fn a_late_answer_of_a_target_that_was_passed_over_reaches_the_caller() {
     wire.ignore_sent();
     wire.receive(BOB, &first.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+/// A desk phone, a mobile that wakes up slowly, and voicemail: the two INVITEs that leave at once.
+fn desk_mobile_and_voicemail() -> (Wire, Sent, Sent) {
+    let mut settings = settings(vec![udp(US, 24)]);
+    settings.proxy.no_answer = Some(SECOND * 3);
+    let phones = [(BOB, 1000), (CAROL, 1000), (DAVE, 100)];
+    let mut wire = Wire::with(settings, phones.map(|(at, q)| target(at, q)).into());
+    wire.receive(ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    let desk = wire.expect(BOB, "INVITE");
+    let mobile = wire.expect(CAROL, "INVITE");
+    wire.receive(BOB, &desk.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    (wire, desk, mobile)
+}
+
+#[test]
+fn a_silent_phone_is_not_given_up_for_voicemail_while_another_one_rings() {
+    let (mut wire, desk, mobile) = desk_mobile_and_voicemail();
+    wire.pass(SECOND * 4);
+    for _ in 0..3 {
+        wire.expect(CAROL, "INVITE");
+    }
+    wire.receive(CAROL, &mobile.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    wire.receive(CAROL, &mobile.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200");
+    wire.expect_cancel(&desk);
+    wire.receive(BOB, &desk.reply("487 Request Terminated"));
+    wire.expect(BOB, "ACK");
+    wire.finish();
+}
+
+#[test]
+fn once_nobody_rings_any_more_a_silent_phone_is_given_up_for_voicemail() {
+    let (mut wire, desk, _) = desk_mobile_and_voicemail();
+    wire.pass(SECOND * 5);
+    wire.ignore_sent();
+    wire.receive(BOB, &desk.reply("486 Busy Here"));
+    wire.expect(BOB, "ACK");
+    wire.expect_nothing();
+    wire.pass(SECOND + SECOND / 100);
+    let voicemail = wire.expect(DAVE, "INVITE");
+    wire.receive(DAVE, &voicemail.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200");
+    wire.pass(SECOND * 40);
+    wire.ignore_sent();
+    wire.finish();
+}
+
+#[test]
+fn a_silent_flow_is_given_up_for_the_next_flow_to_its_phone_while_another_phone_rings() {
+    let mut settings = settings(vec![udp(US, 24)]);
+    settings.proxy.no_answer = Some(SECOND * 3);
+    let flow_of = |instance, at, q| Target {
+        instance,
+        ..target(at, q)
+    };
+    let targets = vec![
+        flow_of(1, BOB, 1000),
+        flow_of(2, CAROL, 1000),
+        flow_of(2, DAVE, 1000),
+    ];
+    let mut wire = Wire::with(settings, targets);
+    wire.receive(ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    let desk = wire.expect(BOB, "INVITE");
+    wire.expect(CAROL, "INVITE");
+    wire.receive(BOB, &desk.reply("180 Ringing"));
+    wire.expect(ALICE, "SIP/2.0 180");
+    wire.pass(SECOND * 3 + SECOND / 100);
+    for _ in 0..2 {
+        wire.expect(CAROL, "INVITE");
+    }
+    wire.expect(DAVE, "INVITE");
+    wire.receive(BOB, &desk.reply("200 OK"));
+    wire.expect(ALICE, "SIP/2.0 200");
     wire.pass(SECOND * 40);
     wire.ignore_sent();
     wire.finish();
