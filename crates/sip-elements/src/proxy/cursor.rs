@@ -198,6 +198,17 @@ impl Context {
         self.bury_for(turn, place, why, None);
     }
 
+    /// The network reports that the candidate of a branch cannot be reached. For datagrams this is a hint that whoever sees the request
+    /// can forge until its first response. Peers send no 100 to requests other than INVITE, which leaves seconds for that. So an error
+    /// for such a request makes other calls try the candidate last, but does not move those that it has already taken.
+    pub(super) fn bury_unreachable(&self, turn: &Turn<'_, '_>, place: u8, is_datagram: bool) {
+        if self.is_invite || !is_datagram {
+            self.bury(turn, place, Death::Unreachable);
+        } else if !self.is_gone(turn, place) {
+            self.bury(turn, place, Death::Unavailable);
+        }
+    }
+
     fn bury_for(&self, turn: &Turn<'_, '_>, place: u8, why: Death, rest: Option<Duration>) {
         let round = &turn.round;
         let lifetime = round.settings.proxy.dead_target_lifetime;
@@ -234,10 +245,12 @@ impl Context {
     pub(super) fn has_died(&self, turn: &Turn<'_, '_>, place: u8) -> bool {
         let branch = self.branches.get(usize::from(place));
         let cursor = branch.and_then(|branch| branch.cursor.as_ref());
-        cursor.is_some_and(|cursor| cursor.has_next())
-            && self
-                .shared_candidate(place)
-                .is_some_and(|candidate| turn.round.shared.dead_targets.is_gone(candidate))
+        cursor.is_some_and(|cursor| cursor.has_next()) && self.is_gone(turn, place)
+    }
+
+    fn is_gone(&self, turn: &Turn<'_, '_>, place: u8) -> bool {
+        self.shared_candidate(place)
+            .is_some_and(|candidate| turn.round.shared.dead_targets.is_gone(candidate))
     }
 
     /// The candidate that a branch is trying, where other calls may find it too: by its name, or as the stream that a long request

@@ -84,7 +84,7 @@ impl Context {
 
     /// Whether something can be tried now in place of a branch: another candidate of its next hop, another flow to its phone, or the
     /// targets of lower `q`, whose turn does not come while another branch rings.
-    fn has_other(&self, place: u8) -> bool {
+    pub(super) fn has_other(&self, place: u8) -> bool {
         let Some(branch) = self.branches.get(usize::from(place)) else {
             return false;
         };

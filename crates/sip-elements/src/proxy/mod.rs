@@ -264,6 +264,9 @@ impl Proxy {
     /// The request of a client transaction could not be sent, the network gave it back, or the connection it left by broke
     /// (sections 16.9 and 18.4): as if whoever was to get it had said 503. The transaction ends. Where anything but 100 has come
     /// all the same it means nothing.
+    ///
+    /// What an ICMP error says of a datagram is a hint (RFC 1122 section 3.2.2.1): a server that restarts is there again soon. So where
+    /// nothing else can be tried, a request other than INVITE goes on being retransmitted. An INVITE fails, because its caller waits.
     pub fn client_unreachable(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
@@ -286,11 +289,17 @@ impl Proxy {
                 let request = round.transactions.client_request(id)?;
                 Target::without_flow(request, flow, &round.settings.listeners)
             });
-            round.transactions.abandon_client(id);
+            let is_datagram = flow.is_some_and(|flow| {
+                let listener = round.settings.listeners.get(usize::from(flow.listener.0));
+                listener.is_some_and(|listener| !listener.protocol.is_reliable())
+            });
             let turn = &mut self.turn(round, key);
-            context.bury(turn, place, Death::Unreachable);
-            context.fail_branch(turn, place, failure);
-            context.try_contact(place, contact);
+            context.bury_unreachable(turn, place, is_datagram);
+            if !is_datagram || context.is_invite || context.has_other(place) {
+                turn.round.transactions.abandon_client(id);
+                context.fail_branch(turn, place, failure);
+                context.try_contact(place, contact);
+            }
         }
         self.settle(round, key, context);
     }

@@ -17,4 +17,5 @@ mod one_target;
 mod resolving;
 mod routing;
 mod sips;
+mod unreachable;
 mod wire;
