@@ -7,6 +7,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
+/// The part of the room for hand-overs that received messages leave to others.
+const KEPT_PART: usize = 4;
+
 /// A message from another worker, and what for.
 pub(crate) struct HandedOver {
     pub(crate) errand: Errand,
@@ -18,7 +21,8 @@ pub(crate) struct HandedOver {
 
 /// Bounded queues with many writers and one reader, the worker.
 ///
-/// Answers and hand-overs wait apart: a flood of messages takes no answer's place.
+/// Answers and hand-overs wait apart: a flood of messages takes no answer's place. Received messages may fill three quarters of
+/// what there is for hand-overs; the rest is for what belongs to calls and connections that exist.
 pub(crate) struct Inbox<A> {
     answers: ArrayQueue<A>,
     hand_overs: ArrayQueue<HandedOver>,
@@ -57,9 +61,17 @@ impl<A> Inbox<A> {
     /// Puts a message in; gives it back when there is no room. The caller wakes the worker
     /// afterwards, once for all it has put in.
     pub(crate) fn hand_over(&self, message: HandedOver) -> Result<(), HandedOver> {
+        let kept_part = match message.errand {
+            Errand::Received => KEPT_PART,
+            Errand::ToSend | Errand::Undeliverable | Errand::Proven => usize::MAX,
+        };
+        let most = |all: usize| all - all / kept_part;
+        if self.hand_overs.len() >= most(self.hand_overs.capacity()) {
+            return Err(message);
+        }
         let length = message.bytes.len();
         let waiting = self.hand_over_bytes.fetch_add(length, Ordering::Relaxed);
-        if waiting.saturating_add(length) > self.hand_over_bytes_limit {
+        if waiting.saturating_add(length) > most(self.hand_over_bytes_limit) {
             self.hand_over_bytes.fetch_sub(length, Ordering::Relaxed);
             return Err(message);
         }
@@ -143,9 +155,13 @@ mod tests {
     use sip_transport::ListenerId;
 
     fn message(length: usize) -> HandedOver {
+        on_errand(Errand::ToSend, length)
+    }
+
+    fn on_errand(errand: Errand, length: usize) -> HandedOver {
         let flow = Flow::to(ListenerId(0), ([127, 0, 0, 1], 5060).into());
         HandedOver {
-            errand: Errand::Received,
+            errand,
             arrived: Time::default(),
             flow,
             bytes: vec![b'x'; length],
@@ -182,6 +198,24 @@ mod tests {
             inbox.hand_over(message(60)).is_ok(),
             "taking one makes room"
         );
+    }
+
+    #[test]
+    fn received_messages_leave_room_for_what_belongs_to_calls_that_exist() {
+        for (most, most_bytes, length) in [(8, 1_000, 1), (1_000, 800, 100)] {
+            let inbox = Inbox::<()>::open(1, most, most_bytes).expect("inbox");
+            let taken = |errand| {
+                (0..20)
+                    .filter(|_| inbox.hand_over(on_errand(errand, length)).is_ok())
+                    .count()
+            };
+            assert_eq!(taken(Errand::Received), 6);
+            assert_eq!(taken(Errand::ToSend), 2);
+        }
+        for errand in [Errand::Undeliverable, Errand::Proven] {
+            let inbox = Inbox::<()>::open(1, 8, 1_000).expect("inbox");
+            assert!((0..8).all(|_| inbox.hand_over(on_errand(errand, 1)).is_ok()));
+        }
     }
 
     #[test]

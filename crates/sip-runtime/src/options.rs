@@ -37,7 +37,8 @@ pub struct Options {
     pub overload: Option<OverloadSettings>,
     /// How many answers may wait for one worker. Default 8,192.
     pub waiting_answers: usize,
-    /// How many handed-over messages may wait for one worker. Default 8,192.
+    /// How many handed-over messages may wait for one worker. Received ones leave a quarter of it, and of the bytes, to the others.
+    /// Default 8,192.
     pub waiting_hand_overs: usize,
     /// How many bytes of handed-over messages may wait for one worker. Default 16 MiB.
     pub waiting_hand_over_bytes: usize,

@@ -4,6 +4,7 @@
 mod arrivals;
 mod behind;
 mod driven;
+mod handed_over;
 mod pauses;
 mod post;
 mod returned;
@@ -30,7 +31,7 @@ use returned::Errors;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use sip_transport::overload::Backlog;
-use sip_transport::{Errand, Flow, ListenerId, Node, Output, Received, Time};
+use sip_transport::{Flow, ListenerId, Node, Output, Received, Time};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
@@ -232,45 +233,6 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
         if taken > 0 {
             self.stats().answers.add(taken as u64);
-            self.deliver(now);
-        }
-    }
-
-    fn take_hand_overs(&mut self, now: Time) {
-        let mut taken = 0;
-        while taken < INBOX_SHARE {
-            let Some(message) = self.post.inbox().and_then(Inbox::take_hand_over) else {
-                break;
-            };
-            let (flow, bytes, output) = (message.flow, &message.bytes, &mut self.output);
-            match message.errand {
-                Errand::Received => {
-                    let message = Received {
-                        arrived: message.arrived.min(now),
-                        flow,
-                        bytes,
-                        handed_over: true,
-                        over_our_connection: false,
-                    };
-                    self.node.serve(now, message, output);
-                }
-                Errand::Undeliverable => {
-                    self.node
-                        .undeliverable_handed_over(now, flow, bytes, output);
-                }
-                Errand::Proven => {
-                    self.post.connections.prove(now, flow.connection);
-                }
-                Errand::ToSend => {
-                    let event_loop = &mut self.event_loop;
-                    self.post.send_for_other(now, event_loop, flow, bytes);
-                }
-            }
-            self.post.keep_buffer(message.bytes);
-            taken += 1;
-        }
-        if taken > 0 {
-            self.stats().handed_over_in.add(taken as u64);
             self.deliver(now);
         }
     }

@@ -1,7 +1,10 @@
 //! A worker that is behind: the most urgent message is served first.
 
-use super::script::{ANYWHERE, Client, Script, address_of, options, udp_listener, workers};
-use sip_runtime::{Options, Runtime};
+use super::script::{
+    ANYWHERE, Answer, Blocked, Client, Script, address_of, await_count, options, udp_listener,
+    workers,
+};
+use sip_runtime::{Options, Running, Runtime};
 use sip_transport::overload::OverloadSettings;
 use sip_transport::{Listener, Protocol};
 use std::io::Write;
@@ -94,4 +97,79 @@ fn connections_are_not_read_beyond_the_bound_of_the_backlog() {
     let of_one_read = MESSAGES * (messages[0].len() + 128);
     assert!(longest > 0, "messages waited");
     assert!(longest <= (most_bytes + of_one_read) as u64, "{longest}");
+}
+
+/// Two workers, of which the second one can be blocked.
+fn two_workers(overload: OverloadSettings) -> (Running<Answer>, Blocked) {
+    let options = Options {
+        overload: Some(overload),
+        ..options()
+    };
+    let (node, blocked) = Script::blockable(1);
+    let mut blockable = Some(node);
+    let node_of = |worker| match worker {
+        1 => blockable.take().expect("once"),
+        _ => Script::new(worker),
+    };
+    let running = Runtime::bind(vec![udp_listener(ANYWHERE[0])], workers(2), options)
+        .expect("bind")
+        .start(node_of, &|_, _| Ok(()))
+        .expect("start");
+    (running, blocked)
+}
+
+#[test]
+fn what_is_urgent_overtakes_what_waits_of_what_was_handed_over() {
+    let (running, blocked) = two_workers(OverloadSettings::default());
+    let server = address_of(&running);
+    let (client, other) = (Client::read_by(server, 0), Client::read_by(server, 1));
+    other.send("block");
+    blocked.wait();
+    for number in 0..50 {
+        client.send(&format!("to 1 message {number}"));
+    }
+    client.send("urgent to 1 urgent");
+    let stats = running.stats();
+    await_count(&stats[0].handed_over_out, 51);
+    std::thread::sleep(LONG);
+    blocked.release();
+    assert_eq!(client.receive(), "worker 1: urgent");
+    for number in 0..50 {
+        assert_eq!(client.receive(), format!("worker 1: message {number}"));
+    }
+    running.stop();
+    assert_eq!(stats[1].handed_over_in.value(), 51);
+    assert!(stats[1].shed.iter().all(|count| count.value() == 0));
+}
+
+#[test]
+fn hand_overs_are_not_taken_beyond_the_bound_of_the_backlog() {
+    const HANDED_OVER: u64 = 200;
+    let most_bytes = 16_384;
+    let (running, blocked) = two_workers(OverloadSettings {
+        most_bytes,
+        ..OverloadSettings::default()
+    });
+    let server = address_of(&running);
+    let (client, other) = (Client::read_by(server, 0), Client::read_by(server, 1));
+    other.send("block");
+    blocked.wait();
+    for number in 0..HANDED_OVER {
+        // Not in the first slice of the backlog, whose end brings the figures up to date.
+        let text = if number == 40 { "block" } else { "message" };
+        client.send(&format!("urgent to 1 {text}"));
+    }
+    let stats = running.stats();
+    await_count(&stats[0].handed_over_out, HANDED_OVER);
+    std::thread::sleep(LONG);
+    blocked.release();
+    blocked.wait();
+    let waiting = stats[1].backlog_bytes.value();
+    blocked.release();
+    for _ in 1..HANDED_OVER {
+        assert_eq!(client.receive(), "worker 1: message");
+    }
+    running.stop();
+    assert!(waiting > 0, "messages waited");
+    assert!(waiting <= most_bytes as u64 + 200, "{waiting}");
 }

@@ -16,6 +16,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// - `who`: answers `worker N`;
 /// - `cpus`: answers the CPUs its thread may run on;
 /// - `to N …`: hands the datagram over to worker N, which answers `worker N: …`;
+/// - `to N block`: the same, but worker N is held up;
 /// - `ask …`: puts the question `…`;
 /// - `alarm MS`: MS milliseconds later, puts a question with the time that was due and the time
 ///   it was told;
@@ -167,8 +168,11 @@ impl Node for Script {
         output: &mut Output<Question>,
     ) {
         let text = std::str::from_utf8(bytes).expect("text");
-        let rest = text.splitn(3, ' ').nth(2).unwrap_or_default();
-        say(output, flow, format!("worker {}: {rest}", self.worker));
+        let text = text.strip_prefix("urgent ").unwrap_or(text);
+        match text.splitn(3, ' ').nth(2).unwrap_or_default() {
+            "block" => (self.block.as_mut().expect("blockable"))(),
+            rest => say(output, flow, format!("worker {}: {rest}", self.worker)),
+        }
     }
 
     fn answer(&mut self, _: Time, answer: Answer, output: &mut Output<Question>) {

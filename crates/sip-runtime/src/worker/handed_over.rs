@@ -1,0 +1,73 @@
+//! What other workers handed over. Received messages take the same way into the node as those of the sockets.
+
+use super::behind::Intake;
+use super::{INBOX_SHARE, Worker};
+use crate::inbox::Inbox;
+use crate::running::QuestionSink;
+use sip_transport::{Errand, ListenerId, Node, Protocol, Received, Time};
+
+/// Messages after which the clock is read again: each may take its time, and what waits behind them grows old.
+const AT_ONCE: usize = 32;
+
+impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
+    /// Takes what waits in the inbox, as long as there is room for it.
+    pub(super) fn take_hand_overs(&mut self, now: Time) {
+        let (mut now, mut taken) = (now, 0);
+        while taken < INBOX_SHARE && self.has_room() {
+            let Some(message) = self.post.inbox().and_then(Inbox::take_hand_over) else {
+                break;
+            };
+            taken += 1;
+            if taken % AT_ONCE == 0 {
+                now = self.clock.now();
+            }
+            let (flow, bytes) = (message.flow, message.bytes.as_slice());
+            match message.errand {
+                Errand::Received => {
+                    let is_reliable = self.is_reliable(flow.listener);
+                    let mut intake = Intake {
+                        node: &mut self.node,
+                        output: &mut self.output,
+                        backlog: self.backlog.as_mut(),
+                        stats: &self.post.surroundings.stats,
+                    };
+                    let message = Received {
+                        arrived: message.arrived.min(now),
+                        flow,
+                        bytes,
+                        handed_over: true,
+                        over_our_connection: false,
+                    };
+                    intake.take(now, message, is_reliable);
+                }
+                Errand::Undeliverable => {
+                    let output = &mut self.output;
+                    self.node
+                        .undeliverable_handed_over(now, flow, bytes, output);
+                }
+                Errand::Proven => {
+                    self.post.connections.prove(now, flow.connection);
+                }
+                Errand::ToSend => {
+                    let event_loop = &mut self.event_loop;
+                    self.post.send_for_other(now, event_loop, flow, bytes);
+                }
+            }
+            self.post.keep_buffer(message.bytes);
+        }
+        if taken > 0 {
+            self.stats().handed_over_in.add(taken as u64);
+            self.deliver(now);
+        }
+    }
+
+    /// Whether what comes in at a listener is not sent again by its sender.
+    fn is_reliable(&self, listener: ListenerId) -> bool {
+        let listener = self
+            .post
+            .surroundings
+            .listeners
+            .get(usize::from(listener.0));
+        listener.is_some_and(|listener| listener.protocol != Protocol::Udp)
+    }
+}
