@@ -7,6 +7,7 @@ mod driven;
 mod handed_over;
 mod pauses;
 mod post;
+mod ready;
 mod returned;
 mod socket;
 mod utilisation;
@@ -52,9 +53,6 @@ const ROUNDS_WITHOUT_ASKING: u8 = 4;
 /// Nanoseconds by which the end of a pause may be late.
 const TIMER_SLACK: u64 = 1_000;
 
-/// Octets of output after which it goes out while connections are still being read.
-const ENOUGH_OUTPUT: usize = 256 << 10;
-
 /// How often in a round the node is told what could not be sent, where its reaction cannot be sent either.
 const TOLD_IN_A_ROUND: usize = 16;
 
@@ -75,7 +73,7 @@ pub(crate) struct Worker<N: Node, Q> {
     turn: Vec<usize>,
     /// Datagrams that came back.
     errors: Errors,
-    /// Connections that are ready.
+    /// Connections that are ready and have not had their turn.
     ready: Vec<Ready>,
     /// When they were found ready.
     ready_since: Time,
@@ -155,7 +153,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             self.round();
             if !self.is_busy() {
                 self.rest();
-            } else if self.rounds_without_asking >= ROUNDS_WITHOUT_ASKING {
+            } else if self.rounds_without_asking >= ROUNDS_WITHOUT_ASKING || !self.ready.is_empty()
+            {
                 self.ask_event_loop(Some(Duration::ZERO));
             }
         }
@@ -240,45 +239,6 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     fn deliver(&mut self, now: Time) {
         self.post
             .deliver(now, &mut self.event_loop, &mut self.output);
-    }
-
-    /// Reads and writes connections that are ready.
-    fn serve_connections(&mut self, now: Time) {
-        if self.ready.is_empty() {
-            return;
-        }
-        let arrived = self.ready_since.min(now);
-        let stats = Arc::clone(&self.post.surroundings.stats);
-        let mut all = std::mem::take(&mut self.ready);
-        for ready in all.drain(..) {
-            self.make_room();
-            // Among thousands that are ready the last ones wait for the first ones.
-            let now = self.clock.now();
-            let mut intake = Intake {
-                node: &mut self.node,
-                output: &mut self.output,
-                backlog: self.backlog.as_mut(),
-                stats: &stats,
-            };
-            self.post
-                .connections
-                .ready(now, &mut self.event_loop, ready, |from, bytes| {
-                    let message = Received {
-                        arrived,
-                        flow: from.flow,
-                        bytes,
-                        handed_over: false,
-                        over_our_connection: from.is_opened_by_us,
-                    };
-                    intake.take(now, message, true);
-                });
-            if self.output.bytes().len() > ENOUGH_OUTPUT {
-                self.deliver(now);
-            }
-        }
-        self.ready = all;
-        self.deliver(now);
-        self.post.connections.take_leave();
     }
 
     /// Watches listeners again that had nothing to accept with.
@@ -463,11 +423,15 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         let mut is_woken = false;
         let (waiting, connections) = (&mut self.waiting, &mut self.ready);
         let errors = &mut self.errors;
+        // Those that are left have their turn first. What is not noted now is found ready again.
+        let takes_connections = connections.is_empty();
         let result = self.event_loop.wait(timeout, |ready| {
             if ready.token == WAKER {
                 is_woken = true;
             } else if Connections::owns(ready.token) {
-                connections.push(ready);
+                if takes_connections {
+                    connections.push(ready);
+                }
             } else {
                 waiting.mark(ready.token);
                 if ready.broken {
@@ -480,7 +444,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             error!(worker = self.post.surroundings.index, %error, "the event loop failed");
             self.waiting.mark_all();
         }
-        if !self.ready.is_empty() {
+        if takes_connections && !self.ready.is_empty() {
             self.ready_since = self.clock.now();
         }
         if let Some(inbox) = self.inbox() {

@@ -11,3 +11,4 @@ mod script;
 mod steering;
 mod streams;
 mod timers;
+mod turns;
