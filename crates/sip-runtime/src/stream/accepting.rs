@@ -62,6 +62,22 @@ impl Connections {
         if is_counted && !self.shared.peers.enter(peer, most) {
             return Err(RefuseReason::PeerLimit);
         }
+        // Peers that the operator trusts may sit where others may not.
+        let kept = if is_trusted {
+            0
+        } else {
+            self.options.kept_for_opening
+        };
+        let seats = self.options.max_connections.saturating_sub(kept);
+        let rank = if is_counted {
+            self.shared.peers.connections(peer)
+        } else {
+            0
+        };
+        if !self.take_seat_of_accepted(now, event_loop, seats, rank) {
+            self.leave_peer(peer, is_counted);
+            return Err(RefuseReason::TableFull);
+        }
         let protocol = self.protocol(flow.listener);
         let (stage, tls) = match protocol {
             Protocol::Udp | Protocol::Tcp => (Stage::Fresh, None),
@@ -72,9 +88,7 @@ impl Connections {
         let destination = directory.destination(protocol, flow.remote, None);
         let inserted = self.insert(event_loop, socket, flow, destination, stage, tls);
         let Some(name) = inserted else {
-            if is_counted {
-                self.shared.peers.leave(peer);
-            }
+            self.leave_peer(peer, is_counted);
             return Err(RefuseReason::TableFull);
         };
         self.stats.connections_accepted.add(1);
@@ -94,6 +108,12 @@ impl Connections {
         };
         self.set_deadline(now, name, patience);
         Ok(())
+    }
+
+    fn leave_peer(&self, peer: IpAddr, is_counted: bool) {
+        if is_counted {
+            self.shared.peers.leave(peer);
+        }
     }
 
     pub(super) fn is_trusted(&self, peer: IpAddr) -> bool {

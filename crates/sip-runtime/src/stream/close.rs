@@ -44,6 +44,8 @@ pub enum CloseReason {
     PeerLimit,
     /// The beginnings of messages took more memory than its peer, or all peers, may have.
     Memory,
+    /// There was no seat left, and a newcomer got that of this one, whose peer had proved nothing.
+    Displaced,
     /// A page of a foreign origin asked for a WebSocket.
     ForeignOrigin,
     /// The node had no more use for it.
@@ -52,7 +54,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::ByPeer,
         Self::Failed,
         Self::NotOpened,
@@ -72,6 +74,7 @@ impl CloseReason {
         Self::BadProxyHeader,
         Self::PeerLimit,
         Self::Memory,
+        Self::Displaced,
         Self::ForeignOrigin,
         Self::ByNode,
     ];
@@ -98,6 +101,7 @@ impl CloseReason {
             Self::BadProxyHeader => "bad_proxy_header",
             Self::PeerLimit => "peer_limit",
             Self::Memory => "memory",
+            Self::Displaced => "displaced",
             Self::ForeignOrigin => "foreign_origin",
             Self::ByNode => "by_node",
         }

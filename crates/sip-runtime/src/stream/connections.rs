@@ -1,17 +1,18 @@
 //! A worker's connections: who they are, when they are due, how they end. [`super::accepting`] takes them in, [`super::reading`]
-//! and [`super::sending`] move what goes through them.
+//! and [`super::sending`] move what goes through them, [`super::strangers`] knows whose peers have proved nothing.
 
 use super::close::{CloseReason, RefuseReason};
-use super::connection::{Buffers, Connection, NEVER, Stage};
+use super::connection::{Buffers, Connection, Stage};
 use super::deadlines::Deadlines;
 use super::directory::{Destination, Directory};
 use super::framing::Framing;
 use super::memory::Memory;
-use super::options::{Aliases, StreamOptions, UNPROVEN_LIVES};
+use super::options::{Aliases, StreamOptions};
 use super::peers::Peers;
 use super::scarcity::{Scarcity, Wanted};
 use super::seats::Seats;
 use super::slab::Slab;
+use super::strangers::Strangers;
 use crate::event_loop::{EventLoop, Interest};
 use crate::stats::WorkerStats;
 use crate::tls::TlsSession;
@@ -63,6 +64,7 @@ pub(crate) struct Connections {
     /// Connections that have ended, for the node to know.
     ended: Vec<Flow>,
     pub(super) memory: Memory,
+    pub(super) strangers: Strangers,
     /// This worker's shares of the bounds.
     pub(super) max_queued: usize,
     pub(super) max_partial: usize,
@@ -99,6 +101,7 @@ impl Connections {
             undeliverable: Vec::new(),
             ended: Vec::new(),
             memory: Memory::default(),
+            strangers: Strangers::default(),
             scarcity: has_streams.then(Scarcity::foresee).unwrap_or_default(),
         }
     }
@@ -117,8 +120,24 @@ impl Connections {
             .map_or(Protocol::Tcp, |listener| listener.protocol)
     }
 
-    /// Takes a connection on; `None`: there are too many, or it cannot be watched.
+    /// Takes a connection on that has a seat; `None`: it cannot be watched, and its seat is free again.
     pub(super) fn insert(
+        &mut self,
+        event_loop: &mut EventLoop,
+        socket: OwnedFd,
+        flow: Flow,
+        destination: Destination,
+        stage: Stage,
+        tls: Option<TlsSession>,
+    ) -> Option<u32> {
+        let inserted = self.insert_seated(event_loop, socket, flow, destination, stage, tls);
+        if inserted.is_none() {
+            self.shared.seats.leave();
+        }
+        inserted
+    }
+
+    fn insert_seated(
         &mut self,
         event_loop: &mut EventLoop,
         socket: OwnedFd,
@@ -133,21 +152,12 @@ impl Connections {
             return None;
         }
         let is_ours = stage == Stage::Connecting;
-        let kept = if is_ours { 0 } else { options.kept_for_opening };
-        let most = options.max_connections.saturating_sub(kept);
-        if !self.shared.seats.take(most) {
-            return None;
-        }
         let framing = Framing::new(protocol, is_ours, options);
-        let inserted = self.slab.insert(most, |name| {
+        let name = self.slab.insert(options.max_connections, |name| {
             let connection = ConnectionId::new(worker, name);
             let flow = Flow { connection, ..flow };
             Connection::new(socket, flow, destination, stage, framing, tls)
-        });
-        let Some(name) = inserted else {
-            self.shared.seats.leave();
-            return None;
-        };
+        })?;
         let connection = self.slab.get(name)?;
         connection.interest.writable = is_ours;
         let (interest, id) = (connection.interest, connection.flow.connection);
@@ -155,7 +165,6 @@ impl Connections {
             // A kernel out of memory.
             error!(worker, %error, "a connection cannot be watched");
             self.slab.remove(name);
-            self.shared.seats.leave();
             return None;
         }
         self.shared.directory.enter(destination, id);
@@ -227,42 +236,6 @@ impl Connections {
             _ => self.options.idle_timeout,
         };
         self.set_deadline(now, name, patience);
-    }
-
-    fn unproven_timeout(&self) -> Duration {
-        let timeout = self.options.unproven_timeout;
-        timeout.unwrap_or(self.options.idle_timeout)
-    }
-
-    /// A peer that connected may be a stranger: it does not last for ever.
-    pub(super) fn distrust(&mut self, now: Time, name: u32) {
-        if self.options.unproven_timeout.is_none() {
-            return;
-        }
-        let lives = self.unproven_timeout() * UNPROVEN_LIVES;
-        if let Some(connection) = self.slab.get(name) {
-            connection.last_deadline = seconds_of(now + lives);
-            self.shared
-                .unproven
-                .pin()
-                .insert(connection.flow.connection);
-        }
-    }
-
-    /// The peer of a connection is no stranger. Returns false where another worker, the owner of the connection, must know.
-    pub(crate) fn prove(&mut self, now: Time, id: ConnectionId) -> bool {
-        if !self.shared.unproven.pin().contains(&id) {
-            return true;
-        }
-        if id.worker() != self.worker {
-            return false;
-        }
-        self.shared.unproven.pin().remove(&id);
-        if let Some(connection) = self.slab.get(id.slot()) {
-            connection.last_deadline = NEVER;
-            self.set_deadline_of_waiting(now, id.slot());
-        }
-        true
     }
 
     /// Whoever is being left gets no more time.
@@ -375,6 +348,7 @@ impl Connections {
         if !connection.is_proven() {
             let unproven = self.shared.unproven.pin();
             unproven.remove(&connection.flow.connection);
+            self.strangers.remove(name, &connection);
         }
         if connection.is_counted {
             self.shared.peers.leave(connection.flow.remote.ip());
@@ -437,7 +411,7 @@ pub(super) const fn name_of(token: usize) -> u32 {
 }
 
 /// A deadline in whole seconds: never early.
-fn seconds_of(deadline: Time) -> u32 {
+pub(super) fn seconds_of(deadline: Time) -> u32 {
     u32::try_from(deadline.unix_seconds() + 1).unwrap_or(u32::MAX)
 }
 

@@ -29,6 +29,7 @@ mod seats;
 mod sending;
 mod slab;
 mod socket;
+mod strangers;
 mod web_socket;
 
 pub use close::{CloseReason, RefuseReason};

@@ -32,7 +32,7 @@ pub const UNPROVEN_LIVES: u32 = 8;
 pub struct StreamOptions {
     /// Connections of all workers together. Default 200,000.
     pub max_connections: usize,
-    /// How many of them only connections that we open may take. Default 0.
+    /// How many of them only connections that we open, and those of trusted peers, may take. Default 0.
     pub kept_for_opening: usize,
     /// Connections that may come from one address, over all workers; IPv6 addresses count by their first 64 bits. Default
     /// 10,000.

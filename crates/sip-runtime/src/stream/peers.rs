@@ -45,6 +45,16 @@ impl Peers {
         count.map_or(0, |count| count.octets.load(Ordering::Acquire))
     }
 
+    /// How many connections an address has.
+    pub(super) fn connections(&self, address: IpAddr) -> u32 {
+        let counts = self.counts.pin();
+        let count = counts.get(&peer(address));
+        match count.map_or(0, |count| count.connections.load(Ordering::Acquire)) {
+            Count::OVER => 0,
+            connections => connections,
+        }
+    }
+
     /// One less.
     pub(super) fn leave(&self, address: IpAddr) {
         let counts = self.counts.pin();

@@ -111,9 +111,10 @@ impl Connections {
         };
         let to = self.destination(flow, place);
         let opened = match socket::begin_connecting(local, flow.remote, self.options.keep_alive) {
-            Ok(socket) => self
+            Ok(socket) if self.shared.seats.take(self.options.max_connections) => self
                 .insert(event_loop, socket, flow, to, Stage::Connecting, tls)
                 .ok_or(RefuseReason::TableFull),
+            Ok(_) => Err(RefuseReason::TableFull),
             Err(Errno::MFILE | Errno::NFILE) => Err(RefuseReason::NoDescriptor),
             Err(_) => {
                 self.count_closed(CloseReason::NotOpened);

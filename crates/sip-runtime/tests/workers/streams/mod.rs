@@ -9,6 +9,7 @@ mod leaving;
 mod memory;
 mod messages;
 mod peer;
+mod seats;
 mod secure_peer;
 mod strangers;
 pub mod switch;

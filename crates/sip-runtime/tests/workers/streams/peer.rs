@@ -50,9 +50,14 @@ impl Peer {
 
     /// A peer of 127.0.0.2.
     pub fn from_another_address(server: SocketAddr) -> Self {
+        Self::from_host(2, server)
+    }
+
+    /// A peer of 127.0.0.`host`.
+    pub fn from_host(host: u8, server: SocketAddr) -> Self {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-        bind(&socket, &SocketAddr::from(([127, 0, 0, 2], 0))).expect("bind");
+        bind(&socket, &SocketAddr::from(([127, 0, 0, host], 0))).expect("bind");
         connect(&socket, &server).expect("connect");
         Self::over(socket.into())
     }
