@@ -101,14 +101,20 @@ impl Connections {
         self.stats.queued_octets.set(self.memory.outgoing as u64);
     }
 
-    /// Whether so many more octets may wait for a peer to read.
+    /// Whether so many more octets may wait for a peer to read. The last quarter of the room is for peers that are no strangers: whoever
+    /// connects and reads nothing silences no trunk.
     pub(super) fn may_wait(&mut self, name: u32, more: usize) -> bool {
         let most_of_peer = self.options.max_held_per_peer;
         let Some(connection) = self.slab.get(name) else {
             return false;
         };
+        let most_of_all = if connection.is_proven() {
+            self.max_queued
+        } else {
+            self.max_queued / 4 * 3
+        };
         connection.queued() + more <= self.options.max_queue
-            && self.memory.outgoing + more <= self.max_queued
+            && self.memory.outgoing + more <= most_of_all
             && (!connection.is_counted
                 || self.shared.peers.octets(connection.flow.remote.ip()) + more <= most_of_peer)
     }

@@ -44,7 +44,8 @@ pub struct StreamOptions {
     pub max_body: usize,
     /// Octets that may wait for one connection's peer to read. Default 256 KiB.
     pub max_queue: usize,
-    /// Octets that may wait for all peers of all workers. Each worker has an equal share. Default 256 MiB.
+    /// Octets that may wait for all peers of all workers. Each worker has an equal share, and what waits for unproven peers may fill
+    /// three quarters of it. Default 256 MiB.
     pub max_queued: usize,
     /// Octets that the beginnings of messages may take in all connections of all workers. Each worker has an equal share. Beyond it the
     /// connection whose message has been incomplete for longest is closed, an unproven one first. Default 128 MiB.

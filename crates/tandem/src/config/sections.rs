@@ -446,7 +446,7 @@ section! {
         /// Octets that may wait for one peer to read. A message that finds no room is not sent, as if its peer could not be reached.
         restart max_queue: usize = 262_144, between(65_536, 67_108_864);
 
-        /// Bytes that may wait for all peers together. Each worker has an equal share.
+        /// Bytes that may wait for all peers together. Each worker has an equal share, of which strangers fill three quarters at most.
         restart max_queued: usize = 268_435_456, between(1_048_576, 17_179_869_184);
 
         /// Bytes that the beginnings of messages may take in all connections together. Each worker has an equal share. When there are

@@ -1,10 +1,12 @@
 //! Beginnings of messages and messages that wait take bounded memory, however many connections they are spread over.
 
-use super::peer::Peer;
+use super::peer::{Peer, accepted};
 use super::switch::{Switches, framed};
 use crate::workers::script::{ANYWHERE, eventually};
 use sip_runtime::{CloseReason, StreamOptions};
 use std::io::Write;
+use std::net::TcpListener;
+use std::time::Duration;
 
 /// The beginning of a message that is never completed.
 fn beginning(octets: usize) -> Vec<u8> {
@@ -109,4 +111,53 @@ fn one_address_fills_no_memory_with_what_it_does_not_read() {
     eventually(|| stats.stream_queue_full.value() > 0);
     let queued = stats.queued_octets.value();
     assert!(queued <= (SHARE + (128 << 10)) as u64, "{queued}");
+}
+
+#[test]
+fn strangers_that_do_not_read_leave_room_for_connections_that_we_open() {
+    const POOL: usize = 512 << 10;
+    const DEAF: usize = 24;
+    const MESSAGE: usize = 2_000;
+    let minute = Duration::from_secs(60);
+    let options = StreamOptions {
+        max_queue: 64 << 10,
+        max_queued: POOL,
+        max_held_per_peer: 64 << 20,
+        unproven_timeout: Some(minute),
+        write_timeout: minute,
+        ..StreamOptions::default()
+    };
+    let switches = Switches::start(ANYWHERE[0], 1, options);
+    let mut deaf: Vec<Peer> = (0..DEAF)
+        .map(|_| Peer::with_a_small_buffer(switches.address()))
+        .collect();
+    let ask = framed(&format!("large {MESSAGE}")).repeat(500);
+    let stats = &switches.running.stats()[0];
+    let queued = || stats.queued_octets.value() as usize;
+    let share = POOL / 4 * 3;
+    // Each is read until half a queue waits for it, so together they could fill the pool.
+    let mut rounds = 0;
+    while queued() + 2 * MESSAGE < share {
+        rounds += 1;
+        assert!(rounds < 20, "{} of {share} octets wait", queued());
+        for peer in &mut deaf {
+            peer.send(&ask);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for peer in &mut deaf {
+        peer.send(&ask);
+    }
+    // Of each a message that has begun may be ended.
+    let most = share + DEAF * (MESSAGE + 100);
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(queued() <= most, "{} of {share} octets wait", queued());
+    }
+    let callee = TcpListener::bind(ANYWHERE[0]).expect("bind");
+    let to = callee.local_addr().expect("address");
+    let text = "y".repeat(50_000);
+    let mut caller = Peer::from_another_address(switches.address());
+    caller.send(&framed(&format!("dial {to} {text}")));
+    assert_eq!(Peer::over(accepted(&callee)).receive(), text);
 }

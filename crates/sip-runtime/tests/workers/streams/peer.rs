@@ -62,6 +62,15 @@ impl Peer {
         Self::over(socket.into())
     }
 
+    /// A peer whose kernel takes little of what it does not read.
+    pub fn with_a_small_buffer(server: SocketAddr) -> Self {
+        use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        sockopt::set_socket_recv_buffer_size(&socket, 4_096).expect("a buffer");
+        connect(&socket, &server).expect("connect");
+        Self::over(socket.into())
+    }
+
     pub fn over(stream: TcpStream) -> Self {
         Self::on(patient(stream))
     }
