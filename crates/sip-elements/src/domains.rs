@@ -76,7 +76,7 @@ impl Domains {
     pub fn local_name(&self, uri: &Uri<'_>) -> Option<&str> {
         if let Host::Name(name) = uri.host {
             let name = name.strip_suffix(b".").unwrap_or(name);
-            // Nearly everybody writes it as it is configured, and that is quickly compared.
+            // Fast path: most senders write the domain exactly as it is configured.
             let is_own =
                 |own: &&String| own.as_bytes() == name || own.as_bytes().eq_ignore_ascii_case(name);
             let ours = self.names.iter().find(is_own);

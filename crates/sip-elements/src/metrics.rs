@@ -208,7 +208,7 @@ pub struct WorkerMetrics {
     pub parked: Counter,
     /// Answers to REGISTER that wait for their bindings to be saved.
     pub held_answers: Counter,
-    /// Those that nobody waited for any more.
+    /// Held answers that were dropped because their clients had stopped waiting.
     pub held_answers_dropped: Counter,
     /// Questions asked.
     pub questions: Counter,

@@ -1,5 +1,5 @@
 //! How much may be sent to an address that has not proved that it asked: a few times what came from there (three in QUIC, RFC 9000
-//! section 8.1). Otherwise whoever writes another's address on a datagram has us multiply it.
+//! section 8.1). Otherwise a forged source address would turn the server into an amplifier.
 
 /// What a provisional response leaves for the final one, and for sending that again. Where there is less, no provisional response
 /// stops the client from sending its request again, which earns more.

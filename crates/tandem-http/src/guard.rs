@@ -7,7 +7,7 @@
 //!   that name as Host. So Host must be `localhost`, a configured name, or a literal address. A literal address is always fine: no DNS
 //!   stands behind it, so its page was served from there.
 //! - **Origin.** Browsers send it with every cross-origin request that changes anything. It must be the origin of the request itself.
-//! - **Token.** Beyond the loopback addresses, everybody must show it.
+//! - **Token.** Where one is configured, every caller must send it. An interface that other machines can reach needs one.
 
 use crate::origin::{authority, is_same, literal};
 use crate::token::Token;
@@ -49,7 +49,7 @@ pub struct Guard {
 pub enum Refusal {
     /// No Host, several, or one that does not parse.
     BadHost,
-    /// Host names somebody else.
+    /// Host is not a name of this interface.
     ForeignHost,
     /// A page of another origin sent it.
     ForeignOrigin,

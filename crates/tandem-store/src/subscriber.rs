@@ -46,7 +46,7 @@ pub struct Subscriber {
 /// What becomes of a subscriber's registrations when the password changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registrations {
-    /// They end: whoever knew the old password is called no more.
+    /// They end, so that devices with the old password receive no more calls.
     End,
     /// They stay until they expire.
     Keep,

@@ -97,19 +97,21 @@ struct Known {
 
 const MALLORY: &str = "<sip:mallory@elsewhere.example>;tag=m";
 
+/// The INVITE that all these calls begin with.
+const INVITE: Request<'_> = Request {
+    line: "INVITE sip:bob@example.org",
+    from: MALLORY,
+    to: "<sip:bob@example.org>",
+    call_id: "the-call",
+    routes: &[],
+    body: 0,
+};
+
 fn call(sections: &str) -> Known {
     let server = Server::start(&ServerOptions::with(sections));
     let (mallory, bob) = (Phone::new(), Phone::new());
     server.register("bob", bob.address, "");
-    let invite = Request {
-        line: "INVITE sip:bob@example.org",
-        from: MALLORY,
-        to: "<sip:bob@example.org>",
-        call_id: "the-call",
-        routes: &[],
-        body: 0,
-    };
-    mallory.send(server.address(), &invite.text(&mallory, "first"));
+    mallory.send(server.address(), &INVITE.text(&mallory, "first"));
     let received = bob.receive("INVITE");
     let mut answer = "SIP/2.0 200 OK\r\n".to_owned();
     for line in received.lines().take_while(|line| !line.is_empty()) {
@@ -242,15 +244,7 @@ fn networks_off_limits_are_reached_by_nobody() {
     ));
     let (mallory, bob) = (Phone::new(), Phone::new());
     server.register("bob", bob.address, "");
-    let invite = Request {
-        line: "INVITE sip:bob@example.org",
-        from: MALLORY,
-        to: "<sip:bob@example.org>",
-        call_id: "the-call",
-        routes: &[],
-        body: 0,
-    };
-    mallory.send(server.address(), &invite.text(&mallory, "first"));
+    mallory.send(server.address(), &INVITE.text(&mallory, "first"));
     let fate = mallory.receive_final();
     assert!(fate.starts_with("SIP/2.0 403"), "{fate}");
     assert_eq!(bob.receive_within("INVITE", SILENCE), None);

@@ -268,7 +268,7 @@ impl Bans {
     }
 
     /// Whether credentials of this name are not to be checked yet. Counts that. Without a client there are no pauses: they would hit
-    /// everybody behind the same peer.
+    /// all clients of the same peer.
     pub(crate) fn pauses(
         &self,
         client: Option<Source>,

@@ -59,7 +59,8 @@ fn request_uri<'u>(request: &'u Message<'_>, routing: &'u Routing) -> Option<Uri
 }
 
 /// A Route that does not name us makes the next server send the request on, in our name: a trunk that trusts our address would
-/// follow it. Only a trusted peer decides about more than us, or everybody where the operator relays for everybody.
+/// follow it. Such a request is refused, unless a trusted peer sent it or
+/// `proxy.foreign` is `"relay"`.
 fn refuse_foreign_route(round: &Round<'_>, identity: &Identity) -> Result<(), Refusal> {
     if *identity == Identity::Peer || round.settings.proxy.foreign == Foreign::Relay {
         return Ok(());
@@ -126,7 +127,7 @@ fn local(
         return Ok(targets);
     }
     if *identity == Identity::Stranger {
-        // Whether there is such a subscriber is not for everybody to know, nor worth a question to the store.
+        // Do not reveal to strangers whether the subscriber exists, and do not ask the store.
         return Err(Refusal::Status(480).into());
     }
     let username = address
@@ -319,7 +320,7 @@ fn instance(round: &Round<'_>, binding: &Binding<'_>) -> u64 {
 }
 
 /// For a domain that is not ours: no open relay. Requests of subscribers and trusted peers leave through the configured next hop,
-/// or straight where the operator allows it; relaying for everybody is his explicit choice.
+/// or straight where the operator allows it; only `"relay"` forwards requests of strangers.
 fn foreign(round: &Round<'_>, uri: &[u8], identity: &Identity) -> Result<Vec<Target>, Stop> {
     let proxy = &round.settings.proxy;
     let is_known = matches!(identity, Identity::Subscriber(_) | Identity::Peer);

@@ -1,4 +1,4 @@
-//! Who speaks? A local subscriber proves it by digest (401, 407) and speaks for nobody else (403); a trusted peer is believed;
+//! Who speaks? A local subscriber proves it by digest (401, 407) and may not use another name (403); a trusted peer is believed;
 //! of all others nothing is known.
 
 use super::{Need, Stop, destination};
@@ -17,9 +17,9 @@ pub(crate) enum Identity {
     Subscriber(Box<[u8]>),
     /// Says that it is one of our subscribers, with a method that the operator chose not to challenge.
     Unproven,
-    /// A trusted peer, whoever it speaks for.
+    /// A trusted peer. Its From is believed.
     Peer,
-    /// Somebody of another domain. Nothing can be proven.
+    /// A sender from another domain. Nothing can be proven.
     Stranger,
 }
 

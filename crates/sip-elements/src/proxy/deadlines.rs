@@ -54,7 +54,7 @@ impl Context {
             }
             // A server has the request and works on it: Timer F ends it.
             BranchState::Trying | BranchState::Proceeding if !self.is_invite => {}
-            // Nobody else can be tried: it may answer yet, until its transaction times out.
+            // There is no alternative: wait until the transaction times out.
             BranchState::Calling if turn.round.now < timer_c && !self.has_other(place) => {
                 self.look_again(turn, place, timer_c);
             }

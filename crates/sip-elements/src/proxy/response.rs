@@ -8,7 +8,7 @@ use crate::metrics::Drop;
 use sip_message::{HeaderName, Message, Patch, ResponseWriter, reason_phrase};
 use std::net::IpAddr;
 
-/// Flow Failed (RFC 5626 section 7): an edge proxy's word to us, and to nobody else.
+/// Flow Failed (RFC 5626 section 7): from an edge proxy to us. It is not forwarded.
 const FLOW_FAILED: u16 = 430;
 
 /// Why a branch ended without a final response from downstream, or why no response from downstream is good enough.

@@ -35,7 +35,7 @@ pub struct Routing {
     reason = "each says something else of the dialog"
 )]
 pub struct Proven {
-    /// From names somebody else than the party whose proof it is.
+    /// From does not name the party that the proof belongs to.
     pub speaks_for_another: bool,
     /// An INVITE made the dialog.
     pub(crate) is_call: bool,

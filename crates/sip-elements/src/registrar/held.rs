@@ -15,7 +15,7 @@ use std::time::Duration;
 const MOST: usize = 20_000;
 /// Most bytes of them.
 const MOST_BYTES: usize = 16 << 20;
-/// How long one is held: nobody waits longer for it (64*T1, RFC 3261 section 17.1.2.2).
+/// How long an answer is held. Clients stop waiting after 64*T1 (RFC 3261 section 17.1.2.2).
 const LONGEST: Duration = Duration::from_secs(32);
 
 /// A 200 that waits.
@@ -71,7 +71,7 @@ impl HeldAnswers {
         }
     }
 
-    /// Drops those that nobody waits for any more.
+    /// Drops answers whose clients have stopped waiting.
     pub(crate) fn expire(&mut self, round: &mut Round<'_>) {
         while let Some(answer) = self.pop(|answer| answer.received + LONGEST <= round.now) {
             if let Some(server) = answer.server {

@@ -84,7 +84,7 @@ fn after_three_wrong_passwords_even_the_right_one_waits() {
     assert_eq!(server.shared.bans.stats().offences, [3, 0, 1, 0]);
 }
 
-/// Everybody behind the edge proxies shares their addresses. What the client below them writes is its own invention.
+/// Clients behind edge proxies share the addresses of these proxies. Via values below theirs come from the client and are not trusted.
 #[test]
 fn wrong_passwords_through_an_edge_proxy_pause_the_client_behind_it_alone() {
     let mut server = Server::new();

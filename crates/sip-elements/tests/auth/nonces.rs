@@ -19,7 +19,7 @@ fn an_old_nonce_is_stale_whatever_the_password() {
         ..late
     };
     assert_eq!(server.judge(&guess.request(), "alice", at(302)), STALE);
-    // It is not looked at, so it counts against nobody.
+    // It is not checked, so it does not count as a failure.
     assert_eq!(server.shared.bans.stats().offences, [0; 4]);
 }
 

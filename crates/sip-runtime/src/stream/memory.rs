@@ -101,8 +101,8 @@ impl Connections {
         self.stats.queued_octets.set(self.memory.outgoing as u64);
     }
 
-    /// Whether so many more octets may wait for a peer to read. The last quarter of the room is for peers that are no strangers: whoever
-    /// connects and reads nothing silences no trunk.
+    /// Whether so many more octets may wait for a peer to read. The last quarter of the room is for proven peers: strangers
+    /// that do not read cannot block messages to trunks.
     pub(super) fn may_wait(&mut self, name: u32, more: usize) -> bool {
         let most_of_peer = self.options.max_held_per_peer;
         let Some(connection) = self.slab.get(name) else {

@@ -56,11 +56,11 @@ pub struct StreamOptions {
     /// We are the phones: each listener opens connections of its own, over WS and WSS too (it asks for `/` at the address), and
     /// does not use those that others opened to it. Default: a server, which opens one connection to an address for all.
     pub is_client: bool,
-    /// Who is trusted, and whose pages may open a WebSocket. Default: nobody is, and those of the host they connect to.
+    /// Who is trusted, and whose pages may open a WebSocket. Default: no peer is trusted, and only pages of the same host may connect.
     pub policy: Arc<SharedPeerPolicy>,
     /// Whose claim to be reached over its connection under the port of its Via is believed (RFC 5923). Default: certified peers.
     pub aliases: Aliases,
-    /// Who may connect at all; not asked where a balancer stands before the listener. `None` (the default): everybody.
+    /// Who may connect at all; not used behind a load balancer. `None` (the default): all peers may.
     pub admission: Option<Arc<dyn Admission>>,
     /// What TLS is spoken with. `None` (the default): there can be no TLS listeners.
     pub tls: Option<Arc<SharedTls>>,

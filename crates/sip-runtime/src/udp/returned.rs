@@ -30,7 +30,7 @@ pub enum IcmpError {
     Host,
     /// The host has no UDP.
     Protocol,
-    /// Nobody listens at the port.
+    /// No socket listens on the port.
     Port,
     /// A firewall forbids it, and says so.
     Prohibited,

@@ -196,7 +196,7 @@ section! {
     Proxy = "proxy" {
         /// Requests for domains that are not ours. `"refuse"`: those of subscribers and trusted peers leave through `outbound` where it is set,
         /// all others are answered 403. `"subscribers"`: those of subscribers and trusted peers are forwarded, also without `outbound`.
-        /// `"relay"`: everybody's are forwarded, which makes an open relay unless something in front of this server decides who may
+        /// `"relay"`: requests of all senders are forwarded, which makes an open relay unless something in front of this server decides who may
         /// come.
         reload foreign: Foreign = Foreign::Refuse, any();
 
@@ -221,7 +221,7 @@ section! {
         /// sent.
         reload edge_proxies: Vec<Network> = Vec::new(), any();
 
-        /// Networks that no request is ever sent to, whoever asks for it: your management network, the metadata service of a cloud.
+        /// Networks that no request is ever sent to: your management network, the metadata service of a cloud.
         reload off_limits: Vec<Network> = Vec::new(), any();
 
         /// Whether dialogs keep passing through this server (Record-Route).
@@ -235,7 +235,7 @@ section! {
         reload timer_c: Interval = seconds(185), between(seconds(1), hours(1));
 
         /// How long an INVITE waits for the first response before another server of its next hop is tried, or the phones of the next
-        /// lower `q`. Where nobody else can be tried it waits 64 times `t1`. A server that is alive answers 100 within 200 ms. In 3 s the
+        /// lower `q`. Without an alternative it waits 64 times `t1`. A server that is alive answers 100 within 200 ms. In 3 s the
         /// request is sent three times, so the loss of two datagrams does not look like a dead server. Any other request waits for this
         /// time and at least 8 times `t1` before another server is tried: a healthy server may be silent for so long (RFC 4320).
         reload no_answer: Interval = seconds(3), between(millis(100), hours(1));
@@ -283,7 +283,7 @@ section! {
 
         /// Whether a phone is reached at the host of its `Contact` where its REGISTER came from another address. `false`: it is
         /// reached where its REGISTER came from, which finds phones behind NAT and lets no subscriber have calls sent to
-        /// somebody else.
+        /// other addresses.
         reload follow_contact: bool = false, any();
     }
 }
@@ -349,7 +349,7 @@ section! {
         reload held_bytes: usize = 256 << 20, between(1 << 20, 1 << 40);
 
         /// Bytes that are sent over UDP, for each byte received, in answer to a request whose sender has not proved who it is. More lets others
-        /// use the server to multiply what they send to somebody else's address.
+        /// use the server as an amplifier against other addresses.
         reload amplification: u32 = 3, between(1, 1_000);
 
         /// How long a request waits for the database or a name server before it is answered 500, or 504 where it is a name server.
