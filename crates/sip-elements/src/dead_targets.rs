@@ -16,7 +16,7 @@ pub enum Death {
     Silent,
     /// Nothing could be sent to it.
     Unreachable,
-    /// It answered 503.
+    /// It answered 503, or an ICMP error came for a request that may not move on the word of one datagram.
     Unavailable,
     /// It answered 503 and said in Retry-After for how long: what it answers meanwhile does not revive it.
     AskedForRest,

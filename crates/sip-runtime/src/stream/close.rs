@@ -42,7 +42,7 @@ pub enum CloseReason {
     BadProxyHeader,
     /// A balancer said who the peer is, which has as many connections as it may.
     PeerLimit,
-    /// The beginnings of messages took more memory than its peer, or all peers, may have.
+    /// Beginnings of messages, or what waited for peers to read, took more memory than its peer, or all peers, may have.
     Memory,
     /// There was no seat left, and a newcomer got that of this one, whose peer had proved nothing.
     Displaced,

@@ -101,9 +101,16 @@ impl Connections {
         self.stats.queued_octets.set(self.memory.outgoing as u64);
     }
 
-    /// Whether so many more octets may wait for a peer to read. The last quarter of the room is for proven peers: strangers
-    /// that do not read cannot block messages to trunks.
+    /// Whether a message of so many octets may wait for a peer to read.
     pub(super) fn may_wait(&mut self, name: u32, more: usize) -> bool {
+        let queued = self.slab.get(name).map(|connection| connection.queued());
+        queued.is_some_and(|queued| queued + more <= self.options.max_queue)
+            && self.has_room(name, more)
+    }
+
+    /// Whether all connections together, and those of this one's address, may queue so many more octets. The last quarter of
+    /// the room is for proven peers: strangers that do not read cannot block messages to trunks.
+    pub(super) fn has_room(&mut self, name: u32, more: usize) -> bool {
         let most_of_peer = self.options.max_held_per_peer;
         let Some(connection) = self.slab.get(name) else {
             return false;
@@ -113,8 +120,7 @@ impl Connections {
         } else {
             self.max_queued / 4 * 3
         };
-        connection.queued() + more <= self.options.max_queue
-            && self.memory.outgoing + more <= most_of_all
+        self.memory.outgoing + more <= most_of_all
             && (!connection.is_counted
                 || self.shared.peers.octets(connection.flow.remote.ip()) + more <= most_of_peer)
     }

@@ -137,10 +137,17 @@ impl Connections {
             0
         };
         self.stats.stream_octets_sent.add(written as u64);
-        let rest = output.get(written..).unwrap_or_default();
-        if rest.is_empty() {
+        let left = output.len() - written;
+        if left == 0 {
             return Ok(());
         }
+        if !self.has_room(name, left) {
+            return Err(CloseReason::Memory);
+        }
+        let Some(connection) = self.slab.get(name) else {
+            return Ok(());
+        };
+        let rest = self.buffers.output.get(written..).unwrap_or_default();
         let is_first = connection.queue.is_none();
         let queue = connection.queue.get_or_insert_with(Box::default);
         queue.push_octets(rest);

@@ -239,7 +239,8 @@ impl Connections {
         }
     }
 
-    /// Queues a message of which the socket has taken so many octets.
+    /// Queues a message of which the socket has taken so many octets. Without room for the rest of one that has begun, nothing
+    /// more can be said on the connection: it is closed.
     fn enqueue(
         &mut self,
         now: Time,
@@ -250,13 +251,19 @@ impl Connections {
     ) {
         let name = flow.connection.slot();
         let left = octets.len() - gone;
-        let is_full = !self.may_wait(name, left);
+        let has_room = if gone > 0 {
+            self.has_room(name, left)
+        } else {
+            self.may_wait(name, left)
+        };
         let Some(connection) = self.slab.get(name) else {
             return self.give_up(flow, octets.into());
         };
-        // What has begun must be ended.
-        if is_full && gone == 0 {
+        if !has_room {
             self.stats.stream_queue_full.add(1);
+            if gone > 0 {
+                self.close(event_loop, name, CloseReason::Memory);
+            }
             return self.give_up(flow, octets.into());
         }
         let is_first = connection.queue.is_none();
