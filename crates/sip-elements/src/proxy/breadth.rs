@@ -1,14 +1,16 @@
-//! Max-Breadth (RFC 5393 section 5): how many branches a request may have at a time, ours and those of all proxies downstream
-//! together. A fork divides it among its branches; what a branch had is free again when the branch has ended.
+//! Max-Breadth (RFC 5393 section 5): how many concurrent branches a request may have, ours and those of all downstream
+//! proxies together. A fork divides it among its branches. The share of a branch is free again when the branch has
+//! ended.
 //!
-//! Every copy leaves with exactly one such header field (section 5.3.3); an ACK, which is never forked, passes as it is.
+//! Every copy leaves with exactly one Max-Breadth header field (section 5.3.3). An ACK is never forked, so it passes
+//! unchanged.
 
 use sip_message::{HeaderName, Message};
 
-/// What a request without the header field has, and the most that we accept.
+/// Default for a request without the header field, and the maximum that we accept.
 const MOST: u8 = 60;
 
-/// The Incoming Max-Breadth of a request. A value that is no number counts as none.
+/// Returns the Incoming Max-Breadth of a request. A value that is not a number counts as absent.
 pub(super) fn incoming(request: &Message<'_>) -> u8 {
     request
         .header(HeaderName::MaxBreadth)
@@ -16,7 +18,7 @@ pub(super) fn incoming(request: &Message<'_>) -> u8 {
         .map_or(MOST, |breadth| breadth.min(u32::from(MOST)) as u8)
 }
 
-/// Whether a request has this Max-Breadth as it stands.
+/// Whether a request already has exactly this Max-Breadth.
 pub(super) fn is_written(request: &Message<'_>, breadth: u8) -> bool {
     request
         .header(HeaderName::MaxBreadth)
@@ -24,7 +26,7 @@ pub(super) fn is_written(request: &Message<'_>, breadth: u8) -> bool {
         && request.values(HeaderName::MaxBreadth).nth(1).is_none()
 }
 
-/// What the branch at that place gets when `breadth` is divided among so many: together they get all of it.
+/// Share of the branch at `place` when `breadth` is divided among `branches`. The shares add up to `breadth`.
 pub(super) const fn share(breadth: u8, branches: u8, place: u8) -> u8 {
     match (breadth.checked_div(branches), breadth.checked_rem(branches)) {
         (Some(share), Some(rest)) if place < rest => share + 1,

@@ -1,5 +1,5 @@
-//! A response context (RFC 3261 section 16.2): one request on its way to its targets, from the first branch to the final
-//! response.
+//! A response context (RFC 3261 section 16.2): one request on its way to its targets, from the first branch to the
+//! final response.
 
 use super::breadth;
 use super::cursor::{Cursor, is_long};
@@ -18,62 +18,62 @@ use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
-/// What a context has in hand while it acts.
+/// What a context can access while it handles an event.
 pub(super) struct Turn<'t, 'r> {
     pub(super) round: &'t mut Round<'r>,
     /// Timer C and the other deadlines.
     pub(super) wheel: &'t mut TimerWheel<u64>,
-    /// A buffer for patches.
+    /// Buffer for patches.
     pub(super) scratch: &'t mut Vec<u8>,
     /// Remote targets that have changed.
     pub(super) refreshed: &'t mut Refreshed,
-    /// Who acts.
+    /// Key of the context.
     pub(super) key: Key,
 }
 
 /// One request that is being proxied.
 #[derive(Debug)]
 pub(super) struct Context {
-    /// Its server transaction; `None`: an ACK, to which nobody responds.
+    /// Server transaction of the request; `None` for an ACK, which gets no response.
     pub(super) server: Option<ServerId>,
-    /// Whom it is held for, as the ledger knows it.
+    /// The ledger account that the context is charged to.
     pub(super) account: Account,
-    /// The bytes that the ledger knows of.
+    /// The bytes that the ledger has counted for this context.
     pub(super) counted: u32,
     /// Where the request came from.
     pub(super) source: Flow,
-    /// When the request came.
+    /// When the request arrived.
     pub(super) received: Time,
-    /// The request as received, while it may be needed for another target or a response of our own.
+    /// The request as received, while another target or a response of our own may need it.
     pub(super) request: Option<Box<[u8]>>,
     pub(super) routes: RouteSet,
     pub(super) dialog: InDialog,
-    /// For the branches: loop detection and proof.
+    /// Suffix of the branch parameters: loop detection, and the proof that a response belongs to this request.
     pub(super) suffix: u64,
-    /// Incoming Max-Breadth: how many branches the request may have at a time, here and downstream.
+    /// Incoming Max-Breadth: how many concurrent branches the request may have, here and downstream.
     pub(super) breadth: u8,
     pub(super) branches: SmallVec<[Branch; 1]>,
-    /// Targets not yet tried, the best one last.
+    /// Targets that have not been tried, best last.
     pub(super) targets: Vec<Target>,
-    /// What takes the place of a branch that has failed.
+    /// What replaces a branch that has failed.
     pub(super) retry: Option<Retry>,
-    /// The best final response so far that did not go upstream at once.
+    /// The best final response so far that was not forwarded at once.
     pub(super) best: Option<Box<Best>>,
-    /// Place of the method in the metrics.
+    /// Index of the method in the metrics.
     pub(super) method: u8,
     pub(super) is_invite: bool,
-    /// The caller gave up.
+    /// The caller has cancelled the request.
     pub(super) is_cancelled: bool,
-    /// A final response went upstream, or none is to come.
+    /// A final response has gone upstream, or none will.
     pub(super) is_concluded: bool,
 }
 
-/// What is tried at once where a branch has failed.
+/// What is tried at once when a branch has failed.
 #[derive(Debug)]
 pub(super) enum Retry {
-    /// The next candidate of its target.
+    /// The next candidate of the same target.
     Candidate(Box<Cursor>),
-    /// Another flow to its phone, with its share of the Max-Breadth.
+    /// Another flow to the same phone, with its share of the Max-Breadth.
     Flow(Box<Target>, u8),
 }
 
@@ -82,15 +82,15 @@ pub(super) enum Retry {
 pub(super) struct Branch {
     pub(super) client: Option<ClientId>,
     pub(super) deadline: Option<TimerId>,
-    /// When timer C ends; each provisional response moves it.
+    /// When Timer C fires. Each provisional response moves it.
     pub(super) timer_c: Time,
-    /// Keyed hash of the remote target that the last provisional response named; 0: none did.
+    /// Keyed hash of the remote target in the last provisional response; 0 if there was none.
     pub(super) early_target: u64,
-    /// What it waits to be sent with, or what it can be tried again with.
+    /// The target and its candidates, while the branch waits to be sent or can be tried again.
     pub(super) cursor: Option<Box<Cursor>>,
-    /// As [`Target::instance`].
+    /// Same as [`Target::instance`].
     pub(super) instance: u64,
-    /// Its share of the Max-Breadth.
+    /// Share of the Max-Breadth.
     pub(super) breadth: u8,
     pub(super) state: BranchState,
 }
@@ -99,50 +99,50 @@ pub(super) struct Branch {
 pub(super) enum BranchState {
     /// The name of the next hop is being resolved.
     Resolving,
-    /// Sent; no response yet.
+    /// Sent, without a response so far.
     Calling,
-    /// Nothing but 100 came: the next hop has it, or had it.
+    /// Only 100 has been received: the next hop has the request, or had it.
     Trying,
-    /// A provisional response of somebody behind the next hop came.
+    /// A provisional response from beyond the next hop has been received.
     Proceeding,
-    /// Being cancelled: its final response is still to come. `late`: because timer C fired.
+    /// Being cancelled, and still waiting for the final response. `late`: because Timer C fired.
     Cancelling { late: bool },
-    /// It has its final response, or none will come.
+    /// The final response has been received, or none will be.
     Ended,
 }
 
-/// What came of sending a copy.
+/// Result of sending a copy.
 pub(super) enum Launch {
-    /// It left in this branch.
+    /// The copy was sent in this branch.
     Sent(u8),
-    /// The name of its next hop is to be resolved first.
+    /// The name of the next hop must be resolved first.
     Unresolved(Destination),
-    /// There is more than one way to the address of its next hop, the best one first.
+    /// There is more than one way to reach the address of the next hop, best first.
     Either(Vec<Candidate>),
 }
 
 impl Context {
-    /// Whether any branch may still bring a final response.
+    /// Whether any branch may still receive a final response.
     pub(super) fn is_pending(&self) -> bool {
         self.branches
             .iter()
             .any(|branch| branch.state != BranchState::Ended)
     }
 
-    /// The state of a branch, if this is its client transaction.
+    /// Returns the state of a branch, if this is its client transaction.
     pub(super) fn state_of(&self, place: u8, client: ClientId) -> Option<BranchState> {
         let branch = self.branches.get(usize::from(place))?;
         (branch.client == Some(client)).then_some(branch.state)
     }
 
-    /// Bytes of messages that it holds.
+    /// Bytes of messages that the context holds.
     pub(super) fn bytes(&self) -> usize {
         let request = self.request.as_deref().map_or(0, <[u8]>::len);
         request + self.best.as_deref().map_or(0, Best::bytes)
     }
 
-    /// What is kept of the request: all of it while another copy may leave, else the header, which is enough for a response of our own.
-    /// What is left to be sent again the client transaction holds.
+    /// Returns what to keep of the request: all of it while another copy may be sent, else only the header, which is
+    /// enough for a response of our own. The client transaction holds the bytes for retransmissions.
     pub(super) fn keep(&self, request: &Message<'_>) -> Box<[u8]> {
         let may_leave =
             |branch: &Branch| branch.cursor.is_some() || branch.state == BranchState::Resolving;
@@ -155,17 +155,18 @@ impl Context {
         }
     }
 
-    /// Whether nothing can happen any more.
+    /// Whether the context is finished and can be removed.
     pub(super) fn is_over(&self) -> bool {
         self.is_concluded && self.retry.is_none() && !self.is_pending()
     }
 
-    /// Whether something must be done for which the request is needed.
+    /// Whether there is something to do that needs the request.
     pub(super) fn wants_request(&self) -> bool {
         !self.is_concluded && (self.retry.is_some() || !self.is_pending())
     }
 
-    /// Goes on as far as possible: the next candidate of a failed target, the next group of targets, the final response.
+    /// Proceeds as far as possible: the next candidate of a failed target, the next group of targets, the final
+    /// response.
     pub(super) fn proceed(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
         self.take_up_retry(turn, request);
         while !self.is_pending() && !self.targets.is_empty() {
@@ -176,7 +177,7 @@ impl Context {
         }
     }
 
-    /// Puts something in the place of a branch that has failed, and in its place when that fails at once.
+    /// Starts the replacement of a failed branch, and the next replacement if that one fails at once.
     fn take_up_retry(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
         while let Some(retry) = self.retry.take() {
             turn.round.metrics.failovers.increment();
@@ -187,8 +188,8 @@ impl Context {
         }
     }
 
-    /// Forwards to all targets of the highest q at once (section 16.6: parallel among equals, serial otherwise). Where the
-    /// Max-Breadth does not suffice the others wait until these have ended.
+    /// Forwards to all targets with the highest q at once (section 16.6: parallel among equals, serial otherwise). If
+    /// the Max-Breadth does not suffice, the other targets wait until these branches have ended.
     fn start_group(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
         let group = self.next_group();
         let branches = group.len() as u8;
@@ -199,7 +200,8 @@ impl Context {
         }
     }
 
-    /// The next targets. Of several flows to one phone the best one is among them, the others stay where they are.
+    /// Removes and returns the next targets. Of several flows to one phone, only the best is among them and the others
+    /// stay.
     fn next_group(&mut self) -> SmallVec<[Target; 1]> {
         let q = self.targets.last().map(|target| target.q);
         let most = usize::from(self.breadth).max(1);
@@ -246,7 +248,8 @@ impl Context {
         }
     }
 
-    /// Sends a copy in a branch, that of `place` where it is given, to the candidate where the target has been located.
+    /// Sends a copy in the branch at `place`, or in a new branch. If the target has been located, the copy goes to
+    /// `candidate`.
     pub(super) fn launch(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -318,8 +321,9 @@ impl Context {
         Ok(Launch::Sent(number))
     }
 
-    /// Section 18.1.1: a long request leaves as a stream if it can, and as a datagram where the peer takes no stream, or took none
-    /// lately. In a dialog it stays with the transport by which the INVITE reached the peer.
+    /// Returns the ways to reach an address (section 18.1.1). A long request uses a stream if possible. It uses a
+    /// datagram if the peer accepts no stream, or recently did not. Inside a dialog it stays with the transport over
+    /// which the INVITE reached the peer.
     fn ways(
         &self,
         round: &Round<'_>,
@@ -346,7 +350,7 @@ impl Context {
         ways
     }
 
-    /// The number of the next branch; there are no more than an owner can tell apart.
+    /// Returns the number of the next branch. Fails if an owner number cannot tell more branches apart.
     fn next_place(&self) -> Result<u8, Failure> {
         let place = u8::try_from(self.branches.len())
             .ok()
@@ -374,7 +378,8 @@ impl Context {
         Ok(place)
     }
 
-    /// Section 16.10, and after a 2xx or 6xx: nothing more is tried, what rings is cancelled and learns the reason.
+    /// Cancels what is pending, after a CANCEL (section 16.10), a 2xx or a 6xx. No further target is tried. Ringing
+    /// branches are cancelled with the reason.
     pub(super) fn cancel_pending(&mut self, turn: &mut Turn<'_, '_>, reason: &[u8]) {
         self.targets = Vec::new();
         self.retry = None;
@@ -406,7 +411,7 @@ impl Context {
         }
     }
 
-    /// A branch ends without a final response from downstream.
+    /// Ends a branch without a final response from downstream.
     pub(super) fn fail_branch(&mut self, turn: &mut Turn<'_, '_>, place: u8, failure: Failure) {
         self.disarm(turn, place);
         let Some(branch) = self.branches.get_mut(usize::from(place)) else {
@@ -420,7 +425,7 @@ impl Context {
         branch.state = BranchState::Ended;
         let cursor = branch.cursor.take();
         self.try_again(cursor);
-        // What becomes of the next candidate will be what became of the target.
+        // With a retry, the outcome of the next candidate is the outcome of the target.
         if self.retry.is_none() {
             self.note_failure(failure);
             if has_rung {
@@ -431,7 +436,7 @@ impl Context {
         }
     }
 
-    /// A flow to a phone has failed: the next one takes its place at once (RFC 5626 section 7).
+    /// Retries at once over the next flow to a phone after one flow has failed (RFC 5626 section 7).
     pub(super) fn try_other_flow(&mut self, instance: u64, breadth: u8) {
         if instance == 0 || self.is_concluded || self.is_cancelled {
             return;
@@ -445,8 +450,8 @@ impl Context {
         }
     }
 
-    /// The connection to a phone was gone before the request had left, and there is no other flow to it: it may take a connection at
-    /// its contact (RFC 3261 section 16.6 step 7).
+    /// Retries at the contact of a phone whose connection was gone before the request was sent, if there is no other
+    /// flow to it. The phone may accept a connection there (RFC 3261 section 16.6 step 7).
     pub(super) fn try_contact(&mut self, place: u8, contact: Option<Target>) {
         let Some(branch) = self.branches.get(usize::from(place)) else {
             return;
@@ -457,7 +462,7 @@ impl Context {
         }
     }
 
-    /// A phone has answered: its other flows lead to the same answer (RFC 5626 section 7).
+    /// Drops the other flows to a phone that has answered: they lead to the same answer (RFC 5626 section 7).
     pub(super) fn forget_other_flows(&mut self, instance: u64) {
         if instance != 0 {
             self.targets.retain(|target| target.instance != instance);

@@ -1,6 +1,6 @@
-//! The cursor of a target (RFC 3263 section 4.3): the candidates by which it can be reached, tried one after the other, each
-//! call for itself. What becomes of a candidate that was found by name, or of a stream that a long request prefers, is remembered
-//! for the other calls.
+//! The cursor of a target (RFC 3263 section 4.3): the candidates of the target, tried one after the other by each call
+//! on its own. The outcome is remembered for other calls if a candidate was found by name, or is the stream that a long
+//! request prefers.
 
 use super::context::{BranchState, Context, Launch, Retry, Turn};
 use super::response::Failure;
@@ -11,22 +11,23 @@ use sip_message::{HeaderName, Message};
 use sip_transport::selection::{Candidate, Destination, Reach, prefers_stream, streams_first};
 use std::time::Duration;
 
-/// What a copy has more than the request: Via, Record-Route, a longer Request-URI. More than that is rare, and leaves as UDP.
+/// Bytes that a copy adds to the request: Via, Record-Route, a longer Request-URI. A copy that adds more is rare, and
+/// leaves over UDP.
 const ADDED: usize = 200;
 
-/// A target with the candidates that are not yet tried.
+/// A target with the candidates that have not been tried.
 #[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) target: Target,
-    /// Its share of the Max-Breadth.
+    /// Share of the Max-Breadth.
     pub(super) breadth: u8,
-    /// The best one last.
+    /// Untried candidates, best last.
     left: Vec<Candidate>,
-    /// The one that is being tried.
+    /// The candidate that is being tried.
     current: Option<Candidate>,
-    /// How many more may be tried.
+    /// How many more candidates may be tried.
     tries: usize,
-    /// It came of a name: others may find it too.
+    /// The candidates were found by name, so other calls may find them too.
     is_named: bool,
     /// The request is too long for UDP, and its URI leaves the protocol open.
     prefers_stream: bool,
@@ -38,7 +39,7 @@ pub(super) fn is_long(request: &Message<'_>) -> bool {
 }
 
 impl Cursor {
-    /// A target that is reached by any of these candidates, best first.
+    /// Creates a cursor for a target that any of these candidates reaches, best first.
     pub(super) fn new(target: Target, breadth: u8, mut candidates: Vec<Candidate>) -> Self {
         candidates.reverse();
         Self {
@@ -52,7 +53,7 @@ impl Cursor {
         }
     }
 
-    /// The next candidate: the best one that is not known to be dead, else the best one.
+    /// Takes the next candidate: the best one that is not marked as failed, else the best one.
     fn advance(&mut self, round: &Round<'_>) -> Option<Candidate> {
         self.tries = self.tries.checked_sub(1)?;
         let dead = &round.shared.dead_targets;
@@ -70,14 +71,14 @@ impl Cursor {
         self.current
     }
 
-    /// Whether there is anything left to try.
+    /// Whether there is another candidate to try.
     pub(super) fn has_next(&self) -> bool {
         self.tries > 0 && !self.left.is_empty()
     }
 }
 
 impl Context {
-    /// Parks a branch on the name of its next hop.
+    /// Parks a branch until the name of its next hop is resolved.
     pub(super) fn resolve(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -107,7 +108,7 @@ impl Context {
         Ok(())
     }
 
-    /// The candidates of a branch that was parked on its name, best first.
+    /// Continues a branch that was parked on its name, with the candidates, best first.
     pub(super) fn resolved(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -133,7 +134,7 @@ impl Context {
         self.try_candidates(turn, request, Some(place), cursor);
     }
 
-    /// Sends to the first candidate that can be sent to; the others stay with the branch for when it fails.
+    /// Sends to the first candidate that can be sent to. The others stay with the branch in case it fails.
     pub(super) fn try_candidates(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -161,8 +162,9 @@ impl Context {
         self.try_other_flow(cursor.target.instance, cursor.breadth);
     }
 
-    /// While there are other candidates, a request other than INVITE does not wait for Timer F: by then its sender has given up. It
-    /// waits 8*T1 at least. Over UDP a server may not send 100 before Timer E has reached T2, which is 3.5 s (RFC 4320 section 4.1).
+    /// Keeps the cursor and, for a request other than INVITE, sets a deadline. While there are other candidates, such a
+    /// request does not wait for Timer F, because its sender has given up by then. It waits at least 8*T1: over UDP a
+    /// server may not send 100 before Timer E has reached T2, which takes 3.5 s (RFC 4320 section 4.1).
     fn await_answer(&mut self, turn: &mut Turn<'_, '_>, place: u8, cursor: Box<Cursor>) {
         let has_next = cursor.has_next();
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
@@ -178,14 +180,15 @@ impl Context {
         }
     }
 
-    /// The candidate of a branch has the request: no other one gets it.
+    /// Drops the other candidates of a branch: its candidate has the request, so no other one gets it.
     pub(super) fn keep_to_candidate(&mut self, place: u8) {
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.cursor = None;
         }
     }
 
-    /// Another candidate of the same target is to be tried (RFC 3263 section 4.3), unless the matter is settled.
+    /// Retries with another candidate of the same target (RFC 3263 section 4.3), unless the request is concluded or
+    /// cancelled.
     pub(super) fn try_again(&mut self, cursor: Option<Box<Cursor>>) {
         if !self.is_concluded && !self.is_cancelled {
             let cursor = cursor.filter(|cursor| cursor.has_next());
@@ -193,14 +196,17 @@ impl Context {
         }
     }
 
-    /// The candidate that a branch is trying has failed: other calls try it last for a while.
+    /// Marks the candidate that a branch is trying as failed: other calls try it last for a while.
     pub(super) fn bury(&self, turn: &Turn<'_, '_>, place: u8, why: Death) {
         self.bury_for(turn, place, why, None);
     }
 
-    /// The network reports that the candidate of a branch cannot be reached. For datagrams this is a hint that whoever sees the request
-    /// can forge until its first response. Peers send no 100 to requests other than INVITE, which leaves seconds for that. So an error
-    /// for such a request makes other calls try the candidate last, but does not move those that it has already taken.
+    /// Marks the candidate of a branch as failed after the network has reported it unreachable.
+    ///
+    /// For datagrams, this report is only a hint. An attacker that sees the request can forge it until the first
+    /// response. Peers send no 100 to requests other than INVITE, which leaves seconds to forge it. So an error for
+    /// such a request makes other calls try the candidate last, but does not move the calls that it has already
+    /// accepted.
     pub(super) fn bury_unreachable(&self, turn: &Turn<'_, '_>, place: u8, is_datagram: bool) {
         if self.is_invite || !is_datagram {
             self.bury(turn, place, Death::Unreachable);
@@ -220,9 +226,11 @@ impl Context {
         }
     }
 
-    /// What a response says of the candidate that it comes from: 503 that others had better be asked (RFC 3261 section 21.5.4), anything
-    /// else that it is alive. Whether the 503 is the candidate's own cannot be told: it may be relayed from the far end of a call, so it
-    /// keeps other calls off for no longer than any other failure does.
+    /// Updates the state of a candidate from its response. 503 means that other candidates should be preferred
+    /// (RFC 3261 section 21.5.4). Any other response means that the candidate works.
+    ///
+    /// A 503 may be the candidate's own, or relayed from the far end of a call, and the two cannot be distinguished. So
+    /// it diverts other calls for no longer than any other failure does.
     pub(super) fn note_life(&self, turn: &Turn<'_, '_>, place: u8, response: &Message<'_>) {
         if response.status() != 503 {
             if let Some(candidate) = self.shared_candidate(place) {
@@ -240,8 +248,8 @@ impl Context {
         }
     }
 
-    /// Whether other calls have found the candidate dead that this branch is trying, and it has said nothing since; and there is
-    /// another one.
+    /// Whether other calls have marked the candidate of this branch as failed, it has sent nothing since, and there is
+    /// another candidate.
     pub(super) fn has_died(&self, turn: &Turn<'_, '_>, place: u8) -> bool {
         let branch = self.branches.get(usize::from(place));
         let cursor = branch.and_then(|branch| branch.cursor.as_ref());
@@ -253,8 +261,8 @@ impl Context {
             .is_some_and(|candidate| turn.round.shared.dead_targets.is_gone(candidate))
     }
 
-    /// The candidate that a branch is trying, where other calls may find it too: by its name, or as the stream that a long request
-    /// to an address prefers.
+    /// Returns the candidate that a branch is trying, if other calls may find it too: by its name, or as the stream
+    /// that a long request to an address prefers.
     fn shared_candidate(&self, place: u8) -> Option<Candidate> {
         let cursor = self.branches.get(usize::from(place))?.cursor.as_ref()?;
         let is_shared = |candidate: &Candidate| cursor.is_named || candidate.protocol.is_reliable();
@@ -262,7 +270,7 @@ impl Context {
     }
 }
 
-/// The seconds of a Retry-After; what else it says is for people.
+/// Returns the seconds of a Retry-After. The rest of the value is for humans.
 fn retry_after(response: &Message<'_>) -> Option<Duration> {
     let value = response.header(HeaderName::RetryAfter)?.trim_ascii();
     let digits = value.iter().take_while(|octet| octet.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! Deadlines of branches: timer C (RFC 3261 sections 16.6 step 11 and 16.8), the operator's bound on silence, and the time a
-//! name may take to resolve. A branch has one timer at most.
+//! Deadlines of branches: Timer C (RFC 3261 sections 16.6 step 11 and 16.8), the operator's limit on silence, and the
+//! time limit for resolving a name. A branch has at most one timer.
 
 use super::context::{BranchState, Context, Turn};
 use super::reason;
@@ -9,7 +9,7 @@ use crate::dead_targets::Death;
 use sip_transport::Time;
 
 impl Context {
-    /// For an INVITE just sent: timer C, or less while nothing has been heard.
+    /// Arms the timer of an INVITE that was just sent: Timer C, or less while there is no response.
     pub(super) fn arm_invite(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
         let proxy = &turn.round.settings.proxy;
         let silence = proxy
@@ -22,7 +22,7 @@ impl Context {
         self.arm(turn, place, turn.round.now + silence);
     }
 
-    /// Arms the branch's timer in place of the one there is.
+    /// Arms the branch's timer and replaces the previous one.
     pub(super) fn arm(&mut self, turn: &mut Turn<'_, '_>, place: u8, at: Time) {
         self.disarm(turn, place);
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
@@ -40,7 +40,7 @@ impl Context {
         }
     }
 
-    /// A branch's timer has fired.
+    /// Handles a branch's timer that has fired.
     pub(super) fn expire(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
         let Some(branch) = self.branches.get_mut(usize::from(place)) else {
             return;
@@ -52,23 +52,23 @@ impl Context {
                 turn.round.metrics.questions_expired.increment();
                 self.fail_branch(turn, place, Failure::Unresolved);
             }
-            // A server has the request and works on it: Timer F ends it.
+            // A server has the request and works on it. Timer F ends it.
             BranchState::Trying | BranchState::Proceeding if !self.is_invite => {}
             // There is no alternative: wait until the transaction times out.
             BranchState::Calling if turn.round.now < timer_c && !self.has_other(place) => {
                 self.look_again(turn, place, timer_c);
             }
             BranchState::Calling => {
-                // Where no 100 is due, a server that waits for a slow phone is as silent as a dead one.
+                // Where no 100 is due, a server that waits for a slow phone is as silent as a failed one.
                 if self.is_invite {
                     self.bury(turn, place, Death::Silent);
                 }
                 self.give_up(turn, place);
             }
-            // 100 says no more than that the next hop had the request: it has died since, and whatever happens behind it can
-            // not be told to us.
+            // The 100 only says that the next hop had the request. It has failed since, so nothing that happens behind
+            // it can reach us.
             BranchState::Trying if self.has_died(turn, place) => self.give_up(turn, place),
-            // Provisional responses do not touch the wheel: the timer looks when it fires whether it has been moved.
+            // Provisional responses do not touch the wheel. When the timer fires, it checks whether Timer C was moved.
             BranchState::Trying | BranchState::Proceeding if turn.round.now < timer_c => {
                 self.look_again(turn, place, timer_c);
             }
@@ -82,8 +82,8 @@ impl Context {
         }
     }
 
-    /// Whether something can be tried now in place of a branch: another candidate of its next hop, another flow to its phone, or the
-    /// targets of lower `q`, whose turn does not come while another branch rings.
+    /// Whether something can replace a branch now: another candidate of its next hop, another flow to its phone, or
+    /// targets with a lower `q`. Those are not tried while another branch rings.
     pub(super) fn has_other(&self, place: u8) -> bool {
         let Some(branch) = self.branches.get(usize::from(place)) else {
             return false;
@@ -96,14 +96,15 @@ impl Context {
             || (!self.targets.is_empty() && !self.others_ring(place))
     }
 
-    /// Whether a branch other than this one has had a provisional response and waits for the final one.
+    /// Whether another branch has received a provisional response and waits for its final one.
     fn others_ring(&self, place: u8) -> bool {
         let rings = |state| matches!(state, BranchState::Trying | BranchState::Proceeding);
         let mut branches = self.branches.iter().enumerate();
         branches.any(|(other, branch)| other != usize::from(place) && rings(branch.state))
     }
 
-    /// Nobody is there any more: on to the next. Should somebody turn up all the same, the transaction cancels the call.
+    /// Gives up a branch without a response and fails over. If a response arrives later, the transaction cancels the
+    /// call.
     fn give_up(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
         self.cancel_branch(turn, place);
         self.fail_branch(turn, place, Failure::Timeout);
@@ -120,19 +121,19 @@ impl Context {
         }
     }
 
-    /// Arms the timer of a branch for timer C, or for an earlier look.
+    /// Arms the timer of a branch for Timer C, or for an earlier check.
     fn look_again(&mut self, turn: &mut Turn<'_, '_>, place: u8, timer_c: Time) {
         let look = self.next_look(turn, place);
         self.arm(turn, place, look.map_or(timer_c, |look| look.min(timer_c)));
     }
 
-    /// When to look again whether a branch is to be given up for something else; `None`: nothing can take its place.
+    /// When to check again whether to give up a branch for an alternative; `None` if nothing can replace it.
     fn next_look(&self, turn: &Turn<'_, '_>, place: u8) -> Option<Time> {
         let branch = self.branches.get(usize::from(place))?;
         let can_move = match branch.state {
-            // The targets of lower `q` have their turn once the other branches have stopped ringing.
+            // Targets with a lower `q` are tried once the other branches have stopped ringing.
             BranchState::Calling => !self.targets.is_empty(),
-            // Other calls may find that the next hop is dead.
+            // Other calls may find that the next hop has failed.
             BranchState::Trying => branch.cursor.as_ref().is_some_and(|it| it.has_next()),
             _ => false,
         };

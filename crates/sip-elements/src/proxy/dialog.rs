@@ -1,5 +1,5 @@
-//! What a request and its responses do to the dialog that they belong to: a 2xx makes new remote targets known (RFC 3261 section 12.2),
-//! BYE ends the dialog.
+//! How a request and its responses change the dialog that they belong to: a 2xx makes new remote targets known
+//! (RFC 3261 section 12.2), and a BYE ends the dialog.
 
 use super::context::{Context, Turn};
 use super::proof;
@@ -11,16 +11,17 @@ use sip_message::{HeaderName, Message, Method};
 /// The dialog of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InDialog {
-    /// Keyed hash of the remote target that the request goes to; 0: it is in no dialog of ours.
+    /// Keyed hash of the remote target that the request goes to; 0 if the request is in no dialog of ours.
     target: u64,
-    /// That of its sender's Contact; 0: it refreshes no target.
+    /// Keyed hash of the sender's Contact; 0 if the request refreshes no target.
     contact: u64,
-    /// The names of both targets in the table of refreshed ones, from the tags of the request: what tags a response has, its sender chose.
+    /// Keys of both targets in the table of refreshed targets. They use the tags of the request, because the sender of
+    /// a response chooses the tags in it.
     of_sender: u64,
     of_receiver: u64,
-    /// The dialog is over when this request has been answered.
+    /// The dialog ends when this request has been answered.
     ends: bool,
-    /// Its proof expires soon: targets are remembered although they have not changed.
+    /// The proof expires soon, so targets are recorded even if they have not changed.
     expires_soon: bool,
 }
 
@@ -49,8 +50,8 @@ impl InDialog {
 }
 
 impl Context {
-    /// A provisional response has passed that may have made an early dialog: what its Contact says may differ from what that of the 2xx
-    /// will say, and not every caller then takes the route set of the 2xx.
+    /// Notes the Contact of a forwarded provisional response that may have created an early dialog. The Contact of the
+    /// 2xx may differ from it, and not every caller then uses the route set of the 2xx.
     pub(super) fn note_early_target(&mut self, place: u8, contact: Option<u64>) {
         let branch = self.branches.get_mut(usize::from(place));
         if let (Some(branch), Some(contact)) = (branch, contact) {
@@ -58,7 +59,7 @@ impl Context {
         }
     }
 
-    /// A final response has passed; `contact` is the keyed hash of its Contact where that is known.
+    /// Updates the dialog after a final response was forwarded. `contact` is the keyed hash of its Contact, if known.
     pub(super) fn note_dialog(
         &self,
         turn: &mut Turn<'_, '_>,

@@ -1,5 +1,5 @@
-//! Flow tokens (RFC 5626 section 5.2): the flow to a party that has no other way to it, carried in our Record-Route, so that no
-//! table is needed and a dialog outlives the worker's memory of it.
+//! Flow tokens (RFC 5626 section 5.2). A token in our Record-Route names the flow to a party that cannot be reached in
+//! another way. So no table is needed, and a dialog continues even if the worker has lost its state.
 
 use sip_message::{HeaderName, Host, Message};
 use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Protocol};
@@ -9,13 +9,14 @@ use std::net::{IpAddr, SocketAddr};
 /// Name of the URI parameter that carries the token.
 pub(super) const PARAMETER: &[u8] = b"fl";
 
-/// Octets before the address: listener, worker, slot, port.
+/// Bytes before the address: listener, worker, slot, port.
 const FIXED: usize = 10;
-/// Digits of the longest token.
+/// Length of the longest token, in digits.
 pub(super) const LONGEST: usize = 2 * (FIXED + 16);
 
-/// Whether requests to who sent this one must take the flow that it came on: a connection that a phone opened, or a phone
-/// behind a translator, or one whose Contact leads elsewhere. A proxy before us has said with its own Record-Route how it is reached.
+/// Whether requests to the sender of this request must use the flow that it arrived on. This holds for a phone that
+/// opened a connection, a phone behind a NAT, and a phone whose Contact leads elsewhere. It does not hold for a request
+/// with Record-Route: there, the upstream proxy has stated how to reach it.
 pub(super) fn is_reached_by_flow_only(
     request: &Message<'_>,
     source: Flow,
@@ -41,7 +42,7 @@ pub(super) fn is_reached_by_flow_only(
     }
 }
 
-/// A flow as hexadecimal digits.
+/// Appends a flow as hexadecimal digits.
 pub(super) fn write(into: &mut impl Extend<u8>, flow: Flow) {
     let connection = flow.connection;
     let mut digits = |octets: &[u8]| {
@@ -66,7 +67,7 @@ const fn digit(nibble: u8) -> u8 {
     }
 }
 
-/// The flow that a token names; whether it is one of ours only the proof beside it tells.
+/// Returns the flow that a token names. Only the proof next to the token tells whether the token is ours.
 pub(super) fn read(token: &[u8]) -> Option<Flow> {
     let mut octets = SmallVec::<[u8; FIXED + 16]>::new();
     if token.len() > LONGEST {

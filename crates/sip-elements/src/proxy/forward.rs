@@ -1,4 +1,5 @@
-//! The copy of a request that leaves (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched on their way out.
+//! The copy of a request that is sent (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched as they are
+//! written.
 
 use super::breadth;
 use super::flow_token::is_reached_by_flow_only;
@@ -19,34 +20,34 @@ use sip_transport::{Flow, Listener, Networks, Protocol};
 use std::io::Write as _;
 use std::net::SocketAddr;
 
-/// Max-Forwards where the request has none (section 16.6 step 3).
+/// Max-Forwards of the copy if the request has none (section 16.6 step 3).
 const MAX_FORWARDS: u8 = 70;
 
-/// One copy of a request and where it goes.
+/// One copy of a request and its destination.
 #[derive(Debug)]
 pub(super) struct Copy<'c, 'm> {
     request: &'c Message<'m>,
     /// Where the request came from.
     source: Flow,
     target: &'c Target,
-    /// The next hop, where it is a strict router.
+    /// The next hop, if it is a strict router.
     strict: Option<Strict<'c>>,
     routes: &'c RouteSet,
     /// Where the copy goes.
     flow: Flow,
-    /// The listener it leaves by.
+    /// The listener that the copy leaves from.
     outgoing: &'c Listener,
-    /// The Max-Breadth that it gets; `None`: what the request says.
+    /// Max-Breadth of the copy; `None` if it stays as in the request.
     breadth: Option<u8>,
-    /// The realm whose credentials were meant for us and go no further.
+    /// The realm whose credentials were meant for us and are not forwarded.
     consumed: Option<&'c str>,
-    /// The domain whose next hop this is; `None`: it was named by its address.
+    /// The domain that the next hop belongs to; `None` if the next hop was named by its address.
     domain: Option<&'c [u8]>,
-    /// It may leave over a secure transport only (RFC 5630).
+    /// The copy may leave over a secure transport only (RFC 5630).
     is_secure: bool,
 }
 
-/// Sends a copy through the client transaction that was reserved for it. `scratch` holds the text of the patch.
+/// Sends a copy through the client transaction that is reserved for it. `scratch` holds the text of the patch.
 pub(super) fn send(
     round: &mut Round<'_>,
     scratch: &mut Vec<u8>,
@@ -81,7 +82,8 @@ pub(super) fn send(
     *scratch = patch.into_scratch();
 }
 
-/// Sends a copy of an ACK. A retransmission gets the same branch: it is made from the Via of the ACK that came.
+/// Sends a copy of an ACK. The branch is computed from the Via of the received ACK, so a retransmission gets the same
+/// branch.
 pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Copy<'_, '_>) {
     let via = copy.request.top_via().map_or(&b""[..], |via| via.bytes);
     let branch = round
@@ -101,7 +103,8 @@ pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Copy
 }
 
 impl<'c, 'm> Copy<'c, 'm> {
-    /// A copy to `remote`; fails where no listener leads there.
+    /// Creates a copy to `remote`. Fails if no listener leads there, if the destination is off limits, or if a required
+    /// secure transport is missing.
     pub(super) fn new(
         round: &Round<'c>,
         request: &'c Message<'m>,
@@ -155,7 +158,7 @@ impl<'c, 'm> Copy<'c, 'm> {
         })
     }
 
-    /// Over TLS the next hop must prove that it is the one that the URI names.
+    /// Sets the domain that the next hop must prove to be over TLS: the one that the URI names.
     fn say_who_is_expected(&self, round: &mut Round<'_>) {
         if self.outgoing.protocol == Protocol::Tls
             && !self.flow.connection.is_some()
@@ -165,7 +168,7 @@ impl<'c, 'm> Copy<'c, 'm> {
         }
     }
 
-    /// The same with this share of the request's Max-Breadth.
+    /// Sets the share of the request's Max-Breadth.
     pub(super) fn with_breadth(self, breadth: u8) -> Self {
         Self {
             breadth: Some(breadth).filter(|breadth| !breadth::is_written(self.request, *breadth)),
@@ -173,7 +176,8 @@ impl<'c, 'm> Copy<'c, 'm> {
         }
     }
 
-    /// Step 8: our Via on top; the one below completed with where the request came from (section 18.2.1, RFC 3581).
+    /// Step 8: adds our Via on top, and completes the one below with the source of the request (section 18.2.1,
+    /// RFC 3581).
     fn push_via(&self, patch: &mut Patch<'_, '_>, branch: impl FnOnce(&mut Vec<u8>)) {
         patch.top_via_source(self.source.remote);
         patch.prepend_with(HeaderName::Via, |into| {
@@ -189,8 +193,9 @@ impl<'c, 'm> Copy<'c, 'm> {
         });
     }
 
-    /// Step 4. Where the request leaves by another listener than it came in, both sides are recorded, so that each party finds
-    /// an address that it can reach (RFC 5658); so they are where a party is reached over one flow only, which its side names.
+    /// Step 4. If the request leaves from another listener than it arrived on, both sides are recorded, so that each
+    /// party gets an address that it can reach (RFC 5658). Both sides are also recorded if a party is reached over one
+    /// flow only. The value of that side then names the flow.
     fn push_record_routes(
         &self,
         patch: &mut Patch<'_, '_>,
@@ -217,7 +222,7 @@ impl<'c, 'm> Copy<'c, 'm> {
         });
     }
 
-    /// Steps 2, 3 and 6: Request-URI, Max-Forwards, Route; Max-Breadth, and what a stream needs.
+    /// Steps 2, 3 and 6: Request-URI, Max-Forwards and Route. Also sets Max-Breadth, and Content-Length for a stream.
     fn push_common(&self, patch: &mut Patch<'_, '_>) {
         if self.outgoing.protocol.is_reliable() {
             patch.complete_content_length();
@@ -249,7 +254,7 @@ impl<'c, 'm> Copy<'c, 'm> {
         identity_headers::remove_untrusted(patch, self.request, trusted, from, to);
     }
 
-    /// Section 22.3: our realm's credentials have done their work, those of others are for them.
+    /// Removes the credentials for our realm, which have been checked. Those for other realms stay (section 22.3).
     fn remove_credentials(&self, patch: &mut Patch<'_, '_>) {
         let Some(realm) = self.consumed else {
             return;
@@ -271,7 +276,8 @@ impl<'c, 'm> Copy<'c, 'm> {
         }
     }
 
-    /// Ours go, the target's come on top. For a strict router its value is taken off and the Request-URI goes to the end.
+    /// Removes our own Route values and puts those of the target on top. For a strict router, also removes its value
+    /// and appends the Request-URI at the end.
     fn push_routes(&self, patch: &mut Patch<'_, '_>, request_uri: &[u8]) {
         let strict_in_request = self.strict.is_some_and(|strict| !strict.in_target);
         let off = usize::from(self.routes.own) + usize::from(strict_in_request);
@@ -297,7 +303,7 @@ impl<'c, 'm> Copy<'c, 'm> {
     }
 }
 
-/// What speaks for the address that a copy goes to.
+/// Returns why the address that a copy goes to is legitimate, if there is a reason.
 fn warrant(target: &Target, routes: &RouteSet, hop: &Hop<'_>) -> Warrant {
     let is_routed = routes.next.is_some() || !target.route.is_empty();
     let is_literal = matches!(hop.way, Way::Address(_));

@@ -1,10 +1,12 @@
-//! Which header fields that name a party may pass (RFC 3325, RFC 5806): only a trusted peer may assert an identity.
+//! Header fields that name a party, and which of them are forwarded (RFC 3325, RFC 5806): only a trusted peer may
+//! assert an identity.
 
 use sip_message::{HeaderName, Message, Patch};
 use sip_transport::Networks;
 use std::net::IpAddr;
 
-/// Header fields that assert who calls, or who was called first. A phone or a gateway believes what its proxy sends.
+/// Header fields that assert the identity of the caller or of the first callee. A phone or a gateway believes what its
+/// proxy sends.
 const ASSERTED: [HeaderName; 4] = [
     HeaderName::PAssertedIdentity,
     HeaderName::PPreferredIdentity,
@@ -12,8 +14,8 @@ const ASSERTED: [HeaderName; 4] = [
     HeaderName::Diversion,
 ];
 
-/// Removes from a message what its sender may not assert, and what its receiver may not see: a caller who asks for privacy
-/// (`Privacy: id`) is not named outside the trusted networks (RFC 3325 section 7).
+/// Removes what the sender of a message may not assert, and what its receiver may not see. A caller that asks for
+/// privacy (`Privacy: id`) is not named outside the trusted networks (RFC 3325 section 7).
 pub(super) fn remove_untrusted(
     patch: &mut Patch<'_, '_>,
     message: &Message<'_>,
@@ -35,7 +37,8 @@ pub(super) fn remove_untrusted(
     }
 }
 
-/// `Privacy: id`, alone or among others; values are separated by semicolons (RFC 3323 section 4.2).
+/// Whether the message has `Privacy: id`, alone or among other values. Semicolons separate the values (RFC 3323
+/// section 4.2).
 fn asks_for_privacy(message: &Message<'_>) -> bool {
     let mut values = message.headers();
     values.any(|header| {

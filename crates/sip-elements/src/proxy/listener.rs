@@ -1,23 +1,24 @@
-//! From which of our listeners a message leaves (RFC 3261 section 16.6 step 7, 18.1), and where none may lead.
+//! Which of our listeners a message leaves from (RFC 3261 section 16.6 step 7, 18.1), and which destinations are
+//! forbidden.
 
 use sip_transport::{Flow, Listener, ListenerId, Protocol};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// What speaks for one listener or another.
+/// Criteria for the choice of a listener.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// The target's own listener: where its REGISTER came in.
+    /// The target's own listener: the one that its REGISTER arrived on.
     pub(super) target: Option<ListenerId>,
-    /// The listener that a Record-Route of ours named for this direction (RFC 5658).
+    /// The listener that our Record-Route named for this direction (RFC 5658).
     pub(super) recorded: Option<ListenerId>,
-    /// Where the request came in.
+    /// The listener that the request arrived on.
     pub(super) incoming: ListenerId,
-    /// The protocol to speak, where the URI says.
+    /// The protocol, if the URI names one.
     pub(super) protocol: Option<Protocol>,
 }
 
-/// The flow to a destination; `None` where none may or can lead: broadcast, multicast and unspecified addresses, port 0, a
-/// protocol or address family without listener.
+/// Returns the flow to a destination. Returns `None` if the destination is forbidden or unreachable: broadcast,
+/// multicast and unspecified addresses, port 0, and a protocol or address family without a listener.
 pub(super) fn flow_to(listeners: &[Listener], wanted: Wanted, remote: SocketAddr) -> Option<Flow> {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     let ip = remote.ip();
@@ -41,7 +42,7 @@ pub(super) fn flow_to(listeners: &[Listener], wanted: Wanted, remote: SocketAddr
     let near = |listener: &Listener| listener.address.ip().is_loopback() == ip.is_loopback();
     let rank = |(place, listener): &(usize, &Listener)| {
         let id = ListenerId(*place as u16);
-        // Less is better: the first `true` that a listener has and another lacks decides.
+        // Lower is better: the first criterion in which two listeners differ decides.
         (
             !near(listener),
             wanted.recorded != Some(id),
@@ -57,7 +58,8 @@ pub(super) fn flow_to(listeners: &[Listener], wanted: Wanted, remote: SocketAddr
     Some(Flow::to(ListenerId(place as u16), remote))
 }
 
-/// Whether anything may be sent there: not to port 0, nor to an address that stands for nobody or for many.
+/// Whether anything may be sent to this address: not to port 0, and not to unspecified, broadcast or multicast
+/// addresses.
 pub(super) fn is_sendable(listeners: &[Listener], remote: SocketAddr) -> bool {
     let many_or_none = match remote.ip().to_canonical() {
         IpAddr::V4(ip) => {
@@ -73,7 +75,7 @@ pub(super) fn is_sendable(listeners: &[Listener], remote: SocketAddr) -> bool {
     remote.port() != 0 && !many_or_none
 }
 
-/// The last address of a listener's network.
+/// Whether this is the last address of the listener's network.
 fn is_directed_broadcast(listener: &Listener, ip: Ipv4Addr) -> bool {
     let IpAddr::V4(own) = listener.address.ip() else {
         return false;

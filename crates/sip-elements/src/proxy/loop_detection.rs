@@ -1,8 +1,11 @@
-//! Loops (RFC 3261 sections 16.3 item 4 and 16.6 step 8, RFC 5393), and the proof that a response answers a request of ours.
+//! Loop detection (RFC 3261 sections 16.3 item 4 and 16.6 step 8, RFC 5393), and the proof that a response answers a
+//! request of ours.
 //!
-//! The 64 bits that a branch of ours carries for us are two keyed hashes: 40 bits over what decides the way of the request, so
-//! that the same request coming round again is recognised, and 24 bits over what a response brings back (Call-ID and the Via
-//! below ours), so that a response whose context is gone is forwarded only to where its request came from.
+//! Our branch parameter carries 64 bits for this, made of two keyed hashes:
+//!
+//! - 40 bits over everything that decides where the request goes. They show that the same request has come round again.
+//! - 24 bits over what a response brings back (Call-ID and the Via below ours). A response whose context is gone is
+//!   forwarded only to where its request came from.
 
 use crate::Round;
 use sip_message::{HeaderName, Host, KeyHasher, Message, Method, Via};
@@ -12,14 +15,14 @@ use std::net::{IpAddr, SocketAddr};
 const PROOF_BITS: u32 = 24;
 const PROOF_MASK: u64 = (1 << PROOF_BITS) - 1;
 
-/// The 64 bits for the branch of every copy of this request. `scratch` is a buffer to work in.
+/// Returns the 64 bits for the branch of every copy of this request. `scratch` is a work buffer.
 pub(super) fn suffix(
     hasher: &KeyHasher,
     request: &Message<'_>,
     source: SocketAddr,
     scratch: &mut Vec<u8>,
 ) -> u64 {
-    // Only a 2xx of an INVITE is ever forwarded without its context.
+    // Only a 2xx to an INVITE is ever forwarded without its context.
     let upstream = (request.method() == Method::Invite)
         .then(|| request.top_via())
         .flatten();
@@ -34,10 +37,10 @@ pub(super) fn suffix(
     (way_hash(hasher, request, scratch) << PROOF_BITS) | proof
 }
 
-/// Whether we forwarded this very request before (section 16.3 item 4: 482). A request that comes back with another
-/// Request-URI or Route is a spiral, not a loop.
+/// Whether we have forwarded this same request before (section 16.3 item 4: 482). A request that comes back with
+/// another Request-URI or Route is a spiral, not a loop.
 pub fn is_loop(request: &Message<'_>, round: &Round<'_>) -> bool {
-    // What has been here has the Via of its sender below ours.
+    // A request that we have forwarded has our Via, and the Via of its sender below it.
     if request.values(HeaderName::Via).nth(1).is_none() {
         return false;
     }
@@ -53,15 +56,15 @@ pub fn is_loop(request: &Message<'_>, round: &Round<'_>) -> bool {
     ours.any(|other| other == way)
 }
 
-/// A hash of all that decides where the request goes. The topmost Via is left out: it differs each time round (RFC 5393
-/// section 4.2.1). From and To are taken as they stand, tags included: who rewrites them on the way round does so alike each
-/// time.
+/// Hash of everything that decides where the request goes. The topmost Via is left out: it differs each time round
+/// (RFC 5393 section 4.2.1). From and To are taken as received, including tags: a proxy that rewrites them does so in
+/// the same way each time round.
 fn way_hash(hasher: &KeyHasher, request: &Message<'_>, scratch: &mut Vec<u8>) -> u64 {
-    // Put together first: many short parts cost the hash more than copying them.
+    // Hashing many short parts costs more than copying them together first.
     scratch.clear();
     let mut push = |part: &[u8]| {
         scratch.extend_from_slice(part);
-        // In a part a line feed is a fold, with white space behind it: so parts do not run together.
+        // Inside a part, a line feed is a fold with white space after it, so parts cannot run together.
         scratch.extend_from_slice(b"\n.");
     };
     push(&request.cseq().map_or(0, |cseq| cseq.number).to_be_bytes());
@@ -76,8 +79,8 @@ fn way_hash(hasher: &KeyHasher, request: &Message<'_>, scratch: &mut Vec<u8>) ->
     hasher.hash(&[b"way", scratch])
 }
 
-/// Where a response that is popped down to this Via goes without its transaction (section 18.2.2); `None` when its sent-by is
-/// a name and `received` is missing, which we never leave so.
+/// Address that a response goes to without its transaction, when this Via is on top (section 18.2.2). `None` if sent-by
+/// is a name and `received` is missing. We never leave a Via in that form.
 pub(super) fn response_address(via: &Via<'_>) -> Option<SocketAddr> {
     let ip = via.received().or(match via.host {
         Host::Address(ip) => Some(ip),
@@ -87,7 +90,7 @@ pub(super) fn response_address(via: &Via<'_>) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// Whether a response with our branch `suffix` answers a request that we got with `upstream` as its topmost Via.
+/// Whether a response with our branch `suffix` answers a request that arrived with `upstream` as its topmost Via.
 pub(super) fn is_proven(
     hasher: &KeyHasher,
     response: &Message<'_>,

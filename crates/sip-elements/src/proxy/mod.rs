@@ -1,7 +1,8 @@
-//! The stateful proxy (RFC 3261 section 16): route preprocessing, target sets, forking, best response, CANCEL, Timer C.
+//! The stateful proxy (RFC 3261 section 16): route preprocessing, target sets, forking, choice of the best response,
+//! CANCEL and Timer C.
 //!
-//! Each proxied request has a response context, named by a number with the top bit set. That number is the owner of its server
-//! and client transactions and the ticket of its questions.
+//! Each proxied request has a response context, identified by a number with the top bit set. Its server and client
+//! transactions carry this number as their owner, and its questions to the control plane carry it as their ticket.
 
 mod breadth;
 mod context;
@@ -50,14 +51,14 @@ use table::{Contexts, Key};
 use target::Way;
 use unacknowledged::Unacknowledged;
 
-/// Whether a Proxy-Require names extensions that we lack (420): the unsupported option tags, comma-joined. We have none that a
-/// proxy must support, so all are.
+/// Returns the option tags of Proxy-Require that Tandem does not support, joined by commas. A request with such tags
+/// gets 420. Tandem has no extension that a proxy must support, so every tag counts.
 pub fn unsupported_extensions(request: &Message<'_>) -> Option<Vec<u8>> {
     let tags: SmallVec<[&[u8]; 4]> = request.values(HeaderName::ProxyRequire).collect();
     (!tags.is_empty()).then(|| tags.join(&b", "[..]))
 }
 
-/// Counts: `created == ended + live`.
+/// Counts of response contexts: `created == ended + live`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by what they count")]
 pub struct ProxyStats {
@@ -74,12 +75,12 @@ pub struct Proxy {
     stats: ProxyStats,
     unacknowledged: Unacknowledged,
     refreshed: Refreshed,
-    /// The text of patches, reused.
+    /// Reused buffer for the text of patches.
     scratch: Vec<u8>,
 }
 
 impl Proxy {
-    /// None yet.
+    /// Creates a proxy without response contexts.
     pub fn new(now: Time) -> Self {
         Self {
             contexts: Contexts::default(),
@@ -91,15 +92,18 @@ impl Proxy {
         }
     }
 
-    /// Section 16.4 for a request: which Route values are ours, what the Request-URI really is, and whether the request belongs to a dialog
-    /// that we record-routed.
+    /// Preprocesses the route of a request (section 16.4): which Route values are ours, what the effective Request-URI
+    /// is, and whether the request belongs to a dialog that we record-routed.
     pub fn preprocess(&self, request: &Message<'_>, round: &Round<'_>) -> Routing {
         route::preprocess(request, round, &self.refreshed)
     }
 
-    /// Begins a response context for a request with its server transaction and forwards it to the first group of targets.
-    /// Sends 100 for an INVITE before, unless it has had one. `targets` empty is the caller's error (it answers 404 or 480 itself).
-    /// When the table is full answers 503 itself, when the request may have no branch 440. Becomes the owner of the server transaction.
+    /// Creates a response context for a request with a server transaction, and forwards the request to the first group
+    /// of targets. The context becomes the owner of the server transaction.
+    ///
+    /// An INVITE that has not had a 100 yet gets one first. If the table is full, the request gets 503. If its
+    /// Max-Breadth is 0, it gets 440. `targets` must not be empty: without targets, the calling code answers 404 or
+    /// 480.
     pub fn forward(
         &mut self,
         round: &mut Round<'_>,
@@ -137,8 +141,8 @@ impl Proxy {
         self.begin(round, key, context, request);
     }
 
-    /// Forwards an ACK to a 2xx (no transaction, section 16.6 last paragraphs). Without a target it follows its Route or
-    /// Request-URI. A context is begun only to wait for a name to resolve.
+    /// Forwards an ACK to a 2xx, which has no transaction (section 16.6, last paragraphs). Without `target`, the ACK
+    /// follows its Route or Request-URI. It gets a context only if it must wait for a name to be resolved.
     pub fn forward_ack(
         &mut self,
         round: &mut Round<'_>,
@@ -181,7 +185,7 @@ impl Proxy {
         }
     }
 
-    /// An ACK whose next hop is a name waits in a context of its own.
+    /// Creates a context for an ACK whose next hop is a name.
     fn park_ack(
         &mut self,
         round: &mut Round<'_>,
@@ -208,7 +212,7 @@ impl Proxy {
         self.begin(round, key, context, ack);
     }
 
-    /// A response for one of our client transactions.
+    /// Handles a response for one of our client transactions.
     pub fn receive_response(
         &mut self,
         round: &mut Round<'_>,
@@ -233,13 +237,14 @@ impl Proxy {
         self.settle(round, key, context);
     }
 
-    /// A response that matches no client transaction: forwarded statelessly when it is a 2xx to an INVITE of ours whose context is gone, else
-    /// dropped and counted.
+    /// Handles a response that matches no client transaction. A 2xx to one of our INVITEs whose context is gone is
+    /// forwarded statelessly. Any other response is dropped and counted.
     pub fn receive_stray(&mut self, round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
         upstream::receive_stray(round, response, from);
     }
 
-    /// A client transaction ended without final response (Timer B, F, or unanswered CANCEL).
+    /// Handles a client transaction that ended without a final response: Timer B or Timer F fired, or a cancelled
+    /// INVITE was not answered.
     pub fn client_timeout(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
@@ -261,12 +266,13 @@ impl Proxy {
         self.settle(round, key, context);
     }
 
-    /// The request of a client transaction could not be sent, the network gave it back, or the connection it left by broke
-    /// (sections 16.9 and 18.4): as if whoever was to get it had said 503. The transaction ends. Where anything but 100 has come
-    /// all the same it means nothing.
+    /// Handles a request of a client transaction that was not delivered: it could not be sent, an ICMP error came back,
+    /// or its connection broke (sections 16.9 and 18.4). The branch fails as if the next hop had answered 503, and the
+    /// transaction ends. If any response other than 100 has been received, the report is ignored.
     ///
-    /// What an ICMP error says of a datagram is a hint (RFC 1122 section 3.2.2.1): a server that restarts is there again soon. So where
-    /// nothing else can be tried, a request other than INVITE goes on being retransmitted. An INVITE fails, because its caller waits.
+    /// For a datagram, an ICMP error is only a hint (RFC 1122 section 3.2.2.1): a server that restarts is soon
+    /// reachable again. If there is nothing else to try, a request other than INVITE is therefore still retransmitted.
+    /// An INVITE fails, because its caller waits.
     pub fn client_unreachable(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
@@ -280,7 +286,7 @@ impl Proxy {
         };
         let is_unheard = match state {
             Some(BranchState::Calling | BranchState::Trying) => true,
-            // Without its connection the INVITE has never left.
+            // The connection is gone, so the INVITE was never sent.
             Some(BranchState::Cancelling { .. }) => failure == Failure::Gone,
             _ => false,
         };
@@ -304,7 +310,8 @@ impl Proxy {
         self.settle(round, key, context);
     }
 
-    /// The caller gave up: `cancel` matched this server transaction (section 16.10). The pipeline answers it.
+    /// Handles a CANCEL that matched this server transaction: the caller gave up (section 16.10). The pipeline answers
+    /// the CANCEL.
     pub fn cancel(&mut self, round: &mut Round<'_>, server: ServerId, cancel: &Message<'_>) {
         let Some((key, _, mut context)) = round
             .transactions
@@ -321,7 +328,7 @@ impl Proxy {
         self.settle(round, key, context);
     }
 
-    /// Candidates, best first, for a target that was parked on its name.
+    /// Continues a branch that was parked on a name. `result` holds the candidates, best first.
     pub fn resolved(
         &mut self,
         round: &mut Round<'_>,
@@ -348,7 +355,7 @@ impl Proxy {
         self.settle(round, key, context);
     }
 
-    /// Timer C and the proxy's other deadlines.
+    /// Handles Timer C and the other deadlines that are due.
     pub fn expire(&mut self, round: &mut Round<'_>) {
         self.unacknowledged.expire(round.now);
         while let Some(owner) = self.wheel.pop_due(round.now) {
@@ -359,7 +366,7 @@ impl Proxy {
         }
     }
 
-    /// When to call `expire` next.
+    /// Returns when to call `expire` next.
     pub fn next_deadline(&self) -> Option<Time> {
         let deadlines = [
             self.wheel.next_deadline(),
@@ -368,22 +375,22 @@ impl Proxy {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Whether the node takes no new calls: then it waits for the ACKs of those that are answered.
+    /// Sets whether the node accepts no new calls. It then waits for the ACKs of the calls that are answered.
     pub fn drain(&mut self, drain: bool) {
         self.unacknowledged.drain(drain);
     }
 
-    /// How many calls were answered while the node drains and wait for their ACK.
+    /// Number of calls that were answered while the node drains and still wait for their ACK.
     pub fn unacknowledged(&self) -> usize {
         self.unacknowledged.len()
     }
 
-    /// Counts.
+    /// Counts of response contexts.
     pub fn stats(&self) -> ProxyStats {
         self.stats
     }
 
-    /// Counts of the remote targets that have changed.
+    /// Counts of remote targets that have changed.
     pub fn refreshed_stats(&self) -> RefreshedStats {
         self.refreshed.stats()
     }
@@ -442,7 +449,7 @@ impl Proxy {
         })
     }
 
-    /// The first group of targets. The request is kept only if the context outlives this.
+    /// Starts the first group of targets. The request is stored only if the context outlives this call.
     fn begin(
         &mut self,
         round: &mut Round<'_>,
@@ -457,13 +464,14 @@ impl Proxy {
         self.put_or_end(round, key, context);
     }
 
-    /// After anything happened: what can go on goes on, what is over ends.
+    /// Continues a context after an event: takes the next steps that are possible, and ends a context that is finished.
     fn settle(&mut self, round: &mut Round<'_>, key: Key, mut context: Box<Context>) {
         if context.wants_request() {
             let bytes = context.request.take().unwrap_or_default();
             match Message::parse(&bytes) {
                 Ok(request) => context.proceed(&mut self.turn(round, key), &request),
-                // It parsed when it came: this is never so. Were it so, the context must still end.
+                // The bytes parsed when they were received, so this never happens. If it did, the context must still
+                // end.
                 Err(_) => context.is_concluded = true,
             }
             context.request = (!context.is_concluded).then_some(bytes);
@@ -471,7 +479,7 @@ impl Proxy {
         self.put_or_end(round, key, context);
     }
 
-    /// A place for a context, charged to the account of its server transaction.
+    /// Reserves a slot for a context and charges it to the account of its server transaction.
     fn reserve(&mut self, round: &mut Round<'_>, account: Account) -> Option<Key> {
         let (live, limit) = (self.contexts.len(), round.settings.limits.response_contexts);
         let ledger = round.transactions.ledger();
@@ -479,7 +487,7 @@ impl Proxy {
         self.reserve_entered(round, account)
     }
 
-    /// A place for a context that the account has been charged for.
+    /// Reserves a slot for a context that the account has already been charged for.
     fn reserve_entered(&mut self, round: &mut Round<'_>, account: Account) -> Option<Key> {
         let key = self.contexts.reserve(usize::MAX);
         if key.is_none() {
@@ -489,7 +497,7 @@ impl Proxy {
         key
     }
 
-    /// Bytes that contexts hold, counted one by one.
+    /// Bytes that the contexts hold, counted one by one.
     pub fn count_bytes(&self) -> usize {
         self.contexts.iter().map(Context::bytes).sum()
     }
@@ -513,8 +521,8 @@ impl Proxy {
     }
 }
 
-/// A response from a client transaction whose context has ended: a 2xx of an INVITE that is retransmitted, or that comes after
-/// all from a branch that was given up.
+/// Handles a response from a client transaction whose context has ended. A 2xx to an INVITE is forwarded: it is a
+/// retransmission, or it comes late from a branch that was given up.
 fn late_response(round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
     if matches!(response.status(), 200..300) && response.method() == Method::Invite {
         upstream::pass_on_without_transaction(round, response, from);

@@ -1,17 +1,19 @@
-//! Where no request may lead, whatever its URI, Route or the records of a name say: networks that the operator has put off limits, and for
-//! requests from elsewhere our own listeners, loopback and link-local addresses.
+//! Destinations that no request may go to, whatever its URI, Route or DNS records say: the networks that the operator
+//! has put off limits. For requests from outside, our own listeners and loopback and link-local addresses are forbidden
+//! too.
 
 use crate::Settings;
 use std::net::{IpAddr, SocketAddr};
 
-/// Why an address may be a target although requests from elsewhere may not name it.
+/// Why an address may be a target although requests from outside must not name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Warrant {
-    /// None: a URI, a Route or a name led there.
+    /// No reason: a URI, a Route or a name led there.
     None,
-    /// Its owner has spoken to us from there: a flow, a contact registered from its own address, a party of the dialog.
+    /// The owner of the address has sent to us from there: a flow, a contact registered from its own address, or a
+    /// party of the dialog.
     Owner,
-    /// The operator named it.
+    /// The operator named the address.
     Operator,
 }
 
@@ -38,12 +40,12 @@ pub(super) fn admits(
             .is_own_socket(SocketAddr::new(ip, destination.port()))
 }
 
-/// Whether an address means another host to each host: loopback, link-local, or none at all.
+/// Whether an address refers to a different host on every host: loopback, link-local or unspecified.
 pub(super) fn is_near(ip: IpAddr) -> bool {
     is_loopback(ip) || is_link_local(ip)
 }
 
-/// Whether who sends from `source` reaches `ip` without us: both are on this host, or both on a link of it.
+/// Whether the sender at `source` reaches `ip` without us: both are on this host, or both on a link of it.
 fn is_as_near(source: IpAddr, ip: IpAddr) -> bool {
     is_loopback(source) || (is_link_local(source) && is_link_local(ip))
 }

@@ -1,7 +1,8 @@
-//! The proof in our Record-Route values: which dialog a value belongs to, and where requests that bring it back may go.
+//! The proof in our Record-Route values: a cookie with a keyed hash. It says which dialog a value belongs to, and where
+//! requests that bring it back may go.
 //!
-//! A proof is the value of the URI parameter `ck`: one letter for the [`Side`] and [`DIGITS`] hexadecimal digits. The last 16 digits are
-//! a keyed hash over the other ones, the Call-ID, the tags, and the flow token of the value.
+//! A proof is the value of the URI parameter `ck`: one letter for the [`Side`] and [`DIGITS`] hexadecimal digits. The
+//! last 16 digits are a keyed hash over the other digits, the Call-ID, the tags and the flow token of the value.
 
 use crate::answer::hex;
 use sip_message::{KeyHasher, Message, NameAddr, Uri};
@@ -11,22 +12,22 @@ use std::time::Duration;
 
 /// Name of the URI parameter that carries the proof.
 pub(super) const PARAMETER: &[u8] = b"ck";
-/// Octets of the fields: flags, expiry, speaker, the other speaker, target, route set.
+/// Bytes of the fields: flags, expiry, speaker, other speaker, target, route set.
 const FIELDS: usize = 1 + 4 + 4 + 4 + 8 + 4;
-/// Hexadecimal digits behind the letter: the fields and the keyed hash.
+/// Hexadecimal digits after the letter: the fields and the keyed hash.
 const DIGITS: usize = 2 * (FIELDS + 8);
-/// Seconds of one step of the expiry.
+/// Resolution of the expiry, in seconds.
 const STEP: u64 = 60;
 
-/// Which way a value leads, and what it may become.
+/// Direction that a value leads in, and what it may become in the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// The only value of ours in a request. It leads to the caller. In the response it becomes [`Side::Callee`].
     Sole,
-    /// Of two values of ours in a request, the one that leads to the caller (RFC 5658).
+    /// The value that leads to the caller, where a request has two values of ours (RFC 5658).
     Caller,
-    /// Of two values of ours in a request, the one that will lead to the callee. It proves nothing before it has become
-    /// [`Side::Callee`] in the response.
+    /// The value that will lead to the callee, where a request has two values of ours. It proves nothing until it
+    /// becomes [`Side::Callee`] in the response.
     Unanswered,
     /// The value in a response that leads to the callee.
     Callee,
@@ -51,50 +52,50 @@ impl Side {
     }
 }
 
-/// Peers that were on loopback or link-local addresses when the dialog was made: the dialog may go on with them there.
+/// Parties that were on loopback or link-local addresses when the dialog was created. The dialog may continue with them
+/// there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Near {
     pub(super) caller: bool,
     pub(super) callee: bool,
 }
 
-/// What a value of ours says.
+/// Content of one of our values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Proof {
     pub(super) side: Side,
     pub(super) near: Near,
-    /// An INVITE made the dialog.
+    /// Whether an INVITE created the dialog.
     pub(super) is_call: bool,
-    /// Minutes since the Unix epoch.
+    /// When the proof expires, in minutes since the Unix epoch.
     pub(super) expiry: u32,
-    /// Who sends requests with this value: a keyed hash of the address of record.
+    /// Sender of requests with this value: a keyed hash of its address of record.
     pub(super) speaker: u32,
-    /// Who sends requests the other way: the same hash.
+    /// Sender of requests in the other direction: the same hash.
     pub(super) other: u32,
-    /// Where they go: a keyed hash of the remote target.
+    /// Destination of requests with this value: a keyed hash of the remote target.
     pub(super) target: u64,
-    /// The Route values that remain behind ours: a keyed hash, 0 for none.
+    /// Keyed hash of the Route values that remain after ours; 0 if there are none.
     pub(super) routes: u32,
 }
 
-/// The names of a dialog as a proof is bound to them.
+/// Identifiers of a dialog that a proof is bound to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dialog<'d> {
     pub(super) call_id: &'d [u8],
-    /// The tag of the party that sent the request in which the value was made.
+    /// Tag of the party that sent the request in which the value was created.
     pub(super) caller_tag: &'d [u8],
-    /// The other party's tag; empty where it is not bound.
+    /// Tag of the other party; empty where the proof is not bound to it.
     pub(super) callee_tag: &'d [u8],
 }
 
 impl Proof {
-    /// When a proof made now is no longer good.
+    /// Returns the expiry of a proof that is created now.
     pub(super) fn expiry_after(now: Time, lifetime: Duration) -> u32 {
         let minutes = (now + lifetime).unix_seconds().div_ceil(STEP);
         u32::try_from(minutes).unwrap_or(u32::MAX)
     }
 
-    /// Whether its time is over.
     pub(super) fn is_expired(&self, now: Time) -> bool {
         now.unix_seconds() >= u64::from(self.expiry) * STEP
     }
@@ -115,8 +116,8 @@ impl Proof {
         into.extend_from_slice(&hex(self.keyed_hash(&fields, dialog, token, hasher)));
     }
 
-    /// Reads the value of the parameter; `None` if it is not one of ours for this dialog and flow token. Which tags count depends on
-    /// the side.
+    /// Reads the value of the parameter. Returns `None` if it is not one of ours for this dialog and flow token. Which
+    /// tags count depends on the side.
     pub(super) fn read<'d>(
         text: &[u8],
         token: &[u8],
@@ -183,13 +184,14 @@ impl Proof {
     }
 }
 
-/// The name of the remote target in the table of refreshed targets: the call, the tag of the party that is the target, the other
-/// party's tag.
+/// Key of a remote target in the table of refreshed targets: the call, the tag of the party that is the target (`of`)
+/// and the tag of the other party.
 pub(super) fn target_key(call_id: &[u8], of: &[u8], other: &[u8], hasher: &KeyHasher) -> u64 {
     hasher.hash(&[b"target of", call_id, of, other])
 }
 
-/// A keyed hash of a remote target: what decides where it leads, in one spelling (section 19.1.4). Never 0.
+/// Keyed hash of a remote target. It covers what decides where the target leads, in one spelling (section 19.1.4).
+/// Never 0.
 pub(super) fn target_hash(uri: &[u8], hasher: &KeyHasher) -> u64 {
     let mut canonical = Vec::with_capacity(uri.len() + 8);
     match Uri::parse(uri) {
@@ -199,7 +201,7 @@ pub(super) fn target_hash(uri: &[u8], hasher: &KeyHasher) -> u64 {
     hasher.hash(&[b"target", &canonical]).max(1)
 }
 
-/// The same of the first Contact; that of nothing where there is none.
+/// Returns the [`target_hash`] of the first Contact, or of an empty URI if there is none.
 pub(super) fn contact_hash(message: &Message<'_>, hasher: &KeyHasher) -> u64 {
     let contact = message
         .values(sip_message::HeaderName::Contact)
@@ -208,11 +210,11 @@ pub(super) fn contact_hash(message: &Message<'_>, hasher: &KeyHasher) -> u64 {
     target_hash(contact.map_or(b"", |contact| contact.uri_bytes), hasher)
 }
 
-/// A keyed hash of Route or Record-Route values in the order in which a request will follow them, 0 for none.
+/// Keyed hash of Route or Record-Route values in the order in which a request will follow them; 0 if there are none.
 pub(super) fn routes_hash<'v>(values: impl Iterator<Item = &'v [u8]>, hasher: &KeyHasher) -> u32 {
     let mut gathered = SmallVec::<[u8; 256]>::new();
     for value in values {
-        // A bracket stands in no URI, so that values do not run together.
+        // No URI contains this bracket, so values cannot run together.
         gathered.extend_from_slice(NameAddr::parse(value).map_or(value, |route| route.uri_bytes));
         gathered.push(b'>');
     }
@@ -222,7 +224,7 @@ pub(super) fn routes_hash<'v>(values: impl Iterator<Item = &'v [u8]>, hasher: &K
     (hasher.hash(&[b"routes", &gathered]) as u32).max(1)
 }
 
-/// A keyed hash of an address of record.
+/// Keyed hash of an address of record.
 pub(super) fn speaker_hash(uri: Option<&Uri<'_>>, hasher: &KeyHasher) -> u32 {
     let mut address = Vec::with_capacity(64);
     if let Some(uri) = uri {
@@ -231,7 +233,7 @@ pub(super) fn speaker_hash(uri: Option<&Uri<'_>>, hasher: &KeyHasher) -> u32 {
     hasher.hash(&[b"speaker", &address]) as u32
 }
 
-/// The octets that [`DIGITS`] digits stand for.
+/// Decodes [`DIGITS`] hexadecimal digits to bytes.
 fn octets_of(digits: &[u8]) -> Option<[u8; FIELDS + 8]> {
     if digits.len() != DIGITS {
         return None;

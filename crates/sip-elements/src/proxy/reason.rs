@@ -1,21 +1,21 @@
-//! Why a branch is cancelled, for the phone that rings there (RFC 3326): one that knows that the call was answered elsewhere
-//! does not list it as missed.
+//! The Reason of our CANCEL (RFC 3326) tells a ringing phone why its branch is cancelled. A phone that knows that the
+//! call was answered elsewhere does not list it as missed.
 
 use sip_message::{HeaderName, Message, reason_phrase};
 
-/// The most bytes that a caller's own reasons may have in our CANCEL; further values are left out.
+/// Maximum size of the caller's own reasons in our CANCEL, in bytes. Further values are left out.
 const MOST: usize = 512;
 
 /// Another branch has answered the call.
 pub(super) const ANSWERED_ELSEWHERE: &[u8] = b"SIP;cause=200;text=\"Call completed elsewhere\"";
 
-/// The response that decided: that of another branch, or the one that stands for no response in time.
+/// Reason for the response that decided: the response of another branch, or the status that stands for a timeout.
 pub(super) fn of_status(status: u16) -> Vec<u8> {
     let phrase = reason_phrase(status);
     format!("SIP;cause={status};text=\"{phrase}\"").into_bytes()
 }
 
-/// What the caller's CANCEL says. Empty: nothing.
+/// Reasons in the caller's CANCEL; empty if it has none.
 pub(super) fn of_cancel(cancel: &Message<'_>) -> Vec<u8> {
     let mut reason = Vec::new();
     for value in cancel.values(HeaderName::Reason) {

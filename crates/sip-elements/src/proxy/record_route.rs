@@ -1,8 +1,8 @@
-//! Our values in Record-Route (RFC 3261 section 16.6 step 4, RFC 5658): what a request gets on its way to the callee, and what becomes of it
-//! in the response on its way to the caller (section 16.7 step 8).
+//! Our values in Record-Route (RFC 3261 section 16.6 step 4, RFC 5658): which values a request gets on its way to the
+//! callee, and how they change in the response on its way to the caller (section 16.7 step 8).
 //!
-//! A value is `<sip:ADVERTISED;lr;ck=PROOF>`, with `;fl=TOKEN` where the party on that side is reached over one flow only, and `sips`
-//! where the request asked for it (RFC 5630).
+//! A value is `<sip:ADVERTISED;lr;ck=PROOF>`. It has `;fl=TOKEN` if the party on that side is reached over one flow
+//! only, and `sips` if the request asked for it (RFC 5630).
 
 use super::flow_token;
 use super::proof::{self, Dialog, Near, Proof, Side};
@@ -13,19 +13,19 @@ use sip_message::{HeaderName, KeyHasher, Message, Method, NameAddr, Patch, Uri};
 use sip_transport::{Flow, Listener, Protocol};
 use smallvec::SmallVec;
 
-/// What all values say that a request gets.
+/// The parts that all values for one request share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recorder<'r, 'm> {
     hasher: &'r KeyHasher,
     dialog: Dialog<'m>,
-    /// The side is that of each value.
+    /// Each value gets its own side.
     proof: Proof,
     is_secure: bool,
 }
 
-/// Whether a request gets our Record-Route: INVITE, SUBSCRIBE, NOTIFY and REFER create dialogs or renew their route sets (RFC
-/// 3261 section 16.6 step 4, RFC 6665 section 4.3), so may a method that we do not know when it is outside a dialog.
-/// All others never make a dialog.
+/// Whether a request gets our Record-Route. INVITE, SUBSCRIBE, NOTIFY and REFER create dialogs or renew their route
+/// sets (RFC 3261 section 16.6 step 4, RFC 6665 section 4.3). An unknown method outside a dialog may create one too.
+/// All others never create a dialog.
 pub(super) fn is_record_routed(request: &Message<'_>) -> bool {
     match request.method() {
         Method::Invite | Method::Subscribe | Method::Notify | Method::Refer => true,
@@ -35,7 +35,7 @@ pub(super) fn is_record_routed(request: &Message<'_>) -> bool {
 }
 
 impl<'r, 'm> Recorder<'r, 'm> {
-    /// For a request from one flow to another, by a route set.
+    /// Creates the recorder of a request that goes from one flow to another with a route set.
     pub(super) fn new(
         round: &Round<'r>,
         request: &Message<'m>,
@@ -75,7 +75,7 @@ impl<'r, 'm> Recorder<'r, 'm> {
         }
     }
 
-    /// Appends the value for the side of one listener, and of one flow where that is the only way.
+    /// Appends the value for the side of one listener, and names the flow if that is the only way.
     pub(super) fn write(
         &self,
         into: &mut Vec<u8>,
@@ -113,8 +113,8 @@ impl<'r, 'm> Recorder<'r, 'm> {
     }
 }
 
-/// Who the callee is, as [`Proof::speaker`]. That is who To names; but To is the caller's word, so that one who is not trusted does not
-/// make another of our subscribers of it than the one who is called.
+/// Identifies the callee for [`Proof::speaker`]: the party that To names. The caller chooses To. If an untrusted caller
+/// names one of our subscribers there but calls another user, the Request-URI counts instead.
 fn callee(round: &Round<'_>, request: &Message<'_>, from: Flow) -> u32 {
     let domains = &round.settings.domains;
     let is_trusted = round
@@ -133,9 +133,9 @@ fn callee(round: &Round<'_>, request: &Message<'_>, from: Flow) -> u32 {
     proof::speaker_hash(uri, &round.shared.hasher)
 }
 
-/// Puts the proof for the caller in place of that for the callee: in a response that makes or refreshes a dialog, the topmost value of ours
-/// that has not been answered. It depends on nothing but the response, so that retransmissions stay equal. Returns the keyed hash of
-/// the response's Contact if there is such a value.
+/// Replaces the callee's proof by the caller's in a response that creates or refreshes a dialog: in the topmost of our
+/// values that is not answered yet. The result depends only on the response, so retransmissions stay identical. Returns
+/// the keyed hash of the response's Contact if there is such a value.
 pub(super) fn answer(
     patch: &mut Patch<'_, '_>,
     response: &Message<'_>,
@@ -179,7 +179,8 @@ pub(super) fn answer(
     None
 }
 
-/// The text of the proof in a value of ours that has not been answered, its flow token, and what it says.
+/// Parses one of our values that is not answered yet. Returns the text of the proof, the flow token and the parsed
+/// proof.
 fn read<'m>(
     value: &'m [u8],
     dialog: &Dialog<'_>,

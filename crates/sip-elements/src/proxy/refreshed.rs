@@ -1,34 +1,36 @@
-//! Remote targets that a target refresh has changed (RFC 3261 section 12.2). The route set of a dialog never changes, so the proofs in it
-//! name the targets that the dialog began with; the present ones are remembered here, by the worker that is the home of the call.
+//! Remote targets that a target refresh has changed (RFC 3261 section 12.2). The route set of a dialog never changes,
+//! so its proofs name the targets that the dialog began with. The home worker of the call remembers the current targets
+//! here.
 //!
-//! An entry keeps a dialog alive beyond the expiry of its proofs: it is as young as the last refresh.
+//! An entry keeps a dialog alive beyond the expiry of its proofs: each refresh renews its lifetime.
 
 use sip_transport::Time;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// One source may have this part of the table: one of so many.
+/// One source may use at most the table's limit divided by this.
 const SHARE: usize = 4;
 
-/// Counts: `recorded == ended + live`.
+/// Counts of refreshed targets: `recorded == ended + live`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefreshedStats {
     /// Targets that were recorded.
     pub recorded: u64,
-    /// Those that are forgotten: with their dialog, at their expiry, or to make room.
+    /// Targets that were forgotten: with their dialog, at their expiry, or to make room.
     pub ended: u64,
-    /// Those remembered now.
+    /// Targets that are remembered now.
     pub live: u64,
-    /// Those forgotten to make room, or never recorded because their source has its share.
+    /// Targets that were forgotten to make room, or never recorded because their source has used its share.
     pub evicted: u64,
 }
 
-/// The present targets of one worker's dialogs.
+/// The current targets of one worker's dialogs.
 #[derive(Debug, Default)]
 pub(super) struct Refreshed {
     entries: HashMap<u64, Entry>,
-    /// In the order in which they were made; what has ended meanwhile has another serial number, or is not there.
+    /// Keys and serial numbers in order of insertion. An entry that has ended since then is missing from `entries`, or
+    /// has another serial number there.
     order: VecDeque<(u64, u64)>,
     sources: HashMap<IpAddr, usize>,
     serial: u64,
@@ -39,7 +41,7 @@ pub(super) struct Refreshed {
 struct Entry {
     serial: u64,
     target: u64,
-    /// The one before: requests to it may be under way.
+    /// The previous target: requests to it may be under way.
     previous: u64,
     expires: Time,
     source: IpAddr,
@@ -52,26 +54,25 @@ pub(super) struct Refresh {
     pub(super) key: u64,
     /// [`target_hash`](super::proof::target_hash).
     pub(super) target: u64,
-    /// Where the request came from whose dialog it is.
+    /// Source address of the request that belongs to the dialog.
     pub(super) source: IpAddr,
-    /// Whether that source may have more than its share.
+    /// Whether that source may use more than its share.
     pub(super) is_trusted: bool,
 }
 
 impl Refreshed {
-    /// Whether this is a present target of a dialog.
+    /// Whether this is the current or the previous target of a dialog.
     pub(super) fn knows(&self, key: u64, target: u64, now: Time) -> bool {
         self.entries.get(&key).is_some_and(|entry| {
             entry.expires > now && (entry.target == target || entry.previous == target)
         })
     }
 
-    /// Whether anything is remembered at all.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Remembers a target, for `lifetime`. Of more than `most` the oldest are forgotten.
+    /// Records a target for `lifetime`. If the table has `most` entries, the oldest one is evicted.
     pub(super) fn record(&mut self, refresh: Refresh, now: Time, lifetime: Duration, most: usize) {
         let expires = now + lifetime;
         if let Some(entry) = self.entries.get_mut(&refresh.key) {
@@ -105,7 +106,7 @@ impl Refreshed {
         self.stats.recorded += 1;
     }
 
-    /// The dialog has ended.
+    /// Removes an entry, for example because its dialog has ended.
     pub(super) fn forget(&mut self, key: u64) {
         if let Some(entry) = self.entries.remove(&key) {
             self.stats.ended += 1;
@@ -125,7 +126,7 @@ impl Refreshed {
         }
     }
 
-    /// Forgets what is over at the old end, and the oldest entry where the table is full.
+    /// Removes expired entries at the old end, and the oldest entry if the table is full.
     fn make_room(&mut self, now: Time, most: usize) {
         while let Some(&(key, serial)) = self.order.front() {
             let entry = self.entries.get(&key);
@@ -140,7 +141,7 @@ impl Refreshed {
                 self.forget(key);
             }
         }
-        // What has ended keeps its place in the order only as long as it is not in the majority.
+        // Entries that have ended may stay in the order as long as they are not in the majority.
         if self.order.len() > 2 * self.entries.len() + 16 {
             let entries = &self.entries;
             let is_live = |key: &u64, serial: &u64| {
@@ -153,7 +154,7 @@ impl Refreshed {
     }
 }
 
-/// Whose share it is: an IPv4 address, or the 64 bits of an IPv6 address that name a network.
+/// Owner of a share: an IPv4 address, or the upper 64 bits of an IPv6 address, which name a network.
 fn network_of(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_small() {
-        // A hash table that grew by doubling is at least seven sixteenths full, and has one byte more for each place.
+        // A hash table that grows by doubling is at least 7/16 full, and needs one extra byte for each slot.
         let place = size_of::<(u64, Entry)>() + 1;
         let source = size_of::<(IpAddr, usize)>() + 1;
         let order = 2 * size_of::<(u64, u64)>();

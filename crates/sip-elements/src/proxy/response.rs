@@ -1,5 +1,5 @@
-//! Responses on their way upstream (RFC 3261 section 16.7): what passes at once, what waits for something better, and the choice
-//! at the end.
+//! Responses on their way upstream (RFC 3261 section 16.7): which are forwarded at once, which wait for a better one,
+//! and the final choice.
 
 use super::context::{BranchState, Context, Turn};
 use super::{identity_headers, reason, record_route};
@@ -8,39 +8,40 @@ use crate::metrics::Drop;
 use sip_message::{HeaderName, Message, Patch, ResponseWriter, reason_phrase};
 use std::net::IpAddr;
 
-/// Flow Failed (RFC 5626 section 7): from an edge proxy to us. It is not forwarded.
+/// Flow Failed (RFC 5626 section 7), from an edge proxy to us. It is not forwarded.
 const FLOW_FAILED: u16 = 430;
 
-/// Why a branch ended without a final response from downstream, or why no response from downstream is good enough.
+/// Why a branch ended without a final response from downstream, or why no downstream response is good enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nobody answered in time.
+    /// No answer in time.
     Timeout,
-    /// There is no way to the target: nothing can be sent there, or no listener of ours leads there.
+    /// There is no way to the target: nothing can be sent there, or none of our listeners leads there.
     Unreachable,
-    /// No record says where the target's next hop is.
+    /// No record locates the next hop of the target.
     Unlocated,
-    /// Name servers did not say in time where it is.
+    /// The name servers did not locate it in time.
     Unresolved,
-    /// The flow that a phone is reached over is there no more: ours, or that of an edge proxy, which says so with 430. That is for
-    /// us to know; upstream the phone is not available (RFC 5626 section 7).
+    /// The flow to a phone is gone: our flow, or the flow of an edge proxy, which reports this with 430. The report is
+    /// for us only: upstream, the phone is unavailable (RFC 5626 section 7).
     Gone,
-    /// A table of ours is full.
+    /// One of our tables is full.
     Overloaded,
-    /// The URI is none that we can route.
+    /// We cannot route this kind of URI.
     UnsupportedScheme,
-    /// A Route or Path value that is none.
+    /// A malformed Route or Path value.
     BadRoute,
-    /// The destination may not be reached from where the request came from.
+    /// The source of the request may not reach the destination.
     OffLimits,
-    /// A secure way was asked for, and there is none.
+    /// A secure transport is required, but there is none.
     NotSecure,
-    /// The caller gave up.
+    /// The caller cancelled the request.
     Cancelled,
 }
 
 impl Failure {
-    /// What it is upstream. An unreachable target counts as a 503 from it, which becomes 500 (section 16.7 step 6).
+    /// Status code of the failure upstream. An unreachable target counts as a 503 from it, which becomes 500
+    /// (section 16.7 step 6).
     pub(super) const fn status(self) -> u16 {
         match self {
             Self::Timeout => 408,
@@ -55,8 +56,8 @@ impl Failure {
         }
     }
 
-    /// As [`rank`]: what no phone said loses to whatever one said, but that nobody answered in time, which is as good as a 408 (section
-    /// 16.8).
+    /// Rank, as in [`rank`]. A failure of our own loses to any response from a phone. The exception is a timeout, which
+    /// ranks like a 408 (section 16.8).
     const fn rank(self) -> u16 {
         match self {
             Self::Timeout | Self::Cancelled => rank(self.status()),
@@ -86,7 +87,7 @@ impl Failure {
 pub(super) struct Best {
     rank: u16,
     outcome: Outcome,
-    /// Challenges of the other 401 and 407 responses.
+    /// Challenges from the other 401 and 407 responses.
     challenges: Vec<(HeaderName, Box<[u8]>)>,
 }
 
@@ -104,21 +105,21 @@ impl Best {
 
 #[derive(Debug)]
 enum Outcome {
-    /// And from where.
+    /// The response and the address that it came from.
     Received(Box<[u8]>, IpAddr),
     Own(Failure),
 }
 
-/// What came of passing a response on.
+/// Result of forwarding a response.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passed {
     is_sent: bool,
-    /// Keyed hash of its Contact, where our Record-Route value in it was answered.
+    /// Keyed hash of the Contact, if our Record-Route value in the response got the caller's proof.
     contact: Option<u64>,
 }
 
-/// Section 16.7 step 6: less is better. 6xx, then the lowest class; within 4xx those that tell how to do better. What only says
-/// that nobody was reached loses to whatever somebody said.
+/// Section 16.7 step 6: lower is better. 6xx comes first, then the lowest class. Within 4xx, responses that tell the
+/// caller how to succeed come first. Responses that only say that no user was reached come last in their class.
 const fn rank(status: u16) -> u16 {
     match status {
         600.. => 0,
@@ -136,7 +137,8 @@ const fn is_challenge(status: u16) -> bool {
 }
 
 impl Context {
-    /// A response from a branch, and the address that it came from. Returns whether it was a 2xx and went upstream.
+    /// Handles a response from a branch and the address that it came from. Returns whether it was a 2xx and went
+    /// upstream.
     pub(super) fn receive(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -163,8 +165,8 @@ impl Context {
         false
     }
 
-    /// 100 stays here; what else is provisional passes and moves timer C (steps 2 and 5), for INVITE alone (RFC 4320 section
-    /// 4.1).
+    /// Absorbs a 100. For an INVITE only, forwards any other provisional response and moves Timer C (steps 2 and 5;
+    /// RFC 4320 section 4.1).
     fn receive_provisional(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -190,7 +192,7 @@ impl Context {
         }
     }
 
-    /// Passes at once, every one of an INVITE (step 5); the other branches are no longer wanted (step 10).
+    /// Forwards a 2xx at once, for an INVITE every one of them (step 5). The other branches are cancelled (step 10).
     fn receive_success(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -202,8 +204,9 @@ impl Context {
         self.note_dialog(turn, place, response, passed.contact);
         let passed = passed.is_sent;
         if !passed && self.is_invite {
-            // The server transaction is over: a branch was cancelled after another's 2xx, and accepted the call all the same, more
-            // than 64*T1 after that 2xx. The callee believes in the call, so whoever asked for it must know.
+            // The server transaction is over. A branch was cancelled after the 2xx of another one, and still accepted
+            // the call more than 64*T1 after that 2xx. The callee considers the call established, so the caller must
+            // learn about it.
             super::upstream::pass_on_without_transaction(turn.round, response, from);
         }
         self.conclude_with(turn, if passed { response.status() } else { 0 });
@@ -260,8 +263,8 @@ impl Context {
         }
     }
 
-    /// Whether a response may not pass as it is: 503 would tell upstream that we are overloaded (step 6), 408 is of no use to
-    /// a non-INVITE (RFC 4320 section 4.2).
+    /// Whether a response must not be forwarded as it is. 503 would say upstream that we are overloaded (step 6). 408
+    /// is useless for a non-INVITE (RFC 4320 section 4.2).
     const fn needs_translation(&self, status: u16) -> bool {
         status == 503 || (status == 408 && !self.is_invite)
     }
@@ -274,7 +277,7 @@ impl Context {
         }
     }
 
-    /// Keeps a final response if it is the best so far, its challenges in any case (step 7).
+    /// Keeps a final response if it is the best so far, and its challenges in any case (step 7).
     fn note_response(&mut self, response: &Message<'_>, from: IpAddr) {
         let status = response.status();
         let rank = rank(status);
@@ -295,7 +298,7 @@ impl Context {
         }
     }
 
-    /// Keeps a failure if nothing better is known.
+    /// Keeps a failure if there is no better response.
     pub(super) fn note_failure(&mut self, failure: Failure) {
         let rank = failure.rank();
         if self.best.as_ref().is_none_or(|best| rank < best.rank) {
@@ -307,10 +310,10 @@ impl Context {
         }
     }
 
-    /// Everything has been tried: the best final response goes upstream (steps 6 to 9).
+    /// Forwards the best final response when everything has been tried (steps 6 to 9).
     pub(super) fn conclude(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
         if self.server.is_none() {
-            // An ACK whose next hop did not resolve: there is nobody to tell.
+            // The next hop of an ACK did not resolve. There is no response to an ACK.
             turn.round.metrics.dropped(Drop::NoTarget);
             self.is_concluded = true;
             return;
@@ -340,7 +343,7 @@ impl Context {
         }
     }
 
-    /// A response of our own to the request.
+    /// Answers the request with a response of our own.
     fn answer(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>, failure: Failure) {
         let round = &mut *turn.round;
         let (status, settings, source) = (failure.status(), round.settings, self.source.remote);
@@ -369,8 +372,8 @@ impl Context {
         self.conclude_with(turn, status);
     }
 
-    /// A non-INVITE that nobody answered in time: upstream has given up just now, a 408 would only race its own (RFC 4320
-    /// section 4.2).
+    /// Sends no response to a non-INVITE that timed out. Upstream has just timed out too, and a 408 would only race its
+    /// timer (RFC 4320 section 4.2).
     fn stay_silent(&mut self, turn: &mut Turn<'_, '_>) {
         if let Some(server) = self.server {
             let now = turn.round.now;
@@ -380,7 +383,8 @@ impl Context {
         self.request = None;
     }
 
-    /// Sends a response upstream without our Via (step 3), with the caller's proof in our Record-Route (step 8).
+    /// Forwards a response upstream: without our Via (step 3), and with the caller's proof in our Record-Route
+    /// (step 8).
     fn pass_on(&self, turn: &mut Turn<'_, '_>, response: &Message<'_>, from: IpAddr) -> Passed {
         self.pass_on_with(turn, (response, from), &[])
     }
@@ -396,7 +400,7 @@ impl Context {
         };
         let mut patch = Patch::with_scratch(response, std::mem::take(turn.scratch));
         patch.remove_first_values(HeaderName::Via, 1);
-        // The caller may be on a stream.
+        // The caller may be on a stream, which needs Content-Length.
         patch.complete_content_length();
         let contact = record_route::answer(&mut patch, response, turn.round);
         let trusted = &turn.round.settings.proxy.trusted_peers;
@@ -413,11 +417,12 @@ impl Context {
                 patch.write(into);
             });
         *turn.scratch = patch.into_scratch();
-        // A phone that rings for it makes a stranger's call worth waiting for.
+        // A phone rings for this call, so the connection of an unknown caller may stay open.
         if self.is_invite && matches!(status, 101..300) {
             round.output.proven(self.source.connection);
         }
-        // Withheld is as good as sent: it went nowhere else.
+        // An empty range is a withheld response. The metrics do not count it, but it is reported as sent: it went
+        // nowhere else.
         if sent.as_ref().is_some_and(|range| !range.is_empty()) {
             round.metrics.sent(usize::from(self.method), status);
         }
@@ -427,7 +432,8 @@ impl Context {
         }
     }
 
-    /// A final response has gone upstream: the time it took is recorded, the request no longer needed. `status` 0: it has not.
+    /// Concludes the request after a final response went upstream: records how long it took, and drops the stored
+    /// request. `status` is 0 if none was sent.
     fn conclude_with(&mut self, turn: &mut Turn<'_, '_>, status: u16) {
         if !self.is_concluded
             && status >= 200
@@ -441,7 +447,7 @@ impl Context {
     }
 }
 
-/// What a 401 or 407 asks for.
+/// Challenges in a 401 or 407.
 fn challenges(response: &Message<'_>) -> impl Iterator<Item = (HeaderName, Box<[u8]>)> {
     [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate]
         .into_iter()

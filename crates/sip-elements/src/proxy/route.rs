@@ -1,5 +1,5 @@
-//! Route preprocessing (RFC 3261 section 16.4): which Route values are ours, and whether they prove that the request belongs to a dialog
-//! that we record-routed ([`proof`](super::proof)).
+//! Route preprocessing (RFC 3261 section 16.4): which Route values are ours, and whether they prove that the request
+//! belongs to a dialog that we record-routed ([`proof`](super::proof)).
 
 use super::flow_token;
 use super::proof::{self, Dialog, Proof, Side};
@@ -9,63 +9,64 @@ use crate::Round;
 use sip_message::{HeaderName, Host, KeyHasher, Message, NameAddr, Scheme, Uri};
 use sip_transport::{Flow, Listener, ListenerId, Protocol};
 
-/// What route preprocessing (section 16.4) found.
+/// Result of route preprocessing (section 16.4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
-    /// The Request-URI after strict-route repair or maddr handling; `None`: as received.
+    /// The Request-URI after strict-route repair or `maddr` handling; `None` if it stays as received.
     pub request_uri: Option<Box<[u8]>>,
-    /// How many topmost Route values name us and go.
+    /// Number of topmost Route values that name us and are removed.
     pub own_routes: usize,
-    /// The last Route value went into the Request-URI and must go (strict router upstream).
+    /// The last Route value became the Request-URI and must be removed (strict router upstream).
     pub drop_last_route: bool,
-    /// The topmost remaining Route URI; `None`: the Request-URI decides.
+    /// The topmost Route URI that remains; `None` if the Request-URI decides.
     pub next_route: Option<Box<[u8]>>,
-    /// The dialog that was record-routed by us and to which the request belongs, as the last of our Route values proves.
+    /// The dialog of the request, if we record-routed it and the last of our Route values proves this.
     pub dialog: Option<Proven>,
-    /// A Route value of ours carries a proof that is not valid for this request, or no longer.
+    /// One of our Route values carries a proof that is not valid for this request, or no longer valid.
     pub is_unproven: bool,
     /// The flow that the last of our Route values names: the only way to the other party.
     pub flow: Option<Flow>,
 }
 
-/// What a proof says of the dialog of a request.
+/// What a proof says about the dialog of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each says something else of the dialog"
 )]
 pub struct Proven {
-    /// From does not name the party that the proof belongs to.
+    /// From names another party than the one that the proof belongs to.
     pub speaks_for_another: bool,
-    /// An INVITE made the dialog.
+    /// An INVITE created the dialog.
     pub(crate) is_call: bool,
-    /// The other party was near when the dialog was made: its first target may be on a loopback or link-local address.
+    /// The other party was near when the dialog was created: its first target may be on a loopback or link-local
+    /// address.
     pub(super) is_near: bool,
-    /// A refresh is remembered although it changes nothing, as the proof expires soon.
+    /// The proof expires soon, so a refresh is recorded even if it changes nothing.
     pub(super) expires_soon: bool,
-    /// A keyed hash of the remote target.
+    /// Keyed hash of the remote target.
     pub(super) target: u64,
-    /// A keyed hash of the address of record of the other party.
+    /// Keyed hash of the address of record of the other party.
     pub(super) other: u32,
 }
 
 impl Routing {
-    /// Whether the request belongs to a dialog that was record-routed by us, and goes where that dialog leads.
+    /// Whether the request belongs to a dialog that we record-routed, and goes where that dialog leads.
     pub fn in_our_dialog(&self) -> bool {
         self.dialog.is_some()
     }
 }
 
-/// What a response context keeps of the [`Routing`] for its later targets.
+/// The part of the [`Routing`] that a response context keeps for later targets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RouteSet {
     /// The topmost Route URI that is not ours.
     pub(super) next: Option<Box<[u8]>>,
-    /// Topmost values to remove.
+    /// Number of topmost values to remove.
     pub(super) own: u16,
-    /// The last value goes too.
+    /// Remove the last value too.
     pub(super) drop_last: bool,
-    /// The listener that the last of two own values names: the side of the other party (RFC 5658).
+    /// The listener that the last of two own values names: the one on the side of the other party (RFC 5658).
     pub(super) recorded: Option<ListenerId>,
     /// The other party may be on a loopback or link-local address.
     pub(super) is_near: bool,
@@ -73,7 +74,8 @@ pub(super) struct RouteSet {
     pub(super) dialog: Option<Proven>,
 }
 
-/// Section 16.4 for a request: which Route values are ours, what the Request-URI really is.
+/// Preprocesses the route of a request (section 16.4): which Route values are ours, and what the effective Request-URI
+/// is.
 pub(super) fn preprocess(
     request: &Message<'_>,
     round: &Round<'_>,
@@ -97,13 +99,14 @@ pub(super) fn preprocess(
     routing
 }
 
-/// A strict router upstream put our Record-Route value into the Request-URI and the real one at the end of the Route.
+/// Repairs a request from a strict router upstream. Such a router puts our Record-Route value into the Request-URI, and
+/// the real Request-URI at the end of the Route.
 fn repair_strict_route<'m>(
     routing: &mut Routing,
     request: &Message<'m>,
     round: &Round<'_>,
 ) -> Option<Uri<'m>> {
-    // Nearly every Request-URI names a user; what we put into Record-Route does not.
+    // Nearly every Request-URI has a user part. The URIs in our Record-Route have none.
     let written = Some(request.request_uri()).filter(|uri| !uri.contains(&b'@'));
     let uri = written.and_then(Uri::parse)?;
     let recorded = matches!(uri.scheme, Scheme::Sip | Scheme::Sips)
@@ -120,7 +123,7 @@ fn repair_strict_route<'m>(
     Some(uri)
 }
 
-/// Counts the topmost values that name us; the one below them is the next hop. Returns the last of ours.
+/// Counts the topmost values that name us. The value below them is the next hop. Returns the last of ours.
 fn pop_own_routes<'m>(
     routing: &mut Routing,
     request: &Message<'m>,
@@ -147,8 +150,8 @@ fn pop_own_routes<'m>(
     last
 }
 
-/// Whether the last value of ours proves that the request goes where its dialog leads: to the target that the dialog began with, or to one
-/// that a target refresh has put in its place, by the route set that the dialog has.
+/// Checks whether the last of our values proves that the request goes where its dialog leads. It must use the route set
+/// of the dialog. Its target must be the one that the dialog began with, or one that a target refresh has set.
 fn verify(
     routing: &mut Routing,
     request: &Message<'_>,
@@ -161,7 +164,7 @@ fn verify(
         return;
     };
     routing.is_unproven = last.params.contains(proof::PARAMETER);
-    // Tags are what tells the parties apart, and so whose target is whose.
+    // The tags distinguish the parties, and thus which target belongs to which party.
     if from_tag == to_tag {
         return;
     }
@@ -191,7 +194,7 @@ fn verify(
     routing.dialog = Some(Proven {
         speaks_for_another: proof.speaker != proof::speaker_hash(request.from_uri(), hasher),
         is_call: proof.is_call,
-        // What a response has put in the place of the first target proves nothing of its sender.
+        // A target that a response has set proves nothing about the sender of that response.
         is_near: target == proof.target
             && match proof.side {
                 Side::Callee => proof.near.callee,
@@ -207,8 +210,8 @@ fn verify(
         .and_then(flow_token::read);
 }
 
-/// A Request-URI whose `maddr` names us was meant for us to receive: `maddr` goes, and with it what only led here, a port or
-/// transport that is not the default.
+/// Removes an `maddr` that names us from the Request-URI, which was meant for us to receive. A port or transport that
+/// is not the default only led here too, and is removed with it.
 fn strip_own_maddr(written: &[u8], round: &Round<'_>) -> Option<Box<[u8]>> {
     if !written.contains(&b';') {
         return None;
@@ -248,8 +251,8 @@ fn strip_own_maddr(written: &[u8], round: &Round<'_>) -> Option<Box<[u8]>> {
     Some(stripped.into())
 }
 
-/// What our Record-Route value says of the dialog that a request claims to belong to; `None` if it is no proof for this dialog. Without a
-/// tag in To the request would begin another dialog, to which no proof gives a right.
+/// Reads the proof in our Record-Route value. Returns `None` if it is not valid for the dialog that the request claims
+/// to belong to. A request without a tag in To begins another dialog, which no proof covers.
 fn proof_of(uri: &Uri<'_>, request: &Message<'_>, hasher: &KeyHasher) -> Option<Proof> {
     let text = uri.params.value(proof::PARAMETER)?;
     let token = uri.params.value(flow_token::PARAMETER).unwrap_or_default();
@@ -257,7 +260,7 @@ fn proof_of(uri: &Uri<'_>, request: &Message<'_>, hasher: &KeyHasher) -> Option<
     Proof::read(text, token, hasher, |side| {
         let call_id = request.call_id().unwrap_or_default();
         match side {
-            // The callee speaks: the proof was made before its tag was known.
+            // The callee is the sender. The proof was created before its tag was known.
             Side::Sole | Side::Caller => Some(Dialog {
                 call_id,
                 caller_tag: to_tag,
@@ -273,14 +276,15 @@ fn proof_of(uri: &Uri<'_>, request: &Message<'_>, hasher: &KeyHasher) -> Option<
     })
 }
 
-/// The tags of a request inside a dialog, From first; `None` outside of one. A caller of RFC 2543 has no tag.
+/// Returns the tags of a request inside a dialog, From first; `None` outside a dialog. A caller that uses RFC 2543 has
+/// no tag.
 pub(super) fn tags<'m>(message: &Message<'m>) -> Option<(&'m [u8], &'m [u8])> {
     let to = message.to()?.tag().filter(|tag| !tag.is_empty())?;
     Some((message.from()?.tag().unwrap_or_default(), to))
 }
 
 impl RouteSet {
-    /// What later targets need.
+    /// Extracts what later targets need.
     pub(super) fn new(routing: &Routing, request: &Message<'_>, listeners: &[Listener]) -> Self {
         let recorded = (routing.own_routes > 1)
             .then(|| {
@@ -302,8 +306,8 @@ impl RouteSet {
 }
 
 impl RouteSet {
-    /// Whether a request inside a dialog goes straight to the other party, which its INVITE reached over UDP, or came from: so says
-    /// the last of our values, that of the side of the other party.
+    /// Whether a request inside a dialog goes directly to the other party, and its INVITE reached that party, or came
+    /// from it, over UDP. Our last value says so: it is the one for the side of the other party.
     pub(super) fn is_recorded_over_udp(&self, request: &Message<'_>) -> bool {
         let Some(last) = usize::from(self.own).checked_sub(1) else {
             return false;
@@ -321,7 +325,7 @@ impl RouteSet {
     }
 }
 
-/// The listener whose Record-Route value a URI is.
+/// Returns the listener that this Record-Route URI belongs to.
 fn listener_of(uri: &Uri<'_>, listeners: &[Listener]) -> Option<ListenerId> {
     let protocol = match (uri.scheme, uri.params.value(b"transport")) {
         (Scheme::Sips, None) => Protocol::Tls,

@@ -1,15 +1,15 @@
-//! Where the response contexts of a worker live, and the one number that leads back to them.
+//! Table of a worker's response contexts, and the number that leads back to each of them.
 
 use super::context::Context;
 
-/// The top bit: marks what belongs to the proxy among owners of transactions and among tickets.
+/// The top bit: marks owners of transactions and tickets that belong to the proxy.
 const PROXY: u64 = 1 << 63;
-/// Bits of the index; more contexts than that are never live at a time.
+/// Bits of the index, which bounds the number of live contexts.
 const INDEX_BITS: u32 = 24;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 const GENERATION_MASK: u32 = u32::MAX >> 1;
 
-/// Names a response context; a stale key is recognised by its generation.
+/// Identifies a response context. The generation exposes a stale key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     index: u32,
@@ -17,7 +17,8 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The number that transactions, timers and questions carry: proxy bit, generation (31), index (24), branch (8).
+    /// Returns the number that transactions, timers and questions carry: proxy bit, generation (31), index (24), branch
+    /// (8).
     pub(super) fn owner(self, branch: u8) -> u64 {
         PROXY
             | (u64::from(self.generation) << 32)
@@ -25,7 +26,7 @@ impl Key {
             | u64::from(branch)
     }
 
-    /// Back from the number; `None` when it is not one of the proxy.
+    /// Decodes the number; `None` if it does not belong to the proxy.
     pub(super) fn from_owner(owner: u64) -> Option<(Self, u8)> {
         let index = (owner >> 8) as u32 & INDEX_MASK;
         let generation = (owner >> 32) as u32 & GENERATION_MASK;
@@ -33,7 +34,8 @@ impl Key {
     }
 }
 
-/// A context is taken out while it acts and put back unless it has ended: so it is never seen half-done.
+/// A context is taken out while it handles an event, and put back unless it has ended. No other code sees it half
+/// changed.
 #[derive(Debug, Default)]
 pub(super) struct Contexts {
     slots: Vec<Slot>,
@@ -47,17 +49,17 @@ struct Slot {
 }
 
 impl Contexts {
-    /// How many places are occupied.
+    /// Number of occupied slots.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// All contexts that are in their places.
+    /// All contexts that are in their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Context> {
         self.slots.iter().filter_map(|slot| slot.context.as_deref())
     }
 
-    /// Takes a place, if fewer than `limit` are occupied. Follow with [`Contexts::put`] or [`Contexts::release`].
+    /// Occupies a slot, if fewer than `limit` are occupied. Follow with [`Contexts::put`] or [`Contexts::release`].
     pub(super) fn reserve(&mut self, limit: usize) -> Option<Key> {
         if self.len() >= limit.min(INDEX_MASK as usize) {
             return None;
@@ -77,7 +79,7 @@ impl Contexts {
         })
     }
 
-    /// Takes a context out of its place, which stays occupied.
+    /// Takes a context out of its slot, which stays occupied.
     pub(super) fn take(&mut self, key: Key) -> Option<Box<Context>> {
         self.slots
             .get_mut(key.index as usize)
@@ -86,14 +88,14 @@ impl Contexts {
             .take()
     }
 
-    /// Puts it back.
+    /// Puts a context back into its slot.
     pub(super) fn put(&mut self, key: Key, context: Box<Context>) {
         if let Some(slot) = self.slots.get_mut(key.index as usize) {
             slot.context = Some(context);
         }
     }
 
-    /// Gives the place of a context that was taken out to others.
+    /// Frees the slot of a context that was taken out.
     pub(super) fn release(&mut self, key: Key) {
         self.free.push(key.index);
     }

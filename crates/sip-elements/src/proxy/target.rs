@@ -1,4 +1,5 @@
-//! Targets (RFC 3261 section 16.5) and how each is reached (section 16.6 steps 6 and 7): next hop, destination, listener.
+//! Targets (RFC 3261 section 16.5) and how each is reached (section 16.6 steps 6 and 7): next hop, destination and
+//! listener.
 
 use super::response::Failure;
 use super::route::RouteSet;
@@ -10,47 +11,48 @@ use std::net::{IpAddr, SocketAddr};
 /// Where a request can be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHop {
-    /// The other end of a flow: the listener says which protocol.
+    /// The other end of a flow. The listener determines the protocol.
     Address(SocketAddr),
-    /// A server to be located as RFC 3263 says, by name or by address.
+    /// A server to locate by the rules of RFC 3263, by name or by address.
     Server(Destination),
 }
 
-/// One target (section 16.5): the Request-URI that the copy gets, and how to reach it.
+/// One target (section 16.5): the Request-URI for the copy, and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Request-URI of the copy.
     pub uri: Box<[u8]>,
-    /// Preference in thousandths: equal q rings in parallel, lower q after it failed.
+    /// Preference in thousandths. Targets with equal q ring in parallel; those with a lower q ring after these have
+    /// failed.
     pub q: u16,
-    /// Route header field values to put in front (Path of the binding), comma-joined; empty: none.
+    /// Route header field values to put in front (Path of the binding), comma-joined; empty if there are none.
     pub route: Box<[u8]>,
-    /// Where to send it; `None`: derived from the topmost Route or the Request-URI.
+    /// Where to send the copy; `None` if it is derived from the topmost Route or the Request-URI.
     pub next_hop: Option<NextHop>,
-    /// The listener to send from; `None`: chosen by destination.
+    /// The listener to send from; `None` if it is chosen by destination.
     pub listener: Option<ListenerId>,
-    /// The one way there is to it, unless a Route stands before it: the flow that it registered or called on.
+    /// The flow that the target registered or called on, if it is the only way to it. A Route takes precedence.
     pub flow: Option<Flow>,
-    /// It registered from the very address that its URI leads to.
+    /// The target registered from the same address that its URI leads to.
     pub is_owned: bool,
-    /// Targets with the same number are flows to one phone, of which one is tried at a time (RFC 5626 section 7); 0: a phone of
-    /// its own.
+    /// Targets with the same number are flows to one phone. They are tried one at a time (RFC 5626 section 7). 0 stands
+    /// for a phone of its own.
     pub instance: u64,
 }
 
-/// How a target is reached: worked out from the target and the route set, before any name is resolved.
+/// How a target is reached. It is derived from the target and the route set, before any name is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hop<'t> {
     pub(super) way: Way<'t>,
-    /// `None`: whatever the target's listener speaks, else UDP.
+    /// `None` for the protocol of the target's listener, else UDP.
     pub(super) protocol: Option<Protocol>,
-    /// No URI asks for UDP, it is only the default.
+    /// No URI asks for UDP: it is only the default.
     pub(super) is_open: bool,
     /// The next hop is a strict router: its URI becomes the Request-URI (section 16.6 step 6).
     pub(super) strict: Option<Strict<'t>>,
-    /// The way there, where there is but one.
+    /// The flow to use, if it is the only way.
     pub(super) flow: Option<Flow>,
-    /// A Route says that the way is to be secure (RFC 5630); so may the Request-URI.
+    /// A Route requires a secure transport (RFC 5630). The Request-URI may require it too.
     pub(super) is_secure: bool,
 }
 
@@ -73,12 +75,12 @@ pub(super) struct Name<'t> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Strict<'t> {
     pub(super) uri: &'t [u8],
-    /// It is the first value of the target's own route, not of the request's.
+    /// The URI is the first value of the target's own route, not of the request's.
     pub(super) in_target: bool,
 }
 
 impl Target {
-    /// The Request-URI for the copy: header fields in a URI have no place there (section 19.1.1).
+    /// Returns the Request-URI for the copy. Header fields in a URI are not allowed there (section 19.1.1).
     pub(super) fn request_uri(&self) -> &[u8] {
         if !self.uri.contains(&b'?') {
             return &self.uri;
@@ -91,8 +93,9 @@ impl Target {
             .unwrap_or(&self.uri)
     }
 
-    /// The contact of a phone whose connection has ended, from the request that could not be sent over it. `None`: it was not sent
-    /// over a connection, or its phone takes none: it is behind a translator, or wants to be reached over its flow (RFC 5626).
+    /// Returns the contact of a phone whose connection has ended, from the request that could not be sent over it.
+    /// Returns `None` if the request was not sent over a connection, or if the phone accepts none: it is behind a NAT,
+    /// or wants to be reached over its flow (RFC 5626).
     pub(super) fn without_flow(request: &[u8], flow: Flow, listeners: &[Listener]) -> Option<Self> {
         let listener = listeners.get(usize::from(flow.listener.0))?;
         if !flow.connection.is_some() || !matches!(listener.protocol, Protocol::Tcp | Protocol::Tls)
@@ -117,8 +120,8 @@ impl Target {
         })
     }
 
-    /// The first value of its own route and the others. Where there are several the list is read as part of a message, so that
-    /// there is but one rule of what quotes and brackets hide; a binding with more than one Path is rare.
+    /// Splits the target's own route into its first value and the rest. A list of several values is parsed as part of a
+    /// message, so that there is only one rule for quotes and brackets. A binding with more than one Path is rare.
     pub(super) fn split_route(&self) -> (&[u8], &[u8]) {
         if !self.route.contains(&b',') {
             return (self.route.trim_ascii(), &[]);
@@ -136,7 +139,7 @@ impl Target {
         (first, rest.strip_prefix(b",").unwrap_or(rest).trim_ascii())
     }
 
-    /// Section 16.6 steps 6 and 7: the topmost Route decides, else the Request-URI.
+    /// Determines the next hop (section 16.6 steps 6 and 7): the topmost Route decides, else the Request-URI.
     pub(super) fn hop<'t>(
         &'t self,
         routes: &'t RouteSet,
@@ -173,7 +176,8 @@ impl Target {
             Some(next_hop) => next_hop.hop(listeners)?,
             None => hop_of_uri(&uri, listeners)?,
         };
-        // Who registered over UDP is where he registered from: nobody knows whether he takes TCP connections there.
+        // A phone that registered over UDP is reached at the address that it registered from. Whether it accepts TCP
+        // connections there is unknown.
         let is_open = hop.is_open && (self.listener.is_none() || topmost.is_some());
         Ok(Hop {
             is_open,
@@ -235,7 +239,8 @@ impl From<Name<'_>> for Destination {
     }
 }
 
-/// Where a URI leads (section 16.6 step 7, RFC 3263 section 4): `maddr` before host, `transport`, port.
+/// Where a URI leads (section 16.6 step 7, RFC 3263 section 4): `maddr` takes precedence over the host, then
+/// `transport` and port count.
 fn hop_of_uri<'t>(uri: &Uri<'t>, listeners: &[Listener]) -> Result<Hop<'t>, Failure> {
     let secure = match uri.scheme {
         Scheme::Sip => false,
@@ -266,7 +271,7 @@ fn hop_of_uri<'t>(uri: &Uri<'t>, listeners: &[Listener]) -> Result<Hop<'t>, Fail
     }
 }
 
-/// An address, and what the URI says beside: there is nothing to ask anybody.
+/// Hop to an address, with what else the URI says. No lookup is needed.
 fn hop_to<'t>(
     ip: IpAddr,
     port: Option<u16>,
@@ -468,7 +473,7 @@ mod tests {
 
     #[test]
     fn the_uri_says_what_to_speak_and_our_listeners_what_can_be_spoken() {
-        /// Where it leads, what is spoken, and whether the URI leaves that open.
+        /// Where the URI leads, the protocol, and whether the URI leaves the protocol open.
         type Found = (&'static str, Protocol, bool);
         use Protocol::{Tcp, Tls, Udp, Wss};
         let rows: &[(&str, &[Protocol], Option<Found>)] = &[

@@ -1,5 +1,6 @@
-//! Calls that were answered while the node drains and whose ACK has not passed: until then the node is not done, or the callee
-//! would wait for an ACK that finds nobody to forward it. At all other times nothing is remembered of a call that was answered.
+//! Calls that were answered while the node drains and whose ACK has not been forwarded. The node stays up until then:
+//! otherwise the callee would wait for an ACK that no proxy forwards. A node that does not drain remembers nothing
+//! about answered calls.
 
 use crate::Round;
 use sip_message::{Message, home_hash};
@@ -9,19 +10,19 @@ use std::collections::VecDeque;
 /// The calls, by a hash of their Call-ID.
 #[derive(Debug, Default)]
 pub(super) struct Unacknowledged {
-    /// Until when each is waited for, in order of time but for a reload of `t1`, which makes some wait longer; `None`: the node
-    /// does not drain.
+    /// The calls and when to stop waiting for each; `None` if the node does not drain. They are in order of time,
+    /// except after a reload of `t1`, which makes some wait longer.
     calls: Option<VecDeque<(Time, u64)>>,
 }
 
 impl Unacknowledged {
-    /// Begins to remember calls, or forgets them all.
+    /// Begins to remember calls, or forgets all of them.
     pub(super) fn drain(&mut self, drain: bool) {
         self.calls = drain.then(|| self.calls.take().unwrap_or_default());
     }
 
-    /// A 2xx of an INVITE went upstream. Its callee repeats it for 64*T1 (section 13.3.1.4); the ACK comes back to us if we
-    /// record-route.
+    /// Remembers a call after a 2xx to its INVITE was forwarded. The callee retransmits the 2xx for 64*T1
+    /// (section 13.3.1.4). The ACK comes back through us if we record-route.
     pub(super) fn answered(&mut self, round: &Round<'_>, response: &Message<'_>) {
         let settings = round.settings;
         let Some(calls) = &mut self.calls else {
@@ -36,7 +37,7 @@ impl Unacknowledged {
         }
     }
 
-    /// An ACK is on its way.
+    /// Forgets a call when its ACK is forwarded.
     pub(super) fn acknowledged(&mut self, ack: &Message<'_>) {
         if let Some(calls) = &mut self.calls {
             let call = home_hash(ack.call_id().unwrap_or_default());
@@ -44,7 +45,7 @@ impl Unacknowledged {
         }
     }
 
-    /// Gives up what nobody has acknowledged in time.
+    /// Gives up the calls that were not acknowledged in time.
     pub(super) fn expire(&mut self, now: Time) {
         if let Some(calls) = &mut self.calls {
             while calls.front().is_some_and(|(until, _)| *until <= now) {
@@ -53,12 +54,11 @@ impl Unacknowledged {
         }
     }
 
-    /// When to call `expire` next.
+    /// Returns when to call `expire` next.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         Some(self.calls.as_ref()?.front()?.0)
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.calls.as_ref().map_or(0, VecDeque::len)
     }

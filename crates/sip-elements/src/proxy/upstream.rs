@@ -1,5 +1,5 @@
-//! 2xx responses to an INVITE whose response context is gone: retransmissions by the callee until the ACK arrives, and calls
-//! that were in progress when this node was started anew.
+//! 2xx responses to an INVITE whose response context is gone: retransmissions by the callee until the ACK arrives, and
+//! calls that were in progress when this node restarted.
 
 use super::listener::{Wanted, flow_to};
 use super::loop_detection::{is_proven, response_address};
@@ -12,9 +12,10 @@ use sip_transaction::Branch;
 use sip_transport::{Flow, ListenerId, Protocol};
 use std::net::IpAddr;
 
-/// A response that has no client transaction: section 16.7 has it forwarded statelessly, RFC 6026 section 8.9 dropped, so that
-/// nobody makes a proxy send for him. A 2xx that proves that we forwarded its INVITE, and from where, does no such harm and may
-/// be the answer to a call that outlived a restart; all others are dropped.
+/// Handles a response that has no client transaction. Section 16.7 has it forwarded statelessly. RFC 6026 section 8.9
+/// has it dropped, so that no attacker can make a proxy send for it. A 2xx that proves that we forwarded its INVITE,
+/// and from where, does no such harm, and may answer a call that outlived a restart. So it is forwarded. All others are
+/// dropped.
 pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
     let mut vias = response.values(HeaderName::Via).map(Via::parse);
     let branch = vias
@@ -36,8 +37,8 @@ pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>, from:
     }
 }
 
-/// Sends a 2xx upstream: through the server transaction of the INVITE while it is there, else to where the Via below ours says
-/// (section 18.2.2).
+/// Sends a 2xx upstream: through the server transaction of the INVITE while that exists, else to the address in the Via
+/// below ours (section 18.2.2).
 pub(super) fn pass_on_without_transaction(
     round: &mut Round<'_>,
     response: &Message<'_>,
@@ -45,7 +46,7 @@ pub(super) fn pass_on_without_transaction(
 ) {
     let mut patch = Patch::new(response);
     patch.remove_first_values(HeaderName::Via, 1);
-    // The caller may be on a stream.
+    // The caller may be on a stream, which needs Content-Length.
     patch.complete_content_length();
     record_route::answer(&mut patch, response, round);
     let upstream = response.values(HeaderName::Via).nth(1).and_then(Via::parse);
@@ -58,7 +59,7 @@ pub(super) fn pass_on_without_transaction(
     let Ok(message) = Message::parse(&popped) else {
         return round.metrics.dropped(Drop::StrayResponse);
     };
-    // With our Via gone the response names the transaction that its INVITE came in.
+    // Without our Via, the response names the transaction that its INVITE arrived in.
     let key = round.shared.hasher.server_transaction(&message);
     if let Some(server) = key.and_then(|key| round.transactions.find_server(key)) {
         let write = |into: &mut Vec<u8>| into.extend_from_slice(&popped);
@@ -85,7 +86,7 @@ pub(super) fn pass_on_without_transaction(
     }
 }
 
-/// Where a Via leads. Over a connection there is no way back without the transaction that knows it.
+/// Returns the flow that a Via leads to. A connection cannot be found without the transaction that knows it.
 fn flow_back(round: &Round<'_>, via: &Via<'_>) -> Option<Flow> {
     let protocol = protocol_of(via.transport).filter(|protocol| *protocol == Protocol::Udp)?;
     let wanted = Wanted {
