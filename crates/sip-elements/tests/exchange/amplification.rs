@@ -1,5 +1,5 @@
-//! What an address that was written on a request by somebody else gets: no more than three times the bytes of the request, but for
-//! single responses of the kinds that RFC 3261 makes long (challenges, and 200).
+//! Limits on amplification. An address that an attacker writes on a request gets at most three times the bytes of the
+//! request. The exceptions are single responses of the kinds that RFC 3261 makes long (challenges, and 200).
 
 use crate::bench::{BOB, Bench, accept, only, recorded, settings};
 use sip_message::{Message, ResponseWriter};
@@ -7,21 +7,21 @@ use sip_transport::{Flow, ListenerId, Node};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The address that never asked.
+/// The address that did not send the request.
 const VICTIM: &str = "198.51.100.9:5060";
 const FACTOR: usize = 3;
 
-/// What the phone that a request reaches does.
+/// What the phone does that a request reaches.
 #[derive(Clone, Copy)]
 enum Phone {
     Silent,
-    /// Rings again and again, then is busy.
+    /// Rings repeatedly, then is busy.
     Busy,
-    /// Rings, answers, and repeats its answer as one that gets no ACK does.
+    /// Rings, answers, and retransmits its answer like a phone that gets no ACK.
     Answers,
 }
 
-/// A request as short as it can be made.
+/// A request that is as short as possible.
 fn short(method: &str, uri: &str, from: &str, extra: &str) -> String {
     format!(
         "{method} {uri} SIP/2.0\nv:SIP/2.0/UDP h;branch=z9hG4bK1\nf:<{from}>;tag=1\nt:<{uri}>\ni:1\nCSeq:1 {method}\n\
@@ -29,8 +29,8 @@ fn short(method: &str, uri: &str, from: &str, extra: &str) -> String {
     )
 }
 
-/// The bytes that come to the victim within 32 seconds of a request of its, how many messages, and whether that is one
-/// response of a kind that may be long.
+/// What the victim gets within 32 seconds of a request in its name: the bytes, the number of messages, and whether it
+/// was a single response of a kind that may be long.
 struct Reflected {
     bytes: usize,
     messages: usize,
@@ -95,14 +95,14 @@ impl Reflection {
             if to.to_string() == BOB {
                 self.reached.push(text);
             } else {
-                // Whatever port: the address is the victim's.
+                // The port does not matter: the address is the victim's.
                 assert_eq!(to.ip().to_string(), "198.51.100.9");
                 self.reflected.push(text);
             }
         }
     }
 
-    /// What the phone does in this half second.
+    /// Acts for the phone in this half second.
     fn act(&mut self, half_second: usize) {
         let status = match (self.phone, half_second) {
             (Phone::Silent, _) => return,
@@ -301,7 +301,7 @@ fn stun_is_answered_once_and_shortly() {
 
 #[test]
 fn an_answer_is_repeated_as_far_as_credit_goes() {
-    // A caller of another domain, over UDP: what is long enough to be a call gets its 100, 180 and 200.
+    // A caller of another domain, over UDP. An INVITE that is long enough for a call gets its 100, 180 and 200.
     let bob = "sip:bob@example.org";
     let extra = format!("c:application/sdp\nl:300\n\n{}", "v=0\n".repeat(75));
     let request = short("INVITE", bob, "sip:a@b.c", &extra).replace('\n', "\r\n");
@@ -367,7 +367,7 @@ fn a_long_refusal_of_a_request_in_a_dialog_is_not_multiplied() {
     for route in recorded(&answered).iter().rev() {
         routes.extend(["Route: ", route, "\n"]);
     }
-    // The caller writes another's address on a request inside the dialog, and the callee answers at length.
+    // The caller writes another address on a request inside the dialog, and the callee sends a long response.
     let again = invite(2, VICTIM, &format!("sip:bob@{BOB}"), ";tag=b1", &routes);
     let mut sent = bench.receive(VICTIM, &again);
     let reached = forwarded(sent.clone());
@@ -384,7 +384,7 @@ fn a_long_refusal_of_a_request_in_a_dialog_is_not_multiplied() {
     let bytes: usize = reflected.map(|(_, text)| text.len()).sum();
     let most = FACTOR * again.replace('\n', "\r\n").len();
     assert!(bytes <= most, "{bytes} bytes of at most {most}");
-    // It waits until the request comes again.
+    // The response waits until the request is retransmitted.
     let is_answer = |(_, text): &(SocketAddr, String)| text.starts_with("SIP/2.0 488 ");
     assert!(!sent.iter().any(is_answer));
 }

@@ -1,4 +1,4 @@
-//! What becomes of those who guess passwords, talk nonsense, or call themselves scanners.
+//! What happens to sources that guess passwords, send malformed messages, or identify themselves as scanners.
 
 use crate::bench::{ALICE, BOB, Bench, answer_challenge, only, register, settings, status};
 use sip_elements::bans::Source;
@@ -82,7 +82,7 @@ fn nonsense_counts_over_a_connection_and_not_in_datagrams() {
     assert!(bench.shared.bans.is_banned(ip(ALICE), bench.now));
 }
 
-/// Anybody who can call through a carrier may have it relay such a message.
+/// Any caller that can call through a carrier may make it relay such a message.
 #[test]
 fn nonsense_from_a_peer_that_we_connected_to_bans_nobody() {
     let mut settings = settings();

@@ -1,4 +1,4 @@
-//! An exchange on a bench: what goes in, what comes out.
+//! Test harness for an exchange: a test sends messages in, and checks what the exchange sends.
 
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{LocationLimits, Locations};
@@ -84,7 +84,7 @@ impl Bench {
         self
     }
 
-    /// Sends a message in; what comes out, with where it goes.
+    /// Receives a message. Returns the messages that the node sends, with their destinations.
     pub(crate) fn receive(&mut self, from: &str, message: &str) -> Vec<(SocketAddr, String)> {
         let flow = Flow::to(ListenerId(0), from.parse().expect("address"));
         let message = message.replace('\n', "\r\n");
@@ -93,7 +93,7 @@ impl Bench {
         self.sent()
     }
 
-    /// The same over any flow.
+    /// Same as [`Self::receive`], over any flow.
     pub(crate) fn receive_on(&mut self, flow: Flow, message: &str) -> Vec<(Flow, String)> {
         let message = message.replace('\n', "\r\n");
         self.exchange
@@ -124,7 +124,7 @@ impl Bench {
         self.output.drain_questions().next()
     }
 
-    /// The control plane says what it knows.
+    /// Answers a question as the control plane does.
     pub(crate) fn answer(&mut self, question: Question) -> Vec<(SocketAddr, String)> {
         let Question::Credentials {
             ticket,
@@ -157,12 +157,12 @@ impl Bench {
         self.sent()
     }
 
-    /// Registers a phone, answering the challenge.
+    /// Registers a phone, and answers the challenge.
     pub(crate) fn register(&mut self, user: &str, at: &str) {
         self.register_contact(user, at, &format!("sip:{user}@{at}"));
     }
 
-    /// The same with a Contact of its own.
+    /// Same as [`Self::register`], with another Contact.
     pub(crate) fn register_contact(&mut self, user: &str, at: &str, contact: &str) {
         let written = format!("<sip:{user}@{at}>\n");
         let with = |cseq, extra: &str| {
@@ -235,7 +235,7 @@ pub(crate) fn request(method: &str, uri: &str, from: &str, branch: &str, extra: 
     )
 }
 
-/// The Record-Route values of a message, top first.
+/// The Record-Route values of a message, topmost first.
 pub(crate) fn recorded(message: &str) -> Vec<String> {
     let lines = message.split("\r\n");
     let values = lines.filter_map(|line| line.strip_prefix("Record-Route: "));

@@ -96,7 +96,8 @@ fn credentials_for_us_go_no_further_and_those_for_others_do() {
     };
     let ack = only(bench.receive(ALICE, &in_dialog("ACK")));
     assert!(!ack.contains("Authorization"), "{ack}");
-    // Nor do those of a BYE, which a phone adds unasked: whoever has them can try passwords on them.
+    // The same is true for the credentials of a BYE, which a phone adds without a challenge. A receiver could try
+    // passwords on them.
     let bye = only(bench.receive(ALICE, &in_dialog("BYE")));
     assert!(!bye.contains("Authorization"), "{bye}");
 }

@@ -1,4 +1,4 @@
-//! Phones that registered over connections, and what becomes of their bindings when these end.
+//! Phones that registered over connections, and what happens to their bindings when the connections end.
 
 use crate::bench::{Bench, register, request, settings, status};
 use sip_elements::metrics::Drop;
@@ -29,7 +29,7 @@ fn flow(listener: u16, connection: u32, remote: &str) -> Flow {
     }
 }
 
-/// Registers bob with a contact over a flow; the status.
+/// Registers bob with a contact over a flow. Returns the status.
 fn bind(bench: &mut Bench, flow: Flow, contact: &str, call: u32) -> u16 {
     let text = register("bob", AT, 1, "")
         .replace(&format!("<sip:bob@{AT}>"), contact)
@@ -54,7 +54,7 @@ fn contacts(bench: &Bench) -> Vec<String> {
     contacts
 }
 
-/// Alice calls bob: where the INVITEs go, or the status of the refusal.
+/// Alice calls bob. Returns where the INVITEs go, or the status of the error response.
 fn call(bench: &mut Bench, name: &str) -> Result<Vec<(Flow, String)>, u16> {
     let invite = request("INVITE", "sip:bob@example.org", "sip:x@y.example", name, "");
     let alice = Flow::to(ListenerId(0), "192.0.2.10:5060".parse().expect("one"));
@@ -99,7 +99,7 @@ fn a_phone_in_the_open_is_called_at_its_contact_when_its_connection_has_ended() 
     let invites = call(&mut bench, "c2").expect("it rings");
     let at_contact = flow(TCP, 0, "192.0.2.20:5062");
     assert_eq!(invites[0].0, at_contact);
-    // A new connection leads to it again.
+    // After a REGISTER over a new connection, the phone is reached over that one.
     let again = flow(TCP, 2, "192.0.2.20:40002");
     assert_eq!(bind(&mut bench, again, contact, 2), 200);
     end(&mut bench, connection);
@@ -126,7 +126,7 @@ fn a_call_that_meets_the_end_of_a_connection_goes_on_to_the_contact() {
             .1
             .starts_with("INVITE sip:bob@192.0.2.20:5062;transport=tcp ")
     );
-    // Where nobody listens either, that is all.
+    // If the contact accepts no connection either, the call fails.
     let (now, output) = (bench.now, &mut bench.output);
     let bytes = sent[0].1.as_bytes();
     bench.exchange.undeliverable(now, at_contact, bytes, output);
@@ -165,10 +165,10 @@ fn only_what_came_over_a_connection_goes_with_it() {
     bind(&mut bench, old, "<sip:ws@ws.invalid>", 2);
     let other = flow(WS, 2, "192.0.2.20:40002");
     bind(&mut bench, other, "<sip:other@ws.invalid>", 3);
-    // The same name later, for another peer.
+    // The same connection ID is used again, by another peer.
     end(&mut bench, flow(WS, 1, "192.0.2.99:40001"));
     assert_eq!(contacts(&bench).len(), 3);
-    // The same contact over a new connection: the end of the old one says nothing of it.
+    // The same contact registers over a new connection. The end of the old connection does not affect it.
     let new = flow(WS, 3, "192.0.2.20:40003");
     bind(&mut bench, new, "<sip:ws@ws.invalid>", 4);
     end(&mut bench, old);

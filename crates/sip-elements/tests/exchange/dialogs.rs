@@ -1,4 +1,4 @@
-//! Requests inside a dialog: what the proof in our Record-Route is bound to, and where it lets requests go.
+//! Requests inside a dialog: what the proof in our Record-Route is bound to, and where it allows requests to go.
 
 use crate::bench::{
     BOB, Bench, accept_at, answer_challenge, only, recorded, register, settings, status,
@@ -8,14 +8,14 @@ use sip_elements::metrics::Drop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Who calls: somebody of another domain, at an address of his own.
+/// The caller: a user of another domain, at an address of its own.
 const MALLORY: &str = "192.0.2.66:5060";
 const AS_MALLORY: &str = "sip:mallory@elsewhere.example";
 const AS_BOB: &str = "sip:bob@example.org";
-/// Who never asked for anything.
+/// A host that has not asked for any traffic.
 const VICTIM: &str = "203.0.113.7:5060";
 
-/// No two requests are the same.
+/// Makes the branch of each request unique.
 static BRANCH: AtomicUsize = AtomicUsize::new(0);
 
 /// One party's view of a dialog.
@@ -31,7 +31,7 @@ struct Party {
 }
 
 impl Party {
-    /// A request of the dialog.
+    /// A request inside the dialog.
     fn request(&self, method: &str, extra: &str) -> String {
         let mut routes = String::new();
         for route in &self.routes {
@@ -55,11 +55,11 @@ fn contact(at: &str) -> String {
     format!("Contact: <sip:x@{at}>\n")
 }
 
-/// What a call looks like in which Mallory calls Bob.
+/// The parameters of a call from Mallory to Bob.
 struct Plan {
-    /// Who To names; Bob is called.
+    /// The URI in To. The call goes to Bob in any case.
     to: &'static str,
-    /// Who From names in Bob's answer.
+    /// The URI in From of Bob's answer.
     from_in_answer: &'static str,
     caller_contact: String,
     ringing: Option<String>,
@@ -84,14 +84,14 @@ fn bench() -> Bench {
     bench_with(settings())
 }
 
-/// Without digest, so that Bob registers without further ado.
+/// A node with these settings at which Bob is registered.
 fn bench_with(settings: Settings) -> Bench {
     let mut bench = Bench::new(settings).with_subscribers();
     bench.register("bob", BOB);
     bench
 }
 
-/// A call from Mallory that Bob answers: how each of them sees the dialog.
+/// A call from Mallory that Bob answers. Returns the dialog as each party sees it, the caller first.
 fn call(bench: &mut Bench, plan: &Plan) -> (Party, Party) {
     let invite = format!(
         "INVITE {AS_BOB} SIP/2.0\nVia: SIP/2.0/UDP {MALLORY};branch=z9hG4bKd{}\nMax-Forwards: 70\n\
@@ -140,7 +140,7 @@ fn call(bench: &mut Bench, plan: &Plan) -> (Party, Party) {
     (caller, callee)
 }
 
-/// Where a request leaves for, or how it is refused.
+/// Returns where a request is forwarded to, or the status of the error response.
 fn fate(bench: &mut Bench, from: &str, request: &str) -> Result<String, u16> {
     let sent = bench.receive(from, request);
     let method = request.split(' ').next().unwrap_or_default();
@@ -159,7 +159,7 @@ fn relayed(bench: &mut Bench, party: &Party, method: &str) -> Result<String, u16
     fate(bench, party.at, &request)
 }
 
-/// The request goes no further: its dialog is not known, or its sender has to prove himself first.
+/// Checks that the request is not forwarded: its dialog is unknown, or its sender must authenticate first.
 fn assert_refused(bench: &mut Bench, party: &Party, why: &str) {
     let fate = relayed(bench, party, "INFO");
     assert!(matches!(fate, Err(407 | 481)), "{why}: {fate:?}");
@@ -240,7 +240,7 @@ fn everything_that_a_proof_is_bound_to_counts() {
             ),
             ("no proof", good(&ours, "<sip:192.0.2.1;lr>")),
         ];
-        // Bob's From tag is not known when the proof for him is made.
+        // The proof for Bob is created before his From tag is known.
         let unbound = (party.at == BOB).then_some("another From tag");
         for (what, request) in rows {
             let fate = fate(&mut bench, party.at, request);
@@ -308,11 +308,11 @@ fn a_dialog_gives_no_right_to_another_users_name() {
     let refused = only(bench.receive(MALLORY, &caller.request("MESSAGE", "")));
     assert_eq!(status(&refused), 407);
     assert_eq!(relayed(&mut bench, &caller, "ACK"), Err(0), "nor an ACK");
-    // Whoever is that user may go on in the dialog under that name (RFC 4916).
+    // A sender that authenticates as that user may continue the dialog under that name (RFC 4916).
     let credentials = answer_challenge(&refused, "alice", "MESSAGE", &caller.target);
     let proven = caller.request("MESSAGE", &format!("Proxy-Authorization: {credentials}\n"));
     assert_eq!(fate(&mut bench, MALLORY, &proven), Ok(BOB.to_owned()));
-    // Of other domains we know nothing.
+    // We know nothing about users of other domains.
     caller.speaks_as = "sip:alice@elsewhere.example".to_owned();
     assert_eq!(relayed(&mut bench, &caller, "MESSAGE"), Ok(BOB.to_owned()));
     callee.speaks_as = "sip:alice@example.org".to_owned();
@@ -343,7 +343,7 @@ fn a_refreshed_target_is_reached_and_the_first_one_stays() {
     );
     assert_eq!(relayed(&mut bench, &caller, "INFO"), Ok(BOB.to_owned()));
     assert_eq!(bench.metrics.refreshed_targets.value(), 2);
-    // Another dialog of the same call has not moved.
+    // The target of another dialog in the same call has not changed.
     let forked = reinvite.replace("tag=b1", "tag=b2").replace("4bKd", "4bKf");
     assert_eq!(fate(&mut bench, MALLORY, &forked), Err(481));
 
@@ -354,7 +354,7 @@ fn a_refreshed_target_is_reached_and_the_first_one_stays() {
     assert_refused(&mut bench, &callee, "it is over");
 }
 
-/// What the callee says of its own target would be said of the caller's as well.
+/// With equal tags, the callee's Contact would also set the target of the callee's own requests.
 #[test]
 fn a_callee_that_takes_the_tag_of_the_caller_names_no_target_for_its_own_requests() {
     let mut settings = settings();
@@ -388,7 +388,7 @@ fn a_refusal_refreshes_nothing() {
 #[test]
 fn a_caller_that_keeps_the_route_set_of_the_ringing_reaches_the_contact_of_the_answer() {
     for ringing in ["sip:bob@192.0.2.29:5060", "sip:bob@192.0.2.20:5060"] {
-        // A stranger's short INVITE over UDP does not earn a 180 otherwise.
+        // Otherwise a short INVITE over UDP from an unknown caller earns no 180.
         let mut settings = settings();
         settings.limits.amplification = 100;
         let mut bench = bench_with(settings);
@@ -549,7 +549,7 @@ fn a_to_that_a_request_inside_the_dialog_invents_gives_the_other_party_no_name()
     assert_eq!(relayed(&mut bench, &callee, "INFO"), Err(407));
 }
 
-/// A call to one of two subscribers under one Call-ID and From tag: how the caller sees the dialog.
+/// A call to one of two subscribers with the same Call-ID and From tag. Returns the dialog as the caller sees it.
 fn call_to(bench: &mut Bench, user: &str, at: &'static str, tag: &'static str) -> Party {
     let uri = format!("sip:{user}@example.org");
     let invite = format!(
@@ -640,7 +640,7 @@ fn another_domain_notifies_a_phone_inside_a_call_of_a_transfer_only() {
     assert_eq!(fate(&mut bench, MALLORY, &notify), Ok(BOB.to_owned()));
     let notify = with(&callee, "Event: kpml\n");
     assert_eq!(fate(&mut bench, BOB, &notify), Ok(MALLORY.to_owned()));
-    // A subscription inside the call does not change that.
+    // A subscription inside the call does not change this.
     let subscribe = caller.request("SUBSCRIBE", &contact(MALLORY));
     let (_, forwarded) = bench.receive(MALLORY, &subscribe).pop().expect("forwarded");
     let answered = only(bench.receive(BOB, &accept_at(&forwarded, &caller.target)));

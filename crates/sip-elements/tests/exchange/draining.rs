@@ -1,4 +1,4 @@
-//! A node that goes down.
+//! A node that drains before it stops.
 
 use crate::bench::{
     ALICE, BOB, Bench, accept, only, recorded, register, request, settings, status,
@@ -41,7 +41,7 @@ fn a_draining_node_refuses_new_calls() {
     assert_eq!(status(&challenge), 407);
 }
 
-/// A node that drains while a call from Alice rings at Bob's, and the INVITE that he got.
+/// A node that drains while a call from Alice rings at Bob's phone, and the INVITE that Bob received.
 fn draining_while_it_rings() -> (Bench, String) {
     let mut settings = settings();
     settings.challenge.clear();

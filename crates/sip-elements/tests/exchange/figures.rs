@@ -1,4 +1,4 @@
-//! What the metrics say: how long messages took from their arrival, and what called for a challenge.
+//! Metrics: how long messages took after their arrival, and why challenges were sent.
 
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
@@ -11,7 +11,7 @@ use std::time::Duration;
 const WAITED: Duration = Duration::from_secs(2);
 
 impl Bench {
-    /// A message that arrived two seconds ago; what comes out.
+    /// Receives a message that arrived two seconds ago. Returns what the node sends.
     fn receive_late(&mut self, from: &str, message: &str) -> Vec<(std::net::SocketAddr, String)> {
         let arrived = self.now;
         self.now = self.now + WAITED;
@@ -39,7 +39,7 @@ fn invite(branch: &str, extra: &str) -> String {
     request("INVITE", CALLEE, "sip:alice@example.org", branch, extra)
 }
 
-/// The answer of a phone.
+/// The response of a phone.
 fn reply(request: &str, status: u16) -> String {
     let request = Message::parse(request.as_bytes()).expect("a request");
     let mut response = Vec::new();
@@ -98,14 +98,14 @@ fn the_clock_starts_when_a_message_arrives() {
 fn failed_logins_are_counted_apart_from_first_challenges() {
     let mut bench = Bench::new(settings()).with_subscribers();
     let challenge = only(bench.receive(ALICE, &register("alice", ALICE, 1, "")));
-    // Another user's password.
+    // The password of another user.
     let wrong = answer_challenge(&challenge, "bob", "REGISTER", "sip:example.org")
         .replace("username=\"bob\"", "username=\"alice\"");
     let elsewhere = wrong.replace("example.org", "example.net");
     for (cseq, credentials) in [(2, wrong), (3, elsewhere)] {
         let extra = format!("Authorization: {credentials}\n");
         let mut sent = bench.receive(ALICE, &register("alice", ALICE, cseq, &extra));
-        // The store is asked whether the password was changed.
+        // The node asks the store whether the password has changed.
         if let Some(question) = bench.question() {
             sent = bench.answer(question);
         }

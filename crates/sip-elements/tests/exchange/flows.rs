@@ -1,21 +1,22 @@
-//! Phones that are reached over one flow only, in dialogs too (RFC 5626 section 5.3): the Record-Route says which.
+//! Phones that are reached over one flow only, also inside dialogs (RFC 5626 section 5.3): the Record-Route names the
+//! flow.
 
 use crate::bench::{Bench, accept_at, recorded, register, settings, status};
 use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Node, Protocol};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// No two requests are the same.
+/// Makes the branch of each request unique.
 static BRANCH: AtomicUsize = AtomicUsize::new(0);
 
 const ON_UDP: &str = "203.0.113.9:40001";
 const ON_TCP: &str = "203.0.113.9:50001";
 
-/// The flow of a phone behind a translator, over UDP.
+/// The flow of a phone behind a NAT, over UDP.
 fn udp() -> Flow {
     Flow::to(ListenerId(0), ON_UDP.parse().expect("an address"))
 }
 
-/// That of another one behind the same translator, which has connected.
+/// The flow of another phone behind the same NAT, which has opened a connection.
 fn tcp() -> Flow {
     Flow {
         listener: ListenerId(1),
@@ -24,7 +25,7 @@ fn tcp() -> Flow {
     }
 }
 
-/// One in the open.
+/// The flow of a phone that is not behind a NAT.
 fn open() -> Flow {
     Flow::to(
         ListenerId(0),
@@ -32,7 +33,7 @@ fn open() -> Flow {
     )
 }
 
-/// A node at which bob is registered over UDP, alice over TCP.
+/// A node at which bob is registered over UDP, and alice over TCP.
 fn bench() -> Bench {
     let mut settings = settings();
     let mut listeners = settings.listeners.clone();
@@ -50,7 +51,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// A request of the dialog between a phone and `to`.
+/// A request of a dialog, with the sender's tag first.
 fn request(method: &str, uri: &str, call_id: &str, tags: [&str; 2], routes: &[String]) -> String {
     let mut text = format!(
         "{method} {uri} SIP/2.0\nVia: SIP/2.0/UDP 10.0.0.9;branch=z9hG4bK{};rport\nMax-Forwards: 70\n\
@@ -66,7 +67,7 @@ fn request(method: &str, uri: &str, call_id: &str, tags: [&str; 2], routes: &[St
     text + "Content-Length: 0\n\n"
 }
 
-/// The INVITE of a call, as the callee gets it; and over which flow.
+/// Places a call. Returns the INVITE as the callee gets it, and the flow that it arrives on.
 fn call(bench: &mut Bench, from: Flow, to: &str, call_id: &str) -> (Flow, String) {
     let uri = format!("sip:{to}@example.org");
     let sent = bench.receive_on(from, &request("INVITE", &uri, call_id, ["a", ""], &[]));
@@ -76,7 +77,7 @@ fn call(bench: &mut Bench, from: Flow, to: &str, call_id: &str) -> (Flow, String
     invite.expect("it is forwarded")
 }
 
-/// The caller's route set once the callee has answered.
+/// Answers a call. Returns the caller's route set.
 fn answer(bench: &mut Bench, callee: Flow, invite: &str, contact: &str) -> Vec<String> {
     let sent = bench.receive_on(callee, &accept_at(invite, contact));
     let [(_, answered)] = &sent[..] else {
@@ -87,11 +88,11 @@ fn answer(bench: &mut Bench, callee: Flow, invite: &str, contact: &str) -> Vec<S
     routes
 }
 
-/// Who speaks in a dialog: its tag, and the other one's.
+/// The sender of a request inside a dialog: its own tag, and the tag of the other party.
 const CALLER: [&str; 2] = ["a", ";tag=b1"];
 const CALLEE: [&str; 2] = ["b1", ";tag=a"];
 
-/// Over which flow a request of the dialog leaves; `None`: it does not.
+/// Returns the flow that a request of the dialog is forwarded over; `None` if it is not forwarded.
 fn relayed(
     bench: &mut Bench,
     from: Flow,
@@ -171,7 +172,7 @@ fn a_flow_is_for_its_dialog_only() {
         relayed(&mut bench, stranger, uri, ("other", CALLEE), &routes),
         None
     );
-    // Nor does anybody make a flow of his own.
+    // A forged flow token does not work either.
     for place in [0, 4, 12, 20] {
         let forged: Vec<String> = routes
             .iter()
@@ -190,7 +191,7 @@ fn a_flow_is_for_its_dialog_only() {
             None
         );
     }
-    // Without its token a proof is worth nothing either.
+    // A proof without its flow token is invalid too.
     let without: Vec<String> = routes
         .iter()
         .map(|route| {

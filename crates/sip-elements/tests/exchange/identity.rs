@@ -1,4 +1,4 @@
-//! Who may speak for whom.
+//! Which sender may use which identity.
 
 use crate::bench::{ALICE, Bench, answer_challenge, only, register, request, settings, status};
 use sip_message::{HeaderName, Message};

@@ -1,4 +1,4 @@
-//! What is said to the server itself.
+//! Requests to the server itself.
 
 use crate::bench::{ALICE, Bench, only, register, request, settings, status};
 use sip_elements::metrics::Drop;
@@ -115,7 +115,7 @@ fn a_phone_that_keeps_its_path_open_by_stun_is_told_its_address() {
         (sent, bench.metrics.drops[Drop::KeepAlive as usize].value())
     };
     let request = b"\x00\x01\x00\x00\x21\x12\xa4\x42transaction.";
-    // 192.0.2.10:5060, covered by the magic cookie.
+    // 192.0.2.10:5060, masked with the magic cookie.
     let response = b"\x01\x01\x00\x0c\x21\x12\xa4\x42transaction.\x00\x20\x00\x08\x00\x01\x32\xd6\xe1\x12\xa6\x48";
     assert_eq!(
         receive(ConnectionId::NONE, request),
@@ -180,7 +180,8 @@ fn a_request_with_more_header_fields_than_are_read_is_refused() {
     );
     assert!(response.contains("\r\nCall-ID: call-1\r\n"), "{response}");
     assert!(!response.contains("X-Filler"), "{response}");
-    // What cannot be answered is not: an ACK, a response, and what hides where an answer would go.
+    // Messages that cannot be answered get no response: an ACK, a response, and a request with too many header fields
+    // before its Via.
     let ack = request("ACK", "sip:example.org", stranger, "o1", &most);
     assert_eq!(bench.receive(ALICE, &ack), vec![]);
     let answered = options.replace("OPTIONS sip:example.org SIP/2.0", "SIP/2.0 200 OK");

@@ -1,4 +1,5 @@
-//! What real programs send that no RFC asks for: it passes, or is answered with what helps its sender.
+//! Messages of real implementations that no RFC requires us to accept. They pass, or get a response that helps their
+//! sender.
 
 use crate::bench::{ALICE, BOB, Bench, only, register, request, settings, status};
 use sip_elements::{ChallengedMethods, Settings};
@@ -18,7 +19,7 @@ fn bind(bench: &mut Bench, contact: &str) {
     assert_eq!(status(&only(bench.receive(BOB, &message))), 200);
 }
 
-/// Where a request to bob goes; `Err`: how it is answered.
+/// Returns where a request to bob is forwarded to, or as `Err` the status of the response.
 fn ask(bench: &mut Bench, message: &str) -> Result<String, u16> {
     let (to, last) = bench.receive(ALICE, message).pop().expect("something");
     match to.to_string().as_str() {
@@ -46,7 +47,7 @@ fn what_a_proxy_need_not_understand_passes() {
         let named = named.replace("bKm", &format!("bKn{place}"));
         assert_eq!(ask(&mut bench, &named), Ok(BOB.into()), "{name}");
     }
-    // RFC 4475 section 3.1.2.15: nobody knows where this name ends.
+    // RFC 4475 section 3.1.2.15: it is ambiguous where this name ends.
     let comma = plain.replace("From: <", "From: Bell, Alexander <");
     assert_eq!(ask(&mut bench, &comma), Err(400));
     let invite =
@@ -81,7 +82,7 @@ fn a_contact_elsewhere_is_followed_only_where_the_operator_says_so() {
         bind(&mut bench, "<sip:bob@203.0.113.99:5070>");
         assert_eq!(ask(&mut bench, &invite), Ok(expected.into()));
     }
-    // A name may lead anywhere as well.
+    // A host name may lead anywhere as well.
     let mut bench = Bench::new(open()).with_subscribers();
     bind(&mut bench, "<sip:bob@victim.example>");
     assert_eq!(ask(&mut bench, &invite), Ok(BOB.into()));

@@ -1,4 +1,4 @@
-//! What a caller hears when his request is given up because too many come.
+//! The response to a request that the worker sheds because of overload.
 
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
@@ -12,7 +12,7 @@ use std::time::Duration;
 const CALLEE: &str = "sip:bob@example.org";
 
 impl Bench {
-    /// A request that its worker gave up; what comes out.
+    /// Receives a request that its worker sheds. Returns what the node sends.
     fn refuse(&mut self, from: &str, message: &str) -> Vec<(SocketAddr, String)> {
         let message = message.replace('\n', "\r\n");
         let message = Received {
@@ -107,7 +107,7 @@ fn tag_of(refusal: &str) -> &str {
     tag.lines().next().unwrap_or_default()
 }
 
-/// Sends the ACK of a refusal.
+/// Sends the ACK for an error response.
 fn acknowledge(bench: &mut Bench, branch: &str, tag: &str, extra: &str) {
     let ack = request("ACK", NOBODY, "sip:alice@example.org", branch, extra);
     let to = format!("To: <{NOBODY}>");
@@ -120,14 +120,14 @@ fn the_ack_of_a_refusal_ends_before_it_is_judged() {
     let mut bench = Bench::new(settings()).with_subscribers();
     let call =
         |branch, extra: &str| request("INVITE", NOBODY, "sip:alice@example.org", branch, extra);
-    // Without state: the tag tells it from the ACK of somebody else's response.
+    // Without state: the tag distinguishes this ACK from one for a response of another server.
     let challenge = only(bench.receive(ALICE, &call("n1", "")));
     assert_eq!(status(&challenge), 407);
     for (tag, strays) in [(tag_of(&challenge), 0), ("0123456789abcdef", 1)] {
         acknowledge(&mut bench, "n1", tag, "");
         assert_eq!(bench.metrics.drops[Drop::StrayAck as usize].value(), strays);
     }
-    // With state: it is not sent again.
+    // With state: after the ACK, the response is not retransmitted.
     let credentials = answer_challenge(&challenge, "alice", "INVITE", NOBODY);
     let proof = format!("Proxy-Authorization: {credentials}\n");
     let trying = only(bench.receive(ALICE, &call("n2", &proof)));
@@ -137,7 +137,7 @@ fn the_ack_of_a_refusal_ends_before_it_is_judged() {
     assert_eq!(status(&refusal), 404);
     let again = only(bench.wait(Duration::from_millis(500)));
     assert_eq!(status(&again), 404);
-    // Whatever else is wrong with it.
+    // The ACK counts, whatever else is wrong with it.
     acknowledge(&mut bench, "n2", tag_of(&refusal), "Route: <sip:a\n");
     assert_eq!(bench.wait(Duration::from_secs(2)), vec![]);
 }

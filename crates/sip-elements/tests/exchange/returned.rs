@@ -1,4 +1,4 @@
-//! Datagrams that come back as ICMP errors. Anybody can forge such errors, so most of them mean nothing.
+//! Datagrams that come back as ICMP errors. Any host can forge such errors, so most of them have no effect.
 
 use crate::bench::{ALICE, BOB, Bench, request, settings, status};
 use sip_elements::{Exchange, ExchangeOptions};
@@ -12,7 +12,7 @@ fn call(number: u32) -> String {
     request("INVITE", callee, caller, &format!("i{number}"), "")
 }
 
-/// Alice may call without a password, and bob has a phone.
+/// A node at which alice may call without a password, and bob has a phone.
 fn bench() -> Bench {
     let mut bench = Bench::new(settings()).with_subscribers();
     bench.register("bob", BOB);
@@ -34,7 +34,7 @@ fn exchange(bench: &Bench, settings: sip_elements::Settings, workers: u16) -> Ex
     })
 }
 
-/// A call of alice's: the INVITE as bob's phone gets it.
+/// Places a call from alice. Returns the INVITE as bob's phone gets it.
 fn forwarded(bench: &mut Bench) -> String {
     let sent = bench.receive(ALICE, &call(1));
     let [_, (to, invite)] = &*sent else {
@@ -44,7 +44,7 @@ fn forwarded(bench: &mut Bench) -> String {
     invite.clone()
 }
 
-/// An error quotes what was sent there; what the server sends then.
+/// Receives an ICMP error that quotes a message to `to`. Returns what the node then sends.
 fn comes_back(bench: &mut Bench, to: &str, quote: &str) -> Vec<(SocketAddr, String)> {
     let flow = Flow::to(ListenerId(0), to.parse().expect("an address"));
     bench
@@ -134,7 +134,7 @@ fn an_error_that_another_worker_hears_of_finds_the_home_of_the_call() {
     assert_eq!(output.hand_overs().len(), 0, "too short to tell");
 }
 
-/// It would cost the other worker a copy of the quote and a look at its transactions.
+/// The other worker would have to copy the quote and look at its transactions.
 #[test]
 fn an_error_without_a_branch_of_ours_is_not_handed_to_another_worker() {
     let mut bench = bench();

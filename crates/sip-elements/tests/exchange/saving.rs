@@ -1,4 +1,4 @@
-//! Answers to REGISTER that wait for the database.
+//! Responses to REGISTER that wait for the database.
 
 use crate::bench::{ALICE, BOB, Bench, answer_challenge, only, register, settings, status};
 use sip_elements::metrics::TRANSACTION_COUNTS;
@@ -15,12 +15,12 @@ fn open(answer_when_saved: bool) -> Settings {
 }
 
 impl Bench {
-    /// The control plane begins a save; its number.
+    /// The control plane begins a save. Returns its number.
     fn begin_save(&self) -> u64 {
         self.shared.locations.take_changes().save
     }
 
-    /// A save succeeds, and room for `room` changes is left. What is sent then.
+    /// A save succeeds, and there is room for `room` more changes. Returns what the node then sends.
     fn saved(&mut self, save: u64, room: usize) -> Vec<(std::net::SocketAddr, String)> {
         self.shared.locations.note_saved(save, room);
         self.exchange
@@ -120,7 +120,7 @@ fn a_dropped_answer_leaves_no_transaction_behind() {
         bench.receive(ALICE, &register("alice", ALICE, 2, &authorization)),
         []
     );
-    // It waits for the password first, which takes a transaction.
+    // The request waits for the password first, and that wait needs a transaction.
     let question = bench.question().expect("whose password?");
     assert_eq!(bench.answer(question), []);
     assert_eq!(live_servers(&bench), 1);

@@ -1,4 +1,4 @@
-//! One address cannot fill a table, and what has proved itself finds room in a full one.
+//! One address cannot fill a table, and a request with proof of its sender finds room in a full one.
 
 use crate::bench::{
     ALICE, BOB, Bench, accept, answer_challenge, only, recorded, request, settings, status,
@@ -8,7 +8,7 @@ use std::time::Duration;
 const FLOODER: &str = "198.51.100.9:5060";
 const BODY: usize = 60_000;
 
-/// An INVITE of a caller of another domain.
+/// An INVITE from a caller of another domain.
 fn stranger(callee: &str, number: usize, body: &str) -> String {
     format!(
         "INVITE sip:{callee}@example.org SIP/2.0\nVia: SIP/2.0/UDP {FLOODER};branch=z9hG4bKs{number}\nMax-Forwards: 70\n\
@@ -18,7 +18,7 @@ fn stranger(callee: &str, number: usize, body: &str) -> String {
     )
 }
 
-/// Alice calls bob with her credentials; what comes out.
+/// Alice calls bob with her credentials. Returns what the node sends.
 fn authenticated_call(bench: &mut Bench, branch: &str) -> Vec<String> {
     let invite = |branch: &str, extra: &str| {
         request(
@@ -88,7 +88,7 @@ fn a_flood_to_a_phone_that_rings_gets_a_share_of_the_table() {
     let sent = authenticated_call(&mut bench, "a");
     assert!(sent.iter().any(|text| text.starts_with("INVITE ")));
     check_bytes(&bench);
-    // Nobody answers: all of it ends.
+    // There is no answer, so all state ends.
     for _ in 0..300 {
         bench.wait(Duration::from_secs(1));
     }
@@ -145,7 +145,7 @@ fn a_trusted_peer_has_no_share() {
     assert_eq!(bench.exchange.proxy_stats().live, 1_000);
 }
 
-/// A caller of another domain calls bob, who answers; the route set of the caller.
+/// A caller of another domain calls bob, who answers. Returns the caller's route set.
 fn dialog(bench: &mut Bench, number: usize) -> String {
     let sent = bench.receive(FLOODER, &stranger("bob", number, ""));
     let invite = sent.iter().find(|(_, text)| text.starts_with("INVITE "));
@@ -158,7 +158,7 @@ fn dialog(bench: &mut Bench, number: usize) -> String {
     routes
 }
 
-/// A request inside such a dialog.
+/// A request inside that dialog.
 fn inside(method: &str, number: usize, routes: &str, cseq: usize, body: &str) -> String {
     format!(
         "{method} sip:bob@{BOB} SIP/2.0\nVia: SIP/2.0/UDP {FLOODER};branch=z9hG4bKi{number}x{cseq}\nMax-Forwards: 70\n\
@@ -192,7 +192,7 @@ fn a_flood_inside_a_dialog_leaves_room_for_others_to_end_theirs() {
     assert!(is_relayed(&sent, "BYE"), "{sent:#?}");
     let sent = authenticated_call(&mut bench, "a");
     assert!(sent.iter().any(|text| text.starts_with("INVITE ")));
-    // Nobody answers: all of it ends.
+    // There is no answer, so all state ends.
     for _ in 0..300 {
         bench.wait(Duration::from_secs(1));
     }
@@ -209,7 +209,7 @@ fn long_requests_inside_dialogs_leave_bytes_for_brief_ones() {
     let routes = dialog(&mut bench, 1);
     let body = "x".repeat(BODY);
     for cseq in 2..200 {
-        // A proof is good from any address.
+        // A proof is valid from any address.
         let at = format!("203.0.113.{}:5060", cseq % 8);
         bench.receive(&at, &inside("INFO", 1, &routes, cseq, &body));
     }

@@ -1,10 +1,11 @@
-//! What comes out of streams without an end: it is answered before the connection goes, and acted upon never.
+//! Requests on a stream whose end is unclear: they get a response before the connection is closed, and are never acted
+//! on.
 
 use crate::bench::{Bench, request, settings, status};
 use sip_elements::metrics::Drop;
 use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Protocol};
 
-/// A node that also speaks TCP and WebSocket, and a connection of a phone to each.
+/// A node that also has TCP and WebSocket listeners, and a phone's connection to each.
 fn bench() -> (Bench, [Flow; 2]) {
     let mut settings = settings();
     let udp = settings.listeners[0].clone();
@@ -46,7 +47,7 @@ fn a_request_whose_length_is_unclear_is_refused() {
         };
         assert_eq!((*flow, status(response)), (tcp, expected), "{message}");
     }
-    // A frame says where its message ends.
+    // A WebSocket frame says where its message ends.
     let message = options().replace("Content-Length: 0\n", "");
     assert_eq!(status(&bench.receive_on(ws, &message)[0].1), 200);
 }

@@ -1,4 +1,5 @@
-//! What the server believes of whom: subscribers prove who they are, trusted peers are believed, of strangers nothing is known.
+//! Which senders the server trusts: subscribers prove their identity, trusted peers are believed, and nothing is known
+//! about other senders.
 
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
@@ -11,7 +12,7 @@ const BOB_URI: &str = "sip:bob@example.org";
 const STRANGER: &str = "198.51.100.66:5060";
 const PEER: &str = "203.0.113.7:5060";
 
-/// Every method that can begin something, and one that no RFC knows.
+/// Every method that a new request can have, and one that no RFC defines.
 const METHODS: [&str; 12] = [
     "INVITE",
     "MESSAGE",
@@ -42,7 +43,7 @@ fn with_bob(settings: Settings) -> Bench {
     bench
 }
 
-/// Sends a request to bob, and returns what came back to its sender and what went to bob.
+/// Sends a request to bob. Returns the statuses that the sender got, and the messages that bob got.
 fn send(bench: &mut Bench, from: &str, message: &str) -> (Vec<u16>, Vec<String>) {
     let (to_bob, back): (Vec<_>, Vec<_>) = bench
         .receive(from, message)
@@ -156,12 +157,12 @@ fn only_a_trusted_peer_asserts_identities() {
     assert_eq!(named(&to_bob[0]), 0, "{}", to_bob[0]);
     let (_, to_bob) = send(&mut bench, PEER, &invite("p1", ASSERTED));
     assert_eq!(named(&to_bob[0]), 4, "{}", to_bob[0]);
-    // RFC 3325 section 7: who asks for privacy is not named outside the trusted networks.
+    // RFC 3325 section 7: a caller that asks for privacy is not named outside the trusted networks.
     let private = format!("{ASSERTED}Privacy: critical;id\n");
     let (_, to_bob) = send(&mut bench, PEER, &invite("p2", &private));
     assert_eq!(named(&to_bob[0]), 1, "{}", to_bob[0]);
     assert!(!to_bob[0].contains("P-Asserted-Identity"), "{}", to_bob[0]);
-    // A subscriber, too, may not say who he is but in From.
+    // A subscriber, too, may assert its identity in From only.
     let message = request("MESSAGE", BOB_URI, "sip:alice@example.org", "m1", ASSERTED);
     let challenge = only(bench.receive(ALICE, &message));
     let credentials = answer_challenge(&challenge, "alice", "MESSAGE", BOB_URI);
@@ -171,7 +172,7 @@ fn only_a_trusted_peer_asserts_identities() {
     assert_eq!(named(&to_bob[0]), 0, "{}", to_bob[0]);
 }
 
-/// Sends a request of alice's, with credentials if it is challenged; the last answer, or where it went.
+/// Sends a request from alice, with credentials if it is challenged. Returns where it went, or the last status.
 fn prove_and_send(bench: &mut Bench, method: &str, uri: &str, extra: &str) -> Result<String, u16> {
     let from = "sip:alice@example.org";
     let branch = format!("{method}{}{}", uri.len(), extra.len());
@@ -276,7 +277,7 @@ fn a_trusted_peer_does_not_register_subscribers() {
     assert_eq!(status(&only(bench.receive(PEER, &message))), 401);
 }
 
-/// Where an INVITE to bob leaves for, when he has registered this Contact from his address.
+/// Returns where an INVITE to bob is forwarded to after he has registered this Contact from his address.
 fn led_to(settings: Settings, contact: &str) -> Vec<String> {
     let mut bench = Bench::new(settings).with_subscribers();
     bench.register_contact("bob", BOB, contact);

@@ -1,5 +1,5 @@
-//! Whatever happens in whatever order: every request ends, with one final response or in the silence it is entitled to, and
-//! nothing is left.
+//! Any events in any order: every request ends, with one final response or, where that is allowed, with none; and no
+//! state is left.
 
 use crate::wire::{ALICE, Sent, Wire, cancel, invite, request, target_uri};
 use rand_chacha::ChaCha8Rng;
@@ -34,7 +34,7 @@ const URIS: [&str; 7] = [
 struct Script {
     wire: Wire,
     random: ChaCha8Rng,
-    /// Requests that left and can be replied to.
+    /// Requests that were sent and can be answered.
     requests: Vec<Sent>,
     tickets: Vec<Ticket>,
     finals: Vec<String>,
@@ -126,7 +126,7 @@ fn every_request_ends_once_and_leaves_nothing() {
         for _ in 0..script.below(40) {
             script.step(is_invite);
         }
-        // Every target may ring until timer C and be cancelled for 32 seconds.
+        // Every target may ring until Timer C fires and then be cancelled for 32 seconds.
         script.wire.pass(Duration::from_secs(20 * 250));
         script.collect();
         let (finals, wire) = (script.finals, script.wire);
@@ -150,8 +150,8 @@ fn every_request_ends_once_and_leaves_nothing() {
         } else {
             assert!(finals.len() <= 1, "seed {seed}: {finals:?}");
         }
-        // Nobody acknowledges a refusal here, so it is retransmitted, but it stays the same one; and a call that was answered
-        // is not refused afterwards.
+        // The test sends no ACK for an error response, so it is retransmitted, but it stays the same. After a call was
+        // answered, no error response follows.
         let is_success = |line: &String| line.starts_with("SIP/2.0 2");
         let mut refusals: Vec<_> = finals
             .iter()

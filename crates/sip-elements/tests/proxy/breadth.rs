@@ -1,10 +1,11 @@
-//! Max-Breadth (RFC 5393 section 5): no fork has more branches than the request may have, and none gives away more than it got.
+//! Max-Breadth (RFC 5393 section 5): no fork has more branches than the request allows, and none passes on more than it
+//! received.
 
 use crate::wire::{
     ALICE, BOB, CAROL, DAVE, Sent, Wire, ack_of_refusal, request, target, target_uri,
 };
 
-/// An INVITE with these header fields to Bob, Carol and Dave, all wanted alike.
+/// An INVITE with these header fields to Bob, Carol and Dave, all with the same q.
 fn forked(headers: &str) -> Wire {
     let targets = [BOB, CAROL, DAVE].map(|phone| target(phone, 1000));
     let mut wire = Wire::new(targets.to_vec());
@@ -16,7 +17,7 @@ fn breadth(sent: &Sent) -> Vec<&str> {
     sent.header("Max-Breadth")
 }
 
-/// Who got the call refuses it.
+/// The phone that received the INVITE rejects it.
 fn refuse(wire: &mut Wire, invite: &Sent) {
     let phone = invite.to.to_string();
     wire.receive(&phone, &invite.reply("480 Away"));
@@ -29,7 +30,7 @@ fn a_fork_divides_what_the_request_has() {
         ("", ["20", "20", "20"]),
         ("Max-Breadth: 8\r\n", ["3", "3", "2"]),
         ("max-breadth : 3\r\n", ["1", "1", "1"]),
-        // More than anybody accepts, and what is no number, is taken for the default.
+        // A value above the maximum and a value that is not a number count as the default.
         ("Max-Breadth: 4000000000\r\n", ["20", "20", "20"]),
         ("Max-Breadth: many\r\n", ["20", "20", "20"]),
         ("Max-Breadth: 8\r\nMax-Breadth: 9\r\n", ["3", "3", "2"]),

@@ -1,4 +1,4 @@
-//! The caller gives up (RFC 3261 section 16.10).
+//! The caller cancels a call (RFC 3261 section 16.10).
 
 use crate::wire::{ALICE, BOB, CAROL, Wire, ack_of_refusal, cancel, invite, target, target_uri};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The candidates of a destination (RFC 3263 section 4.3): each call tries one after the other, and what failed is remembered for
-//! the others.
+//! The candidates of a destination (RFC 3263 section 4.3): each call tries one after the other, and failures are
+//! remembered for the other calls.
 
 use crate::wire::{
     ALICE, BOB, CAROL, DAVE, Sent, US, Wire, ack_of_refusal, invite, listener, over, request,
@@ -19,7 +19,7 @@ pub fn wire(no_answer: Option<Duration>) -> Wire {
     Wire::with(settings, vec![target_uri(TRUNK, 1000)])
 }
 
-/// A call of Alice, told apart by its number.
+/// A call from Alice. The number distinguishes it from others.
 fn call(number: u32) -> String {
     invite()
         .replace("call-1@", &format!("call-{number}@"))
@@ -68,7 +68,8 @@ fn a_silent_candidate_is_left_for_the_next_and_other_calls_try_it_last() {
     wire.finish();
 }
 
-/// In a fork, 408 would be the better response of the two; and silence is all that anybody hears of it but for an INVITE.
+/// In a fork, 408 would be the better response of the two. For a request other than INVITE, a timeout would get no
+/// response at all.
 #[test]
 fn the_last_candidate_speaks_for_the_silent_ones_before_it() {
     for (method, silence, copies) in [("MESSAGE", 4, 4), ("INVITE", 2, 3)] {
@@ -115,7 +116,7 @@ fn a_call_that_had_nothing_but_100_from_a_server_that_died_moves_on() {
     let moved = wire.expect(CAROL, "INVITE");
     assert_eq!(moved.header("Call-ID"), taken.header("Call-ID"));
     answer(&mut wire, CAROL, &moved);
-    // What rings may be answered yet: the server behind may be there again, or speak by another way.
+    // A call that rings may still be answered: the server may be up again, or use another path.
     wire.receive(BOB, &ringing.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
     wire.pass(SECOND * 40);
@@ -148,7 +149,7 @@ fn a_request_that_can_not_be_sent_goes_to_the_next_candidate_at_once() {
     let first = wire.expect(BOB, "INVITE");
     wire.undeliverable(&first);
     let second = wire.expect(CAROL, "INVITE");
-    // It is told twice, and once more of a response.
+    // A second report for the same request has no effect, and neither has one for a request that was answered.
     wire.undeliverable(&first);
     wire.expect_nothing();
     answer(&mut wire, CAROL, &second);
@@ -216,7 +217,7 @@ fn after_its_time_one_call_tries_the_dead_candidate_again() {
     wire.finish();
 }
 
-/// The far end of a call may have written it.
+/// The 503 may come from the far end of a call.
 #[test]
 fn a_503_moves_the_next_calls_for_as_long_as_it_asks_and_no_longer_than_other_failures() {
     for (headers, back_after) in [
@@ -356,7 +357,7 @@ fn a_caller_who_gave_up_is_not_taken_to_the_next_candidate() {
     wire.finish();
 }
 
-/// Alice's INVITE with so many octets of body.
+/// Alice's INVITE with a body of `octets` bytes.
 fn long_invite(octets: usize) -> String {
     let body = "v".repeat(octets);
     invite().replace(
@@ -389,7 +390,7 @@ fn a_long_request_leaves_as_a_stream_and_as_a_datagram_where_that_fails() {
     }
 }
 
-/// A long call to an address.
+/// Sends a long INVITE from Alice to an address.
 fn place_long(wire: &mut Wire, number: u32) -> Sent {
     let invite = long_invite(1_200)
         .replace("call-1@", &format!("call-{number}@"))
@@ -435,7 +436,7 @@ fn an_address_that_took_no_stream_gets_datagrams_at_once_for_a_while() {
     wire.finish();
 }
 
-/// A long re-INVITE of Alice, and over what it reaches Bob.
+/// Sends a long re-INVITE from Alice, and returns it as it reaches Bob.
 fn long_re_invite(wire: &mut Wire, answered: &Sent) -> Sent {
     let to = answered.header("To")[0];
     let tag = to.split("tag=").nth(1).expect("a tag");
@@ -491,7 +492,7 @@ fn a_request_stays_a_datagram_when_it_is_short_or_its_uri_says_so_or_we_know_no_
     }
 }
 
-/// RFC 3261 section 18.3: the end of a datagram is that of its body, a stream has nothing but Content-Length to tell.
+/// RFC 3261 section 18.3: a body ends where its datagram ends. On a stream, only Content-Length says where it ends.
 #[test]
 fn what_leaves_as_a_stream_has_a_content_length() {
     const NONE: &str = "Content-Length: 0\r\n";

@@ -1,4 +1,4 @@
-//! Timer C (RFC 3261 sections 16.6 step 11, 16.7 step 2, 16.8) and the operator's bound on silence.
+//! Timer C (RFC 3261 sections 16.6 step 11, 16.7 step 2, 16.8) and the operator's limit on silence.
 
 use crate::wire::{
     ALICE, BOB, CAROL, DAVE, Sent, US, Wire, ack_of_refusal, invite, settings, target, udp,
@@ -34,7 +34,7 @@ fn a_phone_that_rings_too_long_is_cancelled_and_the_next_one_tried() {
     let second = wire.expect(CAROL, "INVITE");
     wire.receive(CAROL, &second.reply("180 Ringing"));
     wire.expect(ALICE, "SIP/2.0 180");
-    // Where nobody else is left, what timer C ended is a timeout upstream.
+    // If no target is left, a call that Timer C ended is a timeout upstream.
     wire.pass(SECOND * 181 + SECOND / 100);
     wire.expect_cancel(&second);
     wire.receive(CAROL, &second.reply("487 Request Terminated"));
@@ -85,7 +85,7 @@ fn timer_c_without_any_response_is_a_timeout() {
     let second = wire.expect(CAROL, "INVITE");
     wire.receive(CAROL, &second.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200");
-    // The transaction goes on for itself, so that it can cancel the call should Bob wake up.
+    // The transaction continues, so that it can cancel the call if Bob responds late.
     wire.pass(SECOND * 30);
     wire.ignore_sent();
     wire.finish();
@@ -149,7 +149,7 @@ fn a_late_answer_of_a_target_that_was_passed_over_reaches_the_caller() {
     wire.finish();
 }
 
-/// A desk phone, a mobile that wakes up slowly, and voicemail: the two INVITEs that leave at once.
+/// A desk phone, a mobile phone that wakes up slowly, and voicemail. Returns the two INVITEs that are sent at once.
 fn desk_mobile_and_voicemail() -> (Wire, Sent, Sent) {
     let mut settings = settings(vec![udp(US, 24)]);
     settings.proxy.no_answer = Some(SECOND * 3);

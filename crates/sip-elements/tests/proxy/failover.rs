@@ -1,4 +1,4 @@
-//! Serial targets: the next one is tried when one fails.
+//! Serial targets: when one fails, the next one is tried.
 
 use crate::wire::{ALICE, BOB, CAROL, Wire, ack_of_refusal, invite, request, target};
 use std::time::Duration;

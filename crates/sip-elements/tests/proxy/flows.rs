@@ -1,4 +1,5 @@
-//! Phones that are reached over flows (RFC 5626 section 7): what a dead flow is worth, and which flow of a phone is tried when.
+//! Phones that are reached over flows (RFC 5626 section 7): how a failed flow ranks among responses, and when each flow
+//! of a phone is tried.
 
 use crate::wire::{
     ALICE, BOB, CAROL, DAVE, Sent, US, Wire, ack_of_refusal, cancel, invite, listener, settings,
@@ -8,7 +9,7 @@ use sip_elements::proxy::Target;
 use sip_transport::{ConnectionId, Flow, ListenerId, Protocol};
 use std::time::Duration;
 
-/// A target that is reached over its connection alone.
+/// A target that is reached over its connection only.
 fn over_connection(address: &str, instance: u64) -> Target {
     let remote = address.parse().expect("an address");
     Target {
@@ -126,7 +127,7 @@ fn one_flow_of_a_phone_rings_at_a_time_beside_other_phones() {
     wire.expect_nothing();
     wire.receive(DAVE, &dave.reply("180 Ringing"));
     wire.expect(ALICE, "SIP/2.0 180");
-    // It does not wait for the phone that rings.
+    // The next flow does not wait for the phone that rings.
     refuse(&mut wire, &bob, "430 Flow Failed");
     let carol = wire.expect(CAROL, "INVITE");
     assert_eq!(carol.header("Max-Breadth"), bob.header("Max-Breadth"));

@@ -1,11 +1,11 @@
-//! Parallel targets: who answers first wins, and the best refusal where nobody does.
+//! Parallel targets: the first answer wins. Without an answer, the best error response is forwarded.
 
 use crate::wire::{ALICE, BOB, CAROL, DAVE, Sent, Wire, ack_of_refusal, invite, request, target};
 
-/// What a phone reads that another one was faster than.
+/// Reason that a phone gets when another phone was faster.
 const ELSEWHERE: &str = "SIP;cause=200;text=\"Call completed elsewhere\"";
 
-/// An INVITE that rings at Bob's and Carol's.
+/// A call that rings at Bob's and Carol's phones.
 fn ringing() -> (Wire, Sent, Sent) {
     let mut wire = Wire::new(vec![target(BOB, 1000), target(CAROL, 1000)]);
     wire.receive(ALICE, &invite());

@@ -1,11 +1,11 @@
-//! Header fields of responses that assert who answers (RFC 3325 section 5).
+//! Header fields in responses that assert the identity of the callee (RFC 3325 section 5).
 
 use crate::wire::{ALICE, BOB, CAROL, US, Wire, ack_of_refusal, invite, settings, target, udp};
 
 const ASSERTED: &str = "P-Asserted-Identity: <sip:chief@example.org>\r\nP-Preferred-Identity: <sip:chief@example.org>\r\n\
                         Remote-Party-ID: <sip:chief@example.org>;party=called\r\nDiversion: <sip:chief@example.org>\r\n";
 
-/// A call to Bob and Carol one after the other, where these are trusted.
+/// A call to Bob, and to Carol after him, with these trusted peers.
 fn call(trusted: &[&str]) -> Wire {
     let mut settings = settings(vec![udp(US, 24)]);
     settings.proxy.trusted_peers = trusted
@@ -36,7 +36,7 @@ fn only_a_trusted_peer_asserts_who_answers() {
             let names = names.iter().chain(&["Remote-Party-ID", "Diversion"]);
             names.map(|name| sent.header(name).len()).sum::<usize>()
         };
-        // On its way through the response context, and after its end.
+        // While the response context exists, and after it has ended.
         let mut wire = call(trusted);
         let sent = wire.expect(BOB, "INVITE");
         wire.receive(BOB, &sent.reply_with("180 Ringing", headers));
@@ -47,7 +47,7 @@ fn only_a_trusted_peer_asserts_who_answers() {
             wire.pass(std::time::Duration::from_secs(40));
             wire.ignore_sent();
         }
-        // Kept until all others have failed.
+        // A response that is kept until all other targets have failed.
         let mut wire = call(trusted);
         let sent = wire.expect(BOB, "INVITE");
         wire.receive(BOB, &sent.reply_with("486 Busy Here", headers));

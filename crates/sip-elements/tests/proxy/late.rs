@@ -1,4 +1,4 @@
-//! Answers that come when the response context is gone.
+//! Responses that arrive when the response context is gone.
 
 use crate::wire::{ALICE, BOB, Sent, US, Wire, invite, settings, target, udp};
 use sip_elements::metrics::Drop;

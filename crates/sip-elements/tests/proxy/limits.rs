@@ -1,4 +1,4 @@
-//! Bounds: what does not fit is refused, and costs nothing afterwards.
+//! Limits: a request beyond a limit is rejected, and costs nothing afterwards.
 
 use crate::wire::{
     ALICE, BOB, CAROL, DAVE, US, Wire, ack_of_refusal, invite, request, settings, target, udp,

@@ -1,5 +1,6 @@
-//! The stateful proxy (RFC 3261 section 16) between real transactions, under virtual time. The scripts read like a trace of the
-//! wire: what a phone sends, and what must leave, in order. Every test ends with all contexts and transactions gone.
+//! The stateful proxy (RFC 3261 section 16) with real transactions, under virtual time. The scripts read like a trace
+//! of the wire: what a phone sends, and what the proxy must send, in order. When a test ends, all contexts and
+//! transactions are gone.
 
 mod any_order;
 mod breadth;

@@ -1,11 +1,11 @@
-//! Requests other than INVITE, whose servers may be silent for long (RFC 4320): when another candidate is tried, and what their
-//! silence says about a server.
+//! Requests other than INVITE, whose servers may be silent for long (RFC 4320): when another candidate is tried, and
+//! what the silence says about a server.
 
 use crate::candidates::{SECOND, TRUNK, answer, dead, place, wire};
 use crate::wire::{ALICE, BOB, CAROL, Wire, request};
 use std::time::Duration;
 
-/// A request of Alice for the trunk, which has these servers.
+/// Sends a request from Alice for the trunk, which resolves to these servers.
 fn send(wire: &mut Wire, method: &str, addresses: &[&str]) {
     let request = request(method, TRUNK, "").replace("call-1@", "call-8@");
     wire.receive(ALICE, &request);
@@ -73,7 +73,7 @@ fn a_server_in_front_of_a_silent_phone_is_not_dead() {
     wire.finish();
 }
 
-/// Whoever sent it has given up when Timer F fires; another server would serve it a second time.
+/// When Timer F fires, the sender has given up. Another server would process the request a second time.
 #[test]
 fn a_message_that_a_server_has_taken_goes_to_no_other() {
     for status in ["100 Trying", "183 Later"] {

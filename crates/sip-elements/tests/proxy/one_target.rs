@@ -1,4 +1,4 @@
-//! One target: what is forwarded, and what comes back.
+//! One target: what is forwarded, and which responses return.
 
 use crate::wire::{ALICE, BOB, Wire, ack_of_refusal, invite, request, request_in, target};
 use std::time::Duration;

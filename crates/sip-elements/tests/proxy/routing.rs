@@ -5,18 +5,18 @@ use crate::wire::{
     udp, with_next_hop, with_path,
 };
 
-/// Bob answers; the transaction ends.
+/// Bob answers, which ends the transaction.
 fn answer(wire: &mut Wire, phone: &str, sent: &Sent) {
     wire.receive(phone, &sent.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
 }
 
-/// Our Record-Route value for the caller of a call that Bob answered.
+/// Our Record-Route value as the caller gets it when Bob has answered.
 fn recorded() -> String {
     recorded_below("")
 }
 
-/// The same where proxies below us have recorded themselves.
+/// Same as [`recorded`], with proxies downstream that have added their own Record-Route.
 fn recorded_below(below: &str) -> String {
     let mut wire = Wire::new(vec![target(BOB, 1000)]);
     let recorded = established(&mut wire, &format!("sip:bob@{BOB}"), below);
@@ -51,7 +51,7 @@ fn a_request_that_a_strict_router_sent_is_repaired() {
     let sent = wire.expect(CAROL, &format!("BYE sip:bob@{BOB} SIP/2.0"));
     assert_eq!(sent.header("Route"), [format!("<sip:{CAROL};lr>")]);
     answer(&mut wire, CAROL, &sent);
-    // And where the real Request-URI is all that is left of the Route.
+    // The same, if the real Request-URI is the only Route value left.
     let ours = recorded();
     let uri = ours.trim_matches(['<', '>']);
     wire.receive(
@@ -151,7 +151,8 @@ fn between_two_listeners_both_are_recorded_and_both_popped_on_the_way_back() {
     assert_eq!(answered.listener, 0);
     let tag = "198-51-100-20-5060";
 
-    // Alice's route set is the other way round; the far side leaves by the listener that was recorded for it.
+    // Alice's route set is in reverse order. The request to the far side leaves from the listener that was recorded for
+    // it.
     let ours = answered.header("Record-Route");
     let routes = format!("Route: {}, {}\r\n", ours[1], ours[0]);
     wire.receive(
@@ -162,7 +163,7 @@ fn between_two_listeners_both_are_recorded_and_both_popped_on_the_way_back() {
     assert_eq!((bye.listener, bye.header("Route").len()), (1, 0));
     wire.receive_at(1, "203.0.113.5:5060", &bye.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
-    // Bob hangs up in another way.
+    // Bob sends a request in the other direction.
     let routes = format!("Route: {}\r\nRoute: {}\r\n", recorded[0], recorded[1]);
     let from_bob = request_in("INFO", &format!("sip:alice@{ALICE}"), "a1", 7, &routes);
     let from_bob = from_bob
@@ -225,7 +226,7 @@ fn an_maddr_that_names_us_is_taken_out() {
 
 #[test]
 fn a_request_that_comes_round_again_is_a_loop_and_a_spiral_is_not() {
-    // The contact of bob is bob at our own address, which only who is on this host can reach.
+    // The contact of bob is bob at our own address. Only a sender on this host can reach it.
     const ALICE: &str = "127.0.0.1:5070";
     const US: &str = "127.0.0.1:5060";
     let mut wire = Wire::with(settings(vec![udp(US, 8)]), vec![target(US, 1000)]);
@@ -253,7 +254,7 @@ fn the_same_request_by_another_way_is_no_loop() {
     let mut wire = Wire::new(vec![target(BOB, 1000)]);
     wire.receive(ALICE, &request("MESSAGE", "sip:bob@example.org", ""));
     let sent = wire.expect(BOB, "MESSAGE");
-    // Bob's proxy retargets it to another user of ours.
+    // Bob's proxy retargets the request to another of our users.
     let retargeted = sent.text.replace(
         "MESSAGE sip:bob@192.0.2.20:5060",
         "MESSAGE sip:carol@example.org",
@@ -313,7 +314,7 @@ fn a_call_over_ipv6_is_recorded_and_routed_in_brackets() {
             wire.expect(alice, "SIP/2.0 200 OK");
         }
     }
-    // The answer once more, and once more to a node that knows nothing of the call.
+    // The callee retransmits the answer, first to this node, then to a restarted node that does not know the call.
     wire.receive(bob, &answer);
     wire.expect(alice, "SIP/2.0 200 OK");
     let mut restarted = wire.restarted();

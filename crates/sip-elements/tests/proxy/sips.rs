@@ -1,4 +1,4 @@
-//! sips (RFC 5630): never over a transport that is not secure.
+//! sips (RFC 5630): requests leave over secure transports only.
 
 use crate::wire::{
     ALICE, BOB, CAROL, US, Wire, ack_of_refusal, invite, listener, request, settings, target_uri,
@@ -7,7 +7,7 @@ use crate::wire::{
 use sip_elements::proxy::Target;
 use sip_transport::{ConnectionId, Flow, ListenerId, Protocol};
 
-/// TLS, beside UDP at [`US`].
+/// Our TLS listener, next to UDP at [`US`].
 const US_SECURELY: &str = "192.0.2.1:5061";
 
 fn wire(targets: Vec<Target>) -> Wire {

@@ -1,4 +1,5 @@
-//! Datagrams that come back as ICMP errors: hints, which may be wrong in a moment, and which can be forged.
+//! Datagrams that come back as ICMP errors. The errors are hints: they may be outdated a moment later, and they can be
+//! forged.
 
 use crate::candidates::{SECOND, TRUNK, answer, place, wire};
 use crate::wire::{
@@ -7,7 +8,7 @@ use crate::wire::{
 use sip_elements::Death;
 use sip_transport::Protocol;
 
-/// A request of Alice for the trunk, which has these servers: its copy for the first one.
+/// Sends a request from Alice for the trunk, which resolves to these servers. Returns the copy for the first server.
 fn send(wire: &mut Wire, method: &str, addresses: &[&str]) -> Sent {
     let request = request(method, TRUNK, "").replace("call-1@", "call-8@");
     wire.receive(ALICE, &request);
@@ -78,7 +79,7 @@ fn a_message_goes_to_the_phone_of_lower_q_at_once() {
     wire.finish();
 }
 
-/// There is no connection any more to send it over again.
+/// There is no connection left over which to retransmit it.
 #[test]
 fn a_message_whose_connection_broke_fails_at_once() {
     let listeners = vec![udp(US, 24), listener(Protocol::Tcp, US, 24)];
@@ -112,7 +113,7 @@ fn an_error_for_a_message_moves_new_calls_but_none_that_the_server_has_taken() {
     wire.finish();
 }
 
-/// One that other calls found dead stays dead.
+/// A candidate that other calls have marked as unreachable stays marked.
 #[test]
 fn an_error_for_a_message_does_not_weaken_that_for_an_invite() {
     let mut wire = wire(Some(SECOND));

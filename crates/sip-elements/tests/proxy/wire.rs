@@ -1,5 +1,5 @@
-//! A worker in small: transactions and a proxy, fed with datagrams. What the pipeline does around them is done here with the
-//! targets that the test names.
+//! Test harness: a small worker with transactions and a proxy, fed with datagrams. It does what the pipeline does
+//! around them, with the targets that the test names.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -18,16 +18,16 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Who talks to us. They share the network of the first listener, but for `FAR`.
 pub const HASHER: KeyHasher = KeyHasher::new((3, 4));
+/// The peers. They share the network of the first listener.
 pub const ALICE: &str = "192.0.2.10:5060";
 pub const BOB: &str = "192.0.2.20:5060";
 pub const CAROL: &str = "192.0.2.30:5060";
 pub const DAVE: &str = "192.0.2.40:5060";
-/// Our own address there.
+/// Our own address in that network.
 pub const US: &str = "192.0.2.1:5060";
 
-/// A message that left.
+/// A message that was sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub to: SocketAddr,
@@ -40,7 +40,7 @@ impl Sent {
         self.text.lines().next().unwrap_or_default()
     }
 
-    /// The values of a header field, one for each line.
+    /// Values of a header field, one for each line.
     pub fn header(&self, name: &str) -> Vec<&str> {
         let prefix = format!("{name}: ");
         self.text
@@ -49,7 +49,7 @@ impl Sent {
             .collect()
     }
 
-    /// The branch of the topmost Via.
+    /// Branch of the topmost Via.
     pub fn branch(&self) -> String {
         let via = self.header("Via")[0];
         via.split("branch=")
@@ -59,12 +59,12 @@ impl Sent {
             .to_owned()
     }
 
-    /// A response of whoever got this, tagged with the last octet of his address.
+    /// A response from the receiver of this message. Its To tag is made from the receiver's address.
     pub fn reply(&self, status: &str) -> String {
         self.reply_with(status, "")
     }
 
-    /// The same with more header fields, each ending in CRLF.
+    /// Same as [`Self::reply`], with more header fields, each ending in CRLF.
     pub fn reply_with(&self, status: &str, headers: &str) -> String {
         let mut response = format!("SIP/2.0 {status}\r\n");
         for line in self.text.split("\r\n").take_while(|line| !line.is_empty()) {
@@ -92,12 +92,12 @@ impl Sent {
     }
 }
 
-/// A request of Alice: her only Via, no body.
+/// A request from Alice, with only her Via and without a body.
 pub fn request(method: &str, uri: &str, headers: &str) -> String {
     request_in(method, uri, "", 1, headers)
 }
 
-/// The same with a tag in To and a `CSeq` number, as within a dialog.
+/// Same as [`request`], with a tag in To and a `CSeq` number, as within a dialog.
 pub fn request_in(method: &str, uri: &str, to_tag: &str, cseq: u32, headers: &str) -> String {
     let to_tag = if to_tag.is_empty() {
         String::new()
@@ -195,7 +195,7 @@ pub fn settings(listeners: Vec<Listener>) -> Settings {
     settings
 }
 
-/// One worker and what left it.
+/// One worker and the messages that it has sent.
 pub struct Wire {
     pub now: Time,
     pub settings: Settings,
@@ -248,7 +248,7 @@ impl Wire {
         }
     }
 
-    /// The same node started anew: same secrets, no memory.
+    /// The same node after a restart: with the same secrets, but without its state.
     pub fn restarted(&self) -> Self {
         Self::with(self.settings.clone(), self.targets.clone())
     }
@@ -277,7 +277,7 @@ impl Wire {
         self.output.clear();
     }
 
-    /// A datagram arrives at the first listener.
+    /// Receives a datagram at the first listener.
     pub fn receive(&mut self, from: &str, text: &str) {
         self.receive_at(0, from, text);
     }
@@ -307,23 +307,23 @@ impl Wire {
         });
     }
 
-    /// The control plane has resolved a name to servers that speak UDP.
+    /// The control plane has resolved a name to servers that use UDP.
     pub fn resolved(&mut self, ticket: Ticket, addresses: &[&str]) {
         let candidates = addresses.iter().map(|address| over(Protocol::Udp, address));
         self.located(ticket, candidates.collect());
     }
 
-    /// The control plane has found these ways to a destination.
+    /// The control plane has located a destination at these candidates.
     pub fn located(&mut self, ticket: Ticket, candidates: Vec<Candidate>) {
         self.act(|proxy, round| proxy.resolved(round, ticket, Ok(candidates)));
     }
 
-    /// The name servers do not say.
+    /// The name servers have failed.
     pub fn not_located(&mut self, ticket: Ticket) {
         self.act(|proxy, round| proxy.resolved(round, ticket, Err(NameServersFailed)));
     }
 
-    /// What left could not be sent.
+    /// The network reports that a sent message was not delivered.
     pub fn undeliverable(&mut self, sent: &Sent) {
         self.act(|proxy, round| {
             let bytes = sent.text.as_bytes();
@@ -333,13 +333,14 @@ impl Wire {
         });
     }
 
-    /// The name that the proxy asks for.
+    /// Expects a question for a name. Returns its ticket, the name and the port.
     pub fn expect_question(&mut self) -> (Ticket, String, Option<u16>) {
         let (ticket, destination, _) = self.expect_destination();
         (ticket, destination.host.into(), destination.port)
     }
 
-    /// The destination that the proxy asks for, with the seed of the draw.
+    /// Expects a question for a destination. Returns its ticket, the destination and the seed for the choice of
+    /// servers.
     pub fn expect_destination(&mut self) -> (Ticket, Destination, u64) {
         match self.questions.pop_front() {
             Some(Question::Resolve {
@@ -351,7 +352,7 @@ impl Wire {
         }
     }
 
-    /// Time passes; everything that becomes due happens at its time.
+    /// Advances the time. Everything that becomes due happens at its own time.
     pub fn pass(&mut self, duration: Duration) {
         let end = self.now + duration;
         let mut events = Vec::new();
@@ -381,12 +382,12 @@ impl Wire {
             if self.now >= end {
                 return;
             }
-            // A deadline is a lower bound: the next may be the same. Time must go on all the same.
+            // A deadline is a lower bound: the next one may be the same. The time must advance anyway.
             self.now = self.now + Duration::from_millis(1);
         }
     }
 
-    /// The next message that left goes to `to` and begins so.
+    /// Expects that the next message was sent to `to` and begins with `first_line`.
     #[track_caller]
     pub fn expect(&mut self, to: &str, first_line: &str) -> Sent {
         let Some(sent) = self.sent.pop_front() else {
@@ -405,8 +406,7 @@ impl Wire {
         sent
     }
 
-    /// The next message that left cancels `invite`; whoever gets it says 200 to it.
-    /// Returns its Reason.
+    /// Expects that the next message cancels `invite`, and answers it with 200. Returns its Reason.
     #[track_caller]
     pub fn expect_cancel(&mut self, invite: &Sent) -> String {
         let to = invite.to.to_string();
@@ -435,12 +435,12 @@ impl Wire {
         );
     }
 
-    /// What left, in order.
+    /// Removes and returns the sent messages, in order.
     pub fn take_sent(&mut self) -> Vec<Sent> {
         self.sent.drain(..).collect()
     }
 
-    /// The tickets of what was asked.
+    /// Removes the questions and returns their tickets.
     pub fn take_tickets(&mut self) -> Vec<Ticket> {
         let ticket = |question| match question {
             Question::Resolve { ticket, .. } | Question::Credentials { ticket, .. } => ticket,
@@ -448,7 +448,7 @@ impl Wire {
         self.questions.drain(..).map(ticket).collect()
     }
 
-    /// Forgets what left: retransmissions that a test does not care for.
+    /// Drops the sent messages, for retransmissions that are not part of the test.
     pub fn ignore_sent(&mut self) {
         self.sent.clear();
     }
@@ -457,7 +457,7 @@ impl Wire {
         self.metrics.drops[reason as usize].value()
     }
 
-    /// Responses with that status that were sent.
+    /// Number of responses with this status that were sent.
     pub fn responses(&self, status: usize) -> u64 {
         self.metrics.responses_sent[status - 100].value()
     }
@@ -474,7 +474,7 @@ impl Wire {
         assert_eq!(self.metrics.response_contexts_ended.value(), stats.ended);
     }
 
-    /// After a while nothing of it all is left.
+    /// Checks that after a while no state is left.
     #[track_caller]
     pub fn finish(mut self) {
         self.expect_nothing();
@@ -499,8 +499,8 @@ impl Wire {
     }
 }
 
-/// A call of Alice that Bob has answered with this Contact, through proxies below us that have recorded themselves: our Record-Route values
-/// as Alice gets them, topmost first. Bob's tag is `b1`.
+/// A call from Alice that Bob has answered with this Contact, through proxies downstream that have added the
+/// Record-Route lines in `below`. Returns our Record-Route values as Alice gets them, topmost first. Bob's tag is `b1`.
 pub fn established(wire: &mut Wire, contact: &str, below: &str) -> Vec<String> {
     wire.receive(ALICE, &invite());
     wire.expect(ALICE, "SIP/2.0 100");
@@ -523,7 +523,7 @@ pub fn established(wire: &mut Wire, contact: &str, below: &str) -> Vec<String> {
         .collect()
 }
 
-/// What the pipeline does around the proxy.
+/// Does what the pipeline does around the proxy.
 fn receive_request(
     proxy: &mut Proxy,
     round: &mut Round<'_>,
