@@ -151,7 +151,7 @@ impl Context {
         match status {
             ..200 if is_for_us => turn.round.metrics.dropped(Drop::StrayResponse),
             ..200 => self.receive_provisional(turn, place, (response, from)),
-            // The transaction has ended all the same, and so has the branch.
+            // The transaction has ended in any case, and so has the branch.
             _ if is_for_us => {
                 turn.round.metrics.dropped(Drop::StrayResponse);
                 self.fail_branch(turn, place, Failure::Unreachable);

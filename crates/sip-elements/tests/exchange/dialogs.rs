@@ -240,7 +240,7 @@ fn everything_that_a_proof_is_bound_to_counts() {
             ),
             ("no proof", good(&ours, "<sip:192.0.2.1;lr>")),
         ];
-        // The proof for Bob is created before his From tag is known.
+        // The proof for Bob is created before Bob's From tag is known.
         let unbound = (party.at == BOB).then_some("another From tag");
         for (what, request) in rows {
             let fate = fate(&mut bench, party.at, request);

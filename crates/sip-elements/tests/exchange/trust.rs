@@ -277,7 +277,7 @@ fn a_trusted_peer_does_not_register_subscribers() {
     assert_eq!(status(&only(bench.receive(PEER, &message))), 401);
 }
 
-/// Returns where an INVITE to bob is forwarded to after he has registered this Contact from his address.
+/// Returns where an INVITE to bob is forwarded to after bob has registered this Contact from [`BOB`].
 fn led_to(settings: Settings, contact: &str) -> Vec<String> {
     let mut bench = Bench::new(settings).with_subscribers();
     bench.register_contact("bob", BOB, contact);
