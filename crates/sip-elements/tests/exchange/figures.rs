@@ -1,4 +1,4 @@
-//! Metrics: how long messages took after their arrival, and why challenges were sent.
+//! Metrics: how long messages took from their arrival, and why challenges were sent.
 
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,

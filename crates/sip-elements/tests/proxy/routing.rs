@@ -5,7 +5,7 @@ use crate::wire::{
     udp, with_next_hop, with_path,
 };
 
-/// Bob answers, which ends the transaction.
+/// A phone answers, which ends the transaction.
 fn answer(wire: &mut Wire, phone: &str, sent: &Sent) {
     wire.receive(phone, &sent.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
