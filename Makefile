@@ -6,43 +6,43 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .PHONY: help run build console test check fuzz interop interop-event-loops bench simulate setup setup-test
 
-help: ## Show what there is
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
 
-run: setup ## Build, make a demo database, start the server in the foreground
+run: setup ## Build, create a demo exchange, start the server in the foreground
 	@scripts/run-demo
 
 build: setup ## Build the release binary: target/release/tandem
 	@scripts/console --if-npm
 	cargo build --release --package tandem
 
-console: ## Build the page of `tandem lab controller`; the next build embeds it
+console: ## Build the web page of `tandem lab controller`; the next build embeds it
 	scripts/console
 
-test: setup-test check ## Everything that CI runs: lints, tests, simulator seeds, real peers, fuzzing
+test: setup-test check ## Run what CI runs: lints, tests, simulator seeds, real peers, fuzzing
 	cargo test --workspace --no-fail-fast
 	TANDEM_INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
 	scripts/fuzz 60
 
-check: setup ## Formatting, lints, licences; compiles everything, fuzz targets included
+check: setup ## Check formatting, lints and licences; compile everything, including fuzz targets
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target -- --deny warnings
 	scripts/deny
 
-fuzz: setup-test ## Run every fuzz target for ten minutes in all
+fuzz: setup-test ## Run all fuzz targets, ten minutes in total
 	scripts/fuzz 600
 
-interop: setup-test ## Calls with sipp, sipsak, baresip, linphone, browsers, Kamailio and tshark
+interop: setup-test ## Test against sipp, sipsak, baresip, linphone, browsers, Kamailio and tshark
 	scripts/interop
 
-interop-event-loops: setup-test ## The same on each event loop: epoll, poll, io_uring
+interop-event-loops: setup-test ## Run `interop` on each event loop: epoll, poll, io_uring
 	scripts/interop-event-loops
 
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
 
-bench: setup ## Everything that is measured, beside Kamailio, in some 75 minutes: bench/report/report.md
+bench: setup ## Measure Tandem and Kamailio, about 75 minutes; writes bench/report/report.md
 	scripts/bench
 
 setup:

@@ -1,1 +1,1 @@
-"""What Tandem costs beside Kamailio: starts both in turns, measures, writes the report. `scripts/bench --help` says how."""
+"""Measures the cost of Tandem and Kamailio: starts both in turns, measures them, writes the report. See `scripts/bench --help`."""

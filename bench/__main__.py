@@ -1,4 +1,4 @@
-"""`scripts/bench`: measures the parts that are named, or all of them, and writes the report."""
+"""`scripts/bench`: measures the given parts, or all of them, and writes the report."""
 import argparse
 import os
 import pathlib
@@ -13,7 +13,7 @@ from .arguments import Parser, some_of, whole
 from .results import Part
 from .settings import BUILDS, ROOT, BenchError, Settings, program
 
-# In this order: the sweep says which Kamailio the others are about.
+# Parts run in this order: the sweep selects the Kamailio that the later parts measure.
 PARTS = {
     "micro": programs.messages,
     "sweep": workloads.sweep,
@@ -26,7 +26,7 @@ PARTS = {
     "generator": programs.generator,
     "analyzer": programs.analyzer,
 }
-# Minutes that a part takes on two cores: once, and for each round.
+# Minutes that a part takes on two cores: fixed, and per round.
 MINUTES = {
     "micro": (4, 0), "sweep": (1.6, 0), "floor": (0, 0.15), "w1": (0.3, 0.5), "w2": (0.7, 1), "w2c": (0.8, 1), "w3": (0.8, 0.9), "w4": (3, 1.1),
     "memory": (2.5, 0), "connections": (0.8, 0.6), "capacity": (8.2, 2.8), "overload": (20, 0), "stack": (0.1, 0.1), "generator": (0, 0.2),
@@ -57,7 +57,7 @@ def arguments_of(words):
 
 
 def measure(settings, names):
-    """Measures parts; returns whether all of them gave all their figures."""
+    """Measures parts. Returns whether no figure is missing."""
     complete = True
     if not settings.quick:
         print(f"scripts/bench: about {minutes_of(names, settings.rounds):.0f} minutes on two cores", flush=True)
@@ -71,17 +71,17 @@ def measure(settings, names):
 
 
 def minutes_of(names, rounds):
-    """How long parts take that are measured at all loads with all servers."""
+    """The duration of these parts at all loads with all servers."""
     return sum(once + each * rounds for once, each in map(MINUTES.get, names))
 
 
 def everything():
-    """All parts; the micro-benchmarks are built where they are run."""
+    """All parts. The micro-benchmarks are left out if BENCH_NO_BUILD is set, because running them builds them."""
     return [name for name in PARTS if BUILDS or name != "micro"]
 
 
 def build():
-    """Builds what is measured, unless BENCH_NO_BUILD is set."""
+    """Builds the measured programs, unless BENCH_NO_BUILD is set."""
     if BUILDS:
         print(f"scripts/bench: builds first, up to {BUILD_MINUTES} minutes", flush=True)
     if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem", "--package", "tandem-lab"], cwd=ROOT).returncode:

@@ -1,10 +1,10 @@
-"""Words of the command line, and what is wrong with them in one line."""
+"""Parses the command line. Errors fit on one line."""
 import argparse
 import sys
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Reports an error on one line, without the usage text."""
 
     def error(self, message):
         print(f"{self.prog}: {message}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""The highest rate of calls, each challenged with 407, that a server carries under a CPU limit as 99 of a hundred calls are answered
-within a second of when they were due (`tandem lab capacity`). Tandem is searched once a round, Kamailio once. The first search of a server
-begins at an estimate; the others begin where the first one ended, with a new server. Response times against the rate are drawn on a page of
-their own."""
+"""Finds the capacity of a server (`tandem lab capacity`): the highest rate of calls that it carries under a CPU limit. Each call is
+challenged with 407. A rate holds if 99 of 100 calls are answered within a second of their due time. Tandem is searched once per round,
+Kamailio once. The first search of a server begins at an estimate. The others start a new server and begin where the first one ended. A
+separate page plots response times against the rate."""
 import json
 import os
 import subprocess
@@ -11,16 +11,16 @@ from .settings import PEERS, REPORT, BenchError, on_core, program
 
 LIMIT = "30m"
 PAGE = REPORT / "capacity.html"
-# Phones at many addresses, as phones are: a server may give each address only a share of its tables.
+# Real phones have many addresses, and a server may give each address only a share of its tables.
 ADDRESSES = ["--ports", "1", "--addresses", "250", "--from", "127.1.0.1"]
 PHONES = ["--phones", "1000", *ADDRESSES]
-# Shorter trials than a transaction lives say nothing; the search's own report says so.
+# For quick runs. Trials shorter than the life of a transaction have no meaning; the search's own report says so.
 SHORT = ["--duration", "5s", "--warm-up", "2s"]
-# Calls per second that a first search begins at. A trial takes 97 s, so a search is as long as the estimate is wrong: by a factor of 1.2 four
-# trials, by two eight.
+# Calls per second at which a first search begins. A trial takes 97 s, so a wrong estimate makes the search long: four trials if it is wrong by
+# a factor of 1.2, eight if by two.
 ESTIMATES = {"tandem": 330, "kamailio": 165}
 FIRST = ["--growth", "1.2", "--resolution", "0.05"]
-# A search that knows an earlier one's result: two trials, where both agree.
+# A search that begins at the result of an earlier one. It takes two trials if both searches agree.
 AGAIN = ["--growth", "1.05", "--resolution", "0.05"]
 
 
@@ -31,7 +31,7 @@ def found_of(name, number=1):
 def run(settings, part):
     if os.geteuid() != 0:
         raise BenchError("the CPU limit is a control group, which only root may make: run it as root, or with sudo")
-    # What an earlier run found is not to stand beside this one's.
+    # Remove the results of an earlier run, so that the report does not mix them with this run's.
     for old in [*REPORT.glob("capacity-*.json"), PAGE]:
         old.unlink(missing_ok=True)
     for number in range(1, settings.rounds + 1):
@@ -47,7 +47,7 @@ def server_for(settings, name):
 
 
 def command_for(settings, server, title, kind, limit, found, page):
-    """A search of `tandem lab`, its report beside the others of its kind."""
+    """The command of a `tandem lab` search. Its page also shows the earlier searches of the same kind."""
     others = sorted(other for other in REPORT.glob(f"{kind}-*.json") if other != found)
     beside = [argument for other in others for argument in ("--beside", str(other))]
     return [program("tandem"), "lab", kind, "--name", title, "--cpu", limit, "--pid", str(server.pid), "--p99", "1s",
@@ -56,7 +56,7 @@ def command_for(settings, server, title, kind, limit, found, page):
 
 
 def beginning(part, name):
-    """How a search begins: at the rate that an earlier one found, or at the estimate."""
+    """Arguments for the start of a search: the rate that an earlier search found, or the estimate."""
     earlier = part.runs("capacity", name)
     return [*AGAIN, "call", "--rate", f"{earlier[0]['value']:.1f}"] if earlier else [*FIRST, "call", "--rate", str(ESTIMATES[name])]
 

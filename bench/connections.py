@@ -1,11 +1,11 @@
-"""What connections over TCP and TLS cost that come and go: connect, shake hands, ask one OPTIONS, close. Clients run on a processor of
-their own (`tandem bench connections`)."""
+"""Measures the cost of short TCP and TLS connections: connect, handshake, one OPTIONS, close. Clients run on a separate processor
+(`tandem bench connections`)."""
 import json
 
 from . import servers, workloads
 from .settings import PEERS, BenchError, on_core, output_of, program
 
-# Row, key of the server, kind of handshake, how many.
+# Row, key of the server, kind of handshake, number of connections.
 UNITS = (
     ("tcp", "p256", "plain", 20_000),
     ("tls-p256", "p256", "full", 5_000),
@@ -22,7 +22,7 @@ def server_for(settings, peer, transport, key="p256"):
 
 
 def measure_connections(settings, server, transport, key, *how):
-    """One run of the clients, as they report it."""
+    """The report of one run of the clients."""
     command = [program("tandem"), "bench", "connections", "--server", server.address, "--transport", transport, "--key", key,
                "--pid", str(server.pid), "--json", *map(str, how)]
     text, _ = output_of(on_core(settings.client_core, command))
@@ -49,7 +49,7 @@ def units(settings, part, peer, row, key, handshakes, count):
 
 
 def churn(settings, part, transport):
-    """A thousand connections a second, and calls beside them."""
+    """A thousand connections per second, with calls at the same time."""
     with server_for(settings, "tandem", transport) as server:
         figures = measure_connections(settings, server, transport, "p256", "--churn", 1000)
     beside = figures["calls_beside"]

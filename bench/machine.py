@@ -1,4 +1,4 @@
-"""The machine and the programs that were measured."""
+"""Describes the machine and the measured programs."""
 import os
 import platform
 import re
@@ -10,7 +10,7 @@ from .settings import ROOT, program
 
 
 def said(*command):
-    """The first line that a command prints; empty where there is no such command."""
+    """The first line that a command prints. Empty if the command does not exist."""
     if not shutil.which(command[0]):
         return ""
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -28,7 +28,7 @@ def field(path, pattern):
 
 
 def describe():
-    """What the report says of the machine, by name."""
+    """The report's description of the machine, by name."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     megabytes = int(field("/proc/meminfo", r"^MemTotal:\s*(\d+)")) // 1024
     return {

@@ -1,6 +1,6 @@
-"""Memory of what a server holds: contacts, calls in their set-up, connections. All of it is PSS, the sum over its processes of their
-own pages and their share of common ones, so that shared memory of many processes counts once. Each figure is a line through several points,
-so one round is enough."""
+"""Measures the memory of a contact, of a call during set-up, and of a connection. The unit is PSS: the sum over the server's processes of
+their own pages and their share of common pages. Memory that several processes share therefore counts once. Each figure is the slope of a
+line through several points, so one round is enough."""
 import pathlib
 import re
 import signal
@@ -26,7 +26,7 @@ def run(settings, part):
 
 
 def contacts(settings, part, peer):
-    """Bytes of a contact, registered without digest, so that nothing else stays of it: the line through the memory as more come."""
+    """Bytes of a contact: the slope of memory as contacts are added. They register without digest, so a contact leaves nothing else behind."""
     step, points = settings.count(20_000), []
     start = servers.tandem(settings, challenge=()) if peer == "tandem" else servers.kamailio(settings, ("WITHOUT_DIGEST",), workloads.tuned()[0])
     with start as server:
@@ -35,28 +35,28 @@ def contacts(settings, part, peer):
                        "--sample", "0", "--stay-registered", "--quiet", *ADDRESSES]
             if not output_of(on_core(settings.client_core, command))[1]:
                 raise BenchError("phones could not be registered: what the generator said is above")
-            # What was only for the way here is given back.
+            # Wait until the server frees temporary memory.
             time.sleep(2)
             points.append((registered + step, pss(server.pid)))
     add_line(part, "contact", peer, points)
 
 
 def add_line(part, row, peer, points):
-    """Adds the line through memory by number."""
+    """Adds the slope of the line through memory by count."""
     count, memory = zip(*points)
     figures = {"points": points, "r_squared": statistics.correlation(count, memory) ** 2}
     part.add(row, peer, statistics.linear_regression(count, memory).slope, figures, crooked(figures))
 
 
 def crooked(figures):
-    """Memory that does not follow a line says little of one thing more."""
+    """A remark if memory does not follow a line: its slope then says little about one more item."""
     r_squared = figures["r_squared"]
     return [] if r_squared > 0.9 else [f"memory does not follow a line (r² {r_squared:.2f})"]
 
 
 def held(settings, part, peer, transport, row):
-    """Bytes of a connection: the line through the memory at each number of them. With registrations, calls to some drawn at random."""
-    # Where a process may open 20,000 descriptors, Tandem keeps more than a thousand of them for other things than connections.
+    """Bytes of a connection: the slope of memory by number of connections. With registrations, some phones chosen at random are called."""
+    # If a process may open 20,000 descriptors, Tandem reserves more than a thousand of them for purposes other than connections.
     steps = "1000,5000" if settings.quick else "1000,5000,10000,18000,100000"
     how = ["--unregistered"] if row.startswith("idle") else ["--registrations", settings.count(10_000)]
     with server_for(settings, peer, transport) as server:
@@ -71,7 +71,7 @@ def held(settings, part, peer, transport, row):
 
 
 def calls(settings, part, peer):
-    """Bytes of a call that rings, all its transactions alive: the line through the memory at each second while calls are added."""
+    """Bytes of a ringing call with all its transactions alive: the slope of memory, read each second while calls are added."""
     rate, seconds = 500, 5 if settings.quick else 20
     start, points = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, (), workloads.tuned()[0]), []
     with start as server:
@@ -97,6 +97,6 @@ def calls(settings, part, peer):
 
 
 def pss(root):
-    """Bytes of memory of a process and its descendants."""
+    """PSS of a process and its descendants, in bytes."""
     rollups = (pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in servers.family(root))
     return sum(int(re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE).group(1)) for rollup in rollups) * 1024

@@ -1,5 +1,5 @@
-"""What a server under a CPU limit still does when it is offered more calls than it carries, each challenged with 407, open loop and with
-retransmissions, and how soon it recovers (`tandem lab overload`). One round: each server's best rate is searched, then the curve is measured."""
+"""Measures a server under a CPU limit that is offered more calls than it carries, and how soon it recovers (`tandem lab overload`). Each
+call is challenged with 407. The load is open loop, with retransmissions. One round: find each server's best rate, then measure the curve."""
 import json
 import os
 import subprocess
@@ -9,13 +9,13 @@ from .settings import PEERS, REPORT, BenchError, on_core, program
 
 LIMIT = "200m"
 PAGE = REPORT / "overload.html"
-# From here on a server is overloaded, and the goal holds.
+# From this factor on, a server is overloaded, and the goal applies.
 BEYOND = 1.5
-# Each step is longer than a transaction's life (32 s), so the server has all of the load that it keeps.
+# Each step is longer than the life of a transaction (32 s), so the server holds the full load of the step.
 STEPS = ["--step-duration", "24s", "--step-warm-up", "12s"]
 FACTORS = ["--factors", "1,1.2,1.5,2,3"]
 SHORT = ["--step-duration", "4s", "--step-warm-up", "2s"]
-# The best rate sets the scale: to a tenth is enough.
+# The best rate only sets the scale, so a resolution of a tenth is enough.
 SEARCH = ["--growth", "1.2", "--resolution", "0.1"]
 
 
@@ -33,7 +33,7 @@ def found_of(name):
 
 
 def estimate(name):
-    """Where the search of the best rate begins: what the server carried in `capacity`, with so much more CPU."""
+    """The rate at which the search begins: the result of `capacity`, scaled to this CPU limit."""
     carried = [run["value"] for part in results.read() if part["part"] == "capacity" for run in part["runs"] if run["server"] == name]
     return (carried or [capacity.ESTIMATES[name]])[0] * thousandths(LIMIT) / thousandths(capacity.LIMIT)
 

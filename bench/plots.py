@@ -1,4 +1,4 @@
-"""The report's plots, as SVG: what servers cost, side by side with the budget, and how long units take at equal load."""
+"""Draws the report's plots as SVG: the cost of each server with the budget, the delays at equal load, and overload."""
 import re
 import textwrap
 
@@ -10,10 +10,10 @@ from .settings import REPORT
 matplotlib.use("Agg")
 from matplotlib import pyplot, ticker  # noqa: E402  (only once the backend is chosen)
 
-# In this order in every panel. Colours that stay apart for those who see few.
+# The order in every panel. The colours stay distinct for colour-blind readers.
 SERVERS = {"tandem": ("Tandem", "#0072b2"), "plain": ("without segmentation", "#56b4e9"), "kamailio": ("Kamailio tuned", "#d55e00"),
            "stock": ("Kamailio stock", "#e8a87c")}
-# File, title and keys of the rows; a workload's key with a dot is for its delays.
+# File, title and keys of the rows. A workload's key with a dot names its delays.
 PLOTS = {
     "cpu": ("CPU-microseconds per unit at full load: medians, ranges, budget", ("w1", "w2", "w2c", "w3", "w4")),
     "delays": ("Delay at equal load, microseconds: medians and ranges", ("w1", "w2", "w2c", "w3", "w4")),
@@ -24,9 +24,9 @@ PLOTS = {
 
 
 def draw(all_rows, parts):
-    """Draws what there are figures for; returns the Markdown that shows each plot, by name."""
+    """Draws each plot that has figures. Returns the Markdown that shows each plot, by name."""
     by_key = {row.key: row for row in all_rows}
-    # Text stays text, and the same figures give the same file.
+    # Keep text as text, and make the output deterministic.
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tandem", "font.size": 9})
     matplotlib.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 9})
     shown = {}
@@ -41,7 +41,7 @@ def draw(all_rows, parts):
 
 
 def draw_overload(parts):
-    """Goodput against the offered rate, both as shares of the best rate, and what happens when the rate drops."""
+    """Goodput and delay by offered rate, as shares of the best rate, and the recovery after the rate drops."""
     runs = [run for part in parts if part["part"] == "overload" for run in part["runs"]]
     if not runs:
         return ""
@@ -86,7 +86,7 @@ def draw_panels(name, title, keys, by_key):
 
 
 def bars(axis, row, handles):
-    """A bar for each server, its range, and the budget as a line."""
+    """A bar with its range for each server, and the budget as a line."""
     present = [server for server in SERVERS if server in row.servers]
     for place, server in enumerate(present):
         label, colour = SERVERS[server]
@@ -104,7 +104,7 @@ def bars(axis, row, handles):
 
 
 def lines(axis, percentiles, handles):
-    """A line for each server through its percentiles, its range behind it."""
+    """A line through the percentiles of each server, with its range as a band."""
     present = [row for row in percentiles if row.servers]
     for server in (server for server in SERVERS if any(server in row.servers for row in present)):
         label, colour = SERVERS[server]

@@ -1,4 +1,4 @@
-"""What programs of this project do by themselves: the stack, the load generator, the analyzer, a message read and written."""
+"""Measures programs of this project on their own: the stack, the load generator, the analyzer, and reading a message."""
 import json
 import os
 import re
@@ -30,7 +30,7 @@ GENERATOR_RATE = 30_000
 
 
 def generator(settings, part):
-    """Calls that one processor makes and takes at that rate, by what a call costs it."""
+    """Calls per second that one processor makes and answers, computed from the CPU time of a call at `GENERATOR_RATE`."""
     figures_file = settings.folder / "generator.json"
     command = [program("tandem"), "lab", "run", "call", "--direct", "--rate", str(GENERATOR_RATE), "--ports", "1", "--quiet",
                "--duration", "3s" if settings.quick else "10s", "--cpus", str(settings.client_core), "--json", str(figures_file)]
@@ -49,7 +49,7 @@ CALLS_PER_SECOND = 1000
 
 
 def analyzer(settings, part):
-    """Packets of captured calls that the analyzer takes in a second of CPU time."""
+    """Packets of captured calls that the analyzer reads per second of CPU time."""
     if os.geteuid() != 0:
         raise BenchError("capturing packets needs root: run it as root, or with sudo")
     capture = settings.folder / "calls.pcap"
@@ -68,7 +68,7 @@ def analyzer(settings, part):
 
 
 def cpu_of_children():
-    """CPU time of the programs that were run and have ended."""
+    """CPU time of all child processes that have ended, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -93,7 +93,7 @@ def record(settings, capture):
 
 
 def messages(settings, part):
-    """The micro-benchmarks; one of their figures is in the report, all are in micro.txt."""
+    """The micro-benchmarks. One of their figures is in the report; micro.txt has all of them."""
     if not BUILDS:
         raise BenchError("the micro-benchmarks are built with the release profile, and BENCH_NO_BUILD is set")
     packages = ("sip-message", "sip-transaction", "sip-elements")

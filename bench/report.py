@@ -1,4 +1,4 @@
-"""The report: `bench/report/report.md`, `report.json` and the plots, from the runs that are there."""
+"""Writes the report from the stored runs: `bench/report/report.md`, `report.json` and the plots."""
 import json
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ NAMES = {"tandem": "Tandem", "plain": "without segmentation", "kamailio": "Kamai
 MESSAGES = {"w1": (1, 1), "w2": (1, 1), "w2c": (2, 2), "w3": (6, 7), "w4": (8, 9)}
 UNCLEAN = " †"
 PUBLISHED = ROOT / "docs" / "report"
-# Parts in which Kamailio is the tuned one.
+# Parts that compare with tuned Kamailio.
 COMPARING = (*MESSAGES, "memory", "connections", "capacity", "overload")
 
 
@@ -25,7 +25,7 @@ def number(value):
 
 
 def cell(row, server):
-    """Median and range, marked where a run was not clean."""
+    """Median and range, marked if a run was not clean."""
     figures = row.servers.get(server)
     if not figures:
         return "-"
@@ -38,7 +38,7 @@ def ratio(row):
 
 
 def table(head, lines):
-    """A Markdown table; empty without lines."""
+    """A Markdown table. Empty if there are no lines."""
     lines = list(lines)
     if not lines:
         return ""
@@ -52,7 +52,7 @@ def section(title, *paragraphs):
 
 
 def overview(all_rows):
-    """The rows of the file, each in a line, by group."""
+    """One line for each row of `rows.toml`, by group."""
     groups = {}
     for row in (row for row in all_rows if "." not in row.key and row.ours != "floor"):
         servers = (cell(row, server) for server in (row.ours, "kamailio", "stock"))
@@ -63,7 +63,7 @@ def overview(all_rows):
 
 
 def not_ahead(all_rows):
-    """Rows behind Kamailio or over their budget, those that share an explanation together."""
+    """Rows that are behind Kamailio, over their budget or short of their goal, grouped by explanation."""
     known, grouped = rows.explanations(), {}
     for row in all_rows:
         if row.is_behind or row.misses_budget or row.misses_goal:
@@ -78,12 +78,12 @@ def not_ahead(all_rows):
     return section("Where we are not ahead", slower_machine(all_rows), *paragraphs)
 
 
-# CPU-us of the kernel for a datagram in and one out where the budgets were set.
+# CPU-us of the kernel for a datagram in and one out, on the machine on which the budgets were set.
 BUDGETS_KERNEL = 3.3
 
 
 def slower_machine(all_rows):
-    """What to think of budgets where the machine is slower than the one they were set on."""
+    """How to read the budgets if this machine is slower than the machine on which they were set."""
     floor = next(row for row in all_rows if row.key == "floor").median("floor")
     if not floor or floor <= BUDGETS_KERNEL:
         return ""
@@ -101,7 +101,7 @@ def figures(row):
 
 
 def workloads(all_rows, load):
-    """Tables of the workloads at a load."""
+    """The table of the workloads at a load."""
     by_key = {row.key: row for row in all_rows}
     servers = {"full": ("tandem", "kamailio", "stock"), "shared": ("tandem", "plain", "kamailio")}.get(load, ("tandem", "kamailio"))
     lines = []
@@ -118,13 +118,13 @@ def workloads(all_rows, load):
 
 
 def kernel_share(all_rows, messages):
-    """What the kernel takes for so many messages: half of the floor's cost each, though sending is the dearer half."""
+    """CPU-us of the kernel for this number of messages: half of the floor's cost each, although sending costs more than receiving."""
     floor = next(row for row in all_rows if row.key == "floor").median("floor")
     return floor * messages / 2 if floor else None
 
 
 def rates(parts, load):
-    """Units per second by server, and how busy the server was."""
+    """Units per second by server, and the share of time in which the server was busy."""
     lines = []
     for name in MESSAGES:
         runs = [run for part in parts for run in part["runs"] if run["row"] == (name if load == "full" else f"{name}.{load}")]
@@ -139,7 +139,7 @@ def rates(parts, load):
 
 
 def generator(parts):
-    """What the generator itself takes for a unit at full load, and the floor's."""
+    """The generator's own CPU time per unit at full load, also against the floor."""
     lines = []
     for name in ("floor", *MESSAGES):
         runs = [run for part in parts for run in part["runs"] if run["row"] == name and run["server"] in ("floor", "tandem", "kamailio")]
@@ -153,7 +153,7 @@ def generator(parts):
 
 
 def not_written(parts):
-    """Refreshes that Tandem answered and did not write, of those that were measured and warmed up with."""
+    """Refreshes that Tandem answered without writing them, including those of the warm-up."""
     lines = []
     for name in ("w2", "w2c"):
         runs = [run for part in parts for run in part["runs"] if run["row"] == name and run["server"] == "tandem"]
@@ -167,7 +167,7 @@ def not_written(parts):
 
 
 def overload(parts, drawn):
-    """What servers do beyond their best rate."""
+    """The behaviour of servers beyond their best rate."""
     runs = [run for part in parts if part["part"] == "overload" for run in part["runs"] if run["row"] == "overload"]
     lines = []
     for run in runs:
@@ -200,7 +200,7 @@ def event_loops(all_rows):
 
 
 def sweep(parts):
-    """The allocators and children that were tried."""
+    """CPU time of Kamailio by allocator and number of children."""
     costs = {}
     for run in (run for part in parts if part["part"] == "sweep" for run in part["runs"]):
         costs.setdefault(tuple(run["server"].split()), []).append((run["value"], bool(run["remarks"])))
@@ -221,7 +221,7 @@ def remarks_of(parts, names):
 
 
 def capacity(parts):
-    """What `tandem lab capacity` found, with its page."""
+    """The results of `tandem lab capacity`, with a link to its page."""
     runs = [run for part in parts if part["part"] == "capacity" for run in part["runs"]]
     lines = []
     for run in runs:
@@ -236,7 +236,7 @@ def capacity(parts):
 
 
 def spread(runs):
-    """How far the searches of a server lie apart."""
+    """How far the results of a server's searches differ."""
     found = {}
     for run in runs:
         found.setdefault(run["server"], []).append(run["value"])
@@ -256,7 +256,7 @@ def missing(parts):
 
 
 def rounds_of(part):
-    """How often each had its turn, at least once: less than was asked for where the run was stopped."""
+    """The number of rounds that were measured. It is below the requested number if the run was stopped."""
     turns = Counter((run["row"], run["server"]) for run in part["runs"])
     return max(turns.values(), default=0)
 
@@ -286,13 +286,13 @@ QUICK = "\n**A quick run: one short round, to see that it works. Do not quote it
 
 
 def tuned_otherwise(parts):
-    """Which parts were measured with another Kamailio than the best of the sweep that is there."""
+    """A warning about parts that were measured with another Kamailio than the best of the stored sweep."""
     others = [part["part"] for part in parts if part["part"] in COMPARING and tuple(part["tuned"]) != tuple(tuned())]
     return f"\n**Measured with another choice than that of the last sweep: {', '.join(others)}.**\n" if others else ""
 
 
 def write():
-    """Writes all of it."""
+    """Writes the report, its JSON and its plots."""
     parts = results.read()
     if not parts:
         raise BenchError("there are no figures yet: run scripts/bench")
@@ -320,8 +320,8 @@ def write():
 
 
 def publish(names):
-    """Copies the report to docs/report, as it was written: with report.json, so that its figures can be checked. All parts that are named must
-    have been measured, with programs of the same source."""
+    """Copies the report to docs/report unchanged, with report.json, so that readers can check its figures. All named parts must have been
+    measured, with programs of the same source."""
     parts = results.read()
     if not (REPORT / "report.json").exists():
         raise BenchError("there is no report yet: run scripts/bench")
@@ -346,7 +346,7 @@ def publish(names):
 
 
 def differ(one, other):
-    """Whether the programs of two commits may differ: of changes to bench/ or docs/ they know nothing."""
+    """Whether the programs of two commits may differ. Changes to bench/ or docs/ do not affect them."""
     sources = ("crates", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml")
     return subprocess.run(["git", "diff", "--quiet", one, other, "--", *sources], cwd=ROOT, stderr=subprocess.DEVNULL).returncode != 0
 

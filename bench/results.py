@@ -1,4 +1,4 @@
-"""The runs of each part, kept in `bench/report/runs/PART.json` and written after each run: what fails later loses nothing."""
+"""Stores the runs of each part in `bench/report/runs/PART.json`, after each run. A later failure therefore loses nothing."""
 import json
 import os
 import time
@@ -10,7 +10,7 @@ RUNS = REPORT / "runs"
 
 
 class Part:
-    """What a part of the benchmark measured. A new one takes the place of what the part measured before."""
+    """The measurements of one part of the benchmark. A new object replaces the part's earlier measurements."""
 
     def __init__(self, name, settings, tuned):
         self.name = name
@@ -27,20 +27,20 @@ class Part:
         path.with_suffix(".new").rename(path)
 
     def add(self, row, server, value, figures, remarks=()):
-        """A run: its row in the report, its server, the figure that counts, all figures, and why it is not clean, if so."""
+        """Adds a run: its row in the report, its server, the figure that counts, all figures, and the reasons why it is not clean."""
         self.kept["runs"].append({"row": row, "server": server, "value": value, "remarks": list(remarks), "figures": figures})
         self.keep()
         unclean = f"  NOT CLEAN: {', '.join(remarks)}" if remarks else ""
         print(f"{self.name:<12} {row:<18} {server:<12} {value:>12,.2f}{unclean}", flush=True)
 
     def remark(self, text):
-        """Something that the report must say of this part."""
+        """Adds a remark on this part to the report."""
         self.kept["remarks"].append(text)
         self.keep()
         print(f"{self.name:<12} {text}", flush=True)
 
     def attempt(self, what, measure, *arguments):
-        """Measures; what keeps it from being measured is written down, and the rest goes on."""
+        """Measures. An error is recorded as a missing figure, and the benchmark continues."""
         try:
             return measure(*arguments)
         except (BenchError, OSError, ValueError, KeyError, TypeError) as error:
@@ -55,6 +55,6 @@ class Part:
 
 
 def read():
-    """All parts that were measured, in the order in which they were."""
+    """All measured parts, in the order of their measurement."""
     parts = [json.loads(path.read_text()) for path in RUNS.glob("*.json")]
     return sorted(parts, key=lambda part: part["begun"])

@@ -1,4 +1,4 @@
-"""The rows of the report (`rows.toml`), with the figures that the runs have for them."""
+"""The rows of the report (`rows.toml`), with their figures from the runs."""
 import statistics
 import tomllib
 from dataclasses import dataclass, field
@@ -7,14 +7,15 @@ from .settings import ROOT
 
 FOLDER = ROOT / "bench"
 PERCENTILES = ("p50", "p90", "p99", "p999")
-# What Tandem is to take of CPU at equal load, of what Kamailio takes.
+# The goal for Tandem's CPU time at equal load, as a ratio to Kamailio's.
 EQUAL_GOAL = 0.6
 
 
 @dataclass
 class Row:
-    """One figure: what it is, its budget, and whose. `source` is the key of its runs, `figure` which of their figures it is (without:
-    their value), `reason` what explains it (`explanations.toml`) besides its key."""
+    """One figure of the report, with its budget. `source` is the key of its runs. `figure` names one of their figures; if it is empty, the row
+    shows their value. `reason` is a second key into `explanations.toml`, besides the row's own key. `ours` is the server that is compared with
+    Kamailio."""
 
     key: str
     group: str
@@ -33,7 +34,7 @@ class Row:
     servers: dict = field(default_factory=dict)
 
     def read(self, runs):
-        """Medians and ranges by server."""
+        """Computes medians and ranges by server."""
         for run in runs:
             if run["row"] == self.source:
                 value = run["figures"].get(self.figure) if self.figure else run["value"]
@@ -59,7 +60,7 @@ class Row:
 
     @property
     def is_behind(self):
-        """Kamailio is as good or better."""
+        """Whether Kamailio is as good or better."""
         return self.ratio is not None and not self.is_better(self.own, self.median("kamailio"))
 
     @property
@@ -68,7 +69,7 @@ class Row:
 
     @property
     def misses_goal(self):
-        """Tandem takes more, in comparison with Kamailio, than it is to take."""
+        """Whether the ratio to Kamailio is above the goal."""
         return self.ratio is not None and self.goal is not None and self.ratio > self.goal
 
     @property
@@ -96,7 +97,7 @@ def summary(values):
 
 
 def rows_of(entry):
-    """A row of the file; a workload has more: phones at one address, at equal load, what it leaves, delays."""
+    """The row of one entry. A workload has more rows: phones at one address, equal load, the cost after the load, delays."""
     entry = dict(entry)
     is_workload, key = entry.pop("workload", False), entry["key"]
     yield Row(source=key, reason=entry["group"], **entry)
@@ -115,7 +116,7 @@ def rows_of(entry):
 
 
 def read(parts):
-    """All rows, with the figures of these parts."""
+    """Reads all rows, with the figures of these parts."""
     runs = [run for part in parts for run in part["runs"]]
     with open(FOLDER / "rows.toml", "rb") as file:
         entries = tomllib.load(file)["row"]

@@ -1,6 +1,6 @@
-"""How Tandem scales with its workers: calls (W3) or keep-alives (W1) through 1, 2, 4, … workers, each pinned to a processor of its own,
-with generators enough on the others. What the kernel gives to another worker than the call's home is handed over: the column says how many
-messages are, per unit. CPU is the run time of all of the server's threads."""
+"""Measures how Tandem scales with its workers: calls (W3) or keep-alives (W1) through 1, 2, 4, … workers, each pinned to its own processor,
+with enough generators on the other processors. A worker hands over a message if another worker is the home of its call. The column "handed
+over" counts these messages per unit. CPU is the run time of all threads of the server."""
 import os
 import signal
 import subprocess
@@ -42,7 +42,7 @@ def run(settings, arguments):
 
 
 def measure(arguments, cores, domains):
-    """Metrics of the server over some seconds in the middle of the run, when all generators are under way and none has ended."""
+    """Metrics of the server over a few seconds in the middle of the run, while all generators are running."""
     generators = []
     try:
         for number, domain in enumerate(domains):
@@ -66,7 +66,7 @@ def measure(arguments, cores, domains):
 
 
 def line(arguments, workers, grown):
-    # A call is an INVITE and a BYE.
+    # A call has two response contexts: its INVITE and its BYE.
     units = max(grown["contexts"] / 2 if arguments.workload == "w3" else grown["requests"], 1)
     seconds, cpu = grown["seconds"], grown["cpu"]
     return (f"{workers:<8} {units / seconds:>10.0f} {cpu * 1e6 / units:>12.2f} {cpu / seconds:>14.2f} {grown['handed'] / units:>14.2f} "

@@ -1,4 +1,4 @@
-"""The servers under test: each is started by itself, pinned to one processor, and gone before the next one starts.
+"""The servers under test. Each runs alone, pinned to one processor, and ends before the next one starts.
 
     with tandem(settings) as server:
         … server.address, server.pid …
@@ -21,11 +21,11 @@ TANDEM, KAMAILIO, FLOOR = 5070, 5080, 5090
 ADMIN_PORT = 8070
 ADMIN = f"127.0.0.1:{ADMIN_PORT}"
 DOMAIN = "tandem.localhost"
-# More than any workload or any number of connections registers.
+# More subscribers than any workload or connection test registers.
 SUBSCRIBERS = 120_001
 START_WITHIN = 20
-# One machine plays all phones, from few addresses in some parts, so no bound that Tandem has for a source may decide a figure: a source without
-# proof gets a sixteenth of a table, and 1,000 connections. Trusted peers would have no bound, but they are not challenged either.
+# One machine plays all phones, in some parts from few addresses. Tandem's bounds per source must not decide a figure: an unproven source gets
+# a sixteenth of a table, and 1,000 connections. Trusted peers have no bound, but Tandem does not challenge them either.
 LIMITS = """[limits]
 server_transactions = 8000000
 client_transactions = 8000000
@@ -38,7 +38,7 @@ max_per_peer = 1000000
 
 
 class Server:
-    """A process that serves from `with` to its end. `is_ready`, given its number, says when it does."""
+    """A server process that runs for the duration of a `with` block. `is_ready` gets its process ID and returns whether it serves."""
 
     def __init__(self, name, command, folder, port, is_ready, stream=False):
         self.name, self.command, self.is_ready = name, command, is_ready
@@ -66,7 +66,7 @@ class Server:
 
     def wait_until_ready(self):
         deadline = time.monotonic() + START_WITHIN
-        # Another program could say that it is ready.
+        # Check the process too: another program on the port could report that it is ready.
         while self.process.poll() is not None or not self.is_ready(self.pid):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise BenchError(f"{self.name} did not start: {last_line(self.log)}")
@@ -76,7 +76,7 @@ class Server:
         self.stop()
 
     def stop(self):
-        # Tandem lets calls that are being set up finish; a second signal ends it at once.
+        # Tandem lets calls that are being set up finish. A second signal ends it at once.
         for number, patience in ((signal.SIGTERM, 0.3), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
             try:
                 os.killpg(self.pid, number)
@@ -96,10 +96,10 @@ def last_line(path):
 
 
 def is_bound(port, stream=False):
-    """Whether somebody listens on that port of the loopback address."""
+    """Whether a socket is bound to that port of the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM if stream else socket.SOCK_DGRAM) as probe:
         if stream:
-            # Connections that ended a moment ago are no listener.
+            # Recently closed connections are not listeners.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -109,7 +109,7 @@ def is_bound(port, stream=False):
 
 
 def family(root):
-    """A process and all that descend from it."""
+    """The IDs of a process and all its descendants."""
     found = [root]
     for pid in found:
         for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
@@ -118,7 +118,7 @@ def family(root):
 
 
 def has_forked(pid, port, stream=False):
-    """Kamailio binds before it forks: it is ready once its processes stay as many."""
+    """Kamailio binds before it forks. It is ready once its number of processes no longer changes."""
     if not is_bound(port, stream):
         return False
     before = len(family(pid))
@@ -135,13 +135,13 @@ def tandem_says_ready(_):
 
 
 def metric_if_any(name):
-    """The sum of a metric of the Tandem that runs; None where it has no such metric."""
+    """The sum of a metric of the running Tandem. None if this Tandem does not have the metric."""
     values = metric_values(name)
     return sum(values) if values else None
 
 
 def metric(name):
-    """The sum of a metric of the Tandem that runs."""
+    """The sum of a metric of the running Tandem."""
     return sum(metric_values(name))
 
 
@@ -153,7 +153,7 @@ def metric_values(name):
 
 
 def subscribers(folder, domains, each):
-    """A database with subscribers user0, user1, … of each domain, made once in a run."""
+    """A database with subscribers user0, user1, … of each domain, created once per run."""
     database = folder / f"{domains[0]}-{len(domains)}-{each}.db"
     if not database.exists():
         lines, config = folder / "subscribers.csv", folder / "import.toml"
@@ -194,7 +194,7 @@ listen = "{ADMIN}"
 
 def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=None, segmentation=True, event_loop="epoll",
            domains=(DOMAIN,), each=SUBSCRIBERS, more=""):
-    """Tandem with subscribers and without registrations; `pins` are the processors of its workers, if it has others than one on its own."""
+    """Tandem with subscribers and without registrations. `pins` are the processors of its workers. Default: one worker on the server's processor."""
     domains = list(domains)
     database = settings.folder / "tandem.db"
     for old in settings.folder.glob("tandem.db*"):
@@ -211,7 +211,7 @@ def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=
 
 
 def kamailio_command(settings, defines=(), allocator="fm", children=1, config="kamailio.cfg"):
-    """Kamailio's command; `allocator` None: its default."""
+    """Kamailio's command. `allocator` None means its default allocator."""
     folder = settings.folder
     text = (ROOT / "bench" / "kamailio" / config).read_text()
     path = folder / "kamailio.cfg"
@@ -243,13 +243,13 @@ def kamailio_connections(settings, transport, key="p256", allocator="fm"):
 
 
 def floor(settings):
-    """What the kernel takes for a datagram in and one out."""
+    """A server that only echoes: the kernel's cost for a datagram in and one out."""
     command = on_core(settings.server_core, [program("udp-floor"), f"127.0.0.1:{FLOOR}"])
     return Server("floor", command, settings.folder, FLOOR, lambda _: is_bound(FLOOR))
 
 
 def make_certificate(folder, key):
-    """A self-signed certificate for this kind of key, made once in a run."""
+    """Creates a self-signed certificate for this kind of key, once per run."""
     if (folder / f"{key}.pem").exists():
         return
     kind = {"p256": ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], "rsa2048": ["rsa:2048"]}[key]

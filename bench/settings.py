@@ -1,4 +1,4 @@
-"""What a run was asked for, and where it finds things."""
+"""The settings of a run, and the paths of programs and reports."""
 import os
 import pathlib
 import subprocess
@@ -8,18 +8,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORT = ROOT / "bench" / "report"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 BINARIES = TARGET / "release"
-# Those that are compared in everything but the workloads, which have more.
+# The servers of all parts except the workloads, which have more.
 PEERS = ("tandem", "kamailio")
 BUILDS = "BENCH_NO_BUILD" not in os.environ
 
 
 class BenchError(Exception):
-    """What kept a figure from being measured: one line that says what to do."""
+    """The reason why a figure cannot be measured, on one line that says what to do."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for. Servers run on the first processor, clients on the second."""
+    """The settings of a run. Servers run on the first processor, clients on the second."""
 
     rounds: int
     quick: bool
@@ -30,21 +30,21 @@ class Settings:
     client_core: int
 
     def count(self, whole):
-        """As many, or a tenth of that in a quick run."""
+        """The number, or a tenth of it in a quick run."""
         return whole // 10 if self.quick else whole
 
     def wants(self, server):
-        """Whether this server takes part. Those that measure variants of Tandem do only when named."""
+        """Whether this server takes part. The io_uring variants of Tandem take part only if `--servers` names them."""
         return server in self.servers if self.servers else server not in ("ring", "plain-ring")
 
 
 def program(name):
-    """Path of a program of this project."""
+    """The path of a program of this project."""
     return str(BINARIES / name)
 
 
 def output_of(command, timeout=900):
-    """What a command prints, and whether it ended well; what it complains of is shown."""
+    """The standard output of a command, and whether it succeeded. Its standard error is shown."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=timeout)
     except FileNotFoundError:
@@ -55,5 +55,5 @@ def output_of(command, timeout=900):
 
 
 def on_core(core, command):
-    """The command, kept on one processor."""
+    """The command, pinned to one processor."""
     return ["taskset", "-c", str(core), *command]

@@ -1,16 +1,16 @@
-"""The workloads W1 to W4 and the kernel's floor: CPU of the server for a unit, and how long units take.
+"""Measures the workloads W1 to W4 and the kernel's floor: CPU time of the server per unit, and delays.
 
-Each server runs alone on one processor and the generator (`tandem-lab`) on the other. Servers take turns; each is warmed up before a
+Each server runs alone on one processor. The generator (`tandem-lab`) runs on the other. Servers take turns. Each is warmed up before a
 figure. The loads:
 
     full    as much as one processor of the server carries: 256 units in progress at a time
-    equal   the same number of units per second for all, which each of them can carry
-    after   full load again, and what is spent in the half minute behind it on what calls leave (one round, W4)
-    shared  full load again, with all phones at one address: flattering, because trains of datagrams leave for it (one round)
+    equal   the same number of units per second for all servers, which each of them can carry
+    after   full load again, and the CPU time in the half minute after it for what calls leave behind (one round, W4)
+    shared  full load again, with all phones at one address: flatters Tandem, because datagrams leave in trains (one round)
 
-Stock Kamailio has one round at full load and no other load: it takes longest, and nothing is judged by it.
+Stock Kamailio has one round at full load and no other load. It takes longest, and no verdict depends on it.
 
-At all loads but `shared` each of the 100,000 phones has an address of its own, as phones have.
+At all loads but `shared`, each of the 100,000 phones has its own address, as real phones have.
 """
 import json
 import statistics
@@ -19,29 +19,29 @@ from dataclasses import dataclass
 from . import results, servers
 from .settings import BenchError, on_core, output_of, program
 
-# The share of what the slowest carries at full load that all are offered at equal load.
+# The rate at equal load, as a share of what the slowest server carries at full load.
 EQUAL_SHARE = 0.6
 LOADS = ("full", "equal", "after", "shared")
 SERVERS = ("tandem", "plain", "kamailio", "stock", "ring", "plain-ring")
-# Those whose capacity decides what equal load is.
+# The servers whose capacity sets the rate at equal load.
 COMPARED = ("tandem", "kamailio")
-# Those that differ from others only in what goes to one address.
+# Variants that differ only in messages to one address.
 ONLY_SHARED = ("plain", "plain-ring")
-# Loads that have one round, whatever --rounds says.
+# Loads with one round, regardless of --rounds.
 ONCE = ("after", "shared")
-# Counted by Tandem: refreshes that it answers and does not write, because the binding was written not long ago.
+# Tandem counts refreshes that it answers without writing them, because the binding was written recently.
 NOT_WRITTEN = "tandem_location_refreshes_not_written_total"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """`rate` is that of equal load where this run has no full load to take it from."""
+    """`rate` is the rate at equal load if this run has no figures at full load."""
 
     count: int
     rate: int
     challenge: tuple[str, ...] = ("REGISTER",)
     defines: tuple[str, ...] = ()
-    # What a call leaves behind lives for half a minute.
+    # State that a call leaves behind lives for half a minute.
     linger: int = 0
 
 
@@ -56,14 +56,14 @@ WORKLOADS = {
 
 
 def tuned():
-    """Allocator and children of Kamailio that were best in the last sweep."""
+    """The best allocator and number of children of Kamailio in the last sweep."""
     sweep = next((part for part in results.read() if part["part"] == "sweep"), None)
     best = best_of(sweep["runs"]) if sweep else None
     return best or ("fm", 1)
 
 
 def server_for(name, workload, settings):
-    """The server of that name, set up for a workload."""
+    """The server of that name, configured for a workload."""
     match name:
         case "floor":
             return servers.floor(settings)
@@ -78,7 +78,7 @@ def server_for(name, workload, settings):
 
 
 def measure(settings, server, name, load, pace, users, count, warm_up):
-    """One run of the generator, as it reports it."""
+    """The report of one run of the generator."""
     where = [] if load == "shared" else ["--own-addresses"]
     command = [program("tandem-lab"), name, "--server", server.address, "--users", str(settings.count(users)), *where, *pace,
                "--warm-up", str(settings.count(warm_up)), "--count", str(settings.count(count)), "--pid", str(server.pid), "--json"]
@@ -89,7 +89,7 @@ def measure(settings, server, name, load, pace, users, count, warm_up):
 
 
 def remarks_on(figures):
-    """Why a run is not clean."""
+    """The reasons why a run is not clean."""
     remarks = [f"{figures[key]:,} {said}" for key, said in
                (("failed", "failed"), ("retransmitted", "sent again"), ("generator_kernel_drops", "dropped by the kernel")) if figures[key]]
     late = figures["generator_late_units"]
@@ -99,7 +99,7 @@ def remarks_on(figures):
 
 
 def run(settings, part, name):
-    """A workload at all loads that are wanted."""
+    """Measures a workload at all requested loads."""
     workload = WORKLOADS[name]
     chosen = ["floor"] if name == "floor" else [server for server in SERVERS if settings.wants(server)]
     for load in settings.loads:
@@ -129,10 +129,10 @@ def measure_server(settings, part, name, load, server, pace):
     workload = WORKLOADS[name]
     count, warm_up = workload.count, workload.count // 2
     if load == "equal":
-        # Nobody is busy: the clock decides how long it takes.
+        # The rate decides how long the run takes, not the server: half the units are enough.
         count //= 2
     if server == "stock":
-        # It takes so long that a quarter must do.
+        # Stock Kamailio takes long, so a quarter of the units must be enough.
         count, warm_up = count // 4, warm_up // 4
     with server_for(server, workload, settings) as running:
         figures = measure(settings, running, name, load, pace, 100_000, count, warm_up)
@@ -143,7 +143,7 @@ def measure_server(settings, part, name, load, server, pace):
 
 
 def equal_load(part, name, chosen):
-    """Units per second that all who take part can carry, and who does; others are named in the report."""
+    """The rate that all servers can carry, and the servers that take part. The report names the others."""
     carried = {server: statistics.median(run["figures"]["units_per_second"] for run in part.runs(name, server))
                for server in chosen if part.runs(name, server)}
     compared = [carried[server] for server in carried if server in COMPARED]
@@ -165,7 +165,7 @@ ALLOCATORS, CHILDREN = ("fm", "qm", "tlsf"), (1, 2, 4)
 
 
 def sweep(settings, part):
-    """W3 at full load against Kamailio with each allocator and each number of children."""
+    """Measures W3 at full load against Kamailio with each allocator and each number of children."""
     for allocator in ALLOCATORS:
         for children in CHILDREN:
             part.attempt(f"{allocator}, {children} children", measure_sweep, settings, part, allocator, children)
@@ -181,8 +181,8 @@ def measure_sweep(settings, part, allocator, children):
 
 
 def best_of(runs):
-    """Allocator and children with the lowest median, of clean runs where there are any."""
-    # Calls that fail cost little.
+    """The allocator and number of children with the lowest median. Uses only clean runs if there are any."""
+    # Failed calls cost little, so runs with failures would look cheap.
     costs, clean = {}, [run for run in runs if not run["remarks"]]
     for run in clean or runs:
         costs.setdefault(run["server"], []).append(run["value"])
