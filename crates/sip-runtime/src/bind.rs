@@ -1,4 +1,4 @@
-//! Opening the sockets of all workers, before any of them reads.
+//! Opens the sockets of all workers, before any of them reads.
 
 use crate::driver::Driver;
 use crate::inbox::Inbox;
@@ -18,24 +18,24 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 use tracing::warn;
 
-/// How long whoever is bound to our addresses may take to go, in all: the kernel closes the sockets of a process that had a ring a
-/// moment after its end, and who follows it should not stumble over them.
+/// How long in total to wait for addresses that are still in use. The kernel closes the sockets of a process that had an
+/// `io_uring` only a moment after the process has exited, and its successor must not fail because of that.
 const FOR_PREDECESSORS: Duration = Duration::from_secs(1);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Where a program begins: [`Runtime::bind`].
+/// The entry point: [`Runtime::bind`].
 #[derive(Debug)]
 pub enum Runtime {}
 
 impl Runtime {
     /// Opens one socket per listener and worker.
     ///
-    /// Each listener's address is concrete (see [`expand_wildcard`](crate::expand_wildcard)).
-    /// Port 0 lets the kernel choose one, the same for all workers. An empty `advertised` becomes
-    /// the address as bound. Where somebody is bound already he has a second to go.
+    /// Each listener needs a concrete address (see [`expand_wildcard`](crate::expand_wildcard)). Port 0 lets the kernel choose a
+    /// port, the same for all workers. An empty `advertised` becomes the bound address. If an address is in use, binding is
+    /// retried for up to one second in total.
     ///
     /// # Errors
-    /// See [`BindError`]; nothing stays open then.
+    /// See [`BindError`]. On error, no socket stays open.
     pub fn bind(
         mut listeners: Vec<Listener>,
         workers: NonZeroU16,
@@ -49,7 +49,7 @@ impl Runtime {
                 worker.push(socket);
             }
         }
-        // Only now that nobody else can be bound there.
+        // Start listening only now: all sockets are bound, so no other process can bind these addresses.
         for (listener, place) in listeners.iter().zip(0..) {
             let sockets = workers.iter().filter_map(|sockets| sockets.get(place));
             for socket in sockets {
@@ -66,7 +66,7 @@ impl Runtime {
     }
 }
 
-/// The sockets of one listener, one for each worker. Settles the listener's port.
+/// Opens the sockets of one listener, one per worker, and fills in the port that the kernel chose.
 fn open_listener(
     listener: &mut Listener,
     workers: usize,
@@ -79,7 +79,8 @@ fn open_listener(
             address: listener.address,
         });
     }
-    // The first socket keeps out whoever is there already; the others join it.
+    // Binding the first socket fails if another process already uses the address. The other sockets then share the address with
+    // it.
     let (first, others) = match (options.share_port, workers) {
         (true, _) => (Sharing::Anybody, Sharing::Anybody),
         (false, 1) => (Sharing::Nobody, Sharing::Nobody),
@@ -101,7 +102,7 @@ fn open_listener(
     for _ in 1..workers {
         sockets.push(open_socket(listener, others, options)?.0);
     }
-    // Strangers at the same address would get what is meant for ours.
+    // With a shared port, the group may contain other processes' sockets, which would get our datagrams.
     if options.steering && !options.share_port {
         steer_datagrams(address, &sockets);
     }
@@ -111,7 +112,7 @@ fn open_listener(
     Ok(sockets)
 }
 
-/// Has the kernel give each datagram to the home of its call, where it can.
+/// Lets the kernel deliver each datagram to the home worker of its call, if it can.
 fn steer_datagrams(address: SocketAddr, sockets: &[WorkerSocket]) {
     let (Some(WorkerSocket::Datagrams(first)), workers @ 2..) = (sockets.first(), sockets.len())
     else {
@@ -131,7 +132,7 @@ fn steer_datagrams(address: SocketAddr, sockets: &[WorkerSocket]) {
     }
 }
 
-/// One socket, and where it is bound.
+/// Opens one socket. Returns it with the address it is bound to.
 fn open_socket(
     listener: &Listener,
     sharing: Sharing,
@@ -170,28 +171,28 @@ fn warn_of_small_buffer(address: SocketAddr, granted: usize, asked: usize) {
     }
 }
 
-/// Every socket of every worker, bound but not yet read: the kernel queues what arrives.
+/// Every socket of every worker, bound but not read yet. The kernel queues what arrives.
 pub struct Bound {
     listeners: Vec<Listener>,
-    /// For each worker its sockets, in the order of the listeners.
+    /// The sockets of each worker, in the order of the listeners.
     workers: Vec<Vec<WorkerSocket>>,
     options: Options,
 }
 
 impl Bound {
-    /// The listeners with the addresses their sockets got; a [`ListenerId`] is an index into them.
+    /// The listeners with the addresses that their sockets are bound to. A [`ListenerId`] is an index into this list.
     ///
     /// [`ListenerId`]: sip_transport::ListenerId
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners
     }
 
-    /// Starts the worker threads. `node` builds the node of each worker, on the calling thread
-    /// and before the first datagram is read. `questions` is cloned for each worker.
+    /// Starts the worker threads. `node` builds the node of each worker. It runs on the calling thread, before the first datagram
+    /// is read. `questions` is cloned for each worker.
     ///
     /// # Errors
-    /// When the kernel does not have the event loop that was asked for, or the machine has no
-    /// descriptors, memory or threads left. The workers that run already are stopped again.
+    /// If the kernel does not support the requested event loop, or the machine is out of descriptors, memory or
+    /// threads. Workers that are already running are stopped.
     pub fn start<N, Q>(
         self,
         mut node: impl FnMut(u16) -> N,
@@ -234,11 +235,11 @@ impl Bound {
         Ok(running)
     }
 
-    /// Makes a worker without a thread, for a program that drives it from a loop of its own.
+    /// Makes a worker without a thread, for a program that drives it from its own event loop.
     ///
     /// # Errors
-    /// When more than one worker was asked for, the event loop is another than epoll, which alone has a descriptor that other
-    /// loops can wait for, or the machine has no descriptors or memory left.
+    /// If more than one worker was requested, if the event loop is not epoll, or if the machine is out of descriptors or memory.
+    /// Only epoll has a descriptor that another event loop can wait for.
     pub fn drive<N, Q>(self, node: N, questions: Q) -> io::Result<Driver<N, Q>>
     where
         N: Node,
@@ -291,11 +292,11 @@ impl fmt::Debug for Bound {
     }
 }
 
-/// Why the sockets could not be opened: always a matter of configuration or of the machine.
+/// Why the sockets could not be opened. The cause is always the configuration or the machine.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BindError {
-    /// Another socket is bound there, be it one that would share the port.
+    /// Another socket is bound there, even one that would share the port.
     InUse {
         /// The transport of the listener.
         protocol: Protocol,
@@ -309,15 +310,15 @@ pub enum BindError {
         /// The address of the listener.
         address: SocketAddr,
     },
-    /// The kernel refused for another reason.
+    /// The kernel rejected it for another reason.
     Refused {
         /// The transport of the listener.
         protocol: Protocol,
         /// The address of the listener.
         address: SocketAddr,
-        /// What was tried.
+        /// The step that failed.
         step: &'static str,
-        /// The kernel's reason.
+        /// The kernel's error.
         source: io::Error,
     },
 }

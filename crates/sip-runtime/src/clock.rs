@@ -1,11 +1,10 @@
-//! The only reader of the machine's clocks.
+//! The clock of the workers. No other module reads the machine's clocks.
 
 use sip_transport::Time;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Wall-clock time that never steps back: anchored once to the wall clock, then carried on by the
-/// monotonic clock. A copy tells the same time as the original, so anchor one per process and
-/// copy it.
+/// A wall clock that never goes back. It is anchored to the wall clock once and then advances with
+/// the monotonic clock. Copies show the same time, so start one per process and copy it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     anchor: Instant,
@@ -13,7 +12,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Anchors a clock to the wall clock as it stands now.
+    /// Starts a clock at the current wall-clock time.
     pub fn start() -> Self {
         let since_epoch = Self::wall();
         let anchor = Instant::now();
@@ -23,12 +22,12 @@ impl Clock {
         }
     }
 
-    /// The time now.
+    /// The current time.
     pub fn now(&self) -> Time {
         self.anchored_at + self.anchor.elapsed()
     }
 
-    /// The wall clock, which may step, as time since the Unix epoch.
+    /// The system's wall clock, which may step, as time since the Unix epoch.
     pub(crate) fn wall() -> Duration {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -1,9 +1,9 @@
-//! How many files and sockets the process may have open.
+//! The limit on open files and sockets of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of open descriptors (`RLIMIT_NOFILE`) as far as the process is allowed to, and returns it.
-/// `None`: there is no limit.
+/// Raises the limit on open descriptors (`RLIMIT_NOFILE`) to the maximum that the process may set, and returns it. `None` means
+/// that there is no limit.
 pub fn raise_descriptor_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -1,4 +1,4 @@
-//! A stack inside somebody else's loop.
+//! Runs a stack inside the event loop of another program.
 
 use crate::running::{Handle, QuestionSink};
 use crate::stats::WorkerStats;
@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-/// One worker without a thread of its own, for a program that has a loop already: it waits until [`Driver::descriptor`] is
-/// readable or [`Driver::deadline`] has passed, and calls [`Driver::turn`]. From [`Bound::drive`](crate::Bound::drive).
+/// One worker without its own thread, for a program that already has an event loop. The program waits until
+/// [`Driver::descriptor`] is readable or [`Driver::deadline`] has passed, then calls [`Driver::turn`]. You get one from
+/// [`Bound::drive`](crate::Bound::drive).
 ///
-/// Other threads speak to it through its [`Handle`], which makes the descriptor readable. Dropping it closes its sockets.
+/// Other threads send to it through its [`Handle`], which makes the descriptor readable. Dropping the driver closes its sockets.
 ///
 /// ```no_run
 /// # fn serve<N: sip_transport::Node, Q: sip_runtime::QuestionSink<N::Question>>(
@@ -34,7 +35,7 @@ pub struct Driver<N: Node, Q> {
 }
 
 impl<N: Node, Q: QuestionSink<N::Question>> Driver<N, Q> {
-    /// Fails where the event loop has no descriptor.
+    /// Fails if the event loop has no descriptor.
     pub(crate) fn new(
         worker: Worker<N, Q>,
         handle: Handle<N::Answer>,
@@ -55,33 +56,33 @@ impl<N: Node, Q: QuestionSink<N::Question>> Driver<N, Q> {
         })
     }
 
-    /// Does what there is to do, for some milliseconds at most, and never waits. To be called once before the first wait, and
-    /// whenever the descriptor is readable or the deadline has passed; at other times it does no harm.
+    /// Processes everything that is due, for a few milliseconds at most, and never blocks. Call it once before the first wait,
+    /// and then each time the descriptor is readable or the deadline has passed. Extra calls do no harm.
     pub fn turn(&mut self) {
         self.worker.turn();
     }
 
-    /// The descriptor to wait for until it is readable. The same for the life of the driver.
+    /// The descriptor to wait for. It stays the same for the life of the driver.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
-    /// How long to wait for the descriptor at most; `None`: for ever. Counts from now.
+    /// The longest time to wait for the descriptor, from now on. `None` means no limit.
     pub fn deadline(&self) -> Option<Duration> {
         self.worker.until_turn()
     }
 
-    /// Speaks to the node from anywhere.
+    /// A handle that sends answers to the node, from any thread.
     pub fn handle(&self) -> Handle<N::Answer> {
         self.handle.clone()
     }
 
-    /// What the worker counts.
+    /// The counters of the worker.
     pub fn stats(&self) -> Arc<WorkerStats> {
         Arc::clone(&self.stats)
     }
 
-    /// The listeners with the addresses their sockets got.
+    /// The listeners with the addresses that their sockets are bound to.
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners
     }

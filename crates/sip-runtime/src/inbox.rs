@@ -1,4 +1,4 @@
-//! What reaches a worker from other threads, and how they wake it.
+//! A worker's inbox: what other threads send to it, and how they wake it.
 
 use crossbeam_queue::ArrayQueue;
 use rustix::event::{EventfdFlags, eventfd};
@@ -7,13 +7,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// The part of the room for hand-overs that received messages leave to others.
+/// Received messages may not use the last `1 / KEPT_PART` of the hand-over limits.
 const KEPT_PART: usize = 4;
 
-/// A message from another worker, and what for.
+/// A message from another worker, with its purpose.
 pub(crate) struct HandedOver {
     pub(crate) errand: Errand,
-    /// When a received message reached the machine.
+    /// For a received message: when it reached the machine.
     pub(crate) arrived: Time,
     pub(crate) flow: Flow,
     pub(crate) bytes: Vec<u8>,
@@ -21,15 +21,15 @@ pub(crate) struct HandedOver {
 
 /// Bounded queues with many writers and one reader, the worker.
 ///
-/// Answers and hand-overs wait apart: a flood of messages takes no answer's place. Received messages may fill three quarters of
-/// what there is for hand-overs; the rest is for what belongs to calls and connections that exist.
+/// Answers and hand-overs have separate queues, so a flood of messages cannot displace answers. Received messages may fill three
+/// quarters of the hand-over limits. The rest is for messages of existing calls and connections.
 pub(crate) struct Inbox<A> {
     answers: ArrayQueue<A>,
     hand_overs: ArrayQueue<HandedOver>,
     hand_over_bytes: AtomicUsize,
     hand_over_bytes_limit: usize,
     stopping: AtomicBool,
-    /// Set while the worker sleeps or is about to: only then is the system call of a wake-up due.
+    /// Set while the worker sleeps or is about to sleep. Only then does a wake-up need a system call.
     asleep: AtomicBool,
     waker: OwnedFd,
 }
@@ -51,15 +51,14 @@ impl<A> Inbox<A> {
         })
     }
 
-    /// Puts an answer in and wakes the worker; gives it back when there is no room.
+    /// Queues an answer and wakes the worker. Returns the answer if there is no room.
     pub(crate) fn answer(&self, answer: A) -> Result<(), A> {
         self.answers.push(answer)?;
         self.wake();
         Ok(())
     }
 
-    /// Puts a message in; gives it back when there is no room. The caller wakes the worker
-    /// afterwards, once for all it has put in.
+    /// Queues a message; returns it if there is no room. The caller wakes the worker afterwards, once for all messages.
     pub(crate) fn hand_over(&self, message: HandedOver) -> Result<(), HandedOver> {
         let kept_part = match message.errand {
             Errand::Received => KEPT_PART,
@@ -80,25 +79,25 @@ impl<A> Inbox<A> {
         })
     }
 
-    /// Asks the worker to end after the round it is in.
+    /// Asks the worker to stop after the current round.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Makes sure that the worker sees what was put in before this call.
+    /// Makes sure that the worker sees everything queued before this call.
     pub(crate) fn wake(&self) {
-        // Pairs with the fence in `fall_asleep`: either the worker sees what was put in, or we
-        // see that it sleeps.
+        // Pairs with the fence in `fall_asleep`: either the worker sees what was queued, or this thread sees that the worker
+        // sleeps.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
-            // It can only fail when the counter is full, and then the worker is being woken.
+            // This fails only if the counter is full, and then the worker is already being woken.
             let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
         }
     }
 
-    /// The worker's side: announces that it will wait in its event loop. False when something
-    /// came in meanwhile: then it must not wait.
+    /// For the worker: announces that it will wait in its event loop. Returns false if something was queued meanwhile; the worker
+    /// must not wait then.
     pub(crate) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -109,19 +108,19 @@ impl<A> Inbox<A> {
         quiet
     }
 
-    /// The worker's side: whether it will be woken when something comes in.
+    /// For the worker: whether writers will wake it.
     pub(crate) fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Relaxed)
     }
 
-    /// The worker's side: it runs again, nobody needs to wake it.
+    /// For the worker: it runs again and needs no wake-up.
     pub(crate) fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// The worker's side: empties the waker after the event loop named it.
+    /// For the worker: clears the waker after the event loop has reported it.
     pub(crate) fn drain_waker(&self) {
-        // Empty already is as good.
+        // An error means that it is already empty.
         let _ = rustix::io::read(&self.waker, &mut [0_u8; 8]);
     }
 

@@ -1,24 +1,24 @@
-//! The addresses of this machine.
+//! The addresses of this machine's network interfaces.
 
 use if_addrs::{IfAddr, Interface};
 use sip_transport::Listener;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Turns one configured listener into those the node works with, in the order in which the
-/// kernel lists the interfaces:
+/// Expands a configured listener into the listeners that the node works with, in the order in which
+/// the kernel lists the interfaces:
 ///
-/// - a wildcard (`0.0.0.0`, `[::]`) into one listener for each address of the machine of that
-///   family, loopback among them, IPv6 link-local addresses not;
-/// - any other address into itself.
+/// - a wildcard (`0.0.0.0`, `[::]`) becomes one listener for each of the machine's addresses of
+///   that family, including loopback but not IPv6 link-local addresses;
+/// - any other address stays a single listener.
 ///
-/// Each gets the prefix length of the interface that bears its address; an address that no
-/// interface bears keeps the length it came with (binding it will fail or, with
-/// `ip_nonlocal_bind`, succeed). `advertised` is kept; where it is empty,
-/// [`Runtime::bind`](crate::Runtime::bind) writes the address there.
+/// Each listener gets the prefix length of the interface that has its address. An address that no
+/// interface has keeps its prefix length; binding it fails, unless `ip_nonlocal_bind` is set.
+/// `advertised` is kept. If it is empty, [`Runtime::bind`](crate::Runtime::bind) fills in the
+/// address.
 ///
 /// # Errors
-/// The kernel's, when it does not list the interfaces.
+/// The kernel's error, if it cannot list the interfaces.
 pub fn expand_wildcard(listener: &Listener) -> io::Result<Vec<Listener>> {
     Ok(expand(listener, &if_addrs::get_if_addrs()?))
 }
@@ -37,7 +37,7 @@ fn expand(listener: &Listener, interfaces: &[Interface]) -> Vec<Listener> {
         let mut expanded: Vec<Listener> = Vec::new();
         for (ip, prefix_length) in addresses {
             let usable = ip.is_ipv4() == own.is_ipv4() && !is_link_local_v6(ip);
-            // Two interfaces may bear the same address; it can be bound once.
+            // Two interfaces may have the same address, but it can be bound only once.
             if usable && expanded.iter().all(|other| other.address.ip() != ip) {
                 expanded.push(on_interface(ip, prefix_length));
             }
@@ -45,7 +45,7 @@ fn expand(listener: &Listener, interfaces: &[Interface]) -> Vec<Listener> {
         return expanded;
     }
     match addresses.into_iter().find(|(ip, _)| *ip == own) {
-        // Not rebuilt from the IP address alone: an IPv6 scope must stay.
+        // Do not rebuild the address from the IP alone: that would lose an IPv6 scope.
         Some((_, prefix_length)) => vec![Listener {
             prefix_length,
             ..listener.clone()

@@ -10,15 +10,13 @@
 //!              └──────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A program starts in two steps, so that its caches can be warm before the first datagram is
-//! accepted: [`Runtime::bind`] opens every socket of every worker (from then on the kernel queues
-//! datagrams), [`Bound::start`] builds one node per worker and lets the threads read.
+//! A program starts in two steps. [`Runtime::bind`] opens every socket of every worker; from then on the kernel queues datagrams.
+//! [`Bound::start`] builds one node per worker and starts the threads that read. Between the two, a program can warm its caches.
 //!
-//! A program with a loop of its own takes [`Bound::drive`] instead: one worker without a thread, that does what there is to do
-//! when it is told to.
+//! A program with its own event loop calls [`Bound::drive`] instead. It gets one worker without a thread and runs it step by
+//! step.
 //!
-//! What this crate never does: look into a message, block a worker on anything but its own event
-//! loop, or allocate per message.
+//! This crate never parses a message, never blocks a worker on anything but its event loop, and never allocates per message.
 
 mod bind;
 mod clock;

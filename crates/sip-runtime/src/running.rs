@@ -9,17 +9,17 @@ use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 use tracing::error;
 
-/// Takes the questions of the workers to the control plane.
+/// Passes the workers' questions to the control plane.
 ///
-/// Any `FnMut(u16, T) -> Result<(), T>` that can be cloned and sent is one: the sending end of a
-/// bounded channel, say. Each worker has a clone of its own.
+/// Any `FnMut(u16, T) -> Result<(), T>` that is `Clone`, `Send` and `'static` implements it: for
+/// example, the sending end of a bounded channel. Each worker has its own clone.
 pub trait QuestionSink<T>: Clone + Send + 'static {
-    /// Takes the question of worker `worker`. Runs on the worker's thread: it must neither block
-    /// nor wait. Gives back what it has no room for; it is counted and lost, and the node goes on
-    /// when the deadline of its question passes.
+    /// Takes a question of worker `worker`. It runs on the worker's thread and must not block. A
+    /// question that is returned is counted and dropped; the node continues when the deadline of
+    /// its question passes.
     ///
     /// # Errors
-    /// The question itself, when there is no room.
+    /// The question itself, if there is no room.
     fn ask(&mut self, worker: u16, question: T) -> Result<(), T>;
 }
 
@@ -32,7 +32,8 @@ where
     }
 }
 
-/// Speaks to the workers from anywhere. Clones are cheap; they keep no worker running.
+/// Sends answers to the workers from any thread. Cloning is cheap. A handle does not keep a worker
+/// running.
 pub struct Handle<A> {
     inboxes: Arc<[Inbox<A>]>,
 }
@@ -54,12 +55,12 @@ impl<A> fmt::Debug for Handle<A> {
     }
 }
 
-/// An answer that did not reach its worker.
+/// An answer that could not be sent to its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError<A> {
-    /// The worker's inbox is full; try again later.
+    /// The worker's inbox is full; retry later.
     Full(A),
-    /// No such worker runs.
+    /// The worker does not exist or has stopped.
     Gone(A),
 }
 
@@ -79,22 +80,23 @@ impl<A> Handle<A> {
         Self { inboxes }
     }
 
-    /// Takes nothing any more, and asks the workers to end.
+    /// Accepts no more answers and asks the workers to stop.
     pub(crate) fn close(&self) {
         for inbox in &*self.inboxes {
             inbox.stop();
         }
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     pub fn workers(&self) -> u16 {
         self.inboxes.len() as u16
     }
 
-    /// Gives `answer` to one worker. Never blocks.
+    /// Sends `answer` to one worker. Never blocks.
     ///
     /// # Errors
-    /// The answer comes back when the worker's inbox is full or there is no such worker.
+    /// Returns the answer if the worker's inbox is full, or if the worker does not exist or has
+    /// stopped.
     pub fn send(&self, worker: u16, answer: A) -> Result<(), SendError<A>> {
         match self.inboxes.get(usize::from(worker)) {
             Some(inbox) if !inbox.is_stopping() => inbox.answer(answer).map_err(SendError::Full),
@@ -102,10 +104,10 @@ impl<A> Handle<A> {
         }
     }
 
-    /// Gives a clone of `answer` to every worker. Never blocks.
+    /// Sends a clone of `answer` to every worker. Never blocks.
     ///
     /// # Errors
-    /// The workers that did not get it; the others did.
+    /// The workers that did not get it. All others did.
     pub fn broadcast(&self, answer: &A) -> Result<(), Vec<u16>>
     where
         A: Clone,
@@ -121,7 +123,7 @@ impl<A> Handle<A> {
     }
 }
 
-/// The worker threads. Dropping it stops them, as [`Running::stop`] does.
+/// The worker threads. Dropping it stops them, like [`Running::stop`].
 pub struct Running<A> {
     handle: Handle<A>,
     stats: Arc<[Arc<WorkerStats>]>,
@@ -159,7 +161,7 @@ impl<A> Running<A> {
         Ok(())
     }
 
-    /// A handle to give to whoever answers questions.
+    /// A handle for the component that answers questions.
     pub fn handle(&self) -> Handle<A> {
         self.handle.clone()
     }
@@ -183,18 +185,18 @@ impl<A> Running<A> {
         self.handle.broadcast(answer)
     }
 
-    /// The figures of each worker; they stay readable after the end.
+    /// The counters of each worker. They stay readable after the workers have stopped.
     pub fn stats(&self) -> Arc<[Arc<WorkerStats>]> {
         Arc::clone(&self.stats)
     }
 
-    /// The listeners with the addresses their sockets got.
+    /// The listeners with the addresses that their sockets are bound to.
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners
     }
 
-    /// Lets each worker finish the round it is in, waits for its end and closes its sockets.
-    /// What waits in inboxes and sockets is lost.
+    /// Stops the workers: each finishes its current round, then its thread ends and its sockets are
+    /// closed. Anything still queued in inboxes and sockets is lost.
     pub fn stop(mut self) {
         self.stop_and_join();
     }

@@ -1,16 +1,16 @@
-//! What a worker counts. Written by its worker alone, read by anybody.
+//! Counters of a worker. Only the worker writes them; any thread may read them.
 
 use crate::stream::{CloseReason, RefuseReason};
 use crate::udp::IcmpError;
 use sip_transport::overload::Shed;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number with one writer: adding costs no locked instruction.
+/// A number with a single writer, so adding needs no locked instruction.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// The value now.
+    /// The current value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -24,90 +24,92 @@ impl Counter {
     }
 }
 
-/// The figures of one worker since its start.
+/// The counters of one worker since its start.
 #[derive(Debug, Default)]
-#[repr(align(128))] // two cache lines: no worker's counting slows another's
+#[repr(align(128))] // two cache lines, so that counters of different workers do not share one
 pub struct WorkerStats {
     /// Datagrams read from the sockets.
     pub datagrams_received: Counter,
-    /// Their bytes.
+    /// Bytes of these datagrams.
     pub bytes_received: Counter,
-    /// Datagrams the kernel accepted for sending.
+    /// Datagrams that the kernel accepted for sending.
     pub datagrams_sent: Counter,
-    /// Their bytes.
+    /// Bytes of these datagrams.
     pub bytes_sent: Counter,
-    /// Datagrams cut short because they did not fit; they are dropped.
+    /// Datagrams that were truncated because they did not fit. They are dropped.
     pub truncated: Counter,
-    /// Reads that failed for another reason than an empty socket.
+    /// Reads that failed for a reason other than an empty socket.
     pub receive_errors: Counter,
     /// Datagrams dropped because the socket's send buffer was full.
     pub send_buffer_full: Counter,
     /// Datagrams longer than the path or the protocol allows (EMSGSIZE).
     pub send_too_long: Counter,
-    /// Datagrams to a destination without a route (network or host unreachable, forbidden).
+    /// Datagrams to a destination without a route (network or host unreachable, prohibited).
     pub send_unreachable: Counter,
     /// Datagrams that could not be sent for any other reason.
     pub send_errors: Counter,
-    /// Datagrams that came back as ICMP errors, by [`IcmpError`] in the order of [`IcmpError::ALL`].
+    /// Datagrams of ours that were returned as ICMP errors, by [`IcmpError`] in the order of
+    /// [`IcmpError::ALL`].
     pub icmp_errors: [Counter; IcmpError::ALL.len()],
-    /// Connections there are.
+    /// Open connections.
     pub connections: Counter,
-    /// Connections that peers opened to us.
+    /// Connections that peers opened.
     pub connections_accepted: Counter,
-    /// Connections that we began to open.
+    /// Connections that this worker began to open.
     pub connections_opened: Counter,
-    /// Connections that ended, by [`CloseReason`] in the order of [`CloseReason::ALL`].
+    /// Closed connections, by [`CloseReason`] in the order of [`CloseReason::ALL`].
     pub connections_closed: [Counter; CloseReason::ALL.len()],
-    /// Connections that were not taken on, by [`RefuseReason`] in the order of [`RefuseReason::ALL`].
+    /// Refused connections, by [`RefuseReason`] in the order of [`RefuseReason::ALL`].
     pub connections_refused: [Counter; RefuseReason::ALL.len()],
-    /// Octets read from connections.
+    /// Bytes read from connections.
     pub stream_octets_received: Counter,
-    /// Octets that the kernel took for connections.
+    /// Bytes that the kernel accepted for connections.
     pub stream_octets_sent: Counter,
-    /// Messages that came over connections.
+    /// Messages received over connections.
     pub stream_messages_received: Counter,
-    /// Messages written to connections, or queued for them.
+    /// Messages written to connections or queued for them.
     pub stream_messages_sent: Counter,
-    /// Keep-alives that came over connections (RFC 5626 section 4.4.1, pings and pongs of RFC 6455).
+    /// Keep-alives received over connections (RFC 5626 section 4.4.1, pings and pongs of RFC 6455).
     pub pings: Counter,
-    /// Octets of memory that the beginnings of messages take in connections now.
+    /// Bytes of memory that incomplete messages take in connections now.
     pub partial_octets: Counter,
-    /// Octets of memory that what waits for peers to read takes now.
+    /// Bytes of memory that data queued for peers takes now.
     pub queued_octets: Counter,
-    /// Messages that found the queue of their connection full.
+    /// Messages that were not queued because the queue of their connection was full.
     pub stream_queue_full: Counter,
-    /// Messages that could not be sent over a connection; the node is told of each.
+    /// Messages that could not be sent over a connection. The node is notified of each.
     pub undeliverable: Counter,
     /// Messages that other workers handed over to this one.
     pub handed_over_in: Counter,
     /// Messages that this worker handed over to others.
     pub handed_over_out: Counter,
-    /// Messages that this worker dropped because the other's inbox was full.
+    /// Messages that this worker dropped because the inbox of the other one was full.
     pub hand_overs_dropped: Counter,
-    /// Answers the node took.
+    /// Answers that the node received.
     pub answers: Counter,
-    /// Questions the node put.
+    /// Questions that the node asked.
     pub questions: Counter,
-    /// Questions that the control plane did not take.
+    /// Questions that the control plane did not accept.
     pub questions_dropped: Counter,
-    /// 1 while requests are given up because more comes in than can be served.
+    /// 1 while requests are shed because messages arrive faster than they can be served.
     pub overloaded: Counter,
-    /// Times that this began.
+    /// How many times this state began.
     pub overloads: Counter,
-    /// Messages that wait for their turn.
+    /// Messages in the backlog.
     pub backlog: Counter,
-    /// Bytes of memory that they take.
+    /// Bytes of memory of these messages.
     pub backlog_bytes: Counter,
-    /// Requests that were given up, by [`Shed`] in the order of [`Shed::ALL`].
+    /// Requests that were shed, by [`Shed`] in the order of [`Shed::ALL`].
     pub shed: [Counter; Shed::ALL.len()],
-    /// Datagrams the kernel dropped because a receive buffer was full; sampled once a second.
+    /// Datagrams that the kernel dropped because a receive buffer was full, sampled once a second.
     pub kernel_drops: Counter,
-    /// Smallest receive buffer the kernel granted one of the worker's sockets, in bytes.
+    /// The smallest receive buffer that the kernel granted to one of the worker's sockets, in
+    /// bytes.
     pub receive_buffer: Counter,
-    /// Times round the loop.
+    /// Rounds of the worker's loop.
     pub rounds: Counter,
-    /// Times the worker paused for messages to gather.
+    /// Pauses to let messages collect.
     pub pauses: Counter,
-    /// Times the worker went to wait in the event loop.
+    /// Waits in the event loop.
     pub waits: Counter,
 }

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Ready descriptors taken out of the kernel at once; what does not fit comes with the next wait.
+/// Events taken from the kernel per call. The next wait returns the rest.
 const EVENTS: usize = 64;
 
 pub(crate) struct Epoll {

@@ -1,4 +1,4 @@
-//! How a worker waits until one of its descriptors is ready.
+//! Waits until one of a worker's descriptors is ready.
 
 mod epoll;
 mod poll;
@@ -14,25 +14,25 @@ use std::time::Duration;
 use tracing::info;
 pub(crate) use uring::{Operation, Uring};
 
-/// Which system call a worker waits in.
+/// The system call in which a worker waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventLoopKind {
-    /// What costs least: epoll.
+    /// The cheapest one: epoll.
     #[default]
     Auto,
     /// epoll(7): the cost of a wait does not grow with the number of descriptors.
     Epoll,
-    /// poll(2): where epoll is not to be had.
+    /// poll(2), for machines without epoll.
     Poll,
-    /// `io_uring`(7), Linux 6.1 or later: datagrams are received and sent by the call that waits.
+    /// `io_uring`(7), Linux 6.1 or later. The call that waits also receives and sends datagrams.
     IoUring,
 }
 
 impl EventLoopKind {
-    /// What this kind is on this machine, never [`EventLoopKind::Auto`].
+    /// Resolves [`EventLoopKind::Auto`] for this machine; never returns it.
     ///
     /// # Errors
-    /// When the kernel does not have what was asked for, with the reason and what to do.
+    /// If the kernel does not support the requested kind. The error says why and what to do.
     pub(crate) fn settle(self) -> io::Result<Self> {
         match self {
             Self::Auto => {
@@ -49,7 +49,7 @@ impl EventLoopKind {
     }
 }
 
-/// What to wait for.
+/// The events to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) readable: bool,
@@ -67,17 +67,17 @@ impl Interest {
     };
 }
 
-/// What a descriptor is ready for. Errors and hang-ups count as both.
+/// The events that a descriptor is ready for. Errors and hang-ups count as readable and writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
     pub(crate) token: usize,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// It has an error, or something in its error queue.
+    /// The descriptor has an error, or an entry in its error queue.
     pub(crate) broken: bool,
 }
 
-/// An event loop: level-triggered, so that nothing is lost when a descriptor is not drained.
+/// An event loop. It is level-triggered: a descriptor that is not drained is reported again.
 pub(crate) enum EventLoop {
     Epoll(Epoll),
     Poll(Poll),
@@ -93,7 +93,7 @@ impl EventLoop {
         }
     }
 
-    /// The ring, where the loop is one: it carries datagrams, too.
+    /// The ring, if the event loop is one. A ring also carries datagrams.
     pub(crate) fn ring(&mut self) -> Option<&mut Uring> {
         match self {
             Self::Uring(ring) => Some(ring),
@@ -101,8 +101,8 @@ impl EventLoop {
         }
     }
 
-    /// Readable when a wait would name something, for loops of others. `None` where there is no such descriptor: poll has
-    /// none, and the kernel works for a ring only while the ring's thread waits in it.
+    /// A descriptor for other event loops, readable when a wait would return an event. `None` for poll, which has no descriptor,
+    /// and for a ring: the kernel does a ring's work only while the ring's thread waits in it.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Epoll(epoll) => Some(epoll.descriptor()),
@@ -110,7 +110,7 @@ impl EventLoop {
         }
     }
 
-    /// Watches `descriptor` until it is forgotten; `token` names it in [`EventLoop::wait`].
+    /// Watches `descriptor` until [`EventLoop::forget`]. `token` identifies it in [`EventLoop::wait`].
     pub(crate) fn watch(
         &mut self,
         descriptor: BorrowedFd<'_>,
@@ -124,7 +124,7 @@ impl EventLoop {
         }
     }
 
-    /// Waits for something else of a descriptor that is watched.
+    /// Changes the events and the token of a watched descriptor.
     pub(crate) fn change(
         &mut self,
         descriptor: BorrowedFd<'_>,
@@ -138,8 +138,8 @@ impl EventLoop {
         }
     }
 
-    /// Watches a descriptor no longer; to be called before it is closed. No event of it appears
-    /// from now on, whoever gets its number or its token.
+    /// Stops watching a descriptor. Call it before the descriptor is closed. From now on none of its events is reported, even if
+    /// its number or its token is reused.
     pub(crate) fn forget(&mut self, descriptor: BorrowedFd<'_>, _token: usize) -> io::Result<()> {
         match self {
             Self::Epoll(epoll) => epoll.forget(descriptor),
@@ -148,9 +148,8 @@ impl EventLoop {
         }
     }
 
-    /// Waits until a descriptor is ready or `timeout` has passed (rounded up to whole milliseconds
-    /// where the system call counts in them), and names the ready ones. May return early with
-    /// none, when a signal came.
+    /// Waits until a descriptor is ready or `timeout` has passed, and reports the ready ones. The timeout is rounded up to whole
+    /// milliseconds if the system call counts in them. A signal may end the wait early, with nothing ready.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -163,7 +162,7 @@ impl EventLoop {
         }
     }
 
-    /// Lets `length` pass, whatever comes meanwhile.
+    /// Sleeps for `length`, whatever happens meanwhile.
     pub(crate) fn pause(&mut self, length: Duration) {
         match self {
             Self::Epoll(_) | Self::Poll(_) => std::thread::sleep(length),
@@ -172,7 +171,7 @@ impl EventLoop {
     }
 }
 
-/// A timeout in milliseconds as poll(2) wants it: rounded up, so that no timer runs early.
+/// A timeout in milliseconds for poll(2), rounded up so that no timer fires early.
 fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |timeout| {
         let milliseconds = timeout

@@ -1,4 +1,4 @@
-//! Descriptors that are forgotten, closed, replaced, and many.
+//! Descriptors that are forgotten, closed, replaced, and many at once.
 
 use super::{check_all_kinds, event, pair, ready_now};
 use crate::event_loop::{EventLoop, EventLoopKind, Interest, Uring};
@@ -17,7 +17,7 @@ fn what_is_forgotten_is_not_named_whatever_becomes_of_it() {
                 .expect("watch");
         }
         assert_eq!(ready_now(&mut event_loop), [(2, true, false)]);
-        // Ready, and perhaps known to be so, when it is forgotten.
+        // It is ready when it is forgotten, and the event loop may know already.
         rustix::io::write(&forgotten, &1_u64.to_ne_bytes()).expect("write");
         event_loop.forget(forgotten.as_fd(), 1).expect("forget");
         for _ in 0..3 {
@@ -34,7 +34,8 @@ fn what_is_forgotten_is_not_named_whatever_becomes_of_it() {
 #[test]
 fn a_new_descriptor_with_an_old_number_and_token_gets_no_old_event() {
     check_all_kinds(|mut event_loop| {
-        // Closed each time, so its number is the lowest free one again, unless another test takes it.
+        // The descriptor is closed in each round, so the next one gets the same number unless
+        // another test takes it.
         for round in 0..50 {
             let ready = event(0);
             event_loop
@@ -70,7 +71,7 @@ fn what_was_forgotten_and_closed_is_closed_for_its_peer() {
     });
 }
 
-/// Every one of many descriptors is named, and named again.
+/// Checks that every one of many descriptors is reported, and reported again.
 fn check_many(mut event_loop: EventLoop, count: usize) {
     let descriptors: Vec<OwnedFd> = (0..count).map(|_| event(0)).collect();
     for (token, descriptor) in descriptors.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What every event loop does alike.
+//! Behaviour that all event loops share.
 
 mod comings_and_goings;
 
@@ -46,7 +46,7 @@ fn pair() -> (UnixStream, UnixStream) {
     (ours, theirs)
 }
 
-/// What is ready at once, as token, readable, writable; in the order of the tokens.
+/// What is ready now, as (token, readable, writable), ordered by token.
 fn ready_now(event_loop: &mut EventLoop) -> Vec<(usize, bool, bool)> {
     ready_within(event_loop, Duration::ZERO)
 }
@@ -187,7 +187,7 @@ fn a_change_holds_from_the_next_wait_on() {
                 assert_eq!(ready_now(&mut event_loop), expected);
             }
         }
-        // Several changes between two waits: the last one counts.
+        // Of several changes between two waits, the last one applies.
         event_loop.change(ours.as_fd(), 4, BOTH).expect("change");
         event_loop
             .change(ours.as_fd(), 5, WRITABLE)

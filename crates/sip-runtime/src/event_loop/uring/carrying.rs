@@ -1,4 +1,4 @@
-//! Datagrams through the ring.
+//! Sends and receives datagrams through the ring.
 
 use super::Uring;
 use crate::stats::WorkerStats;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tracing::error;
 
 impl Uring {
-    /// From now on the datagrams of these sockets, one for each listener, come and go through the
-    /// ring: a socket in which some wait is named by the number of its listener. Once.
+    /// Carries the datagrams of these sockets, one per listener, from now on. A socket with
+    /// datagrams is reported under the number of its listener. Call it once.
     pub(crate) fn carry_datagrams<'s>(
         &mut self,
         sockets: impl Iterator<Item = Option<&'s UdpSocket>>,
@@ -25,7 +25,7 @@ impl Uring {
         Ok(())
     }
 
-    /// Takes datagrams of a listener's socket, a batch at most. Returns how many.
+    /// Receives at most one batch of datagrams of a listener. Returns how many.
     pub(crate) fn receive(
         &mut self,
         listener: u16,
@@ -42,12 +42,12 @@ impl Uring {
             .map_or(0, |datagrams| datagrams.receive(listener, take)))
     }
 
-    /// The next listener in whose error queue something may wait.
+    /// The next listener whose socket may have an entry in its error queue.
     pub(crate) fn take_returned(&mut self) -> Option<u16> {
         self.datagrams.as_mut()?.take_returned()
     }
 
-    /// Sends with the next wait, in the order of the calls; see
+    /// Queues messages, which the next wait sends in the order of the calls. See
     /// [`SendBatch::send`](crate::udp::SendBatch::send).
     pub(crate) fn send(&mut self, listener: u16, messages: &[Outgoing], bytes: &[u8]) {
         let mut rest = messages;
@@ -80,7 +80,7 @@ impl Uring {
         }
     }
 
-    /// Sends what is to be sent, now.
+    /// Sends what is queued, now.
     pub(crate) fn flush(&mut self) {
         let result = self.prepare().and_then(|()| self.look());
         if let Err(error) = result {

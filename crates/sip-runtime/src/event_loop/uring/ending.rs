@@ -1,5 +1,4 @@
-//! The end of a ring: whatever it was asked for must have ended before the memory it writes to is freed and its sockets are
-//! closed.
+//! Shuts a ring down. All its requests must have completed before the memory they write to is freed and the sockets are closed.
 
 use super::Uring;
 use io_uring::types::CancelBuilder;
@@ -7,14 +6,14 @@ use rustix::io::Errno;
 use std::time::Duration;
 use tracing::error;
 
-/// How long the kernel may take.
+/// How long the kernel may take to complete all requests.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the kernel is asked for completions: it writes some twenty at a time, and there is a request for each listener.
+/// How often to ask the kernel for completions. It writes about twenty at a time, and there is one request per listener.
 const LOOKS: usize = 1 << 14;
 
 impl Uring {
-    /// Sends what is to be sent still, and ends all other requests. False when the kernel does not let go of some.
+    /// Sends what is still queued and cancels all other requests. Returns false if the kernel does not complete some of them.
     fn end_requests(&mut self) -> bool {
         if !self.is_started {
             return true;
@@ -30,7 +29,7 @@ impl Uring {
         {
             return false;
         }
-        // Each ends with a completion, which the kernel writes when it is asked for it.
+        // Each canceled request ends with a completion, which the kernel writes when asked for it.
         for _ in 0..LOOKS {
             if self.look().is_err() {
                 return false;

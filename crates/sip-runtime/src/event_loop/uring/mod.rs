@@ -1,9 +1,8 @@
-//! Waiting in an `io_uring`(7): what is to be done is written into one ring that the kernel reads,
-//! what became of it into another one that it writes, and one system call submits, does the work
-//! and waits.
+//! Waits with `io_uring`(7). Requests are written to one ring, which the kernel reads. Completions come back in another ring,
+//! which the kernel writes. One system call submits requests, does the work and waits.
 //!
-//! The kernel works for the ring only while its thread is in that call (`IORING_SETUP_DEFER_TASKRUN`),
-//! so that nothing interrupts the worker. What it has to do is seen without a call.
+//! The kernel does the work only while the ring's thread is in that call (`IORING_SETUP_DEFER_TASKRUN`), so nothing interrupts
+//! the worker. Whether the kernel has pending work can be seen without a system call.
 
 mod carrying;
 mod ending;
@@ -25,10 +24,10 @@ use std::time::{Duration, Instant};
 use tracing::error;
 use watches::Watches;
 
-/// A ring, what is watched with it, and the datagrams it carries.
+/// A ring, the descriptors it watches and the datagrams it carries.
 pub(crate) struct Uring {
     ring: IoUring,
-    /// The thread that starts it is the only one that may use it from then on.
+    /// The thread that starts the ring is the only one that may use it afterwards.
     is_started: bool,
     watches: Watches,
     datagrams: Option<Box<RingDatagrams>>,
@@ -39,7 +38,7 @@ impl Uring {
         Self::with_room_for(support::SUBMISSIONS, support::COMPLETIONS)
     }
 
-    /// A ring of that many entries to submit at once and of completions.
+    /// A ring with this many submission and completion entries.
     pub(super) fn with_room_for(submissions: u32, completions: u32) -> io::Result<Self> {
         Ok(Self {
             ring: support::set_up(submissions, completions).map_err(io::Error::other)?,
@@ -67,12 +66,12 @@ impl Uring {
         self.watches.change(descriptor, token, interest)
     }
 
-    /// The kernel itself lets go of the descriptor with the next wait.
+    /// The kernel releases the descriptor with the next wait.
     pub(super) fn forget(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.watches.forget(descriptor)
     }
 
-    /// Names what is ready, and waits for it when nothing is.
+    /// Reports what is ready; waits if nothing is.
     pub(super) fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -102,14 +101,14 @@ impl Uring {
         let end = timeout.map(|timeout| (Instant::now(), timeout));
         let mut remaining = timeout;
         loop {
-            // Messages to be sent have completed when the kernel begins to wait.
+            // All queued sends have completed by the time the kernel begins to wait.
             let sends = self.datagrams.as_ref().map_or(0, |it| it.in_flight());
             let is_interrupted = self.enter(sends + 1, remaining)? == Entered::Interrupted;
             self.take_completions();
             if self.has_news() || is_interrupted {
                 return Ok(());
             }
-            // What completed was no news, such as the end of a request of something forgotten.
+            // The completions brought no event: for example, the end of a request for a forgotten descriptor.
             if let Some((begun, timeout)) = end {
                 let left = timeout.saturating_sub(begun.elapsed());
                 if left.is_zero() {
@@ -121,7 +120,7 @@ impl Uring {
         }
     }
 
-    /// Submits, and lets `length` pass: what arrives meanwhile wakes nobody.
+    /// Submits, then sleeps for `length`. Arriving datagrams do not end the sleep.
     pub(super) fn pause(&mut self, length: Duration) {
         let all = i32::MAX as usize;
         let result = self
@@ -133,12 +132,12 @@ impl Uring {
         self.take_completions();
     }
 
-    /// Whether there is something to tell.
+    /// Whether there are events to report.
     fn has_news(&self) -> bool {
         self.watches.has_found() || self.datagrams.as_ref().is_some_and(|it| it.has_news())
     }
 
-    /// Writes down everything that is due.
+    /// Queues every request that is due.
     fn prepare(&mut self) -> io::Result<()> {
         if !self.is_started {
             self.ring.submitter().register_enable_rings()?;
@@ -163,15 +162,15 @@ impl Uring {
 
     fn try_push(&mut self, request: &squeue::Entry) -> bool {
         #[expect(unsafe_code, reason = "the kernel reads what the request points to")]
-        // SAFETY: requests to poll point to nothing. Those for datagrams point into `datagrams`, to memory that stays where it
-        // is and is not touched before they have completed; it is freed after the ring has let go of it (see `ending`).
+        // SAFETY: poll requests hold no pointers. Datagram requests point into `datagrams`, whose memory does not move and is not
+        // touched until they have completed. It is freed after the kernel has released the ring (see `ending`).
         let result = unsafe { self.ring.submission().push(request) };
         result.is_ok()
     }
 
-    /// Submits and takes what is there, without waiting, and without a system call when there is neither.
+    /// Submits and collects completions without waiting. It makes no system call if there is nothing to submit or collect.
     fn look(&mut self) -> io::Result<()> {
-        // What is submitted may leave something to do at once.
+        // Two rounds: submitted requests may complete at once.
         for _ in 0..2 {
             let queue = self.ring.submission();
             if queue.is_empty() && !queue.taskrun() && !queue.cq_overflow() {
@@ -184,7 +183,7 @@ impl Uring {
         Ok(())
     }
 
-    /// The system call: submits, and waits for so many completions at most for so long.
+    /// The system call: submits, then waits for at most `completions` completions and at most `timeout`.
     fn enter(&mut self, completions: usize, timeout: Option<Duration>) -> io::Result<Entered> {
         let time = timeout.map(Timespec::from).unwrap_or_default();
         let mut arguments = SubmitArgs::new();
@@ -196,7 +195,7 @@ impl Uring {
             Ok(_) => Ok(Entered::Done),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::INTR) => Ok(Entered::Interrupted),
-                // The time is over, or completions must be taken first.
+                // The timeout has passed, or completions must be collected first.
                 Some(Errno::TIME | Errno::BUSY | Errno::AGAIN) => Ok(Entered::Done),
                 _ => Err(error),
             },

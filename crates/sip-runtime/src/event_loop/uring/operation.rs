@@ -1,21 +1,21 @@
-//! What a completion is about, as the word that a request carries and its completion brings back.
+//! What a completion belongs to, encoded in the `user_data` of its request.
 
 use std::os::fd::RawFd;
 
-/// How many generations there are before they begin anew. By then the kernel has long forgotten
-/// the requests of the first.
+/// How many generations there are before the number wraps. By then the kernel has long dropped the
+/// requests of the first one.
 pub(super) const GENERATIONS: u32 = 1 << 30;
 
-/// A request to the kernel.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Whose completion says nothing.
+    /// A request whose completion is ignored.
     Ignored,
-    /// Of a watched descriptor.
+    /// A poll request for a watched descriptor.
     Poll { descriptor: RawFd, generation: u32 },
-    /// The datagrams of a listener's socket.
+    /// Receives the datagrams of a listener's socket.
     Receive { listener: u16 },
-    /// A train of datagrams.
+    /// Sends a GSO batch of datagrams.
     Send { slot: u16 },
 }
 

@@ -1,21 +1,22 @@
-//! Whether the kernel lets us have a ring, and if not, why.
+//! Finds out whether the kernel allows an `io_uring`, and if not, why.
 
 use io_uring::{IoUring, Probe, opcode};
 use rustix::io::Errno;
 use std::{fmt, fs, io, thread};
 
-/// Entries of the submission queue: what is submitted at once. More is submitted in several calls.
+/// Entries of the submission queue. More requests than this take several system calls.
 pub(super) const SUBMISSIONS: u32 = 256;
 
-/// Entries of the completion queue. What does not fit is kept by the kernel until there is room.
+/// Entries of the completion queue. The kernel keeps completions that do not fit until there is room.
 pub(super) const COMPLETIONS: u32 = 4_096;
 
-/// Where an administrator says who may have rings.
+/// The sysctl with which an administrator restricts `io_uring`.
 const SWITCH: &str = "/proc/sys/kernel/io_uring_disabled";
 
-/// Sets a ring up. It is started later, by the thread that it is to serve.
+/// Sets a ring up. The thread that will use it enables it later.
 pub(super) fn set_up(submissions: u32, completions: u32) -> Result<IoUring, Refused> {
-    // The end of a ring interrupts the system calls of the thread that set it up, wherever that is by then.
+    // The teardown of a ring interrupts the system calls of the thread that set it up. A thread that has ended cannot be
+    // disturbed.
     let result = thread::spawn(move || set_up_here(submissions, completions)).join();
     result.unwrap_or_else(|_| Err(Refused::because(&Errno::IO.into())))
 }
@@ -47,7 +48,7 @@ fn set_up_here(submissions: u32, completions: u32) -> Result<IoUring, Refused> {
     }
 }
 
-/// Whether a ring can be had.
+/// Checks whether a ring can be created.
 pub(in crate::event_loop) fn probe() -> Result<(), Refused> {
     set_up(SUBMISSIONS, COMPLETIONS).map(drop)
 }
@@ -56,7 +57,7 @@ pub(in crate::event_loop) fn probe() -> Result<(), Refused> {
 #[derive(Debug)]
 pub(in crate::event_loop) struct Refused {
     errno: Option<Errno>,
-    /// What is written in [`SWITCH`], where it exists.
+    /// The value of [`SWITCH`], if it exists.
     switch: Option<String>,
 }
 
@@ -136,14 +137,14 @@ mod tests {
         }
     }
 
-    /// Lets the kernel refuse rings to the calling thread from now on, as container run-times do.
+    /// Makes the kernel refuse rings to the calling thread from now on, as container runtimes do.
     fn forbid_rings() {
         let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
         let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
         let is = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
         let answer = (libc::BPF_RET | libc::BPF_K) as u16;
         let mut steps = [
-            // The number of the system call is the first word of what a filter is shown.
+            // The first word that a seccomp filter sees is the number of the system call.
             step(load, 0, 0, 0),
             step(is, 0, 1, libc::SYS_io_uring_setup as u32),
             step(answer, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
@@ -154,7 +155,7 @@ mod tests {
             filter: steps.as_mut_ptr(),
         };
         #[expect(unsafe_code, reason = "no safe wrapper installs a filter")]
-        // SAFETY: the filter and its steps outlive the calls, which concern this thread alone.
+        // SAFETY: the filter and its steps outlive the calls, which only affect this thread.
         let results = unsafe {
             [
                 libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),

@@ -1,11 +1,12 @@
-//! Readiness by a ring: which descriptors are watched, for what, and what the kernel was told.
+//! Readiness with a ring: which descriptors are watched, for which events, and which requests the
+//! kernel holds.
 //!
-//! A request to poll ends with its first completion and is made anew at the next wait. So the
-//! kernel looks at the descriptor again, and one that was not drained is ready again. A request of
-//! many completions would tell of changes only.
+//! A poll request ends with its first completion, and the next wait submits a new one. So the
+//! kernel checks the descriptor again, and one that was not drained is ready again. A multishot
+//! request would report changes only.
 //!
-//! Every request has a generation. Whatever was asked of a descriptor before it was forgotten or
-//! changed is of an earlier one, and its late completion is nobody's.
+//! Every request has a generation. Forgetting or changing a descriptor starts a new generation, and
+//! late completions of earlier ones are ignored.
 
 use super::operation::{GENERATIONS, Operation};
 use crate::event_loop::{Interest, Ready};
@@ -22,13 +23,13 @@ const WRITABLE: u32 = libc::POLLOUT as u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Unwatched,
-    /// A request is to be made with the next wait.
+    /// The next wait submits a request.
     Due,
-    /// The same, but one that goes on after telling what is no news.
+    /// The same, but a multishot request.
     DueForChanges,
     /// The kernel holds a request.
     Asked,
-    /// What was found waits to be told.
+    /// Events were found and wait to be reported.
     Found(u32),
 }
 
@@ -49,13 +50,13 @@ const NO_WATCH: Watch = Watch {
 
 #[derive(Default)]
 pub(super) struct Watches {
-    /// The kernel gives out the lowest free number, so there are few gaps.
+    /// Indexed by descriptor. The kernel assigns the lowest free number, so there are few gaps.
     by_descriptor: Vec<Watch>,
-    /// Descriptors of which something is due; some may be so no longer.
+    /// Descriptors that need a request; some entries may be stale.
     due: Vec<RawFd>,
-    /// Descriptors with a finding; some may have none any more.
+    /// Descriptors with events to report; some entries may be stale.
     found: Vec<RawFd>,
-    /// Requests that are to end.
+    /// Requests to cancel.
     ending: Vec<Operation>,
 }
 
@@ -109,7 +110,7 @@ impl Watches {
             .ok_or(Errno::NOENT)
     }
 
-    /// What the kernel was asked of the descriptor counts no more.
+    /// Cancels the request for the descriptor, if the kernel holds one.
     fn end_request(&mut self, descriptor: BorrowedFd<'_>) -> Result<(), Errno> {
         let watch = self.watched(descriptor)?;
         let request = watch.request(descriptor.as_raw_fd());
@@ -121,7 +122,7 @@ impl Watches {
         Ok(())
     }
 
-    /// The next request that is due, or due to end. `None` when the kernel knows everything.
+    /// The next request to submit or to cancel. `None` if the kernel holds all of them.
     pub(super) fn next_request(&mut self) -> Option<squeue::Entry> {
         if let Some(request) = self.ending.pop() {
             let entry = opcode::PollRemove::new(request.into()).build();
@@ -145,8 +146,8 @@ impl Watches {
         None
     }
 
-    /// A request has told what it found, a negative error number or what the descriptor is ready
-    /// for; `goes_on` when it will tell more.
+    /// Handles the completion of a request. `result` is a negative error number or the events that
+    /// were found; `goes_on` means that more completions follow.
     pub(super) fn complete(
         &mut self,
         descriptor: RawFd,
@@ -162,8 +163,8 @@ impl Watches {
         }
         let found = u32::try_from(result).unwrap_or(BROKEN);
         if found & (watch.events() | BROKEN) == 0 {
-            // The peer has ended, of which nobody wants to hear as long as nobody reads. A request
-            // for one completion would find that again and again.
+            // The peer has closed its side, but nothing is being read from this connection. A
+            // single-shot request would report that again and again.
             if !goes_on {
                 watch.state = State::DueForChanges;
                 self.due.push(descriptor);
@@ -182,7 +183,7 @@ impl Watches {
         !self.found.is_empty()
     }
 
-    /// Tells what was found; it will be looked for again.
+    /// Reports what was found. The descriptors are polled again afterwards.
     pub(super) fn tell(&mut self, mut ready: impl FnMut(Ready)) {
         for descriptor in self.found.drain(..) {
             let Some(watch) = self.by_descriptor.get_mut(place(descriptor)) else {
