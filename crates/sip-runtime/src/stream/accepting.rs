@@ -1,4 +1,4 @@
-//! Connections that peers open to us.
+//! Accepts the connections that peers open.
 
 use super::close::RefuseReason;
 use super::connection::Stage;
@@ -11,11 +11,11 @@ use sip_transport::{Flow, ListenerId, Protocol, Time};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
-/// Connections accepted of one listener before others have their turn.
+/// Connections accepted from one listener before other work gets its turn.
 const AT_ONCE: usize = 128;
 
 impl Connections {
-    /// Accepts those that wait at a listener.
+    /// Accepts the connections that are queued at a listener.
     pub(crate) fn accept(
         &mut self,
         now: Time,
@@ -25,7 +25,7 @@ impl Connections {
     ) {
         for _ in 0..AT_ONCE {
             match listening.accept() {
-                // It got the descriptor with which another worker was about to refuse somebody.
+                // This connection got the descriptor that another worker needs to refuse a peer.
                 Ok(_) if self.shared.wanted.is_any() => self.refused(RefuseReason::NoDescriptor),
                 Ok((socket, peer)) => {
                     let flow = Flow::to(id, peer);
@@ -37,7 +37,7 @@ impl Connections {
                 Err(Errno::MFILE | Errno::NFILE) => {
                     return self.refuse_one(now, event_loop, id, listening);
                 }
-                // A peer that went away while it waited, and other moments of one connection.
+                // For example, a peer that disconnected while it was queued. The error concerns only that connection.
                 Err(_) => {}
             }
         }
@@ -62,7 +62,7 @@ impl Connections {
         if is_counted && !self.shared.peers.enter(peer, most) {
             return Err(RefuseReason::PeerLimit);
         }
-        // Peers that the operator trusts may sit where others may not.
+        // Connections of trusted peers may also use the slots that are reserved for outgoing connections.
         let kept = if is_trusted {
             0
         } else {
@@ -120,13 +120,13 @@ impl Connections {
         self.options.policy.load().trusted.contains(peer)
     }
 
-    /// The server's side of TLS. There is none only where no certificate is left, which the configuration rules out.
+    /// Creates the server side of TLS. It can fail only if there is no certificate, which the configuration rules out.
     fn accept_tls(&self) -> Option<TlsSession> {
         let context = self.options.tls.as_ref()?.context();
         TlsSession::accept(context.acceptor()?).ok()
     }
 
-    /// A balancer has said who is connected: under that peer's address the connection is found from now on.
+    /// Handles the source address that a load balancer has announced: from now on the connection is found under that address.
     pub(super) fn enter_source(&mut self, now: Time, name: u32) {
         let Some(connection) = self.slab.get(name) else {
             return;

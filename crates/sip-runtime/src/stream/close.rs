@@ -1,4 +1,4 @@
-//! Why connections end and why some never begin.
+//! The reasons why connections are closed or refused.
 
 use sip_message::FrameError;
 use sip_transport::websocket;
@@ -10,45 +10,45 @@ pub enum CloseReason {
     ByPeer,
     /// The peer reset it, or the network failed.
     Failed,
-    /// It could not be opened: refused, or no route.
+    /// It could not be opened: connection refused, or no route.
     NotOpened,
-    /// It was not open in time, handshake included.
+    /// It was not open in time, including the handshake.
     OpenTimeout,
-    /// No message came after it was accepted.
+    /// No message arrived after it was accepted.
     Silent,
-    /// A message began and did not end in time.
+    /// A message began but did not end in time.
     HalfMessage,
-    /// The peer read nothing of what waited for it.
+    /// The peer did not read anything of the data queued for it.
     NotReading,
-    /// Nothing happened for long.
+    /// It was idle for too long.
     Idle,
-    /// The peer did not prove in time that it is more than a stranger.
+    /// The peer was not proven in time.
     Unproven,
-    /// What came is not SIP.
+    /// The peer sent something other than SIP.
     NotSip,
     /// A message was longer than allowed.
     TooLong,
-    /// A message without a usable Content-Length: nobody knows where the next one begins.
+    /// A message has no usable Content-Length, so the start of the next one is unknown.
     BadLength,
-    /// Plain text, or noise, where TLS is spoken.
+    /// The peer sent plain text or noise where TLS is required.
     NotTls,
-    /// The TLS handshake failed, or a record was bad.
+    /// The TLS handshake failed, or a record was invalid.
     TlsFailed,
-    /// The request for a WebSocket was refused.
+    /// The WebSocket upgrade request was rejected.
     BadUpgrade,
-    /// A WebSocket frame that breaks the rules.
+    /// A WebSocket frame violates the protocol.
     BadFrame,
-    /// No PROXY protocol header where one is expected.
+    /// The PROXY protocol header is missing.
     BadProxyHeader,
-    /// A balancer said who the peer is, which has as many connections as it may.
+    /// A load balancer announced a peer that already has the maximum number of connections.
     PeerLimit,
-    /// Beginnings of messages, or what waited for peers to read, took more memory than its peer, or all peers, may have.
+    /// Incomplete messages, or data queued for peers, took more memory than this peer or all peers together may use.
     Memory,
-    /// There was no seat left, and a newcomer got that of this one, whose peer had proved nothing.
+    /// All connection slots were in use, and this one, whose peer was unproven, made room for a new connection.
     Displaced,
-    /// A page of a foreign origin asked for a WebSocket.
+    /// A page of a foreign origin requested a WebSocket.
     ForeignOrigin,
-    /// The node had no more use for it.
+    /// The node closed it.
     ByNode,
 }
 
@@ -79,7 +79,7 @@ impl CloseReason {
         Self::ByNode,
     ];
 
-    /// The word in metrics.
+    /// Its label in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::ByPeer => "by_peer",
@@ -130,13 +130,13 @@ impl From<websocket::FrameError> for CloseReason {
 /// Why a connection was closed as soon as it was accepted, or not opened at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefuseReason {
-    /// Its peer has as many as it may.
+    /// The peer already has the maximum number of connections.
     PeerLimit,
-    /// The process has as many as it may.
+    /// The process already has the maximum number of connections.
     TableFull,
     /// The process has no descriptor left.
     NoDescriptor,
-    /// [`Admission`](super::Admission) says no.
+    /// [`Admission`](super::Admission) rejected the peer.
     Banned,
 }
 
@@ -149,7 +149,7 @@ impl RefuseReason {
         Self::Banned,
     ];
 
-    /// The word in metrics.
+    /// Its label in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::PeerLimit => "peer_limit",

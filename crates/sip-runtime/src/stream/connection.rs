@@ -1,4 +1,4 @@
-//! One connection: its socket, what lies between its octets and messages, and what waits to go out.
+//! One connection: its socket, the protocol layers between bytes and messages, and its send queue.
 //!
 //! ```text
 //! socket ─▶ PROXY header? ─▶ TLS? ─▶ framing ─▶ messages
@@ -21,50 +21,50 @@ use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Octets read at a time.
+/// Bytes per read.
 const AT_ONCE: usize = 64 << 10;
 
 /// The last deadline of a connection whose peer is proven.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// Whether a connection of a peer that a balancer brings may stay.
+/// Whether a connection that a load balancer forwards may stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admitted {
-    /// As one of its peer's.
+    /// Yes. It counts towards the limit of its peer.
     Counted,
-    /// Its peer is trusted.
+    /// Yes. Its peer is trusted.
     Trusted,
-    /// Its peer has as many as it may.
+    /// No. Its peer already has the maximum number of connections.
     No,
 }
 
-/// How far a connection has come.
+/// The life-cycle stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// We are opening it.
     Connecting,
-    /// It is there; whatever must be agreed on before the first message is being agreed on.
+    /// It is connected. A handshake that must precede the first message is in progress.
     Opening,
-    /// No message has come.
+    /// Open; no message has arrived yet.
     Fresh,
-    /// Messages come and go.
+    /// Open; messages have arrived.
     Used,
-    /// What came makes no sense: what is written still goes out, what comes is thrown away.
+    /// Closing after an error of the peer: pending output is still sent, input is discarded.
     Leaving(CloseReason),
-    /// The peer has been told that this was all.
+    /// The peer has been sent the end of the stream.
     Left(CloseReason),
 }
 
-/// What the connections of a worker read into and write from, one after the other.
+/// Buffers that the connections of a worker share, one connection at a time.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// As it came from the socket.
+    /// Bytes as read from the socket.
     raw: Vec<u8>,
-    /// Decrypted.
+    /// Decrypted bytes.
     plain: Vec<u8>,
-    /// What is to be answered by the layers themselves, not encrypted.
+    /// Replies of the layers themselves, not encrypted yet.
     reply: Vec<u8>,
-    /// What goes to the socket.
+    /// Bytes to write to the socket.
     pub(super) output: Vec<u8>,
 }
 
@@ -72,30 +72,30 @@ pub(super) struct Connection {
     socket: OwnedFd,
     pub(super) flow: Flow,
     pub(super) stage: Stage,
-    /// A balancer will say who is connected (PROXY protocol).
+    /// A load balancer has yet to announce who the peer is (PROXY protocol).
     pub(super) awaits_source: bool,
     tls: Option<Box<TlsSession>>,
     framing: Framing,
-    /// The beginning of a message.
+    /// The start of an incomplete message.
     partial: Vec<u8>,
     pub(super) queue: Option<Box<Queue>>,
-    /// What the event loop waits for.
+    /// The events that the event loop waits for.
     pub(super) interest: Interest,
-    /// What the books say that it holds.
+    /// Its entry in the memory accounting.
     pub(super) held: Option<Box<Held>>,
-    /// When it is closed unless something happens, in Unix seconds.
+    /// When the connection is closed unless something happens, in Unix seconds.
     pub(super) deadline: u32,
-    /// When it is looked at whether the deadline has come; never later than that.
+    /// When the deadline is checked; never later than the deadline.
     pub(super) scheduled: u32,
-    /// When it is closed whatever happens, unless its peer is proven by then. [`NEVER`]: its peer is more than a stranger.
+    /// When the connection is closed in any case, unless its peer is proven by then. [`NEVER`] if the peer is proven.
     pub(super) last_deadline: u32,
-    /// The peer opened it.
+    /// Whether the peer opened it.
     pub(super) is_accepted: bool,
-    /// It counts as one of its peer's.
+    /// Whether it counts towards the limit of its peer.
     pub(super) is_counted: bool,
-    /// Under which it is found.
+    /// The destination under which the directory lists it.
     pub(super) destination: Destination,
-    /// The port under which it is found beside that of its peer (RFC 5923).
+    /// A second port under which it is found (RFC 5923), besides the port of its peer.
     pub(super) alias: Option<u16>,
 }
 
@@ -129,24 +129,24 @@ impl Connection {
         }
     }
 
-    /// The first octets will say who is connected.
+    /// Expects the PROXY protocol header, which announces the peer.
     pub(super) fn await_source(&mut self) {
         self.awaits_source = true;
         self.stage = Stage::Opening;
     }
 
-    /// Whether it leads to an address: that of its peer, or the one under which the peer wants to be found.
+    /// Whether it leads to an address: the peer's own, or the alias that the peer has asked for.
     pub(super) fn leads_to(&self, address: SocketAddr) -> bool {
         let own = self.flow.remote;
         own == address || own.ip() == address.ip() && self.alias == Some(address.port())
     }
 
-    /// Whether its peer is more than a stranger.
+    /// Whether its peer is proven.
     pub(super) const fn is_proven(&self) -> bool {
         self.last_deadline == NEVER
     }
 
-    /// Whether a message has begun and not ended, in whichever layer.
+    /// Whether a message is incomplete in any layer.
     pub(super) fn is_in_message(&self) -> bool {
         let tls = self.tls.as_ref();
         self.has_partial()
@@ -154,20 +154,20 @@ impl Connection {
             || tls.is_some_and(|tls| tls.is_in_record())
     }
 
-    /// Whether the beginning of a message or frame is kept.
+    /// Whether an incomplete message or frame is buffered.
     const fn has_partial(&self) -> bool {
         !self.partial.is_empty()
     }
 
-    /// Whether the peer has proved who it is by a certificate.
+    /// Whether the peer has authenticated with a certificate.
     pub(super) fn is_certified(&self) -> bool {
         self.tls
             .as_ref()
             .is_some_and(|tls| tls.peer_identities().is_some())
     }
 
-    /// Reads once and hands out every message that is whole. What is to be written in answer is in `buffers.output` then. Whom a
-    /// balancer brings is heard only once he has been admitted.
+    /// Reads once and delivers every complete message. Replies are in `buffers.output` afterwards. Messages behind a load
+    /// balancer are delivered only after `admit` has accepted the announced peer.
     pub(super) fn read(
         &mut self,
         buffers: &mut Buffers,
@@ -204,7 +204,7 @@ impl Connection {
         (count, brought)
     }
 
-    /// What has been read goes through the layers.
+    /// Passes the bytes that were read through the layers.
     fn take(
         &mut self,
         buffers: &mut Buffers,
@@ -250,7 +250,7 @@ impl Connection {
             .take(octets, options, reply, brought, &mut |bytes: &[u8]| {
                 deliver(flow, bytes);
             });
-        // What came before the end counts.
+        // An error in the data takes precedence over the end that follows it.
         brought.end = brought.end.or(end);
         if brought.end.is_some() || taken >= octets.len() {
             self.partial = Vec::new();
@@ -275,7 +275,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Who is connected, as a balancer says. What comes behind it stays in `raw`. False: it has not said so yet.
+    /// Reads the PROXY protocol header. The bytes after it stay in `raw`. Returns false if the header is incomplete.
     fn take_source(&mut self, raw: &mut Vec<u8>) -> Result<bool, CloseReason> {
         if !self.partial.is_empty() {
             let mut all = std::mem::take(&mut self.partial);
@@ -302,7 +302,8 @@ impl Connection {
         }
     }
 
-    /// Decrypts what has been read, behind what a message has begun with. Returns why nothing more will come.
+    /// Decrypts what was read and appends it to the incomplete message, if there is one. Returns the reason if nothing more will
+    /// arrive.
     fn decrypt(&mut self, buffers: &mut Buffers) -> Option<CloseReason> {
         let tls = self.tls.as_mut()?;
         let plain = if self.partial.is_empty() {
@@ -312,7 +313,7 @@ impl Connection {
             &mut self.partial
         };
         let received = tls.receive(&mut buffers.raw, plain);
-        // Where it failed, this is the alert that says so.
+        // After a failure, this is the alert.
         tls.take_output(&mut buffers.output);
         match received {
             Ok(received) => received.closed.then_some(CloseReason::ByPeer),
@@ -321,13 +322,13 @@ impl Connection {
         }
     }
 
-    /// Whether everything is agreed on that comes before the first message.
+    /// Whether everything that must precede the first message is done.
     fn is_agreed(&self) -> bool {
         let is_secure = self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking());
         !self.awaits_source && is_secure && self.framing.is_open()
     }
 
-    /// Appends octets as they go to the socket: encrypted where there is TLS.
+    /// Appends bytes as they go to the socket: encrypted if the connection uses TLS.
     fn protect(&mut self, octets: &[u8], into: &mut Vec<u8>) -> Result<(), CloseReason> {
         match &mut self.tls {
             None => into.extend_from_slice(octets),
@@ -336,7 +337,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes octets for the socket of messages, in `buffers.output`.
+    /// Encodes messages into `buffers.output`.
     pub(super) fn encode(
         &mut self,
         messages: &[&[u8]],
@@ -351,12 +352,12 @@ impl Connection {
         self.protect(&buffers.plain, &mut buffers.output)
     }
 
-    /// Whether messages go to the socket as they are.
+    /// Whether messages go to the socket unchanged.
     pub(super) fn is_plain(&self) -> bool {
         self.tls.is_none() && self.framing.is_plain()
     }
 
-    /// Writes as much of the parts as the socket takes.
+    /// Writes as much of the parts as the socket accepts.
     pub(super) fn write(&self, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
@@ -374,12 +375,12 @@ impl Connection {
         }
     }
 
-    /// Whether messages can be made octets of.
+    /// Whether messages can be encoded.
     pub(super) const fn is_open(&self) -> bool {
         !matches!(self.stage, Stage::Connecting | Stage::Opening)
     }
 
-    /// Why nothing that comes counts any more.
+    /// The close reason, if input is no longer processed.
     pub(super) const fn end(&self) -> Option<CloseReason> {
         match self.stage {
             Stage::Leaving(reason) | Stage::Left(reason) => Some(reason),
@@ -391,18 +392,19 @@ impl Connection {
     pub(super) fn is_shut(&self) -> bool {
         match self.stage {
             Stage::Left(_) => true,
-            // A WebSocket that was refused.
+            // A rejected WebSocket.
             Stage::Leaving(_) => !self.framing.is_open(),
             _ => false,
         }
     }
 
-    /// Whether what is to be sent goes straight to the socket.
+    /// Whether messages can be written to the socket directly, without the queue.
     pub(super) fn is_writable(&self) -> bool {
         self.queue.is_none() && self.is_open() && !self.is_shut()
     }
 
-    /// The socket became writable while it was being opened: is it open? What TLS, or a WebSocket, begins with is in `output` then.
+    /// Called when the socket becomes writable while it is connecting. Returns the error if connecting failed. The first bytes of
+    /// TLS or of the WebSocket are in `output` afterwards.
     pub(super) fn finish_connecting(&mut self, output: &mut Vec<u8>) -> Result<(), Errno> {
         sockopt::socket_error(&self.socket)??;
         output.clear();
@@ -418,30 +420,30 @@ impl Connection {
         Ok(())
     }
 
-    /// Room that the beginnings of messages take, in all layers.
+    /// Memory of incomplete messages in all layers, in bytes.
     pub(super) fn partial_octets(&self) -> usize {
         let tls = self.tls.as_ref().map_or(0, |tls| tls.kept());
         self.partial.capacity() + self.framing.kept() + tls
     }
 
-    /// Room that what waits to be written takes.
+    /// Memory of queued data, in bytes.
     pub(super) fn queue_octets(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.room())
     }
 
-    /// How many octets wait to be written.
+    /// How many bytes are queued.
     pub(super) fn queued(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.length())
     }
 
-    /// Whether the socket is to say when it takes more.
+    /// Whether to wait until the socket is writable.
     pub(super) fn wants_to_write(&self) -> bool {
         let queue = self.queue.as_ref();
         self.stage == Stage::Connecting
             || queue.is_some_and(|queue| self.is_open() || !queue.octets().is_empty())
     }
 
-    /// What a peer is told that we leave, in `output`.
+    /// Prepares the close message of TLS, in `output`.
     pub(super) fn say_goodbye(&mut self, output: &mut Vec<u8>) {
         output.clear();
         if let Some(tls) = &mut self.tls {
@@ -449,18 +451,18 @@ impl Connection {
         }
     }
 
-    /// Nothing more comes from us.
+    /// Closes the write direction.
     pub(super) fn shut_down(&mut self) {
         if let Stage::Leaving(reason) = self.stage {
             self.stage = Stage::Left(reason);
         }
-        // It may be gone already.
+        // The socket may already be closed.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 }
 
-/// Appends octets to the beginning of a message of which so many are needed, as far as that is known. Room grows with what has come,
-/// and no further than the message needs.
+/// Appends bytes to an incomplete message. `needed` is the message's total length, if known. Capacity grows with the received
+/// bytes, never beyond what the message needs.
 fn append(partial: &mut Vec<u8>, octets: &[u8], needed: Option<usize>) {
     let length = partial.len() + octets.len();
     if length > partial.capacity() {

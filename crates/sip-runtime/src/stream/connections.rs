@@ -1,5 +1,5 @@
-//! A worker's connections: who they are, when they are due, how they end. [`super::accepting`] takes them in, [`super::reading`]
-//! and [`super::sending`] move what goes through them, [`super::strangers`] knows whose peers have proved nothing.
+//! A worker's connections: their table, their deadlines and how they end. [`super::accepting`] accepts them, [`super::reading`]
+//! and [`super::sending`] move data, and [`super::strangers`] tracks those with unproven peers.
 
 use super::close::{CloseReason, RefuseReason};
 use super::connection::{Buffers, Connection, Stage};
@@ -27,21 +27,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::error;
 
-/// The tokens of connections in the event loop begin here; below are the sockets of the listeners.
+/// First token of connections in the event loop. Smaller tokens are the listeners' sockets.
 const FIRST_TOKEN: usize = 1 << 32;
 
-/// What the connections of all workers share.
+/// State that the connections of all workers share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(super) directory: Directory,
     pub(super) peers: Peers,
     pub(super) seats: Seats,
-    /// Accepted connections whose peers may be strangers.
+    /// Accepted connections whose peers are not proven yet.
     pub(super) unproven: HashSet<ConnectionId, FxBuildHasher>,
     pub(super) wanted: Wanted,
 }
 
-/// A worker's connections.
+/// The connections of one worker.
 pub(crate) struct Connections {
     pub(super) worker: u16,
     pub(super) options: StreamOptions,
@@ -51,21 +51,21 @@ pub(crate) struct Connections {
     pub(super) slab: Slab<Connection>,
     deadlines: Deadlines,
     pub(super) buffers: Buffers,
-    /// Messages of an output by connection, in their order.
+    /// Messages of an output, by connection and in their order.
     pub(super) gathered: Vec<(u32, Range<usize>)>,
-    /// Connections whose deadline may have come.
+    /// Connections whose deadline may have passed.
     due: Vec<u32>,
-    /// Connections to take leave of once the answers of this round are written.
+    /// Connections to shut down once this round's output is written.
     pub(super) leaving: Vec<u32>,
-    /// For whom the addresses of messages stand, by their places in the output.
+    /// The domain name that led to the address of a message, by the message's index in the output.
     pub(super) names: Vec<(usize, String)>,
-    /// What could not be sent.
+    /// Messages that could not be sent.
     undeliverable: Vec<(Flow, Box<[u8]>)>,
-    /// Connections that have ended, for the node to know.
+    /// Closed connections that the node has not been notified of yet.
     ended: Vec<Flow>,
     pub(super) memory: Memory,
     pub(super) strangers: Strangers,
-    /// This worker's shares of the bounds.
+    /// This worker's share of the limits.
     pub(super) max_queued: usize,
     pub(super) max_partial: usize,
     pub(super) scarcity: Scarcity,
@@ -106,7 +106,7 @@ impl Connections {
         }
     }
 
-    /// Whether the event loop's token is that of a connection.
+    /// Whether an event-loop token belongs to a connection.
     pub(crate) const fn owns(token: usize) -> bool {
         token >= FIRST_TOKEN && token != usize::MAX
     }
@@ -120,7 +120,7 @@ impl Connections {
             .map_or(Protocol::Tcp, |listener| listener.protocol)
     }
 
-    /// Takes a connection on that has a seat; `None`: it cannot be watched, and its seat is free again.
+    /// Adds a connection that holds a slot. `None`: it cannot be watched, and its slot is free again.
     pub(super) fn insert(
         &mut self,
         event_loop: &mut EventLoop,
@@ -162,7 +162,7 @@ impl Connections {
         connection.interest.writable = is_ours;
         let (interest, id) = (connection.interest, connection.flow.connection);
         if let Err(error) = event_loop.watch(connection.as_fd(), token(name), interest) {
-            // A kernel out of memory.
+            // The kernel is out of memory.
             error!(worker, %error, "a connection cannot be watched");
             self.slab.remove(name);
             return None;
@@ -180,7 +180,7 @@ impl Connections {
             .inspect(|counter| counter.add(1));
     }
 
-    /// A peer says that requests to its address and `port` are to take its connection (RFC 5923).
+    /// Handles an alias: requests to the peer's address and `port` are to use its connection (RFC 5923).
     pub(crate) fn add_alias(&mut self, id: ConnectionId, port: u16) {
         let aliases = self.options.aliases;
         if id.worker() != self.worker {
@@ -203,7 +203,7 @@ impl Connections {
         self.shared.directory.enter(destination, id);
     }
 
-    /// Waits for what the connection needs: nothing is read from a peer that does not read either.
+    /// Updates the events to wait for. Nothing is read from a peer that does not read either.
     pub(super) fn update_interest(&mut self, event_loop: &mut EventLoop, name: u32) {
         let Some(connection) = self.slab.get(name) else {
             return;
@@ -222,8 +222,8 @@ impl Connections {
         }
     }
 
-    /// The deadline of what an open connection waits for from its peer: a message, or the rest of one. As long as the peer has to
-    /// read first, that counts.
+    /// Sets the deadline of an open connection for what it expects from its peer: a message, or the rest of one. While output is
+    /// queued, the write deadline applies instead.
     pub(super) fn set_deadline_of_waiting(&mut self, now: Time, name: u32) {
         let Some(connection) = self.slab.get(name) else {
             return;
@@ -238,7 +238,7 @@ impl Connections {
         self.set_deadline(now, name, patience);
     }
 
-    /// Whoever is being left gets no more time.
+    /// Moves the deadline. A connection that is closing gets no more time.
     pub(super) fn set_deadline(&mut self, now: Time, name: u32, after: Duration) {
         let Some(connection) = self.slab.get(name).filter(|found| found.end().is_none()) else {
             return;
@@ -249,13 +249,13 @@ impl Connections {
         }
     }
 
-    /// When [`Connections::expire`] or [`Connections::rested`] wants to be called.
+    /// When to call [`Connections::expire`] or [`Connections::rested`] next.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let deadlines = [self.deadlines.next(), self.scarcity.until()];
         deadlines.into_iter().flatten().min()
     }
 
-    /// Closes those whose deadline has come.
+    /// Closes the connections whose deadline has passed.
     pub(crate) fn expire(&mut self, now: Time, event_loop: &mut EventLoop) {
         let mut due = std::mem::take(&mut self.due);
         self.deadlines.expire(now, &mut due);
@@ -264,7 +264,7 @@ impl Connections {
             let Some(connection) = self.slab.get(name) else {
                 continue;
             };
-            // It was brought forward since, and has been looked at then.
+            // The deadline was moved forward since, and has been checked then.
             if connection.scheduled > seconds {
                 continue;
             }
@@ -278,7 +278,7 @@ impl Connections {
         self.due = due;
     }
 
-    /// The answers of a round are written: whoever is being left is told that nothing more comes.
+    /// Shuts down closing connections, now that the output of this round is written.
     pub(crate) fn take_leave(&mut self) {
         while let Some(name) = self.leaving.pop() {
             if let Some(connection) = self.slab.get(name)
@@ -289,7 +289,7 @@ impl Connections {
         }
     }
 
-    /// Nobody is led to a connection any more.
+    /// Removes a connection from the directory, so that no more messages are routed to it.
     pub(super) fn leave_directory(&mut self, name: u32) {
         let Some(connection) = self.slab.get(name) else {
             return;
@@ -304,7 +304,7 @@ impl Connections {
         }
     }
 
-    /// The messages that wait for a connection will not be sent.
+    /// Reports the messages queued for a connection as undeliverable.
     pub(super) fn give_up_messages(&mut self, name: u32) {
         let Some(connection) = self.slab.get(name) else {
             return;
@@ -323,7 +323,7 @@ impl Connections {
         }
     }
 
-    /// Closes a connection that the node wants no more. Whoever owns it must be asked: another worker's stays.
+    /// Closes a connection at the request of the node. A connection of another worker stays open: only its owner can close it.
     pub(crate) fn close_own(&mut self, event_loop: &mut EventLoop, connection: ConnectionId) {
         if connection.worker() == self.worker {
             self.close(event_loop, connection.slot(), CloseReason::ByNode);
@@ -336,7 +336,7 @@ impl Connections {
         let Some(mut connection) = self.slab.remove(name) else {
             return;
         };
-        // It goes with its descriptor anyway.
+        // Closing the descriptor removes it from the event loop in any case.
         let _ = event_loop.forget(connection.as_fd(), token(name));
         if !matches!(reason, CloseReason::ByPeer | CloseReason::Failed) && connection.is_writable()
         {
@@ -365,39 +365,39 @@ impl Connections {
             .inspect(|counter| counter.add(1));
     }
 
-    /// A message that cannot be sent.
+    /// Records a message that cannot be sent.
     pub(crate) fn give_up(&mut self, flow: Flow, message: Box<[u8]>) {
         self.stats.undeliverable.add(1);
         self.undeliverable.push((flow, message));
     }
 
-    /// Whether the node has to learn of anything: what could not be sent, connections that have ended.
+    /// Whether the node must be notified of undeliverable messages or closed connections.
     pub(crate) fn has_news(&self) -> bool {
         !self.undeliverable.is_empty() || !self.ended.is_empty()
     }
 
-    /// The connections that have ended.
+    /// The closed connections that the node has not been notified of yet.
     pub(crate) fn take_ended(&mut self) -> Vec<Flow> {
         std::mem::take(&mut self.ended)
     }
 
-    /// What could not be sent, for the node to know.
+    /// The undeliverable messages that the node has not been notified of yet.
     pub(crate) fn take_undeliverable(&mut self) -> Vec<(Flow, Box<[u8]>)> {
         std::mem::take(&mut self.undeliverable)
     }
 }
 
-/// Tells a peer that this was all.
+/// Sends the close message of TLS, then closes the write direction.
 pub(super) fn take_leave(connection: &mut Connection, buffers: &mut Buffers) {
     say_goodbye(connection, buffers);
     connection.shut_down();
 }
 
-/// Tells a peer that nothing was cut off.
+/// Sends the close message of TLS, so that the peer knows that nothing was truncated.
 fn say_goodbye(connection: &mut Connection, buffers: &mut Buffers) {
     connection.say_goodbye(&mut buffers.output);
     if !buffers.output.is_empty() {
-        // Whoever does not take it will know anyway.
+        // If this fails, the peer sees the closed connection anyway.
         let _ = connection.write(&[IoSlice::new(&buffers.output)]);
     }
 }
@@ -410,7 +410,7 @@ pub(super) const fn name_of(token: usize) -> u32 {
     (token - FIRST_TOKEN) as u32
 }
 
-/// A deadline in whole seconds: never early.
+/// A deadline in whole seconds, rounded up so that it is never early.
 pub(super) fn seconds_of(deadline: Time) -> u32 {
     u32::try_from(deadline.unix_seconds() + 1).unwrap_or(u32::MAX)
 }

@@ -1,17 +1,17 @@
-//! The deadlines of a worker's connections, to the second.
+//! The deadlines of a worker's connections, with a resolution of one second.
 //!
-//! A wheel of seconds. A connection stands in it once, at its deadline or before; most deadlines move away before they come,
-//! so nothing is done when one moves later: whoever is found early is put further on.
+//! This is a timer wheel with one slot per second. Each connection is in it once, at its deadline or earlier. Most deadlines are
+//! postponed before they pass, so postponing one costs nothing: a connection that is found too early is scheduled again.
 
 use sip_transport::Time;
 
-/// Seconds in the wheel. Who has more time than that is looked at once a turn.
+/// Seconds in the wheel. A connection with a later deadline is checked once per turn of the wheel.
 const SLOTS: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Deadlines {
     slots: Vec<Vec<u32>>,
-    /// The second whose slot comes next.
+    /// The second of the next slot.
     next: u64,
     scheduled: usize,
 }
@@ -25,7 +25,7 @@ impl Deadlines {
         }
     }
 
-    /// Puts a connection at `deadline` (Unix seconds), or as far towards it as the wheel reaches. Returns where it stands.
+    /// Schedules a connection at `deadline` (Unix seconds), or as close to it as the wheel reaches. Returns the scheduled second.
     pub(super) fn schedule(&mut self, connection: u32, deadline: u32) -> u32 {
         let second = u64::from(deadline).clamp(self.next, self.next + SLOTS as u64 - 1);
         if let Some(slot) = self.slots.get_mut(second as usize % SLOTS) {
@@ -35,15 +35,15 @@ impl Deadlines {
         second as u32
     }
 
-    /// When the next second with anybody in it may come; `None`: nobody is there.
+    /// The second of the next slot to check, or `None` if the wheel is empty.
     pub(super) fn next(&self) -> Option<Time> {
         (self.scheduled > 0).then(|| Time::from_unix_seconds(self.next))
     }
 
-    /// Moves those whose second has come into `due`.
+    /// Moves the connections whose second has come into `due`.
     pub(super) fn expire(&mut self, now: Time, due: &mut Vec<u32>) {
         let seconds = now.unix_seconds();
-        // Once round is enough, however late.
+        // One turn is enough, however late the call is.
         self.next = self.next.max(seconds.saturating_sub(SLOTS as u64));
         while self.next <= seconds {
             if let Some(slot) = self.slots.get_mut(self.next as usize % SLOTS) {

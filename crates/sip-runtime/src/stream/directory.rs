@@ -1,8 +1,8 @@
-//! Which connection leads to an address, over all workers (RFC 3261 section 18.1.1, RFC 5923).
+//! The connection that leads to an address, across all workers (RFC 3261 section 18.1.1, RFC 5923).
 //!
-//! Where a URI named the peer, only a connection on which the peer has proved to be that leads to it: at one address there may
-//! be many, and a name server may lie (RFC 5922 section 7.3, RFC 5923 section 6). Whatever names nobody, such as the CANCEL of
-//! a request that did, takes any connection to the address.
+//! If a URI named the peer, only a connection on which the peer has proved that name leads to it. One address may host many
+//! peers, and DNS may lie (RFC 5922 section 7.3, RFC 5923 section 6). A message without a name, such as the CANCEL of such a
+//! request, takes any connection to the address.
 
 use papaya::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -10,18 +10,18 @@ use sip_transport::{ConnectionId, ListenerId, Protocol};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
-/// Whom a connection leads to.
+/// The destination that a connection leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Destination {
     protocol: Protocol,
     address: SocketAddr,
-    /// A keyed hash of the name that the peer has to prove by its certificate; 0: whoever is there.
+    /// A keyed hash of the name that the peer must prove with its certificate; 0 means any peer.
     name: u64,
-    /// Ours from which it was opened, where each has connections of its own.
+    /// The listener it was opened from, if each listener has its own connections.
     listener: Option<ListenerId>,
 }
 
-/// Connections by destination. Read without a lock.
+/// Connections by destination. Lookups take no lock.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     connections: HashMap<Destination, ConnectionId, FxBuildHasher>,
@@ -29,7 +29,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Where an address leads. The name counts over TLS only.
+    /// The destination of an address. The name counts over TLS only.
     pub(super) fn destination(
         &self,
         protocol: Protocol,
@@ -47,19 +47,19 @@ impl Directory {
         }
     }
 
-    /// The connection that leads there.
+    /// The connection that leads to a destination.
     pub(super) fn find(&self, destination: Destination) -> Option<ConnectionId> {
         self.connections.pin().get(&destination).copied()
     }
 
-    /// Enters a connection; the latest one leads there.
+    /// Adds a connection. The latest one to a destination replaces earlier ones.
     pub(super) fn enter(&self, destination: Destination, connection: ConnectionId) {
         self.connections.pin().insert(destination, connection);
     }
 
-    /// Takes a connection out, unless another one leads there by now.
+    /// Removes a connection, unless another one has replaced it.
     pub(super) fn leave(&self, destination: Destination, connection: ConnectionId) {
-        // An error says that another one does.
+        // An error means that another one has replaced it.
         let _ = self
             .connections
             .pin()
@@ -68,12 +68,12 @@ impl Directory {
 }
 
 impl Destination {
-    /// Whoever is there.
+    /// The same address, for any peer.
     pub(super) const fn of_anybody(self) -> Self {
         Self { name: 0, ..self }
     }
 
-    /// The same from one of our listeners alone.
+    /// The same destination, from one of our listeners only.
     pub(super) const fn from(self, listener: ListenerId) -> Self {
         Self {
             listener: Some(listener),
@@ -81,7 +81,7 @@ impl Destination {
         }
     }
 
-    /// The same at another address.
+    /// The same destination at another address.
     pub(super) const fn at(self, address: SocketAddr) -> Self {
         Self { address, ..self }
     }

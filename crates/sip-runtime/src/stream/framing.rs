@@ -1,4 +1,4 @@
-//! Where a message ends: by Content-Length in a plain stream, by frame in a WebSocket (RFC 7118).
+//! Message framing: by Content-Length in a plain stream, by frame in a WebSocket (RFC 7118).
 
 use super::close::CloseReason;
 use super::options::StreamOptions;
@@ -10,26 +10,26 @@ use std::net::SocketAddr;
 /// The answer to a double CRLF (RFC 5626 section 4.4.1).
 const PONG: &[u8] = b"\r\n";
 
-/// What octets amounted to.
+/// What a read contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Brought {
     pub(super) messages: usize,
-    /// Keep-alives, answered where they ask for it.
+    /// Keep-alives. They have been answered if they require an answer.
     pub(super) pings: usize,
-    /// Why the connection cannot go on.
+    /// Why the connection must end.
     pub(super) end: Option<CloseReason>,
 }
 
-/// How messages are told apart, and how far the one on its way has come.
+/// How messages are delimited, with the state of the current one.
 pub(super) enum Framing {
-    /// RFC 3261 section 18.3.
+    /// By Content-Length (RFC 3261 section 18.3).
     Stream(Framer),
-    /// Frames.
+    /// By WebSocket frames.
     WebSocket(Box<WebSocket>),
 }
 
 impl Framing {
-    /// `is_ours`: we open the connection.
+    /// `is_ours` means that we open the connection.
     pub(super) fn new(protocol: Protocol, is_ours: bool, options: &StreamOptions) -> Self {
         match protocol {
             Protocol::Ws | Protocol::Wss if is_ours => {
@@ -43,7 +43,7 @@ impl Framing {
         }
     }
 
-    /// Appends what a connection of ours begins with, once the layers below it are there.
+    /// Appends the first bytes of a connection that we open, once the layers below are ready.
     pub(super) fn begin(&mut self, server: SocketAddr, into: &mut Vec<u8>) {
         if let Self::WebSocket(socket) = self {
             socket.ask(server, into);
@@ -58,12 +58,12 @@ impl Framing {
         }
     }
 
-    /// Whether parts of a message are kept here.
+    /// Whether this layer buffers part of a message.
     pub(super) fn is_in_message(&self) -> bool {
         matches!(self, Self::WebSocket(socket) if socket.is_in_message())
     }
 
-    /// Room that parts of a message take here.
+    /// Memory that this layer buffers, in bytes.
     pub(super) fn kept(&self) -> usize {
         match self {
             Self::Stream(_) => 0,
@@ -71,7 +71,7 @@ impl Framing {
         }
     }
 
-    /// How many octets the message that has begun takes, once its header says so.
+    /// The total length of the current message in bytes, once its header is complete.
     pub(super) const fn needed(&self) -> Option<usize> {
         match self {
             Self::Stream(framer) => framer.needed(),
@@ -79,13 +79,13 @@ impl Framing {
         }
     }
 
-    /// Whether messages go out as they are.
+    /// Whether messages are sent unchanged.
     pub(super) const fn is_plain(&self) -> bool {
         matches!(self, Self::Stream(_))
     }
 
-    /// Hands out the whole messages at the beginning of `octets`, and appends what is to be answered to `reply`. Returns how
-    /// many octets are done with.
+    /// Delivers the complete messages at the start of `octets` and appends replies to `reply`. Returns how many bytes were
+    /// consumed.
     pub(super) fn take(
         &mut self,
         octets: &mut [u8],
@@ -100,7 +100,7 @@ impl Framing {
         }
     }
 
-    /// Appends a message as it goes out.
+    /// Appends a message as it is sent.
     pub(super) fn write(&mut self, message: &[u8], into: &mut Vec<u8>) {
         match self {
             Self::Stream(_) => into.extend_from_slice(message),
@@ -134,7 +134,7 @@ fn take_messages(
             Ok(Frame::Crlf(length)) => taken += length,
             Ok(Frame::Incomplete) => return taken,
             Err(error) => {
-                // The node answers what it can make of it.
+                // The node answers as well as it can from this part.
                 deliver(match error {
                     FrameError::HeaderTooLong => whole_lines(rest, options.max_header),
                     _ => rest,
@@ -146,7 +146,7 @@ fn take_messages(
     }
 }
 
-/// The whole lines within the first octets.
+/// The complete lines within the first `most` bytes.
 fn whole_lines(octets: &[u8], most: usize) -> &[u8] {
     let octets = octets.get(..most).unwrap_or(octets);
     let end = octets.iter().rposition(|octet| *octet == b'\n');

@@ -1,4 +1,4 @@
-//! One worker's listening socket of one listener.
+//! The listening socket of one worker for one listener.
 
 use super::socket;
 use crate::udp::{Sharing, SocketError};
@@ -13,7 +13,8 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Opens and binds a socket. It listens when all workers' are bound ([`Listening::start`]).
+    /// Opens and binds a socket. It starts to listen once all workers' sockets are bound
+    /// ([`Listening::start`]).
     pub(crate) fn open(
         address: SocketAddr,
         sharing: Sharing,
@@ -23,12 +24,12 @@ impl Listening {
         Ok(Self { socket })
     }
 
-    /// From now on the kernel takes connections in.
+    /// Starts to listen: from now on the kernel accepts connections.
     pub(crate) fn start(&self) -> Result<(), SocketError> {
         socket::start_listening(self.socket.as_fd())
     }
 
-    /// Where the socket is bound.
+    /// The address that the socket is bound to.
     pub(crate) fn address(&self) -> Result<SocketAddr, SocketError> {
         let step = "read back its address";
         let address = getsockname(&self.socket).map_err(|errno| SocketError { step, errno })?;
@@ -37,7 +38,7 @@ impl Listening {
             .map_err(|errno| SocketError { step, errno })
     }
 
-    /// The next connection and its peer; `Errno::AGAIN`: nobody waits.
+    /// The next connection and its peer's address. `Errno::AGAIN` means that none is queued.
     pub(super) fn accept(&self) -> Result<(OwnedFd, SocketAddr), Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, peer) = acceptfrom_with(&self.socket, flags)?;

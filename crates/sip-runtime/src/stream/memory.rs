@@ -1,8 +1,8 @@
-//! Octets that connections hold: beginnings of messages, and what waits for peers to read. Each worker has a bound for either
-//! direction, each address one for both over all workers.
+//! Accounts for the memory that connections hold: incomplete messages and queued output. Each worker has one limit per direction.
+//! Each peer address has one limit for both directions, across all workers.
 //!
-//! A connection without any of them is in no book. Where beginnings take too much, the connection whose message has been
-//! incomplete for longest is closed: a peer that sends slowly makes room for those that do not.
+//! A connection that holds nothing has no entry. If incomplete messages take too much memory, the connection whose message has
+//! been incomplete for longest is closed. A peer that sends slowly thus makes room for those that do not.
 
 use super::close::CloseReason;
 use super::connection::Connection;
@@ -12,17 +12,17 @@ use crate::event_loop::EventLoop;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// How many connections are looked at for one to close, from the one whose message has been incomplete for longest.
+/// How many connections to consider for closing, starting with the one whose message has been incomplete for longest.
 const LOOKS: usize = 64;
 
-/// What one connection holds, as it is in the books. It exists only while that is something.
+/// The accounting entry of one connection. It exists only while the connection holds something.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     incoming: usize,
     outgoing: usize,
-    /// What the books of its peer say: nothing where the connection does not count as one of its peer's.
+    /// The bytes charged to its peer: 0 if the connection does not count towards its peer's limit.
     of_peer: usize,
-    /// Its place in the line of incomplete messages; 0: none.
+    /// Its position in the queue of incomplete messages; 0 if it is not queued.
     place: u64,
 }
 
@@ -31,14 +31,14 @@ pub(super) struct Held {
 pub(super) struct Memory {
     pub(super) incoming: usize,
     pub(super) outgoing: usize,
-    /// Connections with an incomplete message by their place, the oldest one first.
+    /// Connections with an incomplete message by position, the oldest first.
     line: BTreeMap<u64, u32>,
-    /// The place given last.
+    /// The position assigned last.
     last: u64,
 }
 
 impl Memory {
-    /// Writes down what a connection holds now.
+    /// Records what a connection holds now.
     fn enter(&mut self, name: u32, connection: &mut Connection, peers: &Peers) {
         let (incoming, outgoing) = (connection.partial_octets(), connection.queue_octets());
         if incoming + outgoing == 0 {
@@ -67,7 +67,7 @@ impl Memory {
         }
     }
 
-    /// Takes a connection out of the books.
+    /// Removes the entry of a connection.
     fn strike(&mut self, connection: &mut Connection, peers: &Peers) {
         let Some(held) = connection.held.take() else {
             return;
@@ -82,7 +82,7 @@ impl Memory {
 }
 
 impl Connections {
-    /// Brings the books up to date with what a connection holds.
+    /// Updates the accounting to what a connection holds now.
     pub(super) fn keep_books(&mut self, name: u32) {
         if let Some(connection) = self.slab.get(name) {
             self.memory.enter(name, connection, &self.shared.peers);
@@ -90,7 +90,7 @@ impl Connections {
         }
     }
 
-    /// A connection that is gone holds nothing.
+    /// Removes a closed connection from the accounting.
     pub(super) fn strike_from_books(&mut self, connection: &mut Connection) {
         self.memory.strike(connection, &self.shared.peers);
         self.show_books();
@@ -101,15 +101,15 @@ impl Connections {
         self.stats.queued_octets.set(self.memory.outgoing as u64);
     }
 
-    /// Whether a message of so many octets may wait for a peer to read.
+    /// Whether a message of `more` bytes may be queued for a peer.
     pub(super) fn may_wait(&mut self, name: u32, more: usize) -> bool {
         let queued = self.slab.get(name).map(|connection| connection.queued());
         queued.is_some_and(|queued| queued + more <= self.options.max_queue)
             && self.has_room(name, more)
     }
 
-    /// Whether all connections together, and those of this one's address, may queue so many more octets. The last quarter of
-    /// the room is for proven peers: strangers that do not read cannot block messages to trunks.
+    /// Whether all connections together, and those of this one's address, may queue `more` bytes. The last quarter of the room is
+    /// reserved for proven peers, so unproven peers that do not read cannot block messages to trunks.
     pub(super) fn has_room(&mut self, name: u32, more: usize) -> bool {
         let most_of_peer = self.options.max_held_per_peer;
         let Some(connection) = self.slab.get(name) else {
@@ -125,7 +125,7 @@ impl Connections {
                 || self.shared.peers.octets(connection.flow.remote.ip()) + more <= most_of_peer)
     }
 
-    /// A connection has received: closes others, or this one, until what all hold is within the bounds.
+    /// Called after a connection has received: closes other connections, or this one, until the memory limits hold.
     pub(super) fn make_room(&mut self, event_loop: &mut EventLoop, name: u32) {
         while let Some(victim) = self.victim(name) {
             self.close(event_loop, victim, CloseReason::Memory);
@@ -149,14 +149,14 @@ impl Connections {
         unproven.or_else(|| self.first_in_line(|_| true))
     }
 
-    /// The first of those with an incomplete message that is so, as far as one looks.
+    /// The first connection with an incomplete message that meets the condition, among the oldest [`LOOKS`].
     fn first_in_line(&mut self, is_so: impl Fn(&Connection) -> bool) -> Option<u32> {
         let mut names = self.memory.line.values().take(LOOKS).copied();
         names.find(|name| self.slab.get(*name).is_some_and(|found| is_so(found)))
     }
 }
 
-/// Whether a connection counts as one of that peer's.
+/// Whether a connection counts towards the limit of this peer.
 fn is_of(connection: &Connection, peer: IpAddr) -> bool {
     let own = super::peers::peer(connection.flow.remote.ip());
     connection.is_counted && own == super::peers::peer(peer)

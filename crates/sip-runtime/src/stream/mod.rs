@@ -1,14 +1,14 @@
-//! Streams: connections that are accepted and opened, and the messages in them.
+//! Stream connections: accepts and opens them, and reads and writes the messages in them.
 //!
 //! ```text
-//!  Listening ── accept ──▶ Connections ◀── open ── a message for an address nobody is connected to
+//!  Listening ── accept ──▶ Connections ◀── open ── a message for an address without a connection
 //!                              │
-//!   read:   socket ─▶ Channel (TLS) ─▶ Framing (SIP, WebSocket) ─▶ Node::receive
-//!   write:  Outgoing ─▶ Framing ─▶ Channel ─▶ socket, and what it does not take waits in a Queue
+//!   read:   socket ─▶ TLS ─▶ Framing (SIP, WebSocket) ─▶ Node::receive
+//!   write:  Outgoing ─▶ Framing ─▶ TLS ─▶ socket; what it does not accept waits in a Queue
 //! ```
 //!
-//! Each connection has one owner, the worker that accepted or opened it. What others have for it comes through the owner's
-//! inbox; where an address is connected already, the shared [`Directory`] says. An idle connection has no buffer at all.
+//! Each connection has one owner: the worker that accepted or opened it. Other workers send their messages for it to the owner's
+//! inbox. The shared [`Directory`] tells which addresses have a connection. An idle connection has no buffers.
 
 mod accepting;
 mod close;

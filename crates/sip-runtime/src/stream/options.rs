@@ -1,4 +1,4 @@
-//! Bounds and deadlines of connections.
+//! Limits and timeouts of connections.
 
 use super::policy::SharedPeerPolicy;
 use crate::tls::SharedTls;
@@ -7,80 +7,82 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who may say with `alias` in its Via that requests to its address and that port take the connection it opened (RFC 5923).
+/// Which peers may register an alias: the port in a Via with `alias`, under which requests are sent over the connection that the
+/// peer opened (RFC 5923).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aliases {
-    /// Nobody.
+    /// No peer.
     Nobody,
-    /// Peers that have shown a certificate that we trust.
+    /// Peers with a certificate that we trust.
     Certified,
-    /// Everybody. A peer may take over what is meant for others that share its address.
+    /// Every peer. A peer may then take over requests that are meant for others at its address.
     Everybody,
 }
 
-/// Decides which peers may connect at all. Asked for every connection that is accepted, by any worker: it must not wait.
+/// Decides which peers may connect. Every worker calls it for each accepted connection, so it must not block.
 pub trait Admission: std::fmt::Debug + Send + Sync {
     /// Whether this address may connect.
     fn admits(&self, peer: IpAddr, now: Time) -> bool;
 }
 
-/// A connection whose peer never proves itself lasts so many times [`StreamOptions::unproven_timeout`] at most, whatever it sends.
+/// A connection with an unproven peer lasts at most this many times [`StreamOptions::unproven_timeout`], whatever the peer sends.
 pub const UNPROVEN_LIVES: u32 = 8;
 
-/// Bounds and deadlines of stream connections; every one has a default.
+/// Limits and timeouts of stream connections. Each has a default.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
     /// Connections of all workers together. Default 200,000.
     pub max_connections: usize,
-    /// How many of them only connections that we open, and those of trusted peers, may take. Default 0.
+    /// How many of them are reserved for connections that we open and for those of trusted peers. Default 0.
     pub kept_for_opening: usize,
-    /// Connections that may come from one address, over all workers; IPv6 addresses count by their first 64 bits. Default
-    /// 10,000.
+    /// Connections from one address, across all workers. IPv6 addresses count by their first 64 bits. Default 10,000.
     pub max_per_peer: u32,
-    /// Octets of a message's start line and header fields. Default 32 KiB. With the body it should be no more than a message is
-    /// parsed with, 256 KiB: what is longer is dropped.
+    /// Bytes of a message's start line and header fields. Default 32 KiB. Header and body together should not exceed what the
+    /// parser accepts, 256 KiB: longer messages are dropped.
     pub max_header: usize,
-    /// Octets of its body. Default 64 KiB.
+    /// Bytes of a message's body. Default 64 KiB.
     pub max_body: usize,
-    /// Octets that may wait for one connection's peer to read. Default 256 KiB.
+    /// Bytes that may be queued for the peer of one connection. Default 256 KiB.
     pub max_queue: usize,
-    /// Octets that may wait for all peers of all workers. Each worker has an equal share, and what waits for unproven peers may fill
+    /// Bytes that may be queued for all peers of all workers. Each worker has an equal share. Output for unproven peers may use
     /// three quarters of it. Default 256 MiB.
     pub max_queued: usize,
-    /// Octets that the beginnings of messages may take in all connections of all workers. Each worker has an equal share. Beyond it the
-    /// connection whose message has been incomplete for longest is closed, an unproven one first. Default 128 MiB.
+    /// Bytes that incomplete messages may take in all connections of all workers. Each worker has an equal share. Above the
+    /// limit, the connection whose message has been incomplete for longest is closed, unproven peers first. Default 128 MiB.
     pub max_partial: usize,
-    /// Octets that the accepted connections of one address may hold, in both directions and over all workers; IPv6 addresses count by
-    /// their first 64 bits. Default 4 MiB.
+    /// Bytes that the accepted connections of one address may hold, in both directions and across all workers. IPv6 addresses
+    /// count by their first 64 bits. Default 4 MiB.
     pub max_held_per_peer: usize,
-    /// We are the phones: each listener opens connections of its own, over WS and WSS too (it asks for `/` at the address), and
-    /// does not use those that others opened to it. Default: a server, which opens one connection to an address for all.
+    /// Whether this side acts as SIP phones instead of as a server. Then each listener opens its own connections, including WS
+    /// and WSS (with the path `/` at the address), and does not use connections that others opened to it. Default false: a
+    /// server, which opens one connection per address and shares it.
     pub is_client: bool,
-    /// Who is trusted, and whose pages may open a WebSocket. Default: no peer is trusted, and only pages of the same host may connect.
+    /// Trusted peers, and the origins whose pages may open a WebSocket. Default: no peer is trusted, and only pages of the same
+    /// host may connect.
     pub policy: Arc<SharedPeerPolicy>,
-    /// Whose claim to be reached over its connection under the port of its Via is believed (RFC 5923). Default: certified peers.
+    /// Which peers may ask to be reached over their connection under the port of their Via (RFC 5923). Default: certified peers.
     pub aliases: Aliases,
-    /// Who may connect at all; not used behind a load balancer. `None` (the default): all peers may.
+    /// Decides which peers may connect. It is not used behind a load balancer. `None`, the default: all peers may connect.
     pub admission: Option<Arc<dyn Admission>>,
-    /// What TLS is spoken with. `None` (the default): there can be no TLS listeners.
+    /// The TLS context. `None`, the default: TLS listeners are not possible.
     pub tls: Option<Arc<SharedTls>>,
-    /// How long a connection may take to be opened, shake hands and write what waited for it. Default 5 s.
+    /// How long a connection may take to open, complete the handshake and write the data queued for it. Default 5 s.
     pub open_timeout: Duration,
-    /// How long an accepted connection may take to its first message. Default 30 s.
+    /// How long an accepted connection may wait for its first message. Default 30 s.
     pub silent_timeout: Duration,
-    /// How long a message may take from its first octet to its last. Default 10 s.
+    /// How long a message may take from its first byte to its last. Default 10 s.
     pub message_timeout: Duration,
-    /// How long a peer may take to read anything of what waits for it. Default 10 s.
+    /// How long queued data may wait without the peer reading any of it. Default 10 s.
     pub write_timeout: Duration,
     /// How long a connection may be idle. Default 3 h.
     pub idle_timeout: Duration,
-    /// How long an accepted connection may go without a message until its peer is proven ([`Output::proven`]), and a
-    /// [`UNPROVEN_LIVES`]th of the time that it may last until then. Keep-alives do not count. `None` (the default): all peers are
-    /// proven.
+    /// How long an accepted connection may stay without a message while its peer is unproven ([`Output::proven`]). Such a
+    /// connection may last [`UNPROVEN_LIVES`] times as long in total. Keep-alives do not count. `None`, the default: all peers
+    /// are proven.
     ///
     /// [`Output::proven`]: sip_transport::Output::proven
     pub unproven_timeout: Option<Duration>,
-    /// After how much silence the kernel asks whether the peer is still there. Default 2 min.
+    /// Silence after which the kernel sends TCP keep-alive probes. Default 2 min.
     pub keep_alive: Duration,
 }
 

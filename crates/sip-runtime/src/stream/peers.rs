@@ -1,19 +1,19 @@
-//! How many connections each peer has, and how many octets they hold, over all workers.
+//! Counts the connections of each peer and the bytes they hold, across all workers.
 
 use papaya::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Counts by address, in constant time. An address without connections takes no room.
+/// Counts per address, in constant time. An address without connections takes no memory.
 ///
-/// Entries stay where they are while they count: a table whose entries are replaced all the time spends its time on reclaiming them.
+/// Entries are updated in place. In a table whose entries are replaced all the time, most time goes into reclaiming them.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     counts: HashMap<IpAddr, Count>,
 }
 
 impl Peers {
-    /// Counts one more from an address, unless it has `most` already.
+    /// Counts another connection from an address, unless it already has `most`.
     pub(super) fn enter(&self, address: IpAddr, most: u32) -> bool {
         if most == 0 {
             return false;
@@ -24,13 +24,14 @@ impl Peers {
             match counts.get_or_insert_with(peer, Count::default).add(most) {
                 Added::Yes => return true,
                 Added::Full => return false,
-                // Whoever left last has not taken it out yet.
+                // The last connection has been released, but its entry is not removed yet.
                 Added::Over => drop(counts.remove_if(&peer, |_, count| count.is_over())),
             }
         }
     }
 
-    /// What the connections of an address hold changes by that of one of them. Only while it is counted.
+    /// Replaces `before` bytes of one connection by `after` bytes in the total of its address. Only for connections that are
+    /// counted.
     pub(super) fn charge(&self, address: IpAddr, before: usize, after: usize) {
         if let Some(count) = self.counts.pin().get(&peer(address)) {
             count.octets.fetch_add(after, Ordering::AcqRel);
@@ -38,14 +39,14 @@ impl Peers {
         }
     }
 
-    /// Octets that the connections of an address hold.
+    /// Bytes that the connections of an address hold.
     pub(super) fn octets(&self, address: IpAddr) -> usize {
         let counts = self.counts.pin();
         let count = counts.get(&peer(address));
         count.map_or(0, |count| count.octets.load(Ordering::Acquire))
     }
 
-    /// How many connections an address has.
+    /// The number of connections from an address.
     pub(super) fn connections(&self, address: IpAddr) -> u32 {
         let counts = self.counts.pin();
         let count = counts.get(&peer(address));
@@ -55,25 +56,25 @@ impl Peers {
         }
     }
 
-    /// One less.
+    /// Releases one connection.
     pub(super) fn leave(&self, address: IpAddr) {
         let counts = self.counts.pin();
         let peer = peer(address);
         if counts.get(&peer).is_some_and(Count::take) {
-            // An error says that somebody was faster, and that the entry there is another one.
+            // An error means that another thread was faster, and that the entry is a new one.
             let _ = counts.remove_if(&peer, |_, count| count.is_over());
         }
     }
 }
 
-/// The connections of one peer. Once it is down to none it is over, and counts no more.
+/// The connections of one peer. When the count drops to zero, the entry becomes invalid and is not used again.
 #[derive(Debug, Default)]
 struct Count {
     connections: AtomicU32,
     octets: AtomicUsize,
 }
 
-/// What became of one more.
+/// The result of adding a connection.
 enum Added {
     Yes,
     Full,
@@ -93,7 +94,7 @@ impl Count {
         }
     }
 
-    /// One less; true: that was the last one.
+    /// Subtracts one connection. Returns true if it was the last one.
     fn take(&self) -> bool {
         let less = |count| match count {
             0 | Self::OVER => None,
@@ -109,7 +110,7 @@ impl Count {
     }
 }
 
-/// One peer: an IPv4 address, or an IPv6 network of 64 bits, which is what one customer has at least.
+/// The key of a peer: an IPv4 address, or an IPv6 /64 network, which is the least that a customer gets.
 pub(super) fn peer(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),

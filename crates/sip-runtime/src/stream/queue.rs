@@ -1,15 +1,15 @@
-//! What waits for a connection's peer to read, or for the connection to open.
+//! The send queue of a connection: data that waits until the peer reads or the connection is open.
 
 use std::collections::VecDeque;
 
-/// Messages that wait, and octets of one that is on its way. Bounded by who fills it.
+/// Queued messages, and the encoded rest of earlier ones. The caller limits its size.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Octets for the socket, from `written` on: what it did not take of the messages before those that wait.
+    /// Encoded bytes, from `written` on: the part of earlier messages that the socket has not accepted.
     octets: Vec<u8>,
     written: usize,
     messages: VecDeque<Box<[u8]>>,
-    /// Octets of the messages.
+    /// Bytes of the messages.
     length: usize,
 }
 
@@ -18,22 +18,22 @@ impl Queue {
         self.messages.is_empty() && self.octets().is_empty()
     }
 
-    /// How many octets wait.
+    /// Queued bytes.
     pub(super) fn length(&self) -> usize {
         self.length + self.octets().len()
     }
 
-    /// Room that they take.
+    /// Memory of the queue, in bytes.
     pub(super) fn room(&self) -> usize {
         self.length + self.octets.capacity() + self.messages.len() * size_of::<Box<[u8]>>()
     }
 
-    /// What goes to the socket next.
+    /// The bytes to write next.
     pub(super) fn octets(&self) -> &[u8] {
         self.octets.get(self.written..).unwrap_or_default()
     }
 
-    /// The socket took so many octets.
+    /// Records that the socket accepted `count` bytes.
     pub(super) fn advance(&mut self, count: usize) {
         self.written += count;
         if self.octets().is_empty() {
@@ -42,9 +42,9 @@ impl Queue {
         }
     }
 
-    /// Puts octets for the socket behind those that wait.
+    /// Appends encoded bytes to those already queued.
     pub(super) fn push_octets(&mut self, octets: &[u8]) {
-        // A peer that reads slowly may never have taken all of them: those that it took go now.
+        // A peer that reads slowly may never empty the queue, so the written bytes are removed here.
         self.octets.drain(..self.written);
         self.written = 0;
         self.octets.extend_from_slice(octets);
@@ -55,12 +55,12 @@ impl Queue {
         self.messages.push_back(message);
     }
 
-    /// The next message, to be made octets of.
+    /// The next message to encode.
     pub(super) fn first(&self) -> Option<&[u8]> {
         self.messages.front().map(AsRef::as_ref)
     }
 
-    /// Takes the next message out.
+    /// Removes the next message.
     pub(super) fn pop(&mut self) -> Option<Box<[u8]>> {
         let message = self.messages.pop_front()?;
         self.length -= message.len();

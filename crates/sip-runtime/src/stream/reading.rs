@@ -1,4 +1,4 @@
-//! What comes over connections, and what their layers answer by themselves.
+//! Reads from connections, and sends the replies of their protocol layers.
 
 use super::close::CloseReason;
 use super::connection::{Admitted, Stage};
@@ -9,10 +9,10 @@ use sip_transport::{Flow, Time};
 use std::io::IoSlice;
 use std::time::Duration;
 
-/// How long what is written to a peer that is being left may take to reach it.
+/// How long a closing connection may take to send its remaining output.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// Which connection a message came over.
+/// The connection that a message arrived on.
 #[derive(Clone, Copy)]
 pub(crate) struct From {
     pub(crate) flow: Flow,
@@ -20,7 +20,7 @@ pub(crate) struct From {
 }
 
 impl Connections {
-    /// Something can be read from a connection, or written to it. `deliver` gets every message that came.
+    /// Handles a connection that is readable or writable. `deliver` gets every message that was received.
     pub(crate) fn ready(
         &mut self,
         now: Time,
@@ -82,9 +82,9 @@ impl Connections {
         self.keep_books(name);
         self.make_room(event_loop, name);
         match brought.end {
-            // Nothing can be said to it any more.
+            // The peer can receive nothing any more.
             Some(reason) if octets == 0 => self.close(event_loop, name, reason),
-            // Nothing is to be said to it.
+            // A peer over its limit gets no reply.
             Some(reason @ CloseReason::PeerLimit) => self.close(event_loop, name, reason),
             Some(reason) => {
                 let was_open = !matches!(stage, Stage::Connecting | Stage::Opening);
@@ -95,8 +95,8 @@ impl Connections {
         }
     }
 
-    /// What is written still goes out; then the peer is told that this was all. Nobody is led to it any more.
-    /// What waited for a connection that was not open before goes nowhere.
+    /// Starts closing a connection after an error of the peer. Output already written is still sent, then the write direction is
+    /// closed. No more messages are routed to the connection. If it was not open yet, its queued messages are undeliverable.
     fn leave(
         &mut self,
         now: Time,
@@ -117,7 +117,7 @@ impl Connections {
         self.update_interest(event_loop, name);
     }
 
-    /// Writes what the layers of a connection have to say, and queues what its socket does not take.
+    /// Writes the replies of a connection's layers and queues what the socket does not accept.
     pub(super) fn write_output(
         &mut self,
         now: Time,
@@ -128,7 +128,7 @@ impl Connections {
         let Some(connection) = self.slab.get(name).filter(|_| !output.is_empty()) else {
             return Ok(());
         };
-        // It may overtake messages, which are not encoded yet, but not octets.
+        // Replies may overtake queued messages, which are not encoded yet, but not encoded bytes.
         let queue = connection.queue.as_ref();
         let written = if queue.is_none_or(|queue| queue.octets().is_empty()) {
             let result = connection.write(&[IoSlice::new(output)]);
@@ -159,7 +159,7 @@ impl Connections {
         Ok(())
     }
 
-    /// What had to be agreed on may be agreed on now: what waited for it goes out.
+    /// Called after a handshake step. If the connection is open now, the queued messages are sent.
     fn after_opening(
         &mut self,
         now: Time,
@@ -170,22 +170,22 @@ impl Connections {
         if self.slab.get(name).is_some_and(|found| found.is_open()) {
             self.set_deadline_of_waiting(now, name);
             self.flush(now, event_loop, name);
-            // The first messages may have come together with what ended the opening.
+            // The first messages may have arrived together with the last bytes of the handshake.
             self.after_read(now, name, brought, false);
         }
     }
 
-    /// Moves the deadline to what the connection waits for now.
+    /// Sets the deadline to what the connection waits for now.
     fn after_read(&mut self, now: Time, name: u32, brought: Brought, was_in_message: bool) {
         let Some(connection) = self.slab.get(name) else {
             return;
         };
-        // Keep-alives say nothing of who sends them.
+        // Keep-alives prove nothing about their sender.
         let has_come = brought.messages > 0 || brought.pings > 0 && connection.is_proven();
         if has_come && connection.stage == Stage::Fresh {
             connection.stage = Stage::Used;
         }
-        // A message on its way gets no more time by keep-alives.
+        // Keep-alives do not extend the deadline of an incomplete message.
         let is_news = if connection.is_in_message() {
             brought.messages > 0 || !was_in_message
         } else {

@@ -1,4 +1,4 @@
-//! When the process has no descriptor left: whoever connects is told to go at once, and no listener keeps its worker busy.
+//! Handles descriptor exhaustion: new connections are refused at once, and no listener keeps its worker busy.
 
 use super::close::RefuseReason;
 use super::connections::Connections;
@@ -11,33 +11,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tracing::error;
 
-/// How long a listener is not looked at when there is nothing to refuse with.
+/// How long a listener is not watched when there is no descriptor to refuse connections with.
 const REST: Duration = Duration::from_millis(100);
 
-/// A descriptor to refuse with, and the listeners that wait for one.
+/// The reserve descriptor for refusing connections, and the listeners that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Scarcity {
-    /// Given up for a moment: whoever waits is accepted with it and told to go.
+    /// Closed for a moment to accept a queued connection, which is then closed.
     reserve: Option<File>,
     resting: Vec<ListenerId>,
     until: Option<Time>,
-    /// This worker is one of those in [`Wanted`].
+    /// Whether this worker counts in [`Wanted`].
     is_wanting: bool,
 }
 
-/// How many workers have given their reserve up and want one back. While any does, whoever is accepted has taken it from him.
+/// How many workers have closed their reserve descriptor and need one back. While any does, an accepted connection has taken the
+/// descriptor that the worker needs.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted(AtomicUsize);
 
 impl Wanted {
-    /// Whether a newcomer must go for the sake of a worker that cannot even refuse.
+    /// Whether a new connection must be refused, so that a worker gets its reserve descriptor back.
     pub(super) fn is_any(&self) -> bool {
         self.0.load(Ordering::Acquire) > 0
     }
 }
 
 impl Scarcity {
-    /// Provides for it.
+    /// Opens the reserve descriptor.
     pub(super) fn foresee() -> Self {
         Self {
             reserve: open_reserve(),
@@ -45,14 +46,15 @@ impl Scarcity {
         }
     }
 
-    /// When a listener is to be looked at again.
+    /// When to watch the paused listeners again.
     pub(super) const fn until(&self) -> Option<Time> {
         self.until
     }
 }
 
 impl Connections {
-    /// No descriptor is left to accept with. The kernel says so whether somebody waits or not.
+    /// Refuses one connection when no descriptor is left to accept with. The kernel reports this error whether a connection is
+    /// queued or not.
     pub(super) fn refuse_one(
         &mut self,
         now: Time,
@@ -68,7 +70,7 @@ impl Connections {
         }
         self.restore_reserve();
         if self.scarcity.reserve.is_none() {
-            // Another thread was faster. Whoever waits would make the listener ready all the time.
+            // Another thread took the descriptor. A queued connection would keep the listener ready all the time.
             self.rest(now, event_loop, id, listening);
         }
     }
@@ -105,7 +107,7 @@ impl Connections {
         self.scarcity.until = Some(now + REST);
     }
 
-    /// The listeners that have rested: they are to be watched again.
+    /// The listeners whose pause is over; they must be watched again.
     pub(crate) fn rested(&mut self, now: Time) -> Vec<ListenerId> {
         if self.scarcity.until.is_none_or(|until| until > now) {
             return Vec::new();

@@ -1,20 +1,20 @@
-//! How many connections the process has, over all workers.
+//! Counts the connections of the process, across all workers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Connections that are open or being opened, each holding a descriptor.
+/// Connections that are open or being opened. Each holds a descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct Seats(AtomicUsize);
 
 impl Seats {
-    /// Counts one more connection, unless there are `most` already.
+    /// Takes a slot for another connection, unless `most` are taken.
     pub(super) fn take(&self, most: usize) -> bool {
         let more = |count| (count < most).then(|| count + 1);
         let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
         self.0.fetch_update(set, fetch, more).is_ok()
     }
 
-    /// One less.
+    /// Releases a slot.
     pub(super) fn leave(&self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -29,7 +29,7 @@ mod tests {
         let seats = Seats::default();
         assert!(seats.take(2) && seats.take(2));
         assert!(!seats.take(2));
-        // A higher bound counts the same seats.
+        // A higher limit applies to the same slots.
         assert!(seats.take(3) && !seats.take(3));
         seats.leave();
         assert!(!seats.take(2) && seats.take(3));

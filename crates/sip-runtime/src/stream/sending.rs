@@ -1,4 +1,4 @@
-//! What goes over connections: which one, opened where there is none, written at once or queued.
+//! Sends messages over connections: finds or opens the connection, then writes the message or queues it.
 
 use super::close::{CloseReason, RefuseReason};
 use super::connection::{Buffers, Connection, Stage};
@@ -14,31 +14,31 @@ use smallvec::SmallVec;
 use std::io::IoSlice;
 use std::ops::Range;
 
-/// Messages written with one system call.
+/// Messages per write call.
 const PARTS: usize = 64;
 
-/// Octets made ready to be written at a time.
+/// Bytes to encode per write.
 const AT_ONCE: usize = 64 << 10;
 
-/// Where a message goes.
+/// The connection for a message.
 enum Way {
-    /// Over this connection of ours.
+    /// A connection of this worker.
     Own(u32),
-    /// Over a connection of another worker.
+    /// A connection of another worker.
     Other(Flow),
-    /// There is none.
+    /// No connection.
     None,
 }
 
 impl Connections {
-    /// Who is expected at the addresses of messages, by their places in the output.
+    /// Sets the names that peers must prove, by the index of each message in the output.
     pub(crate) fn expect(&mut self, names: impl Iterator<Item = (usize, String)>) {
         self.names.clear();
         self.names.extend(names);
     }
 
-    /// Sends messages of `bytes`, which begin at that place in the output, over connections, those of one connection in their
-    /// order and together. `pass` gets what goes over a connection of another worker.
+    /// Sends messages, whose ranges point into `bytes`, over connections. `first` is the index of the first one in the output.
+    /// Messages of one connection are written in their order and together. `pass` gets those for connections of other workers.
     pub(crate) fn send(
         &mut self,
         now: Time,
@@ -69,7 +69,8 @@ impl Connections {
         self.gathered = gathered;
     }
 
-    /// Section 18.1.1: the connection that the message names, or the one that leads to its address, opened where there is none.
+    /// Selects the connection (RFC 3261 section 18.1.1): the one that the message names, or the one to its address, which is
+    /// opened if there is none.
     fn way(&mut self, now: Time, event_loop: &mut EventLoop, flow: Flow, place: usize) -> Way {
         let connection = if flow.connection.is_some() {
             Some(flow.connection)
@@ -81,7 +82,7 @@ impl Connections {
                 Way::Other(Flow { connection, ..flow })
             }
             Some(connection) => match self.slab.get(connection.slot()) {
-                // The same name may be another's by now.
+                // The identifier may belong to another connection by now.
                 Some(found) if found.leads_to(flow.remote) && !found.is_shut() => {
                     Way::Own(connection.slot())
                 }
@@ -94,7 +95,8 @@ impl Connections {
         }
     }
 
-    /// Begins to open a connection. A server calls nobody over WebSocket: who speaks it cannot be (RFC 7118 section 5).
+    /// Starts to open a connection. A server opens none over WebSocket: WebSocket clients cannot be connected to (RFC 7118
+    /// section 5).
     fn open(
         &mut self,
         now: Time,
@@ -134,7 +136,7 @@ impl Connections {
         }
     }
 
-    /// The client's side of TLS, towards whom the name stands for that led to the address.
+    /// Creates the client side of TLS. The server must prove the name that led to the address.
     fn connect_tls(&self, flow: Flow, place: usize) -> Option<TlsSession> {
         let context = self.options.tls.as_ref()?.context();
         let address = flow.remote.ip().to_string();
@@ -142,7 +144,7 @@ impl Connections {
         TlsSession::connect(context.connector(), name).ok()
     }
 
-    /// Where the message at that place goes.
+    /// The destination of the message with this index.
     fn destination(&self, flow: Flow, place: usize) -> Destination {
         let (protocol, name) = (self.protocol(flow.listener), self.expected(place));
         let destination = self
@@ -156,14 +158,14 @@ impl Connections {
         }
     }
 
-    /// Who is expected there.
+    /// The name that the peer must prove.
     fn expected(&self, place: usize) -> Option<&str> {
         let named = self.names.binary_search_by_key(&place, |(place, _)| *place);
         let (_, name) = self.names.get(named.ok()?)?;
         Some(name)
     }
 
-    /// Writes messages of one connection, and queues what its socket does not take.
+    /// Writes messages of one connection and queues what its socket does not accept.
     fn write(
         &mut self,
         now: Time,
@@ -208,8 +210,8 @@ impl Connections {
         }
     }
 
-    /// Writes messages that are not sent as they are, some at a time. What the socket does not take of them waits as octets, and
-    /// those behind it as messages.
+    /// Encodes and writes messages, a few at a time. The part that the socket does not accept is queued as bytes, and later
+    /// messages as messages.
     fn write_encoded(
         &mut self,
         now: Time,
@@ -239,8 +241,8 @@ impl Connections {
         }
     }
 
-    /// Queues a message of which the socket has taken so many octets. Without room for the rest of one that has begun, nothing
-    /// more can be said on the connection: it is closed.
+    /// Queues a message of which the socket has accepted the first `gone` bytes. If there is no room for the rest of a partly
+    /// written message, the connection cannot be used any more and is closed.
     fn enqueue(
         &mut self,
         now: Time,
@@ -280,7 +282,7 @@ impl Connections {
         self.update_interest(event_loop, name);
     }
 
-    /// Writes what waits, as far as it can.
+    /// Writes as much of the queue as the socket accepts.
     pub(super) fn flush(&mut self, now: Time, event_loop: &mut EventLoop, name: u32) {
         if let Err(reason) = self.finish_connecting(now, event_loop, name) {
             return self.close(event_loop, name, reason);
@@ -311,7 +313,7 @@ impl Connections {
         self.update_interest(event_loop, name);
     }
 
-    /// Nothing waits for the socket any more.
+    /// Called when the queue is empty.
     fn all_is_written(&mut self, now: Time, name: u32) {
         match self.slab.get(name) {
             Some(connection) if connection.end().is_some() => {
@@ -321,7 +323,7 @@ impl Connections {
         }
     }
 
-    /// A connection that was being opened has become writable, which may also say that it could not be opened.
+    /// Called when a connecting socket becomes writable, which may also mean that connecting has failed.
     fn finish_connecting(
         &mut self,
         now: Time,
@@ -343,7 +345,7 @@ impl Connections {
     }
 }
 
-/// How many messages are made octets of together: at least one.
+/// How many messages to encode together; at least one.
 fn fitting(messages: &[&[u8]]) -> usize {
     let lengths = messages.iter().scan(0, |sum, message| {
         *sum += message.len();
@@ -352,7 +354,7 @@ fn fitting(messages: &[&[u8]]) -> usize {
     lengths.take_while(|sum| *sum <= AT_ONCE).count().max(1)
 }
 
-/// Writes until the socket takes no more. Returns how many octets it took.
+/// Writes until the queue is empty or the socket accepts no more. Returns how many bytes were written.
 fn write_queue(
     connection: &mut Connection,
     queue: &mut Queue,

@@ -1,23 +1,23 @@
-//! The places of a worker's connections. A place is used again, under another name.
+//! The table of a worker's connections. A slot is reused under a new key.
 
 use std::collections::VecDeque;
 
-/// Bits of a name that are the place; the others count its uses.
+/// Bits of a key that are the slot index. The others are the slot's generation.
 const PLACE_BITS: u32 = 20;
 const MOST_PLACES: usize = 1 << PLACE_BITS;
 const USES: u32 = 1 << (32 - PLACE_BITS);
 
-/// Things by name. A name is never 0, and is used again only after its place has been used 4,095 times.
+/// Values by key. A key is never 0. It is reused only after its slot has been used 4,095 times.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     places: Vec<Place<T>>,
-    /// The one free for longest comes first.
+    /// Free slots, the one free for longest first.
     free: VecDeque<u32>,
 }
 
 #[derive(Debug)]
 struct Place<T> {
-    /// From 1.
+    /// The generation; starts at 1.
     uses: u16,
     thing: Option<Box<T>>,
 }
@@ -34,7 +34,7 @@ impl<T> Slab<T> {
         self.places.len() - self.free.len()
     }
 
-    /// Puts in what `make` makes of its name; `None`: there are `most` already.
+    /// Inserts the value that `make` builds from its key. Returns `None` if there are `most` values already.
     pub(super) fn insert(&mut self, most: usize, make: impl FnOnce(u32) -> T) -> Option<u32> {
         if self.len() >= most.min(MOST_PLACES) {
             return None;

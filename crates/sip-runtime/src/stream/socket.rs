@@ -10,14 +10,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+/// Length of the accept queue. The kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
 
-/// Questions of the kernel to a silent peer, and their distance, before it is given up.
+/// Keep-alive probes and their interval, before the kernel gives up a silent peer.
 const PROBES: u32 = 5;
 const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// A bound socket that does not listen yet: all workers' must be bound first.
+/// Opens a bound socket that does not listen yet: first, the sockets of all workers must be bound.
 pub(super) fn open_listening(
     address: SocketAddr,
     sharing: Sharing,
@@ -28,7 +28,8 @@ pub(super) fn open_listening(
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true).map_err(step("set IPV6_V6ONLY"))?;
     }
-    // Connections of the process before, which the kernel still remembers, are in nobody's way.
+    // Without this, connections of an earlier process that the kernel still remembers would prevent
+    // binding.
     sockopt::set_socket_reuseaddr(&socket, true).map_err(step("set SO_REUSEADDR"))?;
     let share =
         |share| sockopt::set_socket_reuseport(&socket, share).map_err(step("set SO_REUSEPORT"));
@@ -44,13 +45,13 @@ pub(super) fn open_listening(
     Ok(socket)
 }
 
-/// Begins to listen.
+/// Starts to listen.
 pub(super) fn start_listening(socket: BorrowedFd<'_>) -> Result<(), SocketError> {
     let step = "listen";
     listen(socket, BACKLOG).map_err(|errno| SocketError { step, errno })
 }
 
-/// Begins to open a connection from `local` (any port) to `remote`.
+/// Starts to connect from `local`, with any port, to `remote`.
 pub(super) fn begin_connecting(
     local: SocketAddr,
     remote: SocketAddr,
@@ -58,7 +59,8 @@ pub(super) fn begin_connecting(
 ) -> Result<OwnedFd, Errno> {
     let socket = open(remote)?;
     set_options(&socket, keep_alive)?;
-    // The port is chosen when it is known where to: more connections than there are ports.
+    // The kernel chooses the port when it knows the destination. This allows more connections than
+    // there are ports.
     set_bind_address_no_port(socket.as_fd())?;
     bind(&socket, &SocketAddr::new(local.ip(), 0))?;
     match connect(&socket, &remote) {

@@ -1,4 +1,4 @@
-//! Accepted connections whose peers have proved nothing: how long they may stay, and which of them gives its seat to a newcomer.
+//! Accepted connections with unproven peers: how long they may stay, and which one makes room for a new connection.
 
 use super::close::CloseReason;
 use super::connection::{Connection, NEVER};
@@ -11,11 +11,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How many strangers are looked at for one that gives its seat up, from the oldest one.
+/// How many unproven connections to consider for displacement, starting with the oldest.
 const LOOKS: usize = 16;
 
-/// A worker's connections whose peers are not proven, the oldest second first: the second in which each ends whatever happens, and
-/// its name.
+/// A worker's connections with unproven peers, oldest first, as (second in which it is closed in any case, key).
 #[derive(Debug, Default)]
 pub(super) struct Strangers(BTreeSet<(u32, u32)>);
 
@@ -31,12 +30,12 @@ impl Connections {
         timeout.unwrap_or(self.options.idle_timeout)
     }
 
-    /// The second in which a stranger that is accepted now is closed, whatever it does until then.
+    /// The second in which an unproven connection that is accepted now is closed, whatever it does until then.
     fn last_second(&self, now: Time) -> u32 {
         seconds_of(now + self.unproven_timeout() * UNPROVEN_LIVES)
     }
 
-    /// A peer that connected may be a stranger: it does not last for ever.
+    /// Marks the peer of an accepted connection as unproven, which limits the life of the connection.
     pub(super) fn distrust(&mut self, now: Time, name: u32) {
         if self.options.unproven_timeout.is_none() {
             return;
@@ -52,7 +51,7 @@ impl Connections {
         }
     }
 
-    /// The peer of a connection is no stranger. Returns false where another worker, the owner of the connection, must know.
+    /// Marks the peer of a connection as proven. Returns false if another worker owns the connection and must be notified.
     pub(crate) fn prove(&mut self, now: Time, id: ConnectionId) -> bool {
         if !self.shared.unproven.pin().contains(&id) {
             return true;
@@ -69,8 +68,8 @@ impl Connections {
         true
     }
 
-    /// Takes a seat for a connection that a peer opens, where there are none left that of a stranger. `rank`: how many connections the
-    /// peer has, this one included; 0 where they are not counted.
+    /// Takes a slot for an accepted connection. If none is free, an unproven connection may be displaced. `rank` is how many
+    /// connections the peer has, including this one; 0 if they are not counted.
     pub(super) fn take_seat_of_accepted(
         &mut self,
         now: Time,
@@ -85,13 +84,13 @@ impl Connections {
             return false;
         };
         self.close(event_loop, stranger, CloseReason::Displaced);
-        // Another worker may be faster.
+        // Another worker may take the slot first.
         self.shared.seats.take(most)
     }
 
-    /// Among the oldest strangers, the first one of the peer that has most connections. It goes where its peer has more than the
-    /// newcomer's. Among equals it goes once it has had the time that opening a connection may take, so that newcomers do not drive
-    /// each other out before any can prove itself.
+    /// The connection to displace. Among the oldest unproven ones, it is the first of the peer with the most connections. It is
+    /// displaced if that peer has more connections than the new one's peer. If both have the same number, it is displaced only if
+    /// it is older than the open timeout. Otherwise, new connections would displace each other before any peer can prove itself.
     fn stranger_to_displace(&mut self, now: Time, rank: u32) -> Option<u32> {
         let open_timeout = self.options.open_timeout.as_secs() as u32;
         let newest = self.last_second(now);
@@ -105,7 +104,7 @@ impl Connections {
     }
 }
 
-/// How many connections the peer of one has; 0 where they are not counted.
+/// How many connections the peer of this one has; 0 if they are not counted.
 fn rank_of(connection: &Connection, peers: &Peers) -> u32 {
     if connection.is_counted {
         peers.connections(connection.flow.remote.ip())

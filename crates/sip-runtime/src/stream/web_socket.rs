@@ -1,4 +1,4 @@
-//! Messages in a WebSocket (RFC 7118), which the peer has asked for, or we have.
+//! Messages in a WebSocket (RFC 7118), on the server or the client side.
 
 use super::close::CloseReason;
 use super::framing::Brought;
@@ -13,31 +13,31 @@ use std::net::SocketAddr;
 /// The answer to a double CRLF (RFC 5626 section 4.4.1).
 const PONG: &[u8] = b"\r\n";
 
-/// How far it has come.
+/// The state of a WebSocket.
 pub(super) enum WebSocket {
-    /// The peer has not asked for it yet.
+    /// Server side: the upgrade request has not arrived yet.
     Awaited {
         handshake: Handshake,
         is_secure: bool,
     },
-    /// We have asked for it, or shall once we can.
+    /// Client side: the upgrade request is sent, or will be once the layers below are ready.
     Asked {
         handshake: ClientHandshake,
         is_sent: bool,
     },
-    /// Frames.
+    /// The upgrade is complete: frames follow.
     Open { decoder: Decoder, masks: Masks },
 }
 
-/// What hides our frames: nothing where we are the server.
+/// The masks of our frames. A server does not mask.
 pub(super) struct Masks {
-    /// Keyed by random octets of the operating system: who sees a mask cannot tell the next (RFC 6455 section 5.3).
+    /// Keyed with random bytes of the operating system, so that a mask does not reveal the next one (RFC 6455 section 5.3).
     secret: Option<RandomState>,
     given: u64,
 }
 
 impl WebSocket {
-    /// One that a peer will ask for.
+    /// The server side of a WebSocket.
     pub(super) fn awaited(is_secure: bool, options: &StreamOptions) -> Self {
         Self::Awaited {
             handshake: Handshake::new(options.max_header),
@@ -45,7 +45,7 @@ impl WebSocket {
         }
     }
 
-    /// One that we ask for.
+    /// The client side of a WebSocket.
     pub(super) fn asked(options: &StreamOptions) -> Self {
         let random = RandomState::new();
         let mut nonce = [0; 16];
@@ -58,12 +58,12 @@ impl WebSocket {
         }
     }
 
-    /// Appends the request for it, once, where it is ours to ask.
+    /// Appends the upgrade request, once, on the client side.
     pub(super) fn ask(&mut self, server: SocketAddr, into: &mut Vec<u8>) {
         if let Self::Asked { handshake, is_sent } = self
             && !std::mem::replace(is_sent, true)
         {
-            // An address is a good host.
+            // An address is always a valid host.
             let _ = handshake.write_request(into, &server.to_string(), "/");
         }
     }
@@ -72,12 +72,12 @@ impl WebSocket {
         matches!(self, Self::Open { .. })
     }
 
-    /// Whether parts of a message are kept here.
+    /// Whether part of a message is buffered.
     pub(super) const fn is_in_message(&self) -> bool {
         matches!(self, Self::Open { decoder, .. } if decoder.is_in_message())
     }
 
-    /// Room that parts of a message take here.
+    /// Memory of buffered parts, in bytes.
     pub(super) fn kept(&self) -> usize {
         match self {
             Self::Open { decoder, .. } => decoder.kept(),
@@ -85,7 +85,7 @@ impl WebSocket {
         }
     }
 
-    /// Hands out messages, as [`super::framing::Framing::take`] does.
+    /// Delivers messages, like [`super::framing::Framing::take`].
     pub(super) fn take(
         &mut self,
         octets: &mut [u8],
@@ -135,7 +135,7 @@ impl WebSocket {
         consumed + self.take(rest, options, reply, brought, deliver)
     }
 
-    /// Appends a message as it goes out.
+    /// Appends a message as a frame.
     pub(super) fn write(&mut self, message: &[u8], into: &mut Vec<u8>) {
         if let Self::Open { masks, .. } = self {
             write_message(into, message, masks.next());
@@ -175,7 +175,7 @@ fn take_frames(
         match decoded.event {
             Event::Incomplete => return taken,
             Event::Message(message) if message.iter().all(|octet| b"\r\n".contains(octet)) => {
-                // A single CRLF is itself the answer to one of ours.
+                // A single CRLF is the answer to a keep-alive of ours.
                 if *message != *PONG {
                     write_frame(reply, Opcode::Text, PONG, masks.next());
                 }

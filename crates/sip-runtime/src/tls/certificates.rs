@@ -1,4 +1,4 @@
-//! The server's own certificates, and which of them a handshake gets.
+//! The server's own certificates, and which one a handshake gets.
 
 use super::facts::Facts;
 use super::identities::PeerIdentities;
@@ -16,14 +16,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tracing::warn;
 
 const DAY: u64 = 86_400;
-/// How long before its end a certificate is warned of.
+/// How long before its expiry a certificate causes a warning.
 const SOON: Duration = Duration::from_secs(14 * DAY);
 
-/// A chain with its key, and what it says.
+/// A certificate chain with its key.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     key: Arc<CertifiedKey>,
-    /// What clients may ask for, in lower case: domains and hosts, wildcards among them.
+    /// The names that it serves, in lower case: domains and hosts, including wildcards.
     names: Vec<String>,
     chain_file: PathBuf,
     not_before: SystemTime,
@@ -50,27 +50,27 @@ impl Certificate {
         })
     }
 
-    /// The domains and hosts that it is for, the first one for people to know it by. Never empty.
+    /// The domains and hosts that it serves. The first one is its display name. Never empty.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The file it came from.
+    /// The file that the chain was loaded from.
     pub fn chain_file(&self) -> &std::path::Path {
         &self.chain_file
     }
 
-    /// When its life ends.
+    /// When it expires.
     pub const fn not_after(&self) -> SystemTime {
         self.not_after
     }
 
-    /// The day on which its life ends, in UTC: `2027-01-31`.
+    /// The day on which it expires, in UTC: `2027-01-31`.
     pub fn last_day(&self) -> &str {
         &self.last_day
     }
 
-    /// What an operator should know: that its life has not begun, is over, or ends within two weeks.
+    /// A warning for the operator if it is not valid yet, has expired, or expires within two weeks.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         let days = |time: Duration| time.as_secs() / DAY;
         if let Ok(wait) = self.not_before.duration_since(now)
@@ -96,7 +96,8 @@ impl Certificate {
     }
 }
 
-/// What clients may name in SNI: DNS names and SIP domains; where a certificate has none of them, its common name or addresses.
+/// The names that clients may send in SNI: DNS names and SIP domains. A certificate without any of them serves its common name or
+/// addresses.
 fn served_names(facts: &Facts) -> Vec<String> {
     let mut names = facts.dns_names.clone();
     for domain in PeerIdentities::from_facts(facts).domains() {
@@ -122,18 +123,18 @@ fn instant(seconds: i64) -> SystemTime {
     })
 }
 
-/// All certificates of a server: a snapshot that never changes.
+/// All certificates of a server. It is an immutable snapshot.
 #[derive(Debug, Default)]
 pub struct Certificates {
-    /// The first one is for clients that name nothing, or something unknown.
+    /// The first one is for clients that send no name or an unknown one.
     list: Vec<Certificate>,
-    /// Places in the list by name; `*.example.org` stands under `example.org` in the second table.
+    /// Indexes into the list, by name. `*.example.org` is listed as `example.org` in the second table.
     exact: HashMap<String, Vec<usize>>,
     wildcard: HashMap<String, Vec<usize>>,
 }
 
 impl Certificates {
-    /// Loads them all, or says everything that is wrong.
+    /// Loads all of them, or returns every error.
     pub(super) fn load(
         files: &[CertificateFiles],
         provider: &CryptoProvider,
@@ -164,17 +165,17 @@ impl Certificates {
         self.list.push(certificate);
     }
 
-    /// In the order of the settings.
+    /// The certificates in the order of the settings.
     pub fn iter(&self) -> impl Iterator<Item = &Certificate> {
         self.list.iter()
     }
 
-    /// Whether there is none: no handshake can be answered then.
+    /// Whether there is no certificate. Then no handshake can be accepted.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether both hold the same chains in the same order.
+    /// Whether both contain the same chains in the same order.
     pub fn same_as(&self, other: &Self) -> bool {
         let chains = |of: &Self| {
             let chains = of
@@ -186,7 +187,7 @@ impl Certificates {
         chains(self) == chains(other)
     }
 
-    /// Tells the log which of them somebody should look at.
+    /// Logs a warning for each certificate that needs attention.
     pub fn warn(&self, now: SystemTime) {
         for certificate in &self.list {
             if let Some(warning) = certificate.warning(now) {
@@ -199,8 +200,8 @@ impl Certificates {
         }
     }
 
-    /// The certificate for a name: one that has it, then one whose wildcard covers its first label, then the first of all; among equals
-    /// the first whose key the client can verify.
+    /// Selects the certificate for a name: first those with the exact name, then those with a wildcard for its first label, then
+    /// all others. Among them it takes the first one whose key the client can verify.
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Certificate> {
         let name = name.map(str::to_ascii_lowercase);
         let named = name.as_deref().map(|name| {
@@ -222,7 +223,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Towards servers that ask who we are we are the first certificate.
+/// When a server asks for a client certificate, we send the first certificate with a suitable key.
 impl ResolvesClientCert for Certificates {
     fn resolve(&self, _: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let chosen = self.list.iter().find(|one| one.fits(schemes))?;

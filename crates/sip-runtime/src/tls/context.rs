@@ -1,4 +1,4 @@
-//! What sessions are made with: immutable, shared, swapped as a whole.
+//! The TLS context that sessions are created from. It is immutable, shared and replaced as a whole.
 
 use super::certificates::Certificates;
 use super::settings::ClientCertificates;
@@ -7,7 +7,7 @@ use rustls::server::ProducesTickets;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::sync::Arc;
 
-/// Makes the server's side of sessions. Cheap to clone.
+/// Creates the server side of sessions. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct TlsAcceptor(Arc<ServerConfig>);
 
@@ -21,7 +21,7 @@ impl TlsAcceptor {
     }
 }
 
-/// Makes the client's side of sessions. Cheap to clone. It remembers the tickets of some 256 servers.
+/// Creates the client side of sessions. Cheap to clone. It keeps the tickets of about 256 servers.
 #[derive(Clone, Debug)]
 pub struct TlsConnector(Arc<ClientConfig>);
 
@@ -35,7 +35,7 @@ impl TlsConnector {
     }
 }
 
-/// The rule by which clients are judged. Tickets outlive a reload only where it stays the same.
+/// How clients are verified. Tickets survive a reload only if this stays the same.
 #[derive(Clone, Debug)]
 pub(super) struct ClientPolicy {
     pub(super) asked: ClientCertificates,
@@ -48,7 +48,7 @@ impl PartialEq for ClientPolicy {
     }
 }
 
-/// Everything that handshakes need, made by [`TlsSettings::load`](super::TlsSettings::load).
+/// Everything that handshakes need. Created by [`TlsSettings::load`](super::TlsSettings::load).
 #[derive(Debug)]
 pub struct TlsContext {
     certificates: Arc<Certificates>,
@@ -75,7 +75,7 @@ impl TlsContext {
         }
     }
 
-    /// For incoming connections; `None` without any certificate.
+    /// For incoming connections. `None` if there is no certificate.
     pub const fn acceptor(&self) -> Option<&TlsAcceptor> {
         self.acceptor.as_ref()
     }
@@ -99,22 +99,22 @@ impl TlsContext {
     }
 }
 
-/// The context in force, for all workers. Reading it takes no lock.
+/// The current context, shared by all workers. Reading it takes no lock.
 #[derive(Debug)]
 pub struct SharedTls(ArcSwap<TlsContext>);
 
 impl SharedTls {
-    /// Begins with this one.
+    /// Starts with this context.
     pub fn new(context: TlsContext) -> Arc<Self> {
         Arc::new(Self(ArcSwap::from_pointee(context)))
     }
 
-    /// The one in force.
+    /// The current context.
     pub fn context(&self) -> Arc<TlsContext> {
         self.0.load_full()
     }
 
-    /// Handshakes that begin from now on use this one.
+    /// Replaces the context. New handshakes use it.
     pub fn replace(&self, context: TlsContext) {
         self.0.store(Arc::new(context));
     }

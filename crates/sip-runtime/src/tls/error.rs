@@ -1,36 +1,36 @@
-//! Why a TLS session ended, divided by whose fault it was.
+//! Why a TLS session failed, by which side caused it.
 
 use rustls::{AlertDescription, CertificateError, Error};
 use std::fmt;
 
-/// What came instead of TLS.
+/// What the peer sent instead of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainText {
-    /// Letters: SIP or HTTP in the clear, most likely.
+    /// Text: probably SIP or HTTP without encryption.
     Text,
-    /// An octet that begins no TLS record of a handshake.
+    /// A first byte that cannot begin a TLS handshake record.
     Octet(u8),
 }
 
-/// Why a session cannot go on. Whatever there is to tell the peer (an alert) is in the session's output.
+/// Why a session cannot continue. The alert for the peer, if there is one, is in the session's output.
 #[derive(Clone, Debug)]
 pub enum TlsError {
-    /// The peer does not speak TLS at all. Known from the first octet; it is told nothing.
+    /// The peer does not use TLS. The first byte shows it; no alert is sent.
     NotTls(PlainText),
-    /// The peer broke the protocol, or gave up for a reason that blames neither side.
+    /// The peer violated the protocol, or ended the session for a reason that is neither side's fault.
     PeerMisbehaved(Error),
-    /// Both speak TLS, but share no version, cipher suite, group or signature scheme.
+    /// Both sides use TLS but have no version, cipher suite, group or signature scheme in common.
     NothingShared(Error),
-    /// One side did not accept the other's certificate, or missed one.
+    /// One side rejected the other's certificate, or required one and got none.
     CertificateRefused(Error),
     /// The name to connect to is neither a DNS name nor an address.
     ServerName(Box<str>),
-    /// Something failed on this side, or was asked for at the wrong time.
+    /// A local failure, or a call at the wrong time.
     Ours(Error),
 }
 
 impl TlsError {
-    /// A word for each fault, to count by.
+    /// A label for each kind of error, for metrics.
     pub const LABELS: [&'static str; 5] = [
         "not_tls",
         "peer_misbehaved",
@@ -39,7 +39,7 @@ impl TlsError {
         "ours",
     ];
 
-    /// Place of this one in [`LABELS`](Self::LABELS).
+    /// Index of this error in [`LABELS`](Self::LABELS).
     pub const fn place(&self) -> usize {
         match self {
             Self::NotTls(_) => 0,
@@ -72,7 +72,7 @@ impl From<Error> for TlsError {
     }
 }
 
-/// What the peer complains about (RFC 8446 section 6.2).
+/// The error that an alert of the peer stands for (RFC 8446 section 6.2).
 fn from_alert(alert: AlertDescription, error: Error) -> TlsError {
     use AlertDescription as Alert;
     match alert {
@@ -134,7 +134,7 @@ impl fmt::Display for TlsError {
     }
 }
 
-/// The two reasons that operators meet daily, in words of their own.
+/// Clearer messages for the two reasons that operators see most often.
 fn certificate(reason: &CertificateError, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     match reason {
         CertificateError::UnknownIssuer => {

@@ -1,32 +1,32 @@
-//! What a certificate says of itself: names and lifetime.
+//! Reads names and validity from a certificate.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// What is read out of an X.509 certificate.
+/// The fields read from an X.509 certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// DNS names of the subjectAltName, in lower case.
     pub dns_names: Vec<String>,
-    /// URIs of the subjectAltName, as they are.
+    /// URIs of the subjectAltName, unchanged.
     pub uris: Vec<String>,
     /// Addresses of the subjectAltName.
     pub addresses: Vec<IpAddr>,
     /// The subject's common name.
     pub common_name: Option<String>,
-    /// Whether there is a subjectAltName at all.
+    /// Whether the certificate has a subjectAltName.
     pub has_alternative_names: bool,
-    /// First second of its life, since 1970.
+    /// First second of its validity, in Unix time.
     pub not_before: i64,
-    /// Last second of its life, since 1970.
+    /// Last second of its validity, in Unix time.
     pub not_after: i64,
     /// The day of that second, in UTC: `2027-01-31`.
     pub last_day: String,
 }
 
 impl Facts {
-    /// Reads a certificate in DER; `None` where it cannot be read.
+    /// Reads a certificate in DER. Returns `None` if it is invalid.
     pub fn read(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let validity = certificate.validity();

@@ -1,4 +1,4 @@
-//! Who a peer is by its certificate (RFC 5922 section 7).
+//! The SIP identities in a peer's certificate (RFC 5922 section 7).
 
 use super::facts::Facts;
 
@@ -10,13 +10,13 @@ pub struct PeerIdentities {
 }
 
 impl PeerIdentities {
-    /// Those of a certificate in DER; `None` where it cannot be read.
+    /// The identities of a certificate in DER. Returns `None` if it is invalid.
     pub(crate) fn of(certificate: &[u8]) -> Option<Self> {
         Facts::read(certificate).map(|facts| Self::from_facts(&facts))
     }
 
-    /// The procedure of RFC 5922 section 7.1: hosts of `sip` URIs without a user; DNS names where there are none. The common name, which
-    /// the RFC leaves to the implementation, is not looked at.
+    /// Applies RFC 5922 section 7.1: the identities are the hosts of `sip` URIs without a user, or the DNS names if there are no
+    /// such URIs. The common name, which the RFC leaves to the implementation, is ignored.
     pub(crate) fn from_facts(facts: &Facts) -> Self {
         let from_uris: Box<[Box<str>]> = facts
             .uris
@@ -40,17 +40,18 @@ impl PeerIdentities {
         }
     }
 
-    /// The SIP domains that the certificate stands for, in lower case.
+    /// The SIP domains that the certificate is valid for, in lower case.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.iter().map(AsRef::as_ref)
     }
 
-    /// Its `sip` and `sips` URIs as they are written, those of single users among them.
+    /// Its `sip` and `sips` URIs, unchanged and including those of single users.
     pub fn uris(&self) -> impl Iterator<Item = &str> {
         self.uris.iter().map(AsRef::as_ref)
     }
 
-    /// Whether the certificate stands for this domain: the whole name, whatever the case, and no wildcards (RFC 5922 section 7.2).
+    /// Whether the certificate is valid for this domain. The whole name must match, ignoring case, and wildcards never match (RFC
+    /// 5922 section 7.2).
     pub fn is_domain(&self, name: &str) -> bool {
         let name = name.strip_suffix('.').unwrap_or(name);
         !name.contains('*')
@@ -67,7 +68,7 @@ fn is_sip(uri: &str) -> bool {
     })
 }
 
-/// The host of a `sip` URI that names no user.
+/// The host of a `sip` URI without a user.
 fn domain_of(uri: &str) -> Option<&str> {
     let (scheme, rest) = uri.split_once(':')?;
     if !scheme.eq_ignore_ascii_case("sip") || rest.contains('@') {

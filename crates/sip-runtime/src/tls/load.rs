@@ -1,4 +1,4 @@
-//! Certificates, keys and authorities out of PEM files; what is wrong is said with the file's name.
+//! Loads certificates, keys and authorities from PEM files. Errors name the file.
 
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
@@ -8,15 +8,15 @@ use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Largest PEM file that is read, in bytes.
+/// Size limit of a PEM file, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// One file that cannot be used, and why.
+/// A file that cannot be used, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// As the operator named it; empty where it is about no file.
+    /// The path from the configuration. Empty if the error concerns no file.
     pub file: PathBuf,
-    /// What is wrong, and what is wanted.
+    /// What is wrong, and what is expected.
     pub problem: String,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Everything that kept a context from being made: at least one.
+/// Every error that prevented the context from being created; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadErrors(pub Vec<LoadError>);
 
@@ -56,7 +56,7 @@ impl fmt::Display for LoadErrors {
 
 impl std::error::Error for LoadErrors {}
 
-/// A chain with its key. They belong together.
+/// Loads a certificate chain with its key and checks that they match.
 pub(super) fn certified_key(
     chain: &Path,
     key: &Path,
@@ -90,7 +90,7 @@ pub(super) fn certified_key(
     }
 }
 
-/// All certificates of a file, at least one.
+/// All certificates in a file; at least one.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
     let text = read(file)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -122,7 +122,7 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, LoadError> {
     ))
 }
 
-/// The certificates of authorities, and their number.
+/// The authorities' certificates in a file.
 pub(super) fn authorities(file: &Path) -> Result<RootCertStore, LoadError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {

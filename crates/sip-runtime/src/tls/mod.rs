@@ -6,11 +6,12 @@
 //!                           swaps it)  └─ TlsConnector ─ TlsSession::connect
 //! ```
 //!
-//! A context never changes. A reload loads another one and swaps it: new handshakes take what is new, established sessions go on with
-//! what they began with.
+//! A context never changes. A reload loads a new one and replaces the old one. New handshakes use the new context; established
+//! sessions keep the old one.
 //!
-//! Sessions use rustls' unbuffered interface. The buffered one keeps four kilobytes for what it reads, for ever: 7.9 kB for an idle session;
-//! here it owns its keys and nothing else: 3.7 kB, 4.4 kB with a client's certificate. Resumption is stateless (tickets under keys that rotate): a server remembers no session.
+//! Sessions use rustls' unbuffered interface. With the buffered one, an idle session takes 7.9 kB, because it always keeps a read
+//! buffer of four kilobytes. Here a session owns only its keys: 3.7 kB, or 4.4 kB with a client certificate. Resumption is
+//! stateless: tickets are encrypted under rotating keys, and the server stores no sessions.
 
 mod certificates;
 mod context;

@@ -1,21 +1,21 @@
-//! What rustls' unbuffered interface asks for at each step, done: records decrypted and encrypted, room made for them.
+//! Performs the steps of rustls' unbuffered interface: decrypts and encrypts records and provides the buffers.
 
 use rustls::Error;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
 };
 
-/// What one step of the protocol led to.
+/// The result of one step of the protocol.
 pub(super) enum Step {
     /// There may be more to do.
     Again,
-    /// The peer said that it is done.
+    /// The peer has closed its side.
     Closed,
-    /// Nothing more without more input.
+    /// Nothing more to do without more input.
     Idle,
 }
 
-/// Does what the protocol asks for. Returns how much input is done with.
+/// Performs one step. Returns how much input was consumed.
 pub(super) fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     plaintext: &mut Vec<u8>,
@@ -49,7 +49,7 @@ pub(super) fn step<Data>(
     (used, step)
 }
 
-/// Encrypts in the one state that allows it, which every established session is in once its input and output are processed.
+/// Encrypts in the one state that allows it. Every established session is in it once its input and output are processed.
 pub(super) fn encrypt<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     plaintext: &[u8],
@@ -63,7 +63,7 @@ pub(super) fn encrypt<Data>(
     }
 }
 
-/// Says goodbye in the same state.
+/// Writes `close_notify`, in the same state.
 pub(super) fn close_notify<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     ciphertext: &mut Vec<u8>,
@@ -76,7 +76,7 @@ pub(super) fn close_notify<Data>(
     }
 }
 
-/// Lets rustls write at the end of a buffer, which grows by what it asks for.
+/// Lets rustls write to the end of a buffer, which grows by the size that rustls requests.
 fn append<E: RoomWanted>(
     buffer: &mut Vec<u8>,
     mut write: impl FnMut(&mut [u8]) -> Result<usize, E>,
@@ -95,7 +95,7 @@ fn append<E: RoomWanted>(
 
 /// An error that may only say how much room is needed.
 trait RoomWanted {
-    /// How many octets; or what is really wrong.
+    /// The size needed in bytes, or the actual error.
     fn room(&self) -> Result<usize, Error>;
 }
 

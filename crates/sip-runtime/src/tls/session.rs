@@ -1,4 +1,4 @@
-//! One TLS session, either side: what comes from the socket goes in, what goes to the socket comes out.
+//! One TLS session, client or server, without I/O: bytes from the socket go in, bytes for the socket come out.
 
 use super::context::{TlsAcceptor, TlsConnector};
 use super::error::{PlainText, TlsError};
@@ -9,19 +9,19 @@ use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, Error, HandshakeKind, ProtocolVersion};
 
-/// First octet of a record with a handshake message (RFC 8446 section 5.1).
+/// First byte of a handshake record (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;
-/// First octet of a record with an alert: how a server may answer the first message.
+/// First byte of an alert record. A server may answer the first message with one.
 const ALERT: u8 = 21;
-/// Capacity beyond its content that the cut record may keep, in bytes.
+/// Unused capacity that the buffer of an incomplete record may keep, in bytes.
 const SLACK: usize = 512;
 
-/// What some octets of ciphertext brought.
+/// The result of processing ciphertext.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Octets appended to the plaintext. Never more than octets of ciphertext came in since the last record ended.
+    /// Bytes appended to the plaintext. Never more than the bytes of ciphertext received since the last record ended.
     pub plaintext: usize,
-    /// The handshake ended: [`TlsSession::send`] may be called, and the peer's identities are known.
+    /// The handshake is complete: [`TlsSession::send`] may be called, and the peer's identities are known.
     pub established: bool,
     /// The peer will send nothing more (`close_notify`).
     pub closed: bool,
@@ -29,16 +29,16 @@ pub struct Received {
 
 /// A TLS session without its socket.
 ///
-/// After each call that may have produced output ([`accept`](Self::accept) does not) ask [`take_output`](Self::take_output) for what is
-/// to be sent, also where the call failed: it then holds the alert, and is the last that the peer should get.
+/// After each call that may have produced output ([`accept`](Self::accept) does not), call [`take_output`](Self::take_output) and
+/// send the result. Do so even if the call failed: the output then contains the alert, the last bytes that the peer should get.
 pub struct TlsSession {
     side: Side,
-    /// Ciphertext whose record, or handshake message, is not complete. Without any it owns no memory.
+    /// Ciphertext of an incomplete record or handshake message. If there is none, it owns no memory.
     incomplete: Vec<u8>,
-    /// Handshake messages, tickets and alerts to be sent. Without any it owns no memory.
+    /// Handshake messages, tickets and alerts to send. If there are none, it owns no memory.
     output: Vec<u8>,
     identities: Option<Box<PeerIdentities>>,
-    /// Why it failed: for whoever goes on all the same.
+    /// Why the session failed. Later calls return the same error.
     failed: Option<Box<TlsError>>,
     began: bool,
     established: bool,
@@ -51,7 +51,7 @@ enum Side {
 }
 
 impl TlsSession {
-    /// The server's side of a new connection.
+    /// The server side of a new connection.
     ///
     /// # Errors
     /// [`TlsError::Ours`].
@@ -60,8 +60,9 @@ impl TlsSession {
         Ok(Self::new(Side::Server(Box::new(connection))))
     }
 
-    /// The client's side of a new connection; its first message is output already. `name` is whom the server must prove to be: the domain
-    /// of the URI that led to it (RFC 5922 section 7.3), not a name that DNS made of it; or an address.
+    /// The client side of a new connection. Its first message is already in the output. `name` is the identity that the server
+    /// must prove: an address, or the domain of the URI that led to it (RFC 5922 section 7.3), not a name that DNS resolution
+    /// returned.
     ///
     /// # Errors
     /// [`TlsError::ServerName`], [`TlsError::Ours`].
@@ -87,11 +88,12 @@ impl TlsSession {
         }
     }
 
-    /// Takes what came from the socket, cut anywhere, and appends what it says to `plaintext`. The ciphertext is decrypted where it lies:
-    /// afterwards it means nothing.
+    /// Processes ciphertext, which may be cut at any byte, and appends the decrypted data to `plaintext`. The ciphertext is
+    /// decrypted in place, so its content is undefined afterwards.
     ///
     /// # Errors
-    /// Whose fault it is; the session is over then. Plaintext that came before is in `plaintext` all the same.
+    /// The error says which side caused it, and the session is over. Data that was decrypted before the error is still in
+    /// `plaintext`.
     pub fn receive(
         &mut self,
         ciphertext: &mut [u8],
@@ -127,10 +129,10 @@ impl TlsSession {
         })
     }
 
-    /// Encrypts what is to be sent and appends it to `ciphertext`, after whatever output there was.
+    /// Encrypts data and appends it to `ciphertext`, after any pending output.
     ///
     /// # Errors
-    /// [`TlsError::Ours`]: the handshake has not ended, or this side has closed the session, or it failed.
+    /// [`TlsError::Ours`] if the handshake is not complete, this side has closed the session, or it has failed.
     pub fn send(&mut self, plaintext: &[u8], ciphertext: &mut Vec<u8>) -> Result<(), TlsError> {
         if let Some(failed) = &self.failed {
             return Err(TlsError::clone(failed));
@@ -154,19 +156,19 @@ impl TlsSession {
         sent.map_err(TlsError::from)
     }
 
-    /// Appends to `ciphertext` what the protocol itself has to say, and forgets it.
+    /// Moves the pending output of the protocol itself to the end of `ciphertext`.
     pub fn take_output(&mut self, ciphertext: &mut Vec<u8>) {
         ciphertext.extend_from_slice(&self.output);
         self.output = Vec::new();
     }
 
-    /// Whether [`take_output`](Self::take_output) has something.
+    /// Whether [`take_output`](Self::take_output) would return anything.
     pub const fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Ends this side: the peer learns that nothing was cut off (`close_notify`). Nothing is said after a failure, of which it knows, nor
-    /// before the handshake has ended.
+    /// Closes this side with `close_notify`, which tells the peer that nothing was truncated. Nothing is sent after a failure,
+    /// which the peer knows about, or before the handshake is complete.
     pub fn close(&mut self, ciphertext: &mut Vec<u8>) {
         self.take_output(ciphertext);
         if self.failed.is_none() && self.established {
@@ -186,32 +188,33 @@ impl TlsSession {
         }
     }
 
-    /// Whether part of a record is kept.
+    /// Whether an incomplete record is buffered.
     pub const fn is_in_record(&self) -> bool {
         !self.incomplete.is_empty()
     }
 
-    /// Bytes of memory that the part of a record takes, and what waits to be sent.
+    /// Memory of the incomplete record and the pending output, in bytes.
     pub const fn kept(&self) -> usize {
         self.incomplete.capacity() + self.output.capacity()
     }
 
-    /// Whether the handshake goes on.
+    /// Whether the handshake is still in progress.
     pub const fn is_handshaking(&self) -> bool {
         !self.established
     }
 
-    /// Who the peer is by its certificate (RFC 5922 section 7.1). `None` before the handshake has ended, and where the peer has shown none.
+    /// The identities in the peer's certificate (RFC 5922 section 7.1). `None` before the handshake is complete, or if the peer
+    /// sent no certificate.
     pub fn peer_identities(&self) -> Option<&PeerIdentities> {
         self.identities.as_deref()
     }
 
-    /// Whether the handshake took up an earlier session.
+    /// Whether the handshake resumed an earlier session.
     pub fn is_resumed(&self) -> bool {
         self.common().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// What is spoken, as operators write it; empty before it is known.
+    /// The protocol version for display, such as `1.3`. Empty while it is unknown.
     pub fn version(&self) -> &'static str {
         match self.common().protocol_version() {
             Some(ProtocolVersion::TLSv1_2) => "1.2",
@@ -220,7 +223,7 @@ impl TlsSession {
         }
     }
 
-    /// A peer that does not speak TLS is known by its first octet.
+    /// Detects a peer that does not use TLS by its first byte.
     fn look_at_first(&mut self, ciphertext: &[u8]) -> Result<(), TlsError> {
         let Some(first) = ciphertext.first().filter(|_| !self.began) else {
             return Ok(());
@@ -243,7 +246,7 @@ impl TlsSession {
         Err(error)
     }
 
-    /// Processes as many records as are complete. Returns how many octets of `input` are done with.
+    /// Processes all complete records. Returns how many bytes of `input` were consumed.
     fn run(&mut self, input: &mut [u8], plaintext: &mut Vec<u8>) -> Result<usize, TlsError> {
         let mut used = 0;
         loop {
@@ -283,7 +286,7 @@ impl TlsSession {
         }
     }
 
-    /// Moves what is queued into the output. The protocol looks for input only when nothing is queued, so it needs none here.
+    /// Moves queued data into the output. rustls reads input only when nothing is queued, so no input is needed here.
     fn flush(&mut self) {
         while self.common().wants_write() {
             if let (_, Err(_)) = self.step(&mut [], &mut Vec::new()) {

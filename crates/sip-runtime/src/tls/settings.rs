@@ -1,4 +1,4 @@
-//! What an operator decides about TLS, and how a context is made of it.
+//! The TLS settings, and how a context is created from them.
 
 use super::certificates::Certificates;
 use super::context::{ClientPolicy, TlsAcceptor, TlsConnector, TlsContext};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tracing::warn;
 
-/// The oldest version that is spoken.
+/// The oldest TLS version to accept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsVersion {
     /// RFC 5246.
@@ -38,40 +38,40 @@ impl TlsVersion {
 /// Whether clients are asked for a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// They are not asked.
+    /// No.
     #[default]
     None,
-    /// They may show one; one that is shown must be good.
+    /// Clients may send a certificate. It must be valid.
     Optional,
-    /// Without a good one there is no session.
+    /// Clients must send a valid certificate.
     Required,
 }
 
-/// A certificate at rest.
+/// The files of a certificate chain and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// PEM: the server's certificate first, then those of the authorities between it and the root.
+    /// PEM file: the server's certificate first, then the intermediate authorities.
     pub chain: PathBuf,
-    /// PEM: the private key of the first one.
+    /// PEM file: the private key of the first certificate.
     pub key: PathBuf,
 }
 
-/// Everything that is decided about TLS.
+/// The TLS settings.
 #[derive(Clone, Debug)]
 pub struct TlsSettings {
-    /// The first one is the default. Without any, no session is accepted.
+    /// The first one is the default. Without any, sessions cannot be accepted.
     pub certificates: Vec<CertificateFiles>,
     /// Default 1.2.
     pub min_version: TlsVersion,
-    /// Default: they are not asked for.
+    /// Default: no.
     pub client_certificates: ClientCertificates,
-    /// PEM: the authorities that clients' certificates come from. Needed where clients are asked.
+    /// PEM file with the authorities that issue client certificates. Required if clients are asked for one.
     pub client_ca: Option<PathBuf>,
-    /// PEM: the authorities that servers' certificates come from; `None`: those that the operating system trusts.
+    /// PEM file with the authorities that issue server certificates. `None`: those that the operating system trusts.
     pub server_ca: Option<PathBuf>,
-    /// Whether servers that we connect to must prove who they are. Default true.
+    /// Whether to verify the servers that we connect to. Default true.
     pub verify_servers: bool,
-    /// Whether sessions with servers are taken up again where they can be. Default true.
+    /// Whether to resume sessions with servers. Default true.
     pub resume_sessions: bool,
 }
 
@@ -90,11 +90,11 @@ impl Default for TlsSettings {
 }
 
 impl TlsSettings {
-    /// Reads all files and makes a context. With the context that it will replace, tickets given out before stay good, unless clients are
-    /// now judged by another rule: who comes with a ticket is not asked for a certificate again.
+    /// Reads all files and creates a context. If you pass the context that this one replaces, its tickets stay valid, unless the
+    /// verification of clients has changed: a client with a ticket is not asked for a certificate again.
     ///
     /// # Errors
-    /// Everything that is wrong with the files.
+    /// Every problem found in the files.
     pub fn load(&self, previous: Option<&TlsContext>) -> Result<TlsContext, LoadErrors> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let certificates = Certificates::load(&self.certificates, &provider);
@@ -149,7 +149,7 @@ impl TlsSettings {
             .map_err(|error| ours(&error))?
             .with_client_cert_verifier(self.client_verifier(provider, policy)?)
             .with_cert_resolver(Arc::clone(certificates) as _);
-        // Resumption is by ticket only: no session is remembered here. One ticket is enough for a phone that comes back.
+        // Resumption uses tickets only; the server stores no sessions. One ticket is enough for a phone that reconnects.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 1;
         Ok(config)
@@ -194,7 +194,7 @@ impl TlsSettings {
         Ok(TlsConnector::new(config))
     }
 
-    /// The authorities of clients; none where clients are not asked.
+    /// The authorities that issue client certificates. Empty if clients are not asked for one.
     fn client_roots(&self) -> Result<RootCertStore, LoadError> {
         match (self.client_certificates, &self.client_ca) {
             (ClientCertificates::None, _) => Ok(RootCertStore::empty()),
@@ -206,10 +206,10 @@ impl TlsSettings {
         }
     }
 
-    /// The authorities of servers; `None` where nothing is verified.
+    /// The authorities that issue server certificates. `None` if servers are not verified.
     ///
-    /// The system's, not a list built into the program: telephony lives on private authorities, and an operator who trusts one, or
-    /// no longer trusts another, says so once for the whole machine.
+    /// The default is the operating system's list, not a built-in one: telephony relies on private authorities. An operator can
+    /// trust or distrust an authority once for the whole machine.
     fn server_roots(&self) -> Result<Option<RootCertStore>, LoadError> {
         if !self.verify_servers {
             warn!(

@@ -1,4 +1,4 @@
-//! How the certificate of a server that we connect to is judged (RFC 5922 section 7.3).
+//! Verifies the certificates of servers that we connect to (RFC 5922 section 7.3).
 
 use super::identities::PeerIdentities;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -10,10 +10,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Judges servers.
+/// Verifies servers.
 #[derive(Debug)]
 pub(super) struct ServerVerifier {
-    /// `None`: every certificate passes, of which the log warned when the settings were loaded.
+    /// `None`: every certificate is accepted. A warning was logged when the settings were loaded.
     roots: Option<RootCertStore>,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -74,7 +74,7 @@ impl ServerCertVerifier for ServerVerifier {
     }
 }
 
-/// Domains are compared by the rule of SIP, which knows no wildcards; addresses by the rule of everybody.
+/// Compares domains by the SIP rule, which has no wildcards, and addresses by the general TLS rule.
 fn verify_identity(
     end_entity: &CertificateDer<'_>,
     certificate: &ParsedCertificate<'_>,
