@@ -1,8 +1,8 @@
-//! Socket addresses as the kernel reads and writes them.
+//! Converts socket addresses to and from the kernel's layout.
 
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// Room for a `sockaddr_in` or a `sockaddr_in6`, byte by byte as the kernel lays them out.
+/// Room for a `sockaddr_in` or a `sockaddr_in6`, in the kernel's byte layout.
 #[derive(Clone, Copy)]
 #[repr(C, align(4))]
 pub(super) struct RawAddress([u8; RawAddress::CAPACITY as usize]);
@@ -11,7 +11,7 @@ const AF_INET: [u8; 2] = (libc::AF_INET as u16).to_ne_bytes();
 const AF_INET6: [u8; 2] = (libc::AF_INET6 as u16).to_ne_bytes();
 
 impl RawAddress {
-    /// The longest address, a `sockaddr_in6`.
+    /// The size of the longest address, a `sockaddr_in6`.
     pub(super) const CAPACITY: libc::socklen_t = 28;
     const V4_LENGTH: libc::socklen_t = 16;
 
@@ -19,7 +19,7 @@ impl RawAddress {
         Self([0; Self::CAPACITY as usize])
     }
 
-    /// Writes `address` and returns how many bytes the kernel is to read.
+    /// Writes `address` and returns how many bytes the kernel must read.
     pub(super) fn write(&mut self, address: SocketAddr) -> libc::socklen_t {
         match address {
             SocketAddr::V4(v4) => {
@@ -40,14 +40,14 @@ impl RawAddress {
         }
     }
 
-    /// Takes what the kernel wrote elsewhere.
+    /// Copies an address that the kernel wrote elsewhere.
     pub(super) fn copy_from(&mut self, bytes: &[u8]) {
         for (to, from) in self.0.iter_mut().zip(bytes) {
             *to = *from;
         }
     }
 
-    /// The address that the kernel wrote; `None` for a family that no socket of ours has.
+    /// The address that the kernel wrote. `None` if its family is neither IPv4 nor IPv6.
     pub(super) fn read(&self) -> Option<SocketAddr> {
         let [f0, f1, high, low, rest @ ..] = self.0;
         let port = u16::from_be_bytes([high, low]);
@@ -59,7 +59,7 @@ impl RawAddress {
             AF_INET6 => {
                 let ip: [u8; 16] = self.0[8..24].try_into().ok()?;
                 let scope = u32::from_ne_bytes(self.0[24..].try_into().ok()?);
-                // The flow label is no part of who the peer is (RFC 6437).
+                // The flow label does not identify the peer (RFC 6437).
                 Some(SocketAddrV6::new(ip.into(), port, 0, scope).into())
             }
             _ => None,

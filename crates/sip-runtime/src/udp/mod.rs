@@ -1,4 +1,5 @@
-//! Datagrams: sockets, and what moves many datagrams at once: two system calls, or a ring.
+//! UDP: the sockets, and sending and receiving in batches, by `recvmmsg` and `sendmmsg` or through
+//! a ring.
 
 mod address;
 mod receive;

@@ -1,4 +1,4 @@
-//! Receiving many datagrams with one system call.
+//! Receives a batch of datagrams with one system call.
 
 use super::address::RawAddress;
 use super::stamp::{self, CONTROL, Control, WallTime};
@@ -9,18 +9,18 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
-/// Datagrams per system call. More gained nothing measurable, and the first datagram's answer
-/// waits until the last one is handled.
+/// Datagrams per system call. Larger batches brought no measurable gain. The answer to the first datagram waits until the last
+/// one is handled.
 pub(super) const BATCH: usize = 32;
 
-/// No UDP payload is longer: 65,535 less the headers. So nothing is ever cut short.
+/// No UDP payload is longer: the maximum is 65,535 bytes minus the headers. So no datagram is truncated.
 pub(super) const LONGEST: usize = 65_536;
 
 /// The datagrams of one system call. All-zero bytes are a valid value.
 ///
-/// Pages that no datagram ever reached cost no memory, so slots for the longest datagram are as
-/// cheap as short ones. The odd number of cache lines between them keeps the beginnings of all
-/// slots, the part that is used, from competing for the same few sets of the caches.
+/// Pages that no datagram has reached cost no memory, so slots for the longest datagram are as cheap as short ones. The distance
+/// between slots is an odd number of cache lines. Otherwise the starts of all slots, the part that is used, would compete for a
+/// few cache sets.
 #[repr(C)]
 struct Slots {
     headers: [libc::mmsghdr; BATCH],
@@ -43,16 +43,16 @@ pub(crate) struct Datagram<'a> {
     pub(crate) stamp: Option<WallTime>,
 }
 
-/// How many datagrams are likely to wait in a socket. Never more than a matter of cost.
+/// How many datagrams probably wait in a socket. A wrong guess only costs time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     One,
     Many,
 }
 
-/// Room for a batch of datagrams, kept from one system call to the next.
+/// Buffers for a batch of datagrams, reused by each system call.
 pub(crate) struct ReceiveBatch {
-    /// A mapping of our own, holding one `Slots`.
+    /// An anonymous mapping with one `Slots`, which this value owns.
     slots: NonNull<Slots>,
     filled: usize,
 }
@@ -61,7 +61,7 @@ pub(crate) struct ReceiveBatch {
     unsafe_code,
     reason = "the raw pointer hides that the mapping has one owner"
 )]
-// SAFETY: the mapping belongs to this value alone and is reached through it only.
+// SAFETY: only this value owns the mapping, and the mapping is accessed only through it.
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
@@ -70,7 +70,7 @@ impl ReceiveBatch {
             unsafe_code,
             reason = "an anonymous mapping is the memory that is zero but not yet there"
         )]
-        // SAFETY: no address is asked for, so nothing that exists is replaced.
+        // SAFETY: no address is requested, so no existing mapping is replaced.
         let mapping = unsafe {
             mmap_anonymous(
                 ptr::null_mut(),
@@ -84,8 +84,8 @@ impl ReceiveBatch {
         for index in 0..BATCH {
             let slots = batch.slots.as_ptr();
             #[expect(unsafe_code, reason = "the headers point into the mapping they lie in")]
-            // SAFETY: the mapping is live, zeroed (a valid `Slots`), page-aligned, reached by
-            // nobody else, and index is below the length of its arrays.
+            // SAFETY: the mapping is live, zeroed (a valid `Slots`), page-aligned and accessed only here; index is below the
+            // length of its arrays.
             unsafe {
                 let part = &raw mut (*slots).parts[index];
                 (*part).iov_base = (&raw mut (*slots).payloads[index]).cast();
@@ -102,8 +102,7 @@ impl ReceiveBatch {
         Ok(batch)
     }
 
-    /// Replaces the batch by what waits in the socket, without blocking. Returns how many
-    /// datagrams came.
+    /// Replaces the batch with what waits in the socket, without blocking. Returns the number of datagrams.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -130,7 +129,7 @@ impl ReceiveBatch {
             #[expect(unsafe_code, reason = "the headers lie in the mapping")]
             // SAFETY: as in `new`; index is below BATCH.
             unsafe {
-                // The kernel wrote the lengths of the sender's address and of the stamp over the room there is.
+                // The kernel has overwritten both capacities with the lengths of the sender's address and of the timestamp.
                 let header = &raw mut (*slots).headers[index].msg_hdr;
                 (*header).msg_namelen = RawAddress::CAPACITY;
                 (*header).msg_controllen = CONTROL as _;
@@ -139,15 +138,15 @@ impl ReceiveBatch {
         self.filled = 0;
     }
 
-    /// Costs less than a batch of one, which asks the socket a second time.
+    /// Receives one datagram. This costs less than a batch of one, which reads the socket a second time.
     fn receive_one(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
         let slots = self.slots.as_ptr();
         #[expect(
             unsafe_code,
             reason = "a safe wrapper would build the header anew for each call"
         )]
-        // SAFETY: the first header describes memory of the same live mapping, to which no
-        // reference exists while `self` is borrowed exclusively. A length is at most LONGEST.
+        // SAFETY: the first header points into the same live mapping. No reference to it exists while `self` is borrowed
+        // exclusively. A length is at most LONGEST.
         unsafe {
             let header = &raw mut (*slots).headers[0];
             let length = libc::recvmsg(
@@ -163,8 +162,8 @@ impl ReceiveBatch {
     fn receive_many(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
         let slots = self.slots.as_ptr();
         #[expect(unsafe_code, reason = "no safe wrapper of recvmmsg exists")]
-        // SAFETY: BATCH headers lie there, each describing memory of the same live mapping, to
-        // which no reference exists while `self` is borrowed exclusively.
+        // SAFETY: there are BATCH headers, each pointing into the same live mapping. No reference to it exists while `self` is
+        // borrowed exclusively.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -177,7 +176,7 @@ impl ReceiveBatch {
         usize::try_from(count).map_err(|_| last_error())
     }
 
-    /// The datagrams of the last [`ReceiveBatch::receive`], in the order of their arrival.
+    /// The datagrams of the last [`ReceiveBatch::receive`], in the order of arrival.
     pub(crate) fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         (0..self.filled).filter_map(|index| self.datagram(index))
     }
@@ -188,8 +187,8 @@ impl ReceiveBatch {
             return None;
         }
         #[expect(unsafe_code, reason = "the datagrams lie in the mapping")]
-        // SAFETY: index is below BATCH; the kernel has written what is read here, never more
-        // than LONGEST bytes of payload; it writes again only under an exclusive borrow.
+        // SAFETY: index is below BATCH. The kernel has written the data that is read here, at most LONGEST bytes of payload. It
+        // writes again only under an exclusive borrow.
         unsafe {
             let header = &raw const (*slots).headers[index];
             let length = ((*header).msg_len as usize).min(LONGEST);
@@ -217,7 +216,7 @@ pub(super) fn last_error() -> Errno {
 impl Drop for ReceiveBatch {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "the mapping is given back to the kernel")]
-        // SAFETY: it is ours, of this size, and nothing points into it any more.
+        // SAFETY: this value owns the mapping, the size is the same, and nothing points into it any more.
         let result = unsafe { munmap(self.slots.as_ptr().cast(), size_of::<Slots>()) };
         debug_assert!(result.is_ok(), "munmap refused a mapping of ours");
     }
@@ -302,12 +301,13 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
                 assert_eq!(batch.receive(socket.as_fd(), expected), Ok(1));
                 let stamp = batch.datagrams().next().and_then(|it| it.stamp);
-                // The kernel may read a coarser clock than we do.
+                // The kernel's clock may have a coarser resolution than ours.
                 let slack = Duration::from_millis(4);
                 (before.saturating_sub(slack)..=after).contains(&stamp.expect("a stamp"))
             };
             for expected in [Expected::One, Expected::Many, Expected::One] {
-                // The kernel begins a moment after it was asked; until then it stamps when a datagram is read.
+                // The kernel starts to stamp on arrival a moment after the option is set. Until then it stamps when a datagram is
+                // read.
                 assert!((0..100).any(|_| is_stamped_on_arrival(expected)));
             }
         }

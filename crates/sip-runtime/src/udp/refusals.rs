@@ -1,18 +1,18 @@
-//! Where the kernel takes no trains: the path is too narrow, or encrypts.
+//! Remembers where the kernel accepts no GSO batches: the path has a small MTU or is encrypted.
 
 use rustix::io::Errno;
 use std::net::IpAddr;
 use tracing::warn;
 
-/// Addresses that are remembered; with more of them trains are given up altogether.
+/// Limit on remembered addresses. Above it, GSO is turned off for all addresses.
 pub(super) const MOST: usize = 8;
 
-/// Who is sent trains and who is not.
+/// Which addresses may get GSO batches.
 #[derive(Debug)]
 pub(super) struct Refusals {
-    /// Whether the kernel cuts up trains.
+    /// Whether the kernel segments datagrams at all.
     pub(super) with_trains: bool,
-    /// Where it does not.
+    /// The addresses for which it does not.
     pub(super) without_trains: Vec<IpAddr>,
 }
 
@@ -28,7 +28,7 @@ impl Refusals {
         self.with_trains && !self.without_trains.contains(&address)
     }
 
-    /// A train was refused whose messages, one by one, are not.
+    /// Records an address for which a GSO batch was rejected but its messages, sent one by one, were not.
     pub(super) fn remember(&mut self, address: IpAddr, error: Errno) {
         let is_new = self.may_ride(address);
         if is_new && self.without_trains.len() < MOST {
@@ -40,7 +40,7 @@ impl Refusals {
     }
 }
 
-/// Whether an error may be about the train and not about a moment: a full buffer says nothing of the path.
+/// Whether an error may concern GSO and not a temporary condition. A full buffer, for example, says nothing about the path.
 pub(super) fn refuses_trains(error: Errno) -> bool {
     matches!(
         error,

@@ -1,7 +1,7 @@
-//! Datagrams of ours that came back: ICMP errors, as the kernel keeps them in a socket's error queue (`IP_RECVERR`).
+//! Datagrams of ours that were returned as ICMP errors. The kernel keeps the errors in the socket's error queue (`IP_RECVERR`).
 //!
-//! With the option set, the next send or receive of the socket fails once with the error of an earlier datagram. Such a failure says
-//! nothing about the datagram that is sent, nor about the socket.
+//! With this option, the next send or receive on the socket fails once with the error of an earlier datagram. Such a failure does
+//! not concern the datagram being sent or the socket.
 
 use super::address::RawAddress;
 use super::receive::last_error;
@@ -11,37 +11,37 @@ use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// How often a send is repeated that failed with what may be the error of an earlier datagram. Another one may arrive between.
+/// How often to retry a send that may have failed with the error of an earlier datagram. Another error may arrive in between.
 pub(super) const REPEATS: usize = 2;
 
-/// Bytes of a quote that are read. Routers quote 8 to 576 bytes, and at most what an IPv6 packet of 1,280 bytes holds.
+/// Bytes to read of a quoted datagram. Routers quote 8 to 576 bytes, and at most what fits into an IPv6 packet of 1,280 bytes.
 const QUOTE: usize = 1_280;
 
-/// Room for a `sock_extended_err`, the address of who reported it, and a stamp.
+/// Room for a `sock_extended_err`, the address of the reporting host, and a timestamp.
 const CONTROL: usize = 256;
 
-/// What an ICMP error says.
+/// The kind of an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum IcmpError {
-    /// There is no way to the network.
+    /// The network is unreachable.
     Network,
-    /// The host does not answer, or there is no way to it.
+    /// The host does not answer or is unreachable.
     Host,
-    /// The host has no UDP.
+    /// The host does not support UDP.
     Protocol,
-    /// No socket listens on the port.
+    /// No socket is bound to the port.
     Port,
-    /// A firewall forbids it, and says so.
+    /// A firewall prohibits it and reports so.
     Prohibited,
-    /// The datagram is too long for the path.
+    /// The datagram exceeds the MTU of the path.
     TooLong,
-    /// Anything else: too many hops, a malformed header.
+    /// Any other error, such as an exceeded hop limit or a malformed header.
     Other,
 }
 
 impl IcmpError {
-    /// All of them, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 7] = [
         Self::Network,
         Self::Host,
@@ -52,7 +52,7 @@ impl IcmpError {
         Self::Other,
     ];
 
-    /// Its name in metrics.
+    /// Its label in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Network => "network_unreachable",
@@ -65,12 +65,12 @@ impl IcmpError {
         }
     }
 
-    /// Whether it says that the destination cannot be reached. The others are about one datagram, or about its way.
+    /// Whether the destination is unreachable. The other errors concern a single datagram or its path.
     pub(crate) const fn is_unreachable(self) -> bool {
         !matches!(self, Self::TooLong | Self::Other)
     }
 
-    /// By type and code: RFC 792 and RFC 1812 section 5.2.7.1, RFC 4443 section 3.
+    /// Maps type and code: RFC 792 and RFC 1812 section 5.2.7.1, RFC 4443 section 3.
     fn read(origin: u8, kind: u8, code: u8) -> Option<Self> {
         const V4: u8 = libc::SO_EE_ORIGIN_ICMP;
         const V6: u8 = libc::SO_EE_ORIGIN_ICMP6;
@@ -82,22 +82,22 @@ impl IcmpError {
             (V4, 3, 9 | 10 | 13) | (V6, 1, 1 | 5 | 6) => Some(Self::Prohibited),
             (V4, 3, 4) | (V6, 2, _) => Some(Self::TooLong),
             (V4 | V6, _, _) => Some(Self::Other),
-            // Of the kernel itself, which has told the sender already.
+            // An error of the kernel itself, which the send call has already returned.
             _ => None,
         }
     }
 }
 
-/// A datagram that came back.
+/// A datagram that was returned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Returned<'a> {
-    /// Why, and where it was sent. `None`: no ICMP error.
+    /// The error and the destination of the datagram. `None` if this is not an ICMP error.
     pub(crate) error: Option<(IcmpError, SocketAddr)>,
-    /// Its payload, as far as the error quotes it: often no more than 8 bytes.
+    /// The part of the payload that the error quotes, often only 8 bytes.
     pub(crate) quote: &'a [u8],
 }
 
-/// Asks the kernel to keep what comes back. Costs nothing while nothing does.
+/// Makes the kernel keep returned datagrams. It costs nothing while there are none.
 pub(super) fn ask_for_returned(socket: BorrowedFd<'_>, is_ipv4: bool) -> Result<(), Errno> {
     let on: libc::c_int = 1;
     let (level, option) = if is_ipv4 {
@@ -123,7 +123,8 @@ pub(super) fn ask_for_returned(socket: BorrowedFd<'_>, is_ipv4: bool) -> Result<
     }
 }
 
-/// Whether a send or receive may have failed with the error of an earlier datagram: what the kernel makes of ICMP messages.
+/// Whether a send or receive may have failed with the error of an earlier datagram. These are the errors to which the kernel maps
+/// ICMP messages.
 pub(crate) fn may_be_of_another(error: Errno) -> bool {
     matches!(
         error,
@@ -140,7 +141,7 @@ pub(crate) fn may_be_of_another(error: Errno) -> bool {
     )
 }
 
-/// Room for one of them, kept from one system call to the next.
+/// Buffers for one entry of the error queue, reused by each system call.
 pub(crate) struct ErrorQueue {
     quote: Box<[u8; QUOTE]>,
     control: Box<Control>,
@@ -157,7 +158,7 @@ impl ErrorQueue {
         }
     }
 
-    /// Takes one out of a socket's queue. `None`: the queue is empty.
+    /// Takes the next entry from a socket's error queue. `None` if the queue is empty.
     pub(crate) fn take(&mut self, socket: BorrowedFd<'_>) -> Option<Returned<'_>> {
         let mut destination = RawAddress::empty();
         let mut part = libc::iovec {
@@ -172,7 +173,7 @@ impl ErrorQueue {
         header.msg_control = self.control.0.as_mut_ptr().cast();
         header.msg_controllen = CONTROL as _;
         #[expect(unsafe_code, reason = "no safe wrapper reads extended errors")]
-        // SAFETY: the header describes memory of this call and of `self`, which is borrowed exclusively, each with its length.
+        // SAFETY: the header points to memory of this call and of `self`, which is borrowed exclusively, each with its length.
         let length = unsafe {
             libc::recvmsg(
                 socket.as_raw_fd(),
@@ -194,7 +195,7 @@ impl ErrorQueue {
     }
 }
 
-/// The error among the control messages.
+/// Finds the error among the control messages.
 fn find(control: &[u8]) -> Option<IcmpError> {
     let data = control_messages(control).find_map(|(level, kind, data)| {
         let is_error = matches!(
@@ -203,7 +204,7 @@ fn find(control: &[u8]) -> Option<IcmpError> {
         );
         is_error.then_some(data)
     })?;
-    // A `sock_extended_err`: the error number, then origin, type and code in a byte each.
+    // A `sock_extended_err`: the error number, followed by origin, type and code in one byte each.
     let [_, _, _, _, origin, kind, code, ..] = *data else {
         return None;
     };
@@ -222,7 +223,7 @@ mod tests {
 
     const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
-    /// A socket that asks for what comes back, one that receives, and an address where nobody listens.
+    /// A socket with the error queue turned on, one that receives, and an address where nothing listens.
     fn scene(address: &str) -> (UdpSocket, (UdpSocket, SocketAddr), SocketAddr) {
         let (sender, from) = bound(address);
         ask_for_returned(sender.as_fd(), from.is_ipv4()).expect("IP_RECVERR");
@@ -230,7 +231,7 @@ mod tests {
         (sender, bound(address), nobody)
     }
 
-    /// What came back: where it was sent, and what it began with.
+    /// The returned datagrams: error, destination and quoted payload.
     fn returned(socket: &UdpSocket) -> Vec<(IcmpError, SocketAddr, Vec<u8>)> {
         let mut queue = ErrorQueue::new();
         let mut found = Vec::new();
@@ -274,7 +275,7 @@ mod tests {
                 let mut batch = SendBatch::new(with_trains);
                 batch.send(sender.as_fd(), &messages, &bytes, &stats);
                 assert!(batch.take_met_error());
-                // The error of the first stands before what is sent next, alone or as a batch.
+                // The error of the first datagram fails the next send, single or batch.
                 for next in [&messages[1..2], &messages[1..3]] {
                     batch.send(sender.as_fd(), &messages[..1], &bytes, &stats);
                     batch.send(sender.as_fd(), next, &bytes, &stats);
@@ -288,7 +289,7 @@ mod tests {
                     stats.send_errors.value() + stats.send_unreachable.value(),
                     0
                 );
-                // A train that was cut up comes back message by message; the loopback device leaves it whole.
+                // A GSO batch is returned message by message if it was segmented. The loopback device leaves it whole.
                 let quotes = returned(&sender).into_iter().map(|it| it.2);
                 assert_eq!(quotes.collect::<Vec<_>>().concat(), b"000306091215180000");
             }

@@ -1,4 +1,4 @@
-//! Sending many datagrams with one system call.
+//! Sends a batch of datagrams with one system call.
 
 use super::address::RawAddress;
 use super::refusals::{Refusals, refuses_trains};
@@ -12,10 +12,10 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Datagrams per system call; the kernel takes at most 1,024, and cuts a train into at most 64.
+/// Datagrams per system call. The kernel accepts at most 1,024, and segments a GSO batch into at most 64.
 pub(super) const BATCH: usize = 32;
 
-/// What tells the kernel where to cut a train.
+/// The control message with the segment size of a GSO batch (`UDP_SEGMENT`).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Cut {
@@ -26,7 +26,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Into parts of no length yet.
+    /// A control message without a segment size.
     pub(super) const fn empty() -> Self {
         Self {
             header: libc::cmsghdr {
@@ -40,7 +40,7 @@ impl Cut {
     }
 }
 
-/// A message to nobody.
+/// A message header without an address and data.
 pub(super) const fn empty_header() -> libc::msghdr {
     libc::msghdr {
         msg_name: ptr::null_mut(),
@@ -53,7 +53,7 @@ pub(super) const fn empty_header() -> libc::msghdr {
     }
 }
 
-/// The descriptions of a batch of datagrams, kept from one system call to the next.
+/// The kernel structures for a batch of datagrams, reused by each system call.
 pub(crate) struct SendBatch {
     plan: Plan,
     refusals: Refusals,
@@ -61,7 +61,7 @@ pub(crate) struct SendBatch {
     parts: Box<[libc::iovec; BATCH]>,
     receivers: Box<[RawAddress; BATCH]>,
     cuts: Box<[Cut; BATCH]>,
-    /// Whether something may wait in the error queue of the socket.
+    /// Whether the socket's error queue may have an entry.
     met_error: bool,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct SendBatch {
     unsafe_code,
     reason = "the raw pointers inside are what the last system call left behind"
 )]
-// SAFETY: every pointer is written anew before a system call reads it; none is read otherwise.
+// SAFETY: every pointer is rewritten before a system call reads it, and nothing else reads it.
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
@@ -93,13 +93,13 @@ impl SendBatch {
         }
     }
 
-    /// Whether an error of an earlier datagram came up since the last call.
+    /// Whether the error of an earlier datagram was met since the last call.
     pub(crate) fn take_met_error(&mut self) -> bool {
         std::mem::take(&mut self.met_error)
     }
 
-    /// Sends `messages`, whose ranges point into `bytes`, through `socket`; those to one address in their order. What the
-    /// kernel refuses is dropped and counted: over datagrams, whoever needs an answer retransmits.
+    /// Sends `messages`, whose ranges point into `bytes`, through `socket`. Messages to one address keep their order. A message
+    /// that the kernel rejects is dropped and counted: over UDP, retransmission is up to the sender.
     pub(crate) fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -135,7 +135,7 @@ impl SendBatch {
                 Ok(count) => {
                     gone += count;
                     repeats = 0;
-                    // The kernel does not say what stopped it, and does not stop for it again.
+                    // The kernel does not report which error stopped it, nor does the error stop the next call.
                     self.met_error |= gone < self.plan.trains().len();
                 }
                 Err(Errno::INTR) => {}
@@ -155,7 +155,7 @@ impl SendBatch {
                             any_gone |= send_alone(socket, message, bytes, stats, met_error);
                         }
                     }
-                    // Where its messages go and the train does not, it is for being a train.
+                    // If the messages can be sent but the GSO batch cannot, the kernel rejects GSO for this address.
                     if any_gone && refuses_trains(error) {
                         self.refusals.remember(train.remote.ip(), error);
                     }
@@ -165,7 +165,7 @@ impl SendBatch {
         }
     }
 
-    /// Describes each train of the plan for the kernel.
+    /// Describes each GSO batch of the plan for the kernel.
     fn describe(&mut self, messages: &[Outgoing], bytes: &[u8]) {
         let parts = self.parts.as_mut_ptr();
         let mut used = 0;
@@ -191,8 +191,8 @@ impl SendBatch {
                     unsafe_code,
                     reason = "written through the pointer that the kernel reads through"
                 )]
-                // SAFETY: the places of all trains together are those of the messages, of which there are at most BATCH, so
-                // `used` is below BATCH; and nothing refers to the array otherwise.
+                // SAFETY: the parts of all GSO batches together are the messages, at most BATCH of them, so `used` is below
+                // BATCH. Nothing else refers to the array.
                 unsafe {
                     (*part).iov_base = payload.as_ptr().cast_mut().cast();
                     (*part).iov_len = payload.len();
@@ -208,7 +208,8 @@ impl SendBatch {
         }
     }
 
-    /// One system call, from this train on: how many trains went out (at least one), or why the first one did not.
+    /// Performs one system call, starting with GSO batch `from`. Returns how many GSO batches were sent (at least one), or why
+    /// the first one failed.
     fn send_headers(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -221,9 +222,9 @@ impl SendBatch {
             unsafe_code,
             reason = "the safe wrapper builds its headers anew for each call"
         )]
-        // SAFETY: the headers of all trains were written by `describe`, each describing an address in `receivers`, parts in
-        // `parts`, a cut in `cuts` or none, and bytes that are borrowed until after the call; there are as many headers as
-        // trains can be. The kernel only reads them, but for `msg_len`.
+        // SAFETY: `describe` wrote the headers of all GSO batches. Each points to an address in `receivers`, parts in `parts`, a
+        // control message in `cuts` or none, and bytes that are borrowed until after the call. There are as many headers as there
+        // can be GSO batches. The kernel only reads them, except for `msg_len`.
         let result = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -247,7 +248,8 @@ impl SendBatch {
     }
 }
 
-/// Costs less than a batch of one. Returns whether the kernel took it; `met_error`: something may wait in the error queue.
+/// Sends a single message. This costs less than a batch of one. Returns whether the kernel accepted it. Sets `met_error` if the
+/// error queue may have an entry.
 pub(super) fn send_alone(
     socket: BorrowedFd<'_>,
     message: &Outgoing,
@@ -364,7 +366,7 @@ pub(super) mod tests {
         assert_eq!(std::mem::offset_of!(Cut, length) + 2, length as usize);
     }
 
-    /// A batch for two receivers, in trains and out of them.
+    /// Sends a batch to two receivers, in GSO batches and singly, and checks that it arrives.
     fn check_trains(sender: &UdpSocket, batch: &mut SendBatch, to: &str) {
         let (one, other) = (bound(to), bound(to));
         let lengths = [300, 300, 300, 200, 300, 900, 900, 1300, 1300, 10];

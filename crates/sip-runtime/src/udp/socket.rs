@@ -1,4 +1,4 @@
-//! One worker's UDP socket of one listener.
+//! The UDP socket of one worker for one listener.
 
 use super::returned::ask_for_returned;
 use super::stamp::ask_for_stamps;
@@ -11,25 +11,25 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Who else may be bound to the address of a socket.
+/// Which other sockets may be bound to the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// Nobody, ever.
+    /// None.
     Nobody,
-    /// Nobody yet; sockets opened later with [`Sharing::Anybody`] may join.
+    /// None yet. Sockets opened later with [`Sharing::Anybody`] may share it.
     Latecomers,
-    /// Everybody who shares as well.
+    /// All sockets that also share it.
     Anybody,
 }
 
-/// Buffer sizes to ask for, in bytes.
+/// Buffer sizes to request, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffers {
     pub(crate) receive: usize,
     pub(crate) send: usize,
 }
 
-/// What opening a socket was about when it failed.
+/// The step of opening a socket that failed, with its error.
 #[derive(Debug)]
 pub(crate) struct SocketError {
     pub(crate) step: &'static str,
@@ -37,15 +37,15 @@ pub(crate) struct SocketError {
 }
 
 pub(crate) struct UdpSocket {
-    /// The ring has it, too.
+    /// Shared with the ring.
     descriptor: Arc<OwnedFd>,
     receive_buffer: usize,
-    /// The kernel's count of drops when it was last read; it wraps.
+    /// The kernel's drop counter when it was last read; it wraps.
     kernel_drops: u32,
 }
 
 impl UdpSocket {
-    /// Opens and binds a socket. An IPv6 socket carries no IPv4.
+    /// Opens and binds a socket. An IPv6 socket does not receive IPv4.
     pub(crate) fn open(
         address: SocketAddr,
         sharing: Sharing,
@@ -71,8 +71,8 @@ impl UdpSocket {
         }
         bind(&descriptor, &address).map_err(step("bind"))?;
         if sharing == Sharing::Latecomers {
-            // Without the option, binding fails where anybody is bound already, whether they
-            // share or not; set afterwards, it lets our other workers in.
+            // Binding without the option fails if any socket is already bound there, shared or not. Setting it afterwards lets
+            // the sockets of our other workers bind.
             share(true)?;
         }
         let receive_buffer = set_receive_buffer(descriptor.as_fd(), buffers.receive)
@@ -87,12 +87,12 @@ impl UdpSocket {
         })
     }
 
-    /// The descriptor, for whoever keeps it open beside the socket.
+    /// The descriptor, for owners that keep it open beyond the life of this socket.
     pub(crate) fn shared(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.descriptor)
     }
 
-    /// Where the socket is bound.
+    /// The address that the socket is bound to.
     pub(crate) fn address(&self) -> Result<SocketAddr, SocketError> {
         let step = "read back its address";
         let address =
@@ -102,13 +102,13 @@ impl UdpSocket {
             .map_err(|errno| SocketError { step, errno })
     }
 
-    /// The receive buffer that the kernel granted, in bytes, in the sense of what was asked:
-    /// the kernel doubles it for its own bookkeeping.
+    /// The receive buffer that the kernel granted, in bytes and comparable with the requested size. The kernel doubles the number
+    /// for its own overhead.
     pub(crate) fn receive_buffer(&self) -> usize {
         self.receive_buffer
     }
 
-    /// Whether the kernel knows `UDP_SEGMENT` (Linux 4.18). One that does not would send a train as a single datagram.
+    /// Whether the kernel supports `UDP_SEGMENT` (Linux 4.18). A kernel without it would send a GSO batch as a single datagram.
     pub(crate) fn cuts_trains(&self) -> bool {
         let mut size: libc::c_int = 0;
         let mut length = size_of_val(&size) as libc::socklen_t;
@@ -126,8 +126,7 @@ impl UdpSocket {
         result == 0
     }
 
-    /// How many datagrams the kernel has dropped since the last call because the receive buffer
-    /// was full. One system call.
+    /// How many datagrams the kernel has dropped since the last call because the receive buffer was full. Costs one system call.
     pub(crate) fn new_kernel_drops(&mut self) -> io::Result<u32> {
         let drops = read_kernel_drops(self.descriptor.as_fd())?;
         let new = drops.wrapping_sub(self.kernel_drops);
@@ -143,7 +142,7 @@ impl AsFd for UdpSocket {
 }
 
 fn set_receive_buffer(socket: BorrowedFd<'_>, size: usize) -> Result<usize, Errno> {
-    // Beyond the limit of the machine (net.core.rmem_max) only with CAP_NET_ADMIN.
+    // A size above the machine's limit (net.core.rmem_max) requires CAP_NET_ADMIN.
     if sockopt::set_socket_recv_buffer_size_force(socket, size).is_err() {
         sockopt::set_socket_recv_buffer_size(socket, size)?;
     }
@@ -155,7 +154,7 @@ fn set_send_buffer(socket: BorrowedFd<'_>, size: usize) -> Result<(), Errno> {
         .or_else(|_| sockopt::set_socket_send_buffer_size(socket, size))
 }
 
-/// `SO_MEMINFO` answers with this many numbers, of which one is the drops.
+/// `SO_MEMINFO` returns this many numbers. One of them is the drop counter.
 const MEMORY_FIGURES: usize = 9;
 const DROPS: usize = 8;
 

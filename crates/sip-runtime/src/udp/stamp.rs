@@ -1,22 +1,22 @@
-//! When the kernel received a datagram, as it says beside the payload (`SO_TIMESTAMPNS`).
+//! When the kernel received a datagram: the timestamp in its control data (`SO_TIMESTAMPNS`).
 
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Room for what the kernel says beside a datagram. A stamp takes half of it.
+/// Room for the control data of a datagram. A timestamp takes half of it.
 pub(super) const CONTROL: usize = 64;
 
-/// Buffer for control messages; they are aligned as their header is.
+/// A buffer for control messages, aligned like their header.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(super) struct Control(pub(super) [u8; CONTROL]);
 
-/// A point of the wall clock: time since the Unix epoch.
+/// A wall-clock time, as time since the Unix epoch.
 pub(crate) type WallTime = Duration;
 
-/// Asks the kernel to say with each datagram when it came.
+/// Makes the kernel add a receive timestamp to each datagram.
 pub(super) fn ask_for_stamps(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let on: libc::c_int = 1;
     #[expect(unsafe_code, reason = "no safe wrapper of SO_TIMESTAMPNS exists")]
@@ -38,10 +38,10 @@ pub(super) fn ask_for_stamps(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Octets of a control message before its data: length, level, type.
+/// Bytes of a control message before its data: length, level and type.
 const HEADER: usize = size_of::<libc::cmsghdr>();
 
-/// The stamp among the control messages of a datagram.
+/// Finds the timestamp among the control messages of a datagram.
 pub(super) fn find(control: &[u8]) -> Option<WallTime> {
     control_messages(control).find_map(|(level, kind, data)| {
         let is_stamp = (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS);
@@ -49,7 +49,7 @@ pub(super) fn find(control: &[u8]) -> Option<WallTime> {
     })
 }
 
-/// What the kernel says beside a datagram: level, type and data of each message, as far as they are whole.
+/// The complete control messages of a datagram: level, type and data of each.
 pub(super) fn control_messages(
     mut control: &[u8],
 ) -> impl Iterator<Item = (libc::c_int, libc::c_int, &[u8])> {
@@ -69,7 +69,7 @@ fn number(control: &[u8], place: usize) -> Option<libc::c_int> {
     Some(libc::c_int::from_ne_bytes(*bytes.first_chunk()?))
 }
 
-/// A `timespec`: two longs.
+/// Reads a `timespec`: two longs.
 fn read(data: &[u8]) -> Option<WallTime> {
     let seconds = libc::c_long::from_ne_bytes(*data.first_chunk()?);
     let rest = data.get(size_of::<libc::c_long>()..)?;

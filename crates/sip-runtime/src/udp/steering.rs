@@ -1,8 +1,8 @@
-//! Steering: the kernel gives a datagram to the home of its call, not to whichever worker its addresses pick.
+//! Steering: the kernel delivers a datagram to the home worker of its call, instead of choosing a worker by the addresses.
 //!
-//! The sockets of one listener share its address (`SO_REUSEPORT`), one per worker, and a classic BPF program may choose among them, which
-//! needs no privilege. Ours looks for a `Call-ID:` and computes [`worker_hash`] of what follows. It need not find one: what it leaves
-//! to the kernel, or steers wrongly, is handed over by whoever reads it.
+//! The sockets of one listener, one per worker, share its address (`SO_REUSEPORT`). A classic BPF program may choose among them;
+//! it needs no privilege. Ours searches for `Call-ID:` and computes [`worker_hash`] of the value. It may fail to find one: if the
+//! kernel then chooses the worker, or if the program chooses the wrong one, that worker hands the message over.
 //!
 //! [`worker_hash`]: sip_message::worker_hash
 
@@ -17,30 +17,33 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What is looked for: a header line that begins so, as nearly all do.
+/// The start of a header line to search for. Nearly all implementations write it like this.
 const NAME: &[u8; 9] = b"\nCall-ID:";
 
-/// A word of four octets is read at every sixth place: wherever the name begins, one of these words lies wholly within.
+/// The program reads a four-byte word at every sixth offset. Wherever the name starts, one of these words is completely inside
+/// it.
 const STRIDE: u32 = (NAME.len() - 4 + 1) as u32;
 
-/// How many words are read before the length is looked at again: whoever reads beyond it has the first socket picked, where the kernel
-/// should pick. (A message that is cut off within its Call-ID still ends so, which does no harm.)
+/// How many words are read before the length is checked again. A read beyond the end makes the kernel pick the first socket,
+/// where it should choose by the addresses. (A message that is cut off within its Call-ID still ends this way, which does no
+/// harm.)
 const STRIDES: u32 = 8;
 
 /// No request line and no status line is shorter.
 const BEGIN: u32 = 12;
 
-/// How many octets are searched: Vias and Record-Routes often come first. A kernel before Linux 6.7 takes only a smaller program
-/// (`net.core.optmem_max`).
+/// How many bytes to search: Via and Record-Route header fields often come first. A kernel before Linux 6.7 accepts only a
+/// smaller program (`net.core.optmem_max`).
 const SEARCHED: [u32; 2] = [1_200, 400];
 
-/// No socket has this index: the kernel picks one by the addresses.
+/// No socket has this index, so the kernel picks one by the addresses.
 const NO_OPINION: u32 = u32::MAX;
 
-/// Has the kernel steer what arrives at the address of this socket, which one socket of each of `workers` shares, bound in their order.
+/// Makes the kernel steer what arrives at the address of this socket. One socket of each of `workers` shares the address, bound
+/// in the order of the workers.
 ///
 /// # Errors
-/// When the kernel takes no program. Nothing has changed then.
+/// If the kernel rejects the programs. Nothing has changed then.
 pub(crate) fn steer(socket: BorrowedFd<'_>, workers: u16) -> io::Result<()> {
     let mut refused = Ok(());
     for octets in SEARCHED {
@@ -61,7 +64,7 @@ fn attach(socket: BorrowedFd<'_>, program: &mut [sock_filter]) -> io::Result<()>
         unsafe_code,
         reason = "no safe wrapper of SO_ATTACH_REUSEPORT_CBPF exists"
     )]
-    // SAFETY: pointer and length describe `program`, whose instructions are borrowed for the call, which copies them.
+    // SAFETY: pointer and length describe `program`. Its instructions are borrowed for the call, which copies them.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -88,7 +91,7 @@ fn program(workers: u16, octets: u32) -> Vec<sock_filter> {
     code
 }
 
-/// Finds the name, and goes on with X where it seems to begin.
+/// Searches for the name. Continues with X at the offset where the name seems to start.
 fn search(code: &mut Vec<sock_filter>, octets: Range<u32>) {
     let mut found = [const { Vec::new() }; STRIDE as usize];
     for first in octets.step_by((STRIDE * STRIDES) as usize) {
@@ -99,7 +102,8 @@ fn search(code: &mut Vec<sock_filter>, octets: Range<u32>) {
             let place = first + stride * STRIDE;
             code.push(op(BPF_LDX | BPF_IMM, place));
             code.push(op(BPF_LD | BPF_W | BPF_ABS, place));
-            // A branch reaches no further than 255: each group has a table of jumps behind it, one for each part of the name.
+            // A branch reaches at most 255 instructions: each group is followed by a table of jumps, one for each part of the
+            // name.
             let to_table = (STRIDES - 1 - stride) * (2 + STRIDE) + STRIDE;
             for inside in 0..STRIDE {
                 code.push(branch(BPF_JEQ, word(inside), to_table as u8, 0));
@@ -123,8 +127,8 @@ fn search(code: &mut Vec<sock_filter>, octets: Range<u32>) {
     }
 }
 
-/// Reads the whole name at X, and goes on with X such that the value begins as far behind it as the name is long. Other space than one
-/// blank between them is left to the workers.
+/// Compares the whole name at X. Then sets X such that the value starts as far after it as the name is long. Only a single blank
+/// between them is supported; other messages are left to the workers.
 fn make_sure(code: &mut Vec<sock_filter>) {
     let colon = NAME.len() as u32 - 1;
     let parts = [
@@ -144,9 +148,9 @@ fn make_sure(code: &mut Vec<sock_filter>) {
     code.push(op(BPF_MISC | BPF_TAX, 0));
 }
 
-/// Computes the hash of the value, into A.
+/// Computes the hash of the value into A.
 fn hash(code: &mut Vec<sock_filter>) {
-    // Cells of the machine's memory.
+    // Memory cells of the BPF machine.
     let (hash, begin) = (0, 1);
     code.push(op(BPF_STX, begin));
     code.push(op(BPF_LD | BPF_IMM, BASIS));
@@ -176,13 +180,13 @@ fn hash(code: &mut Vec<sock_filter>) {
     code.push(op(BPF_ALU | BPF_RSH | BPF_K, FINAL_SHIFTS.1));
 }
 
-/// Four octets of the name, as the machine loads them.
+/// Four bytes of the name, as the BPF machine loads them.
 fn word(inside: u32) -> u32 {
     let octets = NAME[inside as usize..].first_chunk();
     u32::from_be_bytes(*octets.expect("four octets"))
 }
 
-/// Lets these jumps land at what comes next.
+/// Makes these jumps land at the next instruction.
 fn land(code: &mut [sock_filter], jumps: &[usize]) {
     let here = code.len();
     for &jump in jumps {
@@ -199,7 +203,7 @@ fn op(code: u32, k: u32) -> sock_filter {
     }
 }
 
-/// Compares A with k; skips so many instructions if it holds, and so many if not.
+/// Compares A with k. Skips `jt` instructions if the comparison holds, otherwise `jf`.
 fn branch(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     let code = (BPF_JMP | comparison | BPF_K) as u16;
     sock_filter { code, jt, jf, k }
@@ -209,8 +213,8 @@ fn branch(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
 mod tests {
     use super::*;
 
-    /// Kernels before 6.7 have 20,480 octets for it and turned down what was longer than some 1,130 instructions; none takes more than
-    /// 4,096.
+    /// Kernels before 6.7 limit it to 20,480 bytes and rejected programs of more than about 1,130 instructions. No kernel accepts
+    /// more than 4,096.
     #[test]
     fn programs_are_as_short_as_kernels_want_them() {
         let [long, short] = SEARCHED.map(|octets| program(64, octets).len());

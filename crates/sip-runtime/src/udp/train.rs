@@ -1,38 +1,38 @@
-//! Trains: messages to one address that are ready together, given to the kernel as one piece and cut up by it where it is
-//! cheapest (`UDP_SEGMENT`). All of a train are equally long but the last, which may be shorter. What goes to one address
-//! keeps its order.
+//! GSO batches (generic segmentation offload): messages to one address that are ready together are passed to the kernel as one
+//! buffer, which it segments as late as possible (`UDP_SEGMENT`). All messages of a GSO batch have the same length; only the last
+//! may be shorter. Messages to one address keep their order.
 
 use super::send::BATCH;
 use sip_transport::Outgoing;
 use std::net::SocketAddr;
 
-/// No longer message rides in a train: a train is not fragmented, so each part must fit the path, headers included.
+/// Longer messages are not put in a GSO batch: it is never fragmented, so each part must fit the path MTU, including headers.
 const LONGEST: usize = 1_200;
 
-/// A message looks for its train among the latest so many.
+/// How many of the latest GSO batches a message may join.
 const LOOK_BACK: usize = 4;
 
-/// Messages that leave together, and where they go.
+/// A GSO batch: messages that are sent together, and their destination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Train {
     pub(super) remote: SocketAddr,
-    /// How long each message is, the last perhaps excepted.
+    /// Length of each message. The last one may be shorter.
     pub(super) length: u16,
-    /// How many there are.
+    /// The number of messages.
     pub(super) count: u8,
-    /// Place of the first in [`Plan::order`].
+    /// Index of the first message in [`Plan::order`].
     pub(super) first: u8,
-    /// Its last message was shorter.
+    /// Whether no more messages may join, for example because the last one was shorter.
     is_closed: bool,
 }
 
-/// How a batch of messages leaves: in which trains, and in which order.
+/// How a batch of messages is sent: in which GSO batches and in which order.
 #[derive(Debug)]
 pub(super) struct Plan {
     trains: Vec<Train>,
-    /// For each message its train.
+    /// The GSO batch of each message.
     train_of: [u8; BATCH],
-    /// Places of the messages, train after train.
+    /// Indexes of the messages, ordered by GSO batch.
     order: [u8; BATCH],
 }
 
@@ -45,7 +45,7 @@ impl Plan {
         }
     }
 
-    /// Plans anew, for at most [`BATCH`] messages.
+    /// Makes a new plan, for at most [`BATCH`] messages.
     pub(super) fn make(&mut self, messages: &[Outgoing], may_ride: impl Fn(SocketAddr) -> bool) {
         self.trains.clear();
         for (message, train_of) in messages.iter().zip(&mut self.train_of) {
@@ -88,7 +88,7 @@ impl Plan {
         &self.trains
     }
 
-    /// Places of a train's messages, in order.
+    /// Indexes of the messages of a GSO batch, in order.
     pub(super) fn places(&self, train: &Train) -> &[u8] {
         let first = usize::from(train.first);
         self.order
@@ -97,7 +97,7 @@ impl Plan {
     }
 }
 
-/// The train that a message may join. Only the latest one to its address: it must not overtake.
+/// The GSO batch that a message may join. Only the latest one to its address qualifies, so that messages are not reordered.
 fn find(trains: &[Train], remote: SocketAddr, length: usize) -> Option<usize> {
     let latest = trains.len().saturating_sub(LOOK_BACK);
     let place = trains
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use sip_transport::{Flow, ListenerId};
 
-    /// Messages as `address:length`, and the trains they make, as places in the batch.
+    /// Checks the GSO batches of messages given as `(port, length)`. The expected GSO batches are lists of message indexes.
     fn check(messages: &[(u16, usize)], with_trains: bool, expected: &[&[u8]]) {
         let messages: Vec<Outgoing> = messages
             .iter()

@@ -1,5 +1,5 @@
-//! The memory that a ring receives one listener's datagrams in, registered with the kernel, which
-//! takes a buffer for each datagram that has arrived.
+//! The buffers into which a ring receives one listener's datagrams. They are registered with the kernel, which fills one per
+//! datagram.
 
 use crate::udp::receive::LONGEST;
 use io_uring::Submitter;
@@ -10,24 +10,23 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Datagrams that the kernel may have put here before any is handled; the others wait in the
-/// socket. A power of two.
+/// Datagrams that the kernel may deliver before any is handled. Others wait in the socket. It is a power of two.
 pub(super) const BUFFERS: u16 = 64;
 
-/// Buffers for the longest datagram, its sender and what the kernel says of it. As in
-/// [`ReceiveBatch`](crate::udp::ReceiveBatch), pages that no datagram ever reached cost no memory,
-/// and the odd number of cache lines spares the caches.
+/// The size of a buffer: room for the longest datagram, the sender's address and the control data. As in
+/// [`ReceiveBatch`](crate::udp::ReceiveBatch), pages that no datagram has reached cost no memory, and the odd number of cache
+/// lines avoids cache conflicts.
 const LENGTH: usize = LONGEST + 17 * 64;
 
-/// The list of free buffers lies at the beginning of the mapping, in a page of its own.
+/// The list of free buffers is at the start of the mapping, in its own page.
 const LIST: usize = 4_096;
 
 const SIZE: usize = LIST + BUFFERS as usize * LENGTH;
 
 pub(super) struct ProvidedBuffers {
-    /// A mapping of our own.
+    /// An anonymous mapping, which this value owns.
     memory: NonNull<u8>,
-    /// How many times a buffer was given to the kernel; it wraps.
+    /// How many times buffers were given to the kernel; it wraps.
     given: u16,
     group: u16,
 }
@@ -36,7 +35,7 @@ pub(super) struct ProvidedBuffers {
     unsafe_code,
     reason = "the raw pointer hides that the mapping has one owner"
 )]
-// SAFETY: the mapping belongs to this value alone and is reached through it only.
+// SAFETY: only this value owns the mapping, and the mapping is accessed only through it.
 unsafe impl Send for ProvidedBuffers {}
 
 impl ProvidedBuffers {
@@ -45,7 +44,7 @@ impl ProvidedBuffers {
             unsafe_code,
             reason = "an anonymous mapping is the memory that is zero but not yet there"
         )]
-        // SAFETY: no address is asked for, so nothing that exists is replaced.
+        // SAFETY: no address is requested, so no existing mapping is replaced.
         let mapping = unsafe {
             mmap_anonymous(
                 ptr::null_mut(),
@@ -61,15 +60,15 @@ impl ProvidedBuffers {
         })
     }
 
-    /// Gives all of it to the kernel. Once.
+    /// Registers all buffers with the kernel. Call it once.
     pub(super) fn register(&mut self, submitter: &Submitter<'_>) -> io::Result<()> {
         let list = self.memory.as_ptr() as u64;
         #[expect(
             unsafe_code,
             reason = "the kernel reads the list as long as the ring lives"
         )]
-        // SAFETY: the list has room for BUFFERS entries, begins at a page, and is freed only after the ring has let go of it
-        // (see the ring's `ending`).
+        // SAFETY: the list has room for BUFFERS entries and starts at a page. It is freed only after the kernel has released the
+        // ring (see the ring's `ending`).
         unsafe { submitter.register_buf_ring_with_flags(list, BUFFERS, self.group, 0) }?;
         for buffer in 0..BUFFERS {
             self.give(buffer);
@@ -82,20 +81,20 @@ impl ProvidedBuffers {
         self.group
     }
 
-    /// What the kernel has put into a buffer, until it is given back.
+    /// The data that the kernel has written to a buffer. It is valid until the buffer is given back.
     pub(super) fn filled(&self, buffer: u16, length: usize) -> &[u8] {
         if buffer >= BUFFERS {
             return &[];
         }
         #[expect(unsafe_code, reason = "the datagrams lie in the mapping")]
-        // SAFETY: the buffer lies in the mapping, which was zero and has been written by the kernel. The kernel writes to it
-        // again only after `give`, which takes an exclusive borrow.
+        // SAFETY: the buffer is in the mapping, which was zeroed and then written by the kernel. The kernel writes to it again
+        // only after `give`, which takes an exclusive borrow.
         unsafe {
             std::slice::from_raw_parts(self.start(buffer), length.min(LENGTH))
         }
     }
 
-    /// A mapping begins at a page, so the entries are aligned.
+    /// A mapping starts at a page, so the entries are aligned.
     fn list(&self) -> *mut BufRingEntry {
         self.memory.as_ptr().cast()
     }
@@ -105,13 +104,13 @@ impl ProvidedBuffers {
         self.memory.as_ptr().wrapping_add(offset)
     }
 
-    /// Gives a buffer back; the kernel sees it after [`ProvidedBuffers::publish`].
+    /// Returns a buffer to the kernel, which sees it after [`ProvidedBuffers::publish`].
     pub(super) fn give(&mut self, buffer: u16) {
         let place = usize::from(self.given % BUFFERS);
         let start = self.start(buffer);
         #[expect(unsafe_code, reason = "the list lies in the mapping")]
-        // SAFETY: there are BUFFERS entries, place is below that, and the kernel does not read this one before it is
-        // published: it has taken out of the list all that was given so many times before.
+        // SAFETY: there are BUFFERS entries, and place is below that. The kernel does not read this entry before it is published:
+        // it has consumed the buffer that was given in this place before.
         unsafe {
             let entry = &mut *self.list().add(place);
             entry.set_addr(start as u64);
@@ -123,7 +122,7 @@ impl ProvidedBuffers {
 
     pub(super) fn publish(&self) {
         #[expect(unsafe_code, reason = "the end of the list lies in its first entry")]
-        // SAFETY: it is a u16 of the live mapping, aligned, written by us only and read by the kernel.
+        // SAFETY: it is an aligned u16 of the live mapping, written only here and read by the kernel.
         unsafe {
             let end = BufRingEntry::tail(self.list()).cast_mut();
             AtomicU16::from_ptr(end).store(self.given, Ordering::Release);
@@ -134,7 +133,8 @@ impl ProvidedBuffers {
 impl Drop for ProvidedBuffers {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "the mapping is given back to the kernel")]
-        // SAFETY: it is ours, of this size, and whoever drops this has seen to it that no ring writes into it any more.
+        // SAFETY: this value owns the mapping, the size is the same, and the owner drops it only when no ring writes to it any
+        // more.
         let result = unsafe { munmap(self.memory.as_ptr().cast(), SIZE) };
         debug_assert!(result.is_ok(), "munmap refused a mapping of ours");
     }

@@ -1,5 +1,5 @@
-//! Datagrams through a ring: the kernel puts what arrives into buffers that it was given
-//! beforehand, and sends what was written down, in the call that waits.
+//! Datagrams through a ring. In the call that waits, the kernel writes arriving datagrams to registered buffers and sends the
+//! queued ones.
 
 mod buffers;
 mod outbound;
@@ -26,19 +26,19 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// What a worker's ring carries: one inbound side for each listener, none where it is one of streams, and one outbound side for all.
+/// The datagrams of a worker's ring: an inbound side for each UDP listener, and one outbound side for all.
 pub(crate) struct RingDatagrams {
     inbound: Vec<Option<Inbound>>,
-    /// Listeners for which the kernel is to be asked to receive, each once.
+    /// Listeners for which a receive request must be submitted, each once.
     due: Vec<u16>,
-    /// Listeners for which datagrams have arrived, each once; some may have none left.
+    /// Listeners with received datagrams, each once; some entries may be stale.
     filled: Vec<u16>,
-    /// Listeners in whose error queues something may wait, each once.
+    /// Listeners whose error queue may have entries, each once.
     returned: Vec<u16>,
-    /// Datagrams that have arrived, of all listeners.
+    /// Received datagrams of all listeners.
     waiting: usize,
     outbound: Outbound,
-    /// What is asked of the kernel with each datagram: room for the sender's address and the stamp.
+    /// The template of the receive requests: room for the sender's address and the timestamp.
     request: Box<libc::msghdr>,
     stats: Arc<WorkerStats>,
 }
@@ -47,22 +47,22 @@ pub(crate) struct RingDatagrams {
     unsafe_code,
     reason = "the request is a header with raw pointers, all of them null"
 )]
-// SAFETY: nothing is reached through it.
+// SAFETY: nothing is accessed through it.
 unsafe impl Send for RingDatagrams {}
 
-/// Stands for a listener without a socket of datagrams among those that the kernel knows.
+/// Stands in the table of registered files for a listener without a UDP socket.
 const NO_FILE: RawFd = -1;
 
 struct Inbound {
-    /// For what the ring leaves to a system call.
+    /// For system calls outside the ring.
     socket: Arc<OwnedFd>,
     buffers: ProvidedBuffers,
     arrived: VecDeque<Arrived>,
-    /// Whether the kernel receives; it stops when the buffers are used up.
+    /// Whether the kernel has a receive request. The request ends when the buffers are used up.
     is_receiving: bool,
-    /// It is in the list of those for which the kernel is to be asked.
+    /// Whether it is in the list of listeners that need a receive request.
     is_due: bool,
-    /// It is in the list of those with datagrams.
+    /// Whether it is in the list of listeners with datagrams.
     is_filled: bool,
 }
 
@@ -78,7 +78,7 @@ impl Inbound {
         })
     }
 
-    /// Whether the kernel is to be asked now: it does not receive, and there are buffers to receive in.
+    /// Whether a receive request must be submitted now: the kernel has none, and there are free buffers.
     fn becomes_due(&mut self) -> bool {
         let becomes_due =
             !self.is_receiving && !self.is_due && self.arrived.len() < buffers::BUFFERS.into();
@@ -126,7 +126,7 @@ impl RingDatagrams {
         })
     }
 
-    /// Makes sockets and buffers known to the kernel, so that no request needs to look them up.
+    /// Registers sockets and buffers with the kernel, so that requests need no lookups.
     pub(crate) fn register(&mut self, submitter: &Submitter<'_>) -> io::Result<()> {
         let sockets: Vec<RawFd> = self
             .inbound
@@ -140,7 +140,7 @@ impl RingDatagrams {
         Ok(())
     }
 
-    /// Takes the sockets and buffers back from the kernel, which must have ended all requests.
+    /// Unregisters sockets and buffers. The kernel must have completed all requests.
     pub(crate) fn unregister(&self, submitter: &Submitter<'_>) -> io::Result<()> {
         for inbound in self.inbound.iter().flatten() {
             submitter.unregister_buf_ring(inbound.buffers.group())?;
@@ -148,13 +148,13 @@ impl RingDatagrams {
         submitter.unregister_files()
     }
 
-    /// Whether the kernel neither receives nor sends.
+    /// Whether the kernel has no receive or send request.
     pub(crate) fn is_idle(&self) -> bool {
         let mut inbound = self.inbound.iter().flatten();
         self.in_flight() == 0 && inbound.all(|inbound| !inbound.is_receiving)
     }
 
-    /// The next listener for which the kernel is to receive.
+    /// The next receive request to submit.
     pub(crate) fn next_request(&mut self) -> Option<squeue::Entry> {
         let listener = self.due.pop()?;
         let inbound = self.inbound.get_mut(usize::from(listener))?.as_mut()?;
@@ -166,7 +166,7 @@ impl RingDatagrams {
         Some(entry.user_data(Operation::Receive { listener }.into()))
     }
 
-    /// A datagram has arrived, or receiving ended for the reason that a negative number gives.
+    /// Handles the completion of a receive request: a datagram, or a negative error number that ends the request.
     pub(crate) fn complete_receive(
         &mut self,
         listener: u16,
@@ -189,10 +189,10 @@ impl RingDatagrams {
             }
             (Ok(_), None) => {}
             (Err(_), buffer) => {
-                // Without free buffers what arrives waits in the socket.
+                // Without free buffers, arriving datagrams wait in the socket.
                 let error = Errno::from_raw_os_error(-result);
                 let is_broken = may_be_of_another(error);
-                // A request ends also where the error queue wakes it again and again and there is nothing to receive.
+                // A request also ends if the error queue wakes it repeatedly and there is nothing to receive.
                 if is_broken || matches!(error, Errno::CANCELED | Errno::AGAIN) {
                     note(&mut self.returned, listener);
                 } else if error != Errno::NOBUFS {
@@ -209,7 +209,7 @@ impl RingDatagrams {
         }
     }
 
-    /// Names the listeners for which datagrams have arrived.
+    /// Reports the listeners for which datagrams have arrived.
     pub(crate) fn tell_arrived(&mut self, mut tell: impl FnMut(u16)) {
         let inbound = &mut self.inbound;
         self.filled.retain(|listener| {
@@ -224,12 +224,12 @@ impl RingDatagrams {
         });
     }
 
-    /// Whether datagrams wait, or errors of those that were sent.
+    /// Whether datagrams, or errors of sent ones, are pending.
     pub(crate) const fn has_news(&self) -> bool {
         self.waiting > 0 || !self.returned.is_empty()
     }
 
-    /// The next listener in whose error queue something may wait.
+    /// The next listener whose error queue may have entries.
     pub(crate) fn take_returned(&mut self) -> Option<u16> {
         self.returned.pop()
     }
@@ -242,7 +242,7 @@ impl RingDatagrams {
         inbound.is_some_and(|inbound| !inbound.arrived.is_empty())
     }
 
-    /// Takes a batch of what has arrived for a listener. Returns how many.
+    /// Takes at most one batch of a listener's received datagrams. Returns how many.
     pub(crate) fn receive(&mut self, listener: u16, mut take: impl FnMut(Datagram<'_>)) -> usize {
         let Some(Some(inbound)) = self.inbound.get_mut(usize::from(listener)) else {
             return 0;
@@ -281,12 +281,12 @@ impl RingDatagrams {
             .queue(listener, messages, bytes, requests, &self.stats, push)
     }
 
-    /// How many trains the kernel has not taken yet.
+    /// How many GSO batches the kernel has not completed yet.
     pub(crate) fn in_flight(&self) -> usize {
         self.outbound.in_flight()
     }
 
-    /// A train was sent, or refused for the reason that a negative number gives.
+    /// Handles the completion of a send request: success, or a negative error number.
     pub(crate) fn complete_send(&mut self, slot: u16, result: i32) {
         let inbound = &self.inbound;
         let socket = |listener: u16| {
@@ -298,7 +298,7 @@ impl RingDatagrams {
         }
     }
 
-    /// Messages that the kernel did not take in time.
+    /// Counts messages that the kernel did not accept in time.
     pub(crate) fn count_unsent(&self, count: usize) {
         self.stats.send_buffer_full.add(count as u64);
     }
@@ -310,7 +310,7 @@ fn note(listeners: &mut Vec<u16>, listener: u16) {
     }
 }
 
-/// Reads what the kernel wrote: what it says of the datagram, the sender's address, the payload.
+/// Parses what the kernel wrote: control data, the sender's address and the payload.
 fn read(filled: &[u8], request: &libc::msghdr, take: impl FnOnce(Datagram<'_>)) {
     if let Ok(parsed) = RecvMsgOut::parse(filled, request)
         && let Some(from) = sender(parsed.name_data())

@@ -1,5 +1,5 @@
-//! Trains of datagrams on their way through a ring. Their bytes are copied, for they leave with the
-//! next system call, when the node has forgotten them.
+//! Sends GSO batches of datagrams through a ring. Their bytes are copied: they are sent by the next system call, when the node's
+//! output no longer exists.
 
 use crate::event_loop::Operation;
 use crate::stats::WorkerStats;
@@ -17,13 +17,13 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Trains that wait for the next system call. With more of them it comes at once.
+/// Send requests that may wait for the next system call. More of them force the call at once.
 const SLOTS: usize = 128;
 
-/// Bytes that wait for it. Longer than the longest train, and than any datagram can be.
+/// Bytes that may wait for it. This exceeds the longest GSO batch and the longest datagram.
 const BYTES: usize = 256 << 10;
 
-/// Where a train lies and what the kernel is told of it.
+/// A GSO batch, with the header and address that the kernel reads.
 struct Slot {
     header: libc::msghdr,
     part: libc::iovec,
@@ -31,10 +31,10 @@ struct Slot {
     cut: Cut,
     listener: u16,
     remote: SocketAddr,
-    /// How long each message is, the last perhaps excepted.
+    /// Length of each message. The last one may be shorter.
     length: usize,
     count: usize,
-    /// Where in the bytes it begins, and how many are its.
+    /// Offset of the GSO batch in the bytes, and its total length.
     start: usize,
     total: usize,
 }
@@ -43,7 +43,7 @@ pub(super) struct Outbound {
     plan: Plan,
     refusals: Refusals,
     slots: Box<[Slot]>,
-    /// Slots taken since nothing was on its way.
+    /// Slots used since the last time nothing was in flight.
     taken: usize,
     bytes: Box<[u8]>,
     filled: usize,
@@ -54,7 +54,7 @@ pub(super) struct Outbound {
     unsafe_code,
     reason = "the raw pointers inside point into memory that the value owns"
 )]
-// SAFETY: they point into the boxes beside them, and are written anew for each train.
+// SAFETY: they point into the boxes next to them and are rewritten for each GSO batch.
 unsafe impl Send for Outbound {}
 
 impl Outbound {
@@ -89,8 +89,8 @@ impl Outbound {
         self.in_flight
     }
 
-    /// Writes down messages, in the order of their trains, as far as there is room here and for so many requests. Returns the
-    /// messages that are left.
+    /// Queues messages in the order of their GSO batches, up to the room here and up to `requests` requests. Returns the messages
+    /// that are left.
     pub(super) fn queue<'a>(
         &mut self,
         listener: u16,
@@ -126,7 +126,7 @@ impl Outbound {
         }
     }
 
-    /// How many of the messages there is room for, if no two of them ride together.
+    /// How many of the messages fit, even if each needs its own request.
     fn fitting(&self, messages: &[Outgoing], most: usize) -> usize {
         let mut room = self.bytes.len() - self.filled;
         let fits = |message: &&Outgoing| match room.checked_sub(message.range.len()) {
@@ -185,9 +185,9 @@ impl Outbound {
         }
     }
 
-    /// The kernel has taken a train, or refused it: then it is tried again where the error may be that of an earlier datagram, and
-    /// its messages one by one where it is not. They may come behind what was queued after them. Returns the listener where
-    /// something may wait in the error queue of its socket.
+    /// Handles the completion of a send. If the error may be that of an earlier datagram, the GSO batch is sent again. If it was
+    /// rejected for another reason, its messages are sent one by one; they may be sent after messages that were queued later.
+    /// Returns the listener if its socket's error queue may have an entry.
     pub(super) fn complete<'a>(
         &mut self,
         slot: u16,
@@ -245,13 +245,14 @@ impl Slot {
         };
     }
 
-    /// Sends the train without the ring, for the ring met the error of an earlier datagram. Returns how many bytes went out.
+    /// Sends the GSO batch without the ring, because the ring met the error of an earlier datagram. Returns how many bytes were
+    /// sent.
     fn repeat(&self, socket: BorrowedFd<'_>) -> Result<u64, Errno> {
         let mut repeats = 1;
         loop {
             #[expect(unsafe_code, reason = "the header is as it was written for the ring")]
-            // SAFETY: `describe` has made the header point to the slot's own fields and to bytes of the box beside the slots; none
-            // of it has moved or been written to since, and the kernel only reads.
+            // SAFETY: `describe` made the header point to the slot's own fields and to bytes of the box next to the slots. None
+            // of it has moved or been written since, and the kernel only reads it.
             let sent = unsafe {
                 libc::sendmsg(
                     socket.as_raw_fd(),
@@ -269,7 +270,7 @@ impl Slot {
         }
     }
 
-    /// The messages of the train, as ranges of the bytes it lies in.
+    /// The messages of the GSO batch, as ranges of the byte buffer.
     fn messages(&self) -> impl Iterator<Item = Outgoing> {
         let end = self.start + self.total;
         (0..self.count).map(move |number| {

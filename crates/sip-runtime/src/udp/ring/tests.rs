@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const ANYWHERE: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A ring with the sockets it carries.
+/// A ring and the sockets whose datagrams it carries.
 struct Carrier {
     event_loop: EventLoop,
     sockets: Vec<UdpSocket>,
@@ -51,7 +51,7 @@ impl Carrier {
         self.sockets[listener].address().expect("address")
     }
 
-    /// Listeners where datagrams wait.
+    /// The listeners with pending datagrams.
     fn wait(&mut self, timeout: Duration) -> Vec<usize> {
         let mut listeners = Vec::new();
         self.event_loop
@@ -60,10 +60,10 @@ impl Carrier {
         listeners
     }
 
-    /// The next datagrams of a listener, at least one, with where they come from.
+    /// The next datagrams of a listener, at least one, with their senders.
     fn receive(&mut self, listener: u16) -> Vec<(Vec<u8>, SocketAddr)> {
         let begun = Instant::now();
-        // On a busy machine another's may have arrived first.
+        // On a busy machine, a datagram of another listener may arrive first.
         while !self.wait(PATIENCE).contains(&usize::from(listener)) {
             assert!(begun.elapsed() < PATIENCE);
         }
@@ -91,7 +91,7 @@ fn datagrams_come_whole_in_order_and_with_their_sender() {
         let mut carrier = Carrier::of(&[address]);
         let (peer, from) = bound(address);
         peer.connect(carrier.address(0)).expect("connect");
-        // Three times more than there are buffers.
+        // Three times the number of buffers.
         let count = usize::from(BUFFERS) * 3;
         let sent: Vec<(Vec<u8>, SocketAddr)> = (0..count)
             .map(|number| (vec![number as u8; number * 7], from))
@@ -168,7 +168,7 @@ fn more_messages_than_there_is_room_for_arrive_in_order() {
                 .or_else(|_| sockopt::set_socket_recv_buffer_size(&receiver, 4 << 20))
                 .expect("receive buffer");
             let mut bytes = Vec::new();
-            // Each is longer than the last one, so that none ride together.
+            // Each is longer than the one before, so none can share a GSO batch.
             let messages: Vec<Outgoing> = (0..count)
                 .map(|number| outgoing(to, &mut bytes, &vec![number as u8; length + number]))
                 .collect();
@@ -189,7 +189,8 @@ fn more_messages_than_there_is_room_for_arrive_in_order() {
     }
 }
 
-/// Messages for two receivers, in trains and out of them; in order unless trains are refused.
+/// Sends messages to two receivers, in GSO batches and singly, and checks that they arrive. They
+/// arrive in order unless GSO is rejected.
 fn check_trains(carrier: &mut Carrier, to: &str, in_order: bool) {
     let (one, other) = (bound(to), bound(to));
     let lengths = [300, 300, 300, 200, 300, 900, 900, 1300, 1300, 10];
@@ -234,7 +235,7 @@ fn where_the_kernel_takes_no_trains_nothing_is_lost() {
     let_the_kernel_refuse_trains(carrier.sockets[0].as_fd());
     for number in 1..=10 {
         check_trains(&mut carrier, &format!("127.0.0.{number}:0"), false);
-        // From now on its messages leave by themselves.
+        // From now on its messages are sent one by one.
         check_trains(&mut carrier, &format!("127.0.0.{number}:0"), true);
     }
 }
@@ -334,7 +335,7 @@ fn each_of_many_sockets_is_named_as_long_as_something_waits_in_it() {
                 .expect("send");
         }
         for listener in 0..100 {
-            // The kernel tells some twenty at a time.
+            // The kernel reports about twenty at a time.
             let named = (0..100).any(|_| carrier.wait(PATIENCE).contains(&usize::from(listener)));
             assert!(named, "{listener} in round {round}");
             assert_eq!(carrier.receive(listener), hello, "round {round}");
