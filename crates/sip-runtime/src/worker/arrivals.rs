@@ -1,16 +1,16 @@
-//! From the wall clock, by which the kernel stamps datagrams, to the clock of the workers.
+//! Converts the kernel's timestamps of datagrams, which are wall-clock times, to the workers' clock.
 
 use sip_transport::Time;
 use std::time::Duration;
 
-/// The two clocks may drift apart by so much between two readings; more is a step of the wall clock.
+/// How far the two clocks may drift apart between two readings. A larger difference means that the wall clock was stepped.
 const DRIFT: Duration = Duration::from_millis(5);
 
-/// Both clocks read at one moment.
+/// Readings of both clocks at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) now: Time,
-    /// Since the Unix epoch, by the wall clock.
+    /// The wall clock, as time since the Unix epoch.
     pub(super) wall: Duration,
 }
 
@@ -21,19 +21,19 @@ impl Moment {
     }
 }
 
-/// Finds out when datagrams arrived.
+/// Determines when datagrams arrived.
 ///
-/// What waits while the wall clock is set bears a stamp of the time before. It counts as having arrived when the step was
-/// noticed: a figure that is too small for once does less harm than one that is an hour too large.
+/// If the wall clock is set while datagrams are queued, their timestamps are from before the step. They count as having arrived
+/// when the step was noticed. A waiting time that is once too short does less harm than one that is an hour too long.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     last: Moment,
-    /// Nothing arrived earlier.
+    /// No datagram counts as having arrived before this time.
     earliest: Time,
 }
 
 impl Arrivals {
-    /// Nothing that arrived before `moment` will be asked for.
+    /// Starts at `moment`. No datagram may have arrived before it.
     pub(super) const fn new(moment: Moment) -> Self {
         Self {
             last: moment,
@@ -41,14 +41,14 @@ impl Arrivals {
         }
     }
 
-    /// Whether the clocks have drifted apart so far since the last reading that one of them stepped, or that this thread was
-    /// stopped between reading the one and the other.
+    /// Whether the clocks have drifted so far since the last reading that one of them was stepped. It may also mean that this
+    /// thread was stopped between the two readings.
     pub(super) fn is_suspicious(&self, moment: Moment) -> bool {
         let drift = (moment.lead() - self.last.lead()).unsigned_abs();
         drift > DRIFT.as_micros()
     }
 
-    /// The clocks were read, after a batch of datagrams.
+    /// Records a reading of the clocks, after a batch of datagrams.
     pub(super) fn read(&mut self, moment: Moment) {
         if self.is_suspicious(moment) {
             self.earliest = moment.now;
@@ -56,7 +56,7 @@ impl Arrivals {
         self.last = moment;
     }
 
-    /// When a datagram with this stamp arrived, by the clocks as they were read last.
+    /// When a datagram with this timestamp arrived, by the last reading of the clocks.
     pub(super) fn arrived(&self, stamp: Option<Duration>) -> Time {
         let Moment { now, wall } = self.last;
         let age = stamp.map_or(Duration::ZERO, |stamp| wall.saturating_sub(stamp));
@@ -72,7 +72,7 @@ mod tests {
 
     const START: u64 = 1_700_000_000;
 
-    /// `now` and `wall` in milliseconds since the start.
+    /// `now` and `wall` are milliseconds since the start.
     fn moment(now: u64, wall: i64) -> Moment {
         Moment {
             now: time(now),
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// An hour forward, an hour back: no datagram is an hour old, and from then on the figures are right again.
+    /// The step is an hour forward or back. No datagram seems an hour old, and afterwards the arrival times are correct again.
     #[test]
     fn a_step_of_the_wall_clock_makes_nothing_old() {
         for step in [3_600_000, -3_600_000] {

@@ -1,4 +1,4 @@
-//! A worker that is behind: what arrives waits in its backlog, and the most urgent is served first.
+//! A worker that is behind keeps messages in its backlog and serves the most urgent one first.
 
 use super::Worker;
 use crate::running::QuestionSink;
@@ -7,16 +7,16 @@ use sip_transport::overload::{Backlog, Shed, Taken, Waiting};
 use sip_transport::{Node, Output, Received, Time};
 use std::time::Duration;
 
-/// A worker is behind when a message has waited so long. Below, it serves messages where the kernel has put them.
+/// A worker is behind when a message has waited this long. Below that, messages wait in the kernel's queues.
 const BEHIND: Duration = Duration::from_millis(5);
 
-/// Messages that are taken from the backlog before the sockets have their turn again.
+/// Messages served from the backlog before the sockets get their turn again.
 const SLICE: usize = 32;
 
-/// Batches that one socket is read in a row, so that what is urgent in it is found.
+/// Batches read from one socket in a row, to find the urgent messages among them.
 pub(super) const BATCHES: usize = 64;
 
-/// The way of a message into the node: at once, or through the backlog.
+/// Passes messages to the node, directly or through the backlog.
 pub(super) struct Intake<'w, N: Node> {
     pub(super) node: &'w mut N,
     pub(super) output: &'w mut Output<N::Question>,
@@ -25,7 +25,7 @@ pub(super) struct Intake<'w, N: Node> {
 }
 
 impl<N: Node> Intake<'_, N> {
-    /// Takes a message. `reliable`: its sender does not send it again.
+    /// Takes a message. `reliable` means that its sender does not retransmit it.
     pub(super) fn take(&mut self, now: Time, message: Received<'_>, reliable: bool) {
         let is_current = now - message.arrived <= BEHIND;
         match &mut self.backlog {
@@ -56,24 +56,24 @@ fn give_up<N: Node>(
 }
 
 impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
-    /// Whether messages wait that were read.
+    /// Whether the backlog has messages.
     pub(super) fn is_behind(&self) -> bool {
         self.backlog.as_ref().is_some_and(|it| !it.is_empty())
     }
 
-    /// Whether more may be read.
+    /// Whether more messages may be read.
     pub(super) fn has_room(&self) -> bool {
         self.backlog.as_ref().is_none_or(Backlog::has_room)
     }
 
-    /// Serves what waits until more may be read. So the backlog exceeds its bound by one read of one connection at most.
+    /// Serves the backlog until more may be read. So the backlog exceeds its limit by at most one read of one connection.
     pub(super) fn make_room(&mut self) {
         while !self.has_room() {
             self.serve_backlog();
         }
     }
 
-    /// Serves some of what waits.
+    /// Serves a slice of the backlog.
     pub(super) fn serve_backlog(&mut self) {
         let Some(backlog) = self.backlog.as_mut().filter(|it| !it.is_empty()) else {
             return;

@@ -1,4 +1,4 @@
-//! A worker without a thread of its own: each turn does what there is to do and returns.
+//! A worker without a thread: each turn does what is due and returns.
 
 use super::Worker;
 use crate::inbox::Inbox;
@@ -7,16 +7,17 @@ use sip_transport::Node;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Rounds of a turn; what is left then is for the next one, after the caller's other business.
+/// Rounds per turn. The next turn does the rest, so that the caller can do other work in between.
 const ROUNDS: usize = 16;
 
 impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
-    /// Readable when a turn is worth it.
+    /// A descriptor that is readable when a turn has work to do.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.event_loop.descriptor()
     }
 
-    /// Does what there is to do. If that was all, those who post must wake it from now on.
+    /// Does what is due. If nothing is left, other threads must wake the worker when they write to
+    /// its inbox.
     pub(crate) fn turn(&mut self) {
         for _ in 0..ROUNDS {
             self.ask_event_loop(Some(Duration::ZERO));
@@ -28,7 +29,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
-    /// How long the next turn may wait for the descriptor; `None`: for ever.
+    /// How long to wait for the descriptor before the next turn. `None` means no limit.
     pub(crate) fn until_turn(&self) -> Option<Duration> {
         if self.inbox().is_some_and(Inbox::is_asleep) {
             self.until_deadline()

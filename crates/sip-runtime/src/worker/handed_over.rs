@@ -1,4 +1,4 @@
-//! What other workers handed over. Received messages take the same way into the node as those of the sockets.
+//! Handles what other workers have handed over. Received messages are treated like those from the sockets.
 
 use super::behind::Intake;
 use super::{INBOX_SHARE, Worker};
@@ -6,11 +6,11 @@ use crate::inbox::Inbox;
 use crate::running::QuestionSink;
 use sip_transport::{Errand, ListenerId, Node, Protocol, Received, Time};
 
-/// Messages after which the clock is read again: each may take its time, and what waits behind them grows old.
+/// Messages after which the clock is read again. Each message takes time, during which the ones behind it wait.
 const AT_ONCE: usize = 32;
 
 impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
-    /// Takes what waits in the inbox, as long as there is room for it.
+    /// Takes messages from the inbox while there is room for them.
     pub(super) fn take_hand_overs(&mut self, now: Time) {
         let (mut now, mut taken) = (now, 0);
         while taken < INBOX_SHARE && self.has_room() {
@@ -61,7 +61,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
-    /// Whether what comes in at a listener is not sent again by its sender.
+    /// Whether senders to this listener do not retransmit.
     fn is_reliable(&self, listener: ListenerId) -> bool {
         let listener = self
             .post

@@ -1,5 +1,4 @@
-//! The worker: one thread that owns its sockets and its node and carries what comes out of the
-//! one into the other.
+//! The worker: one thread that owns its sockets and its node, and moves data between them.
 
 mod arrivals;
 mod behind;
@@ -41,47 +40,47 @@ use std::time::Duration;
 use tracing::{error, warn};
 use waiting::Sockets;
 
-/// Names the waker among the descriptors of the event loop; the others are sockets.
+/// The token of the waker in the event loop. The other tokens are sockets.
 const WAKER: usize = usize::MAX;
 
-/// Answers and hand-overs taken before the sockets have their turn again.
+/// Answers, and hand-overs, taken before the sockets get their turn again.
 const INBOX_SHARE: usize = 256;
 
-/// Busy rounds after which a worker looks at the sockets that seemed quiet.
+/// Busy rounds after which a worker also checks the sockets that seemed idle.
 const ROUNDS_WITHOUT_ASKING: u8 = 4;
 
-/// Nanoseconds by which the end of a pause may be late.
+/// How late a pause may end, in nanoseconds.
 const TIMER_SLACK: u64 = 1_000;
 
-/// How often in a round the node is told what could not be sent, where its reaction cannot be sent either.
+/// How often per round the node is notified of undeliverable messages. Its reaction may be undeliverable, too.
 const TOLD_IN_A_ROUND: usize = 16;
 
-/// How often the kernel is asked for its drops while datagrams come in.
+/// How often to read the kernel's drop counters while datagrams arrive.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) struct Worker<N: Node, Q> {
     node: N,
     output: Output<N::Question>,
     received: ReceiveBatch,
-    /// What was read and waits for its turn; `None`: nothing ever does.
+    /// Messages that were read and wait to be served. `None`: messages are always served at once.
     backlog: Option<Backlog>,
     post: Post<N::Answer, Q>,
     event_loop: EventLoop,
-    /// What may wait in the sockets.
+    /// Which sockets may have datagrams.
     waiting: Sockets,
-    /// Those that are read in this round.
+    /// The sockets to read in this round.
     turn: Vec<usize>,
-    /// Datagrams that came back.
+    /// Returned datagrams.
     errors: Errors,
-    /// Connections that are ready and have not had their turn.
+    /// Connections that are ready but not served yet.
     ready: Vec<Ready>,
     /// When they were found ready.
     ready_since: Time,
-    /// Rounds since the event loop was last asked which sockets are readable.
+    /// Rounds since the event loop was last polled.
     rounds_without_asking: u8,
     clock: Clock,
     arrivals: Arrivals,
-    /// When to ask for the kernel's drops; `None` while nothing came in since they were asked for.
+    /// When to read the kernel's drop counters. `None` if nothing was received since the last time.
     drops_due: Option<Time>,
     pauses: Pauses,
     cpu: Option<usize>,
@@ -140,10 +139,10 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         })
     }
 
-    /// Serves until told to stop.
+    /// Runs until the worker is stopped.
     pub(crate) fn run(mut self) {
         self.pin();
-        // The kernel may wake a thread later than asked to, 50 microseconds by default: as long as a pause.
+        // By default, the kernel may wake a thread 50 microseconds late, which is as long as a pause.
         let slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(TIMER_SLACK));
         if let Err(error) = slack {
             let worker = self.post.surroundings.index;
@@ -160,7 +159,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
-    /// Whether another round is worth it without asking the event loop.
+    /// Whether there is work for another round, without polling the event loop.
     fn is_busy(&self) -> bool {
         self.waiting.any_likely()
             || self.errors.any_due()
@@ -174,7 +173,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     fn pin(&self) {
         let Some(cpu) = self.cpu else { return };
         let mut set = CpuSet::new();
-        // Beyond the set's size means beyond any machine's; the kernel refuses the empty set.
+        // No machine has a CPU beyond the size of the set. The kernel then rejects the empty set.
         if cpu < CpuSet::MAX_CPU {
             set.set(cpu);
         }
@@ -188,8 +187,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.post.inbox()
     }
 
-    /// Everything gets its turn once. The clock is read once: what a round handles at most takes
-    /// less than a timer's resolution.
+    /// Gives each kind of work its turn. `now` is read once per round: the work of one round takes less than a timer's
+    /// resolution.
     fn round(&mut self) {
         let now = self.clock.now();
         self.stats().rounds.add(1);
@@ -241,7 +240,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             .deliver(now, &mut self.event_loop, &mut self.output);
     }
 
-    /// Watches listeners again that had nothing to accept with.
+    /// Watches listeners again that were paused for lack of descriptors.
     fn watch_rested(&mut self, now: Time) {
         for id in self.post.connections.rested(now) {
             let token = usize::from(id.0);
@@ -258,7 +257,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
-    /// Tells the node which connections have ended, and what could not be sent.
+    /// Notifies the node of closed connections and undeliverable messages.
     fn tell_news(&mut self, now: Time) {
         for _ in 0..TOLD_IN_A_ROUND {
             if !self.post.connections.has_news() {
@@ -275,7 +274,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
-    /// One batch of each socket in which something waits; all that waits, while the worker is behind.
+    /// Reads one batch from each socket that may have datagrams, or up to `BATCHES` while the worker is behind.
     fn read_sockets(&mut self, now: Time) {
         if !self.has_room() {
             return;
@@ -293,7 +292,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.turn = turn;
     }
 
-    /// One batch of one socket. Returns how many datagrams came.
+    /// Reads one batch from one socket. Returns the number of datagrams.
     fn read_socket(&mut self, now: Time, listener: usize) -> usize {
         let id = ListenerId(listener as u16);
         let socket = match self.post.surroundings.sockets.get(listener) {
@@ -352,7 +351,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 self.waiting.mark(listener);
                 0
             }
-            // The kernel says it once, and what arrived still waits.
+            // The kernel reports this error once. The datagrams are still in the socket.
             Err(error) if may_be_of_another(error) => {
                 self.errors.mark(listener);
                 self.waiting.mark(listener);
@@ -374,7 +373,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         count
     }
 
-    /// Nothing to do: lets messages gather for a moment while the worker is busy, else waits for the next one.
+    /// Called when there is nothing to do. A busy worker pauses to let messages collect; otherwise the worker waits for the next
+    /// event.
     fn rest(&mut self) {
         let stats = self.stats();
         let taken = stats.datagrams_received.value()
@@ -391,12 +391,12 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         let sockets = self.post.surroundings.sockets.as_slice();
         match sockets {
             [WorkerSocket::Datagrams(_)] => self.waiting.mark(0),
-            // One question spares looking at all those where nothing waits.
+            // Polling once is cheaper than reading every socket, most of which are empty.
             _ => self.ask_event_loop(Some(Duration::ZERO)),
         }
     }
 
-    /// Waits until a socket is readable, the inbox has something or a deadline has come.
+    /// Waits until a socket is ready, the inbox has entries or a deadline has passed.
     fn sleep(&mut self) {
         let begun = self.clock.now();
         let timeout = self
@@ -423,7 +423,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         let mut is_woken = false;
         let (waiting, connections) = (&mut self.waiting, &mut self.ready);
         let errors = &mut self.errors;
-        // Those that are left have their turn first. What is not noted now is found ready again.
+        // Connections left over from the last round go first. Those not recorded now are reported again.
         let takes_connections = connections.is_empty();
         let result = self.event_loop.wait(timeout, |ready| {
             if ready.token == WAKER {
@@ -440,7 +440,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             }
         });
         if let Err(error) = result {
-            // Can only come from a kernel out of memory: the round goes on, reading every socket.
+            // This can only happen if the kernel is out of memory. The worker continues and reads every socket.
             error!(worker = self.post.surroundings.index, %error, "the event loop failed");
             self.waiting.mark_all();
         }
@@ -456,11 +456,11 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     }
 }
 
-/// Reads the clocks after a batch of datagrams; `arrivals` then tells when they came. Returns the time now.
+/// Reads the clocks after a batch of datagrams, so that `arrivals` can tell when they arrived. Returns the current time.
 fn read_clocks(clock: &Clock, arrivals: &mut Arrivals) -> Time {
     let mut moment = read_both(clock);
     if arrivals.is_suspicious(moment) {
-        // This thread may have been stopped between reading the one and the other; twice in a row it hardly is.
+        // This thread may have been stopped between the two readings. That hardly happens twice in a row.
         moment = read_both(clock);
     }
     arrivals.read(moment);

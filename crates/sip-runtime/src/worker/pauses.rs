@@ -1,34 +1,35 @@
-//! Lets messages gather while the worker is busy, as network cards do with their interrupts.
+//! Lets messages collect while the worker is busy, like the interrupt coalescing of network cards.
 //!
-//! To fall asleep and be woken costs a worker more than a message does. While it is so busy that this matters, and sleeps for some
-//! microseconds only, it pauses instead: it looks at its sockets again when the pause is over, and finds several messages. Below
-//! that it wakes for each message, so that none waits.
+//! Going to sleep and waking up costs a worker more than a message does. This matters when the worker is busy and sleeps for only
+//! a few microseconds at a time. Then it pauses instead: it checks its sockets again after the pause and finds several messages.
+//! A less busy worker wakes up for each message, so no message is delayed.
 
 use super::utilisation::Utilisation;
 use sip_transport::Time;
 use std::time::Duration;
 
-/// Waits in a row that were shorter than a pause, before pauses begin; pauses in a row that brought too little, before they end.
+/// How many waits in a row must be shorter than a pause before pauses begin, and how many pauses in a row must bring too few
+/// messages before they end.
 const IN_A_ROW: u8 = 4;
 
-/// Messages that make a pause worth it.
+/// The number of messages that justifies a pause.
 const WORTH_A_PAUSE: u64 = 2;
 
-/// Decides between waiting for the next message and pausing.
+/// Decides whether to wait for the next message or to pause.
 #[derive(Debug)]
 pub(super) struct Pauses {
     length: Duration,
     utilisation: Utilisation,
     /// Waits in a row that were shorter than a pause.
     short_waits: u8,
-    /// Pauses in a row that brought too little.
+    /// Pauses in a row that brought too few messages.
     poor_ones: u8,
-    /// Messages taken, from sockets and from other threads, by the last time the worker had nothing to do.
+    /// Messages received, from sockets and other threads, when the worker last had nothing to do.
     taken: u64,
 }
 
 impl Pauses {
-    /// Pauses of that length; zero: never.
+    /// Pauses of this length. Zero turns pauses off.
     pub(super) const fn new(now: Time, length: Duration) -> Self {
         Self {
             length,
@@ -39,7 +40,8 @@ impl Pauses {
         }
     }
 
-    /// The worker has nothing to do, having taken so many messages since its start: how long to pause, if at all.
+    /// Called when the worker has nothing to do. `taken` is the number of messages received since its start. Returns how long to
+    /// pause, if at all.
     pub(super) fn next(&mut self, taken: u64) -> Option<Duration> {
         let since = taken.wrapping_sub(self.taken);
         self.taken = taken;
@@ -58,7 +60,7 @@ impl Pauses {
         None
     }
 
-    /// The worker has waited for something to do.
+    /// Records that the worker waited for an event.
     pub(super) fn waited(&mut self, begun: Time, ended: Time) {
         self.utilisation.idled(begun, ended);
         self.short_waits = if ended - begun < self.length {
@@ -68,7 +70,7 @@ impl Pauses {
         };
     }
 
-    /// The worker has paused.
+    /// Records that the worker paused.
     pub(super) fn paused(&mut self, begun: Time, ended: Time) {
         self.utilisation.idled(begun, ended);
     }
@@ -81,11 +83,11 @@ mod tests {
     const LENGTH: Duration = Duration::from_micros(100);
     const START: Time = Time::from_unix_seconds(1_800_000_000);
 
-    /// What a message costs, and what a wait costs the worker when it ends, in microseconds.
+    /// The cost of a message and of the wake-up after a wait, in microseconds.
     const MESSAGE: u64 = 12;
     const WAKE_UP: u64 = 8;
 
-    /// A worker to which messages come at even intervals.
+    /// A simulated worker that receives messages at regular intervals.
     struct Worker {
         pauses: Pauses,
         now: Time,
@@ -97,9 +99,9 @@ mod tests {
     struct Seen {
         pauses: u64,
         messages: u64,
-        /// Those that came during a pause.
+        /// Messages that arrived during a pause.
         gathered: u64,
-        /// From waiting to pausing or back.
+        /// Changes from waiting to pausing or back.
         switches: u64,
     }
 
@@ -113,7 +115,7 @@ mod tests {
             }
         }
 
-        /// So many seconds with so many messages that the worker is busy for `percent` of the time as long as it does not pause.
+        /// Simulates some seconds. The message rate keeps the worker busy for `percent` of the time while it does not pause.
         fn serve(&mut self, seconds: u64, percent: u64) -> Seen {
             let interval = Duration::from_micros((MESSAGE + WAKE_UP) * 100 / percent);
             let end = self.now + Duration::from_secs(seconds);
@@ -165,7 +167,7 @@ mod tests {
         }
     }
 
-    /// The pauses themselves make it look less busy.
+    /// Pauses lower the utilisation, which could end them again.
     #[test]
     fn it_does_not_flap_at_any_load() {
         let mut worker = Worker::new(LENGTH);
@@ -191,7 +193,7 @@ mod tests {
         assert_eq!(Worker::new(Duration::ZERO).serve(5, 80).pauses, 0);
     }
 
-    /// A worker whose waits are short and that is busy.
+    /// The pauses of a busy worker whose waits are short.
     fn busy() -> Pauses {
         let mut worker = Worker::new(LENGTH);
         worker.serve(1, 90);

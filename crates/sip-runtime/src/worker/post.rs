@@ -1,4 +1,4 @@
-//! Where a node's output goes: to sockets, to other workers, to the control plane.
+//! Delivers a node's output: to sockets, to other workers and to the control plane.
 
 use super::socket::WorkerSocket;
 use crate::event_loop::EventLoop;
@@ -15,40 +15,40 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Buffers of hand-overs kept for the next ones, and the largest worth keeping: for messages of
-/// ordinary size 1 MiB in all.
+/// How many hand-over buffers to keep for reuse, and the largest one worth keeping. With messages
+/// of normal size, they take 1 MiB in total.
 const SPARE_BUFFERS: usize = 256;
 const LARGEST_SPARE_BUFFER: usize = 4 << 10;
 
-/// An output that grew beyond this in a burst gives its memory back.
+/// An output buffer that grew beyond this size in a burst is freed.
 const LARGEST_KEPT_OUTPUT: usize = 4 << 20;
 
-/// The peer's address where only the connection counts.
+/// The peer's address of a flow that is identified by its connection alone.
 const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
-/// What a worker is given beside its node.
+/// What a worker gets besides its node.
 pub(crate) struct Surroundings<A, Q> {
     pub(crate) index: u16,
-    /// One for each listener, in their order.
+    /// One per listener, in the same order.
     pub(crate) sockets: Vec<WorkerSocket>,
     pub(crate) listeners: Arc<[Listener]>,
-    /// What the connections of all workers share.
+    /// State that the connections of all workers share.
     pub(crate) connections: Arc<Shared>,
-    /// Those of all workers; its own is at its index.
+    /// The inboxes of all workers. The worker's own is at its index.
     pub(crate) inboxes: Arc<[Inbox<A>]>,
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) questions: Q,
 }
 
-/// Everything a worker's output goes out through.
+/// Everything that a worker's output is sent through.
 pub(super) struct Post<A, Q> {
     pub(super) surroundings: Surroundings<A, Q>,
     batch: SendBatch,
     pub(super) connections: Connections,
-    /// Messages over connections of other workers: whose, over which, and where their octets lie.
+    /// Messages for connections of other workers: the worker, the connection and the byte range.
     for_others: Vec<HandOver>,
     spare_buffers: Vec<Vec<u8>>,
-    /// The workers to wake, for having been handed something.
+    /// Whether each worker must be woken, because it was handed something.
     to_wake: Vec<bool>,
     /// Listeners whose sockets met the error of an earlier datagram while sending.
     met_errors: Vec<usize>,
@@ -84,7 +84,7 @@ impl<A, Q> Post<A, Q> {
             .get(usize::from(self.surroundings.index))
     }
 
-    /// Sends, hands over and asks everything in `output`, and empties it.
+    /// Sends the messages, hand-overs and questions in `output`, then empties it.
     pub(super) fn deliver<T>(
         &mut self,
         now: Time,
@@ -116,7 +116,7 @@ impl<A, Q> Post<A, Q> {
         }
     }
 
-    /// Lets connections stay whose peers have proved themselves.
+    /// Marks the peers of connections as proven.
     fn prove(&mut self, now: Time, proven: &[ConnectionId]) {
         for connection in proven {
             if !self.connections.prove(now, *connection) {
@@ -134,7 +134,7 @@ impl<A, Q> Post<A, Q> {
         }
     }
 
-    /// Names the listeners whose sockets met the error of an earlier datagram while sending.
+    /// Reports the listeners whose sockets met the error of an earlier datagram while sending.
     pub(super) fn take_met_errors(&mut self, each: impl FnMut(usize)) {
         self.met_errors.drain(..).for_each(each);
     }
@@ -143,7 +143,8 @@ impl<A, Q> Post<A, Q> {
         !self.met_errors.is_empty()
     }
 
-    /// Sends in the order of the output, as many at once as leave through the same socket.
+    /// Sends messages in the order of the output. Consecutive messages for the same socket are sent
+    /// together.
     fn send(&mut self, now: Time, event_loop: &mut EventLoop, messages: &[Outgoing], bytes: &[u8]) {
         let stats = &*self.surroundings.stats;
         let for_others = &mut self.for_others;
@@ -198,7 +199,7 @@ impl<A, Q> Post<A, Q> {
             flow,
             range: 0..message.len(),
         };
-        // It names its connection, so it leads to no other worker.
+        // The message names its connection, so it cannot lead to another worker.
         self.connections
             .send(now, event_loop, (0, &[outgoing]), message, |_, _, _| {});
     }
@@ -250,8 +251,8 @@ impl<A, Q> Post<A, Q> {
             .add(messages.len() as u64 - handed_over);
     }
 
-    /// Keeps the buffer of a hand-over for the next one. Workers hand over to each other about
-    /// equally, so the buffers that come in serve those that go out.
+    /// Keeps the buffer of a hand-over for reuse. Workers hand over about equally often to each
+    /// other, so incoming buffers suffice for outgoing messages.
     pub(super) fn keep_buffer(&mut self, mut buffer: Vec<u8>) {
         if self.spare_buffers.len() < SPARE_BUFFERS && buffer.capacity() <= LARGEST_SPARE_BUFFER {
             buffer.clear();

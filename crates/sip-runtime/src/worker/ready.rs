@@ -1,4 +1,4 @@
-//! Connections that are ready have their turn, and leave others theirs.
+//! Serves connections that are ready, without starving other work.
 
 use super::behind::Intake;
 use super::{Worker, WorkerSocket};
@@ -7,17 +7,17 @@ use sip_transport::{Node, Received, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Octets of output after which it goes out while connections are still being read.
+/// Bytes of output after which it is sent while connections are still being read.
 const ENOUGH_OUTPUT: usize = 256 << 10;
 
-/// Connections after which some of what waits is served.
+/// Connections after which part of the backlog is served.
 const IN_A_ROW: usize = 8;
 
-/// How long connections have their turn in one round. A handshake takes a millisecond, and hundreds may be ready at once.
+/// How long to serve connections in one round. A handshake takes a millisecond, and hundreds of connections may be ready at once.
 const TURN: Duration = Duration::from_millis(5);
 
 impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
-    /// Reads and writes connections that are ready, for a while. Those that are left have their turn in the next round.
+    /// Reads and writes ready connections for a limited time. The next round serves the rest.
     pub(super) fn serve_connections(&mut self, now: Time) {
         if self.ready.is_empty() {
             return;
@@ -29,7 +29,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         let mut served = 0;
         self.make_room();
         for ready in all.iter().copied() {
-            // Among thousands that are ready the last ones wait for the first ones.
+            // Read the clock for each one: with thousands of ready connections, the last ones wait for the first ones.
             let now = self.clock.now();
             if served > 0 && now - begun >= TURN {
                 break;
@@ -70,7 +70,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
-    /// An event loop that names some descriptors at a time may not come to the sockets of datagrams among so many connections.
+    /// An event loop reports a limited number of descriptors at a time. Among many ready connections, it may miss the UDP
+    /// sockets.
     fn expect_datagrams(&mut self) {
         let sockets = self.post.surroundings.sockets.iter().enumerate();
         for (place, socket) in sockets {

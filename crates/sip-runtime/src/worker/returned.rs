@@ -1,4 +1,4 @@
-//! What came back of the datagrams that were sent: the node hears of those that say that a destination cannot be reached.
+//! Handles datagrams that were returned as ICMP errors. The node is notified if the destination is unreachable.
 
 use super::{Worker, WorkerSocket};
 use crate::running::QuestionSink;
@@ -6,10 +6,10 @@ use crate::udp::ErrorQueue;
 use sip_transport::{Flow, ListenerId, Node, Time};
 use std::os::fd::AsFd;
 
-/// Errors taken from one socket before everything else has its turn again. Who floods the queue costs no more.
+/// Errors read from one socket before other work gets its turn. A flood of errors cannot take more time than this.
 const SHARE: usize = 32;
 
-/// The sockets in whose error queues something may wait.
+/// The sockets whose error queues may have entries.
 pub(super) struct Errors {
     queue: ErrorQueue,
     is_due: Vec<bool>,
@@ -17,7 +17,7 @@ pub(super) struct Errors {
 }
 
 impl Errors {
-    /// For so many sockets.
+    /// Creates the list for `count` sockets.
     pub(super) fn new(count: usize) -> Self {
         Self {
             queue: ErrorQueue::new(),
@@ -26,7 +26,7 @@ impl Errors {
         }
     }
 
-    /// Something may wait in the error queue of that socket.
+    /// Records that the error queue of a socket may have entries.
     pub(super) fn mark(&mut self, socket: usize) {
         if let Some(is_due) = self.is_due.get_mut(socket)
             && !std::mem::replace(is_due, true)
@@ -41,7 +41,7 @@ impl Errors {
 }
 
 impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
-    /// Tells the node what came back, a share of each socket.
+    /// Notifies the node of returned datagrams, up to a limit per socket.
     pub(super) fn take_returned(&mut self, now: Time) {
         if let Some(ring) = self.event_loop.ring() {
             while let Some(listener) = ring.take_returned() {
@@ -64,7 +64,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.deliver(now);
     }
 
-    /// Returns how many errors there were.
+    /// Reads the error queue of one listener's socket. Returns the number of errors.
     fn take_returned_of(&mut self, now: Time, listener: usize) -> usize {
         let sockets = &self.post.surroundings.sockets;
         let Some(WorkerSocket::Datagrams(socket)) = sockets.get(listener) else {

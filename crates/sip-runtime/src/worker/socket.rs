@@ -1,4 +1,4 @@
-//! What a worker has open for each listener.
+//! The socket that a worker has for each listener.
 
 use crate::stream::Listening;
 use crate::udp::UdpSocket;
@@ -17,7 +17,7 @@ impl WorkerSocket {
         }
     }
 
-    /// The receive buffer that the kernel granted, in octets, where datagrams wait in one.
+    /// The receive buffer that the kernel granted, in bytes. `None` for a stream listener.
     pub(super) fn receive_buffer(&self) -> Option<usize> {
         match self {
             Self::Datagrams(socket) => Some(socket.receive_buffer()),
@@ -25,7 +25,7 @@ impl WorkerSocket {
         }
     }
 
-    /// Whether the kernel cuts up trains of datagrams, where it has to.
+    /// Whether the kernel segments GSO batches, if this socket needs it.
     pub(super) fn cuts_trains(&self) -> bool {
         match self {
             Self::Datagrams(socket) => socket.cuts_trains(),

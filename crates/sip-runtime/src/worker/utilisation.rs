@@ -1,8 +1,8 @@
-//! The utilisation of a worker, and whether it is high enough to let messages gather.
+//! Measures a worker's utilisation and decides whether it is high enough to let messages collect.
 //!
-//! Utilisation is the share of time in which the worker neither waits nor pauses. A pause lowers it: the same messages then cost
-//! less. So while a worker pauses, its utilisation alone does not say how busy it would be without pauses. The worker finds out in a
-//! short trial, once a second.
+//! Utilisation is the share of time in which the worker neither waits nor pauses. Pauses lower it, because they make the same
+//! messages cheaper. So while a worker pauses, its utilisation does not show how busy it would be without pauses. The worker
+//! measures that in a short trial, once a second.
 
 use sip_transport::Time;
 use std::time::Duration;
@@ -10,17 +10,18 @@ use std::time::Duration;
 /// Utilisation is measured over at least this long.
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// Above this percentage pauses begin. A message costs about two thirds with pauses of what it costs without, so this is about half
-/// of what the worker carries.
+/// Pauses begin above this percentage. With pauses, a message costs about two thirds of what it costs without. So this is about
+/// half of the worker's capacity.
 const BUSY: u128 = 70;
 
-/// Below this percentage without pauses, they have ended for good.
+/// If the percentage without pauses is below this, pauses end.
 const QUIET: u128 = 60;
 
-/// Below this percentage with pauses, it would be below `QUIET` without them: pauses halve the cost of a message at best.
+/// If the percentage with pauses is below this, it would be below `QUIET` without them: pauses halve the cost of a message at
+/// best.
 const QUIET_WITH_PAUSES: u128 = QUIET / 2;
 
-/// Busy windows in a row before pauses begin, so that a worker that lost its CPU for some milliseconds does not look busy.
+/// Busy windows in a row before pauses begin. A worker that lost its CPU for a few milliseconds must not look busy.
 const BUSY_WINDOWS: u8 = 3;
 
 /// How long pauses last before a trial without them.
@@ -28,21 +29,21 @@ const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 enum Mode {
-    /// Messages are handled as they come. So many windows in a row were busy.
+    /// Messages are handled as they arrive. This many windows in a row were busy.
     Direct { busy_windows: u8 },
-    /// Messages gather.
+    /// Messages collect during pauses.
     Gathering { since: Time },
-    /// Messages are handled as they come for one window, to measure what they cost without pauses.
+    /// Messages are handled as they arrive for one window, to measure the utilisation without pauses.
     Trial,
 }
 
-/// Measures the utilisation and decides by it.
+/// Measures the utilisation and decides whether to pause.
 #[derive(Debug)]
 pub(super) struct Utilisation {
     mode: Mode,
     /// When the window began.
     begun: Time,
-    /// Time in the window that the worker waited or paused.
+    /// How long the worker has waited or paused in this window.
     idle: Duration,
 }
 
@@ -55,12 +56,12 @@ impl Utilisation {
         }
     }
 
-    /// Whether the worker is busy enough to let messages gather.
+    /// Whether the worker is busy enough to let messages collect.
     pub(super) const fn is_high(&self) -> bool {
         matches!(self.mode, Mode::Gathering { .. })
     }
 
-    /// The worker waited or paused from `begun` to `ended`.
+    /// Records that the worker waited or paused from `begun` to `ended`.
     pub(super) fn idled(&mut self, begun: Time, ended: Time) {
         self.idle += ended - begun;
         let window = ended - self.begun;
@@ -73,7 +74,7 @@ impl Utilisation {
         (self.begun, self.idle) = (ended, Duration::ZERO);
     }
 
-    /// A window has ended in which the worker was busy for `percent` of the time.
+    /// Decides after a window in which the worker was busy for `percent` of the time.
     fn decide(&mut self, now: Time, percent: u128) {
         self.mode = match self.mode {
             Mode::Direct { busy_windows } if percent > BUSY => {
@@ -103,7 +104,7 @@ mod tests {
 
     const START: Time = Time::from_unix_seconds(1_800_000_000);
 
-    /// Windows in which the worker is busy for so many percent; whether messages gather after each.
+    /// Runs windows in which the worker is busy for these percentages. Returns whether messages collect after each of them.
     fn check(percents: impl IntoIterator<Item = u32>) -> Vec<bool> {
         let mut utilisation = Utilisation::new(START);
         let mut now = START;

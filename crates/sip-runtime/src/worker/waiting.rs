@@ -1,21 +1,19 @@
-//! Guessing what waits in a socket, to spare system calls.
+//! Predicts what waits in a socket, to save system calls.
 
 use crate::udp::Expected;
 
-/// Datagrams read one by one, which is cheaper when they come one by one, before it is tried again
-/// whether they come many at once.
+/// After this many reads of a single datagram, try a batch again. A single read is cheaper if datagrams arrive one at a time.
 const READS_OF_ONE: u8 = 8;
 
-/// What may wait in the sockets of a worker. Those that are worth reading are in a list, so that nothing is done for the thousands of
-/// others.
+/// What may wait in the sockets of a worker. Those worth reading are in a list, so that thousands of others cost nothing.
 pub(super) struct Sockets {
     waiting: Vec<Waiting>,
-    /// Places of those with `is_likely`, each once.
+    /// Indexes of the sockets with `is_likely`, each once.
     likely: Vec<usize>,
 }
 
 impl Sockets {
-    /// So many, of which nothing is known.
+    /// Creates `count` sockets with an unknown state.
     pub(super) fn new(count: usize) -> Self {
         Self {
             waiting: vec![Waiting::UNKNOWN; count],
@@ -27,12 +25,12 @@ impl Sockets {
         self.waiting.len()
     }
 
-    /// Whether any is worth reading.
+    /// Whether any socket is worth reading.
     pub(super) fn any_likely(&self) -> bool {
         !self.likely.is_empty()
     }
 
-    /// Moves those that are worth reading into `turn`, which is empty.
+    /// Moves the sockets worth reading into `turn`, which must be empty.
     pub(super) fn take_likely(&mut self, turn: &mut Vec<usize>) {
         std::mem::swap(&mut self.likely, turn);
         for place in turn {
@@ -42,7 +40,7 @@ impl Sockets {
         }
     }
 
-    /// One is worth reading.
+    /// Marks a socket as worth reading.
     pub(super) fn mark(&mut self, place: usize) {
         if let Some(waiting) = self.waiting.get_mut(place)
             && !waiting.is_likely
@@ -52,19 +50,19 @@ impl Sockets {
         }
     }
 
-    /// All are: nobody knows.
+    /// Marks all sockets, because their state is unknown.
     pub(super) fn mark_all(&mut self) {
         (0..self.len()).for_each(|place| self.mark(place));
     }
 
-    /// How many datagrams are likely to wait in one.
+    /// How many datagrams probably wait in a socket.
     pub(super) fn expected(&self, place: usize) -> Expected {
         self.waiting
             .get(place)
             .map_or(Expected::Many, |waiting| waiting.expected())
     }
 
-    /// What a read brought when `expected` were.
+    /// Records that a read returned `count` datagrams when `expected` were expected.
     pub(super) fn after(&mut self, place: usize, expected: Expected, count: usize) {
         if let Some(waiting) = self.waiting.get_mut(place) {
             let is_listed = waiting.is_likely;
@@ -78,12 +76,12 @@ impl Sockets {
     }
 }
 
-/// What may wait in a socket, judged by what came last.
+/// What may wait in a socket, judged by the last reads.
 #[derive(Clone, Copy)]
 struct Waiting {
-    /// Worth reading without asking the event loop.
+    /// Whether it is worth reading without polling the event loop.
     is_likely: bool,
-    /// Reads since the last one that could have brought many.
+    /// Single reads since the last batch read.
     reads_of_one: u8,
 }
 
@@ -101,8 +99,8 @@ impl Waiting {
         }
     }
 
-    /// `count` datagrams came when `expected` were. Where two came at once there are likely more
-    /// by the time they are handled; where one came it was likely alone, and so will the next be.
+    /// The state after a read of `count` datagrams. If two or more arrived at once, more will probably have arrived by the time
+    /// they are handled. If one arrived, it was probably alone, and so will the next one be.
     fn after(self, expected: Expected, count: usize) -> Self {
         let reads_of_one = match expected {
             Expected::One => self.reads_of_one.saturating_add(1),
@@ -120,7 +118,7 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Reads that bring `counts`, and what was expected of each.
+    /// Reads that return `counts`, and what is expected before each.
     fn check(counts: &[usize], expected: &[Expected]) {
         let mut waiting = Waiting::UNKNOWN;
         let mut found = Vec::new();
