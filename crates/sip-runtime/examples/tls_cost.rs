@@ -1,4 +1,4 @@
-//! What TLS handshakes cost the server: processor time of its side only, in memory, one core, TLS 1.3.
+//! Measures what TLS handshakes cost the server: CPU time of the server side only, in memory, on one core, with TLS 1.3.
 //!
 //! `cargo run --release --package sip-runtime --example tls_cost [-- HANDSHAKES]`
 
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A server with a certificate of its own, and a client that trusts it.
+/// A server with its own certificate, and a client that trusts it.
 fn setup(folder: &Path, key: &KeyPair) -> Result<(TlsAcceptor, ClientConfig), Box<dyn Error>> {
     let certificate = CertificateParams::new(vec![NAME.to_owned()])?.self_signed(key)?;
     let files = CertificateFiles {
@@ -74,14 +74,14 @@ fn setup(folder: &Path, key: &KeyPair) -> Result<(TlsAcceptor, ClientConfig), Bo
     Ok((acceptor, client))
 }
 
-/// The server's share of that many handshakes.
+/// The server's CPU time for that many handshakes.
 fn handshakes(
     acceptor: &TlsAcceptor,
     client: &Arc<ClientConfig>,
     count: u32,
     resumed: bool,
 ) -> Result<Duration, Box<dyn Error>> {
-    // The first one brings the ticket.
+    // The first handshake gets the ticket.
     handshake(acceptor, client)?;
     let mut spent = Duration::ZERO;
     for _ in 0..count {
@@ -122,7 +122,7 @@ fn handshake(
     Ok((spent, session.is_resumed()))
 }
 
-/// Of this thread.
+/// The CPU time of this thread.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(

@@ -1,12 +1,12 @@
-//! What the runtime costs beside the kernel: CPU time of the server's thread per datagram that it
-//! receives and sends back, for a worker of ours on each event loop and for a bare loop of `recvfrom` and `sendto`.
+//! Measures what the runtime costs on top of the kernel: CPU time of the server's thread per datagram that it receives and sends
+//! back. It compares a worker on each event loop with a bare loop of `recvfrom` and `sendto`.
 //!
 //! ```text
 //! cargo run --release -p sip-runtime --example udp_echo_cost -- [DATAGRAMS] [BYTES] [WINDOW…]
 //! ```
-//! The server runs on CPU 0, the client on CPU 1. The client keeps WINDOW datagrams on their way:
-//! with 1 the server sleeps after each, with 64 it hardly ever does. Twenty short rounds each, in
-//! turns; the lowest figures are printed, for whatever else runs on the machine only adds.
+//! The server runs on CPU 0, the client on CPU 1. The client keeps WINDOW datagrams in flight: with 1, the server sleeps after
+//! each datagram; with 64, it hardly ever sleeps. The variants take turns in twenty short rounds each. The program prints the
+//! lowest figures, because other programs on the machine can only add time.
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -17,9 +17,9 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-/// What a datagram of this first byte is answered with: the CPU time of the server's thread.
+/// A datagram that starts with this byte is answered with the CPU time of the server's thread.
 const CPU_TIME: u8 = b'?';
-/// A datagram of this first byte ends the bare loop.
+/// A datagram that starts with this byte ends the bare loop.
 const END: u8 = b'!';
 const ROUNDS: usize = 20;
 const LOOPS: [EventLoopKind; 3] = [
@@ -112,7 +112,7 @@ fn measure_runtime(
     figure
 }
 
-/// The client: CPU µs per echo that the server's thread itself reports.
+/// The client: returns CPU µs per echo, as reported by the server's thread.
 fn measure(server: SocketAddr, datagrams: usize, bytes: usize, window: usize) -> io::Result<f64> {
     pin(1);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -171,7 +171,7 @@ impl Node for Echo {
     }
 }
 
-/// Nanoseconds that the calling thread has run.
+/// Nanoseconds of CPU time of the calling thread.
 fn cpu_time() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()

@@ -1,4 +1,5 @@
-//! What an idle TLS session costs in memory, the C library's share included. Alone in its process, so that nobody else's memory counts.
+//! The memory of an idle TLS session, including what the C library allocates. It runs alone in its process, so that no other
+//! test's memory counts.
 #![cfg(target_env = "gnu")]
 
 #[path = "tls/authority.rs"]
@@ -11,18 +12,18 @@ use authority::Authority;
 use peer::{Pair, Setup, VERSIONS};
 use sip_runtime::tls::{ClientCertificates, TlsSession};
 
-/// Sessions held at once.
+/// Sessions held at the same time.
 const SESSIONS: usize = 500;
-/// Most that an idle session may cost, in octets.
+/// The limit for an idle session, in bytes.
 const BOUND: usize = 6_000;
 
-/// Octets that the process has allocated, by Rust and by C.
+/// Bytes that the process has allocated, by Rust and by C.
 #[expect(
     unsafe_code,
     reason = "a C function without arguments that reads counters"
 )]
 fn allocated() -> usize {
-    // SAFETY: it takes nothing and returns a structure by value.
+    // SAFETY: it takes no arguments and returns a structure by value.
     let info = unsafe { libc::mallinfo2() };
     info.uordblks + info.hblkhd
 }
@@ -57,7 +58,7 @@ fn an_idle_session_costs_no_more_than_six_kilobytes() {
                     pair.session
                 };
                 let mut sessions: Vec<TlsSession> = Vec::with_capacity(SESSIONS);
-                // The first one may bring a ticket, and whatever is made once.
+                // The first one may get a ticket and causes one-time allocations.
                 drop(connect());
                 let before = allocated();
                 sessions.extend((0..SESSIONS).map(|_| connect()));

@@ -1,4 +1,4 @@
-//! A certificate authority for one test, and files with what it issues.
+//! A certificate authority for one test, with the files that it issues.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
-/// Makes the names of authorities differ: they are found by name.
+/// Makes the names of authorities unique, because authorities are looked up by name.
 static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
-/// Issues certificates into a directory of its own.
+/// Issues certificates into its own directory.
 pub struct Authority {
     directory: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -39,19 +39,19 @@ impl Authority {
         self.directory.path()
     }
 
-    /// The file with the root.
+    /// The file with the root certificate.
     pub fn file(&self) -> PathBuf {
         self.path().join("ca.pem")
     }
 
-    /// What trusts this authority only.
+    /// A root store that trusts only this authority.
     pub fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).expect("a root");
         roots
     }
 
-    /// A certificate for names: DNS names, addresses, and URIs where there is a colon and a letter before it.
+    /// Issues a certificate for names: DNS names, addresses, or URIs (a letter before a colon).
     pub fn issue(&self, names: &[&str]) -> CertificateFiles {
         self.issue_with(names, &rcgen::PKCS_ECDSA_P256_SHA256, |_| {})
     }
@@ -81,7 +81,7 @@ impl Authority {
         files
     }
 
-    /// Settings with certificates for each of these lists of names; servers are judged by this authority.
+    /// Settings with one certificate for each of these lists of names. Servers are verified against this authority.
     pub fn settings(&self, certificates: &[&[&str]]) -> TlsSettings {
         TlsSettings {
             certificates: certificates.iter().map(|names| self.issue(names)).collect(),
@@ -112,7 +112,7 @@ fn params(names: &[&str]) -> CertificateParams {
     params
 }
 
-/// A chain and key out of files.
+/// Reads a chain and key from files.
 pub fn pair(files: &CertificateFiles) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
     use rustls::pki_types::pem::PemObject;
     let chain = CertificateDer::pem_file_iter(&files.chain).expect("a file");

@@ -1,4 +1,4 @@
-//! Which certificate a client gets, how certificates are swapped, and what is said of files that are wrong.
+//! Which certificate a client gets, how certificates are replaced, and the errors for invalid files.
 
 use super::authority::Authority;
 use super::peer::{Pair, Setup};
@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 use sip_runtime::tls::{CertificateFiles, SharedTls, TlsContext, TlsSettings};
 use std::time::{Duration, SystemTime};
 
-/// The place in the settings of the certificate that a client gets who asks for a name.
+/// The index, in the settings, of the certificate that a client gets for a name.
 fn chosen(
     authority: &Authority,
     context: &TlsContext,
@@ -28,7 +28,7 @@ fn leaf(files: &CertificateFiles) -> CertificateDer<'static> {
     super::authority::pair(files).0.remove(0)
 }
 
-/// A client that accepts a certificate for another name.
+/// A client that accepts a certificate for any name.
 fn trusting_anybody(authority: &Authority) -> std::sync::Arc<rustls::ClientConfig> {
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     #[derive(Debug)]
@@ -134,7 +134,7 @@ fn swapped_certificates_are_for_new_handshakes_and_sessions_go_on() {
     let config = Setup::default().config(authority.roots());
     let connect = |shared: &SharedTls| {
         let context = shared.context();
-        // A client without tickets, so that it is shown the certificate.
+        // A client without tickets, so that it gets the certificate.
         let config = (*config).clone();
         let mut config = config;
         config.resumption = rustls::client::Resumption::disabled();

@@ -1,10 +1,10 @@
-//! Ciphertext arrives cut anywhere, or many records at once.
+//! Ciphertext that arrives cut at any byte, or as many records at once.
 
 use super::authority::Authority;
 use super::peer::{Pair, Setup, VERSIONS};
 use sip_runtime::tls::{Received, TlsSession};
 
-/// Gives a session bytes in two parts.
+/// Passes bytes to a session in two parts.
 fn receive_cut(session: &mut TlsSession, bytes: &[u8], cut: usize) -> (Received, Vec<u8>) {
     let (mut heard, mut all) = (Vec::new(), Received::default());
     let (first, second) = bytes.split_at(cut);
@@ -34,7 +34,7 @@ fn a_handshake_may_be_cut_at_any_octet() {
         };
         let config = setup.config(authority.roots());
         for flight in [0, 1] {
-            // Every octet of the headers and first fields; beyond, every step that is no multiple of a field's length.
+            // Every byte of the headers and first fields. After that, steps that are no multiple of a field's length.
             for cut in (0..80).chain((80..2_000).step_by(37)) {
                 let mut pair = Pair::new(&config, "example.org", acceptor);
                 for sent in 0.. {

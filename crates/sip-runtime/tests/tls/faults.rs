@@ -1,4 +1,4 @@
-//! Peers that are wrong: what is said of each, what each is told, and that no octet of theirs makes a session panic.
+//! Misbehaving peers: which error each causes, which alert each gets, and that none of their bytes makes a session panic.
 
 use super::authority::Authority;
 use super::peer::{Pair, Setup, VERSIONS};
@@ -42,7 +42,7 @@ fn plain_text_is_known_by_its_first_octet_and_not_answered() {
 
 #[test]
 fn other_octets_that_begin_no_handshake_are_named() {
-    // A record of data, an alert, the length of an SSL 2 hello, a zero.
+    // A data record, an alert, the length of an SSL 2 hello, and a zero.
     for octet in [23, 21, 0x80, 0] {
         let (refused, _) = said_to(&[octet, 3, 1, 0, 5, 1, 2, 3, 4, 5]);
         assert!(
@@ -94,7 +94,7 @@ fn a_handshake_message_without_end_is_refused_before_it_fills_memory() {
     );
 }
 
-/// Whether an octet is the version in a record's header, which nobody looks at.
+/// Whether a byte belongs to the version in a record header, which TLS implementations ignore.
 fn is_record_version(bytes: &[u8], place: usize) -> bool {
     let mut start = 0;
     while let Some([_, _, _, high, low]) = bytes.get(start..start + 5) {
@@ -106,7 +106,7 @@ fn is_record_version(bytes: &[u8], place: usize) -> bool {
     false
 }
 
-/// Whether a handshake succeeds in which one octet of one of the client's flights is changed.
+/// Whether a handshake succeeds if one byte of one of the client's flights is changed.
 fn succeeds(pair: &mut Pair, flight: usize, place: usize, cut: usize) -> bool {
     for sent in 0..3 {
         let mut bytes = pair.client_says();

@@ -1,4 +1,4 @@
-//! TLS sessions against real peers in memory, and against OpenSSL through a socket of this machine.
+//! TLS sessions against real peers in memory, and against OpenSSL through a local socket.
 
 mod authority;
 mod certificates;

@@ -1,4 +1,4 @@
-//! Clients with certificates: asked for, optional, required; and who they are by them.
+//! Client certificates: not requested, optional and required; and the identities in them.
 
 use super::authority::Authority;
 use super::peer::{Pair, Setup, VERSIONS};

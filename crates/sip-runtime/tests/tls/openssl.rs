@@ -1,4 +1,4 @@
-//! The command line of OpenSSL as client, over a socket of this machine.
+//! The OpenSSL command line as a client, through a local socket.
 
 use super::authority::Authority;
 use sip_runtime::tls::{TlsAcceptor, TlsSession};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How one connection went.
+/// The result of one connection.
 #[derive(Debug, Default)]
 struct Served {
     resumed: bool,
@@ -18,7 +18,7 @@ struct Served {
     error: Option<String>,
 }
 
-/// Serves one connection: says what it hears back in capitals.
+/// Serves one connection: echoes what it receives in capital letters.
 fn serve(acceptor: TlsAcceptor) -> (SocketAddr, JoinHandle<Served>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -62,7 +62,7 @@ fn go(mut stream: TcpStream, mut session: TlsSession) -> Served {
     served
 }
 
-/// `openssl s_client` towards a server that trusts the authority.
+/// Starts `openssl s_client`, which trusts the authority.
 fn client(authority: &Authority, address: SocketAddr, more: &[&str]) -> Child {
     Command::new("openssl")
         .args(["s_client", "-connect", &address.to_string(), "-CAfile"])
@@ -76,8 +76,8 @@ fn client(authority: &Authority, address: SocketAddr, more: &[&str]) -> Child {
         .expect("openssl, which `make test` installs")
 }
 
-/// Gives a client its input once it is connected, and ends it when it has printed the answer; all that it printed. It may end
-/// before.
+/// Sends a client its input once it is connected, and stops it when it has printed the answer. Returns everything it printed. The
+/// client may end earlier.
 fn talk(mut child: Child, input: &[u8], answer: &str) -> String {
     let mut stdin = child.stdin.take().expect("a pipe");
     let mut stdout = child.stdout.take().expect("a pipe");
@@ -85,7 +85,7 @@ fn talk(mut child: Child, input: &[u8], answer: &str) -> String {
     read_until("Verify return code", &mut stdout, &mut printed);
     let _ = stdin.write_all(input);
     read_until(answer, &mut stdout, &mut printed);
-    // It ends when its input does.
+    // It exits when its input ends.
     drop(stdin);
     let _ = stdout.read_to_end(&mut printed);
     let mut complaints = String::new();
@@ -98,7 +98,7 @@ fn talk(mut child: Child, input: &[u8], answer: &str) -> String {
     String::from_utf8_lossy(&printed).into_owned() + &complaints
 }
 
-/// Reads until these words have come, or the end.
+/// Reads until these words or the end.
 fn read_until(words: &str, from: &mut impl Read, read: &mut Vec<u8>) {
     let mut buffer = [0; 1024];
     while !String::from_utf8_lossy(read).contains(words) {

@@ -1,9 +1,9 @@
-//! Connections that we open: whom a server must prove to be (RFC 5922 section 7.3).
+//! Outgoing connections: which identity a server must prove (RFC 5922 section 7.3).
 
 use super::authority::Authority;
 use sip_runtime::tls::{TlsContext, TlsError, TlsSession, TlsSettings};
 
-/// A handshake between two sessions of ours. Returns the client's side.
+/// Runs a handshake between two of our sessions. Returns the client side.
 fn connect(ours: &TlsContext, theirs: &TlsContext, name: &str) -> Result<TlsSession, TlsError> {
     let mut client = TlsSession::connect(ours.connector(), name)?;
     let mut server = TlsSession::accept(theirs.acceptor().expect("certificates"))?;

@@ -1,4 +1,4 @@
-//! A client that is rustls as it comes, and the bytes between it and a session.
+//! A plain rustls client, and the bytes between it and a session.
 
 use super::authority::pair;
 use rustls::crypto::aws_lc_rs;
@@ -8,11 +8,11 @@ use sip_runtime::tls::{CertificateFiles, Received, TlsAcceptor, TlsError, TlsSes
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-/// Both versions, each alone.
+/// Both versions, each on its own.
 pub static VERSIONS: [(&str, [&SupportedProtocolVersion; 1]); 2] =
     [("1.2", [&version::TLS12]), ("1.3", [&version::TLS13])];
 
-/// How a client is set up.
+/// The setup of a client.
 pub struct Setup {
     pub versions: &'static [&'static SupportedProtocolVersion],
     pub certificate: Option<CertificateFiles>,
@@ -54,7 +54,7 @@ impl Setup {
 pub struct Pair {
     pub client: ClientConnection,
     pub session: TlsSession,
-    /// What the client has received.
+    /// The data that the client has received.
     heard: Vec<u8>,
 }
 
@@ -68,14 +68,14 @@ impl Pair {
         }
     }
 
-    /// With the handshake done.
+    /// A pair with a completed handshake.
     pub fn established(config: &Arc<ClientConfig>, name: &str, acceptor: &TlsAcceptor) -> Self {
         let mut pair = Self::new(config, name, acceptor);
         pair.handshake().expect("a handshake");
         pair
     }
 
-    /// All that the client has to say.
+    /// All bytes that the client has to send.
     pub fn client_says(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.client.wants_write() {
@@ -84,7 +84,7 @@ impl Pair {
         bytes
     }
 
-    /// All that the session has to say reaches the client.
+    /// Passes all output of the session to the client.
     pub fn tell_client(&mut self) -> Result<(), rustls::Error> {
         let mut bytes = Vec::new();
         self.session.take_output(&mut bytes);
@@ -104,7 +104,7 @@ impl Pair {
         Ok(())
     }
 
-    /// To and fro until nobody has anything to say.
+    /// Exchanges bytes until neither side has any to send.
     pub fn handshake(&mut self) -> Result<Received, TlsError> {
         let mut last = Received::default();
         loop {
@@ -113,7 +113,7 @@ impl Pair {
                 return Ok(last);
             }
             let received = self.session.receive(&mut bytes, &mut Vec::new());
-            // Where the client refuses, its alert comes next.
+            // If the client rejects it, its alert comes next.
             let _ = self.tell_client();
             let received = received?;
             if received.established {
@@ -122,7 +122,7 @@ impl Pair {
         }
     }
 
-    /// A text from client to session.
+    /// Sends a text from client to session.
     pub fn say(&mut self, text: &[u8]) -> Vec<u8> {
         self.client.writer().write_all(text).expect("room");
         let mut bytes = self.client_says();
@@ -132,7 +132,7 @@ impl Pair {
         heard
     }
 
-    /// A text from session to client.
+    /// Sends a text from session to client.
     pub fn answer(&mut self, text: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.session.send(text, &mut bytes).expect("sent");

@@ -1,4 +1,4 @@
-//! Sessions are taken up again by tickets, which a reload leaves good unless clients are judged by another rule.
+//! Session resumption by tickets, which survive a reload unless the verification of clients changes.
 
 use super::authority::Authority;
 use super::peer::{Pair, Setup, VERSIONS};
@@ -22,7 +22,7 @@ fn a_client_that_comes_back_resumes_and_is_not_shown_a_certificate_again() {
     }
 }
 
-/// How much the server said.
+/// How many bytes the server sent.
 fn handshake_octets(
     config: &std::sync::Arc<rustls::ClientConfig>,
     acceptor: &sip_runtime::tls::TlsAcceptor,

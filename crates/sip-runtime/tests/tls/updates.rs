@@ -1,4 +1,4 @@
-//! What happens inside an established session: goodbyes, new keys, silence.
+//! Events in an established session: close, key updates and silence.
 
 use super::authority::Authority;
 use super::peer::{Pair, Setup, VERSIONS};

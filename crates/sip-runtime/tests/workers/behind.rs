@@ -1,4 +1,4 @@
-//! A worker that is behind: the most urgent message is served first.
+//! A worker that is behind serves the most urgent message first.
 
 use super::script::{
     ANYWHERE, Answer, Blocked, Client, Script, address_of, await_count, options, udp_listener,
@@ -11,7 +11,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A worker is behind when messages have waited for 5 ms.
+/// Long enough: a worker is behind when messages have waited for 5 ms.
 const LONG: Duration = Duration::from_millis(20);
 
 #[test]
@@ -31,7 +31,7 @@ fn what_is_urgent_overtakes_what_waits() {
         let in_order = || {
             client.send("block");
             blocked.wait();
-            // More than a batch, so that the urgent one is in another one.
+            // More than one batch, so that the urgent message is in a later one.
             let messages = (0..50).map(|number| format!("message {number}"));
             for message in messages.chain(["urgent".to_owned()]) {
                 client.send(&message);
@@ -40,7 +40,7 @@ fn what_is_urgent_overtakes_what_waits() {
             blocked.release();
             (0..51).map(|_| client.receive()).collect::<Vec<_>>()
         };
-        // The kernel begins to say when datagrams came a moment after it was asked.
+        // The kernel starts to add timestamps a moment after the option is set.
         let overtaken = (0..50).map(|_| in_order()).find(|it| it[0] == "urgent");
         let overtaken = overtaken.expect("the urgent one comes first");
         let expected: Vec<String> = (0..50).map(|number| format!("message {number}")).collect();
@@ -51,7 +51,7 @@ fn what_is_urgent_overtakes_what_waits() {
     }
 }
 
-/// Messages of each connection, all of them urgent. One in the middle blocks the worker.
+/// Messages of each connection, all urgent. One in the middle blocks the worker.
 const MESSAGES: usize = 10;
 
 #[test]
@@ -81,7 +81,7 @@ fn connections_are_not_read_beyond_the_bound_of_the_backlog() {
     let connect = |_| TcpStream::connect(server).expect("connect");
     let mut connections: Vec<_> = (0..40).map(connect).collect();
     let mut send = |index: usize, bytes: &[u8]| connections[index].write_all(bytes).expect("send");
-    // All connections become ready while the worker is held up, so that it finds them at once.
+    // All connections become ready while the worker is blocked, so it finds them at once.
     send(0, messages[MESSAGES / 2].as_bytes());
     blocked.wait();
     (0..40).for_each(|index| send(index, messages.concat().as_bytes()));
@@ -99,7 +99,7 @@ fn connections_are_not_read_beyond_the_bound_of_the_backlog() {
     assert!(longest <= (most_bytes + of_one_read) as u64, "{longest}");
 }
 
-/// Two workers, of which the second one can be blocked.
+/// Two workers, the second of which can be blocked.
 fn two_workers(overload: OverloadSettings) -> (Running<Answer>, Blocked) {
     let options = Options {
         overload: Some(overload),
@@ -155,7 +155,7 @@ fn hand_overs_are_not_taken_beyond_the_bound_of_the_backlog() {
     other.send("block");
     blocked.wait();
     for number in 0..HANDED_OVER {
-        // Not in the first slice of the backlog, whose end brings the figures up to date.
+        // Not in the first slice of the backlog: the counters are updated at the end of a slice.
         let text = if number == 40 { "block" } else { "message" };
         client.send(&format!("urgent to 1 {text}"));
     }

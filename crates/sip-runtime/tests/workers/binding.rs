@@ -1,4 +1,4 @@
-//! Which addresses are taken, shared and refused.
+//! Addresses that are in use, shared or rejected.
 
 use super::script::{ANYWHERE, options, udp_listener, workers};
 use sip_runtime::{BindError, Bound, Options, Runtime};

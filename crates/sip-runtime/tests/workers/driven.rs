@@ -1,4 +1,4 @@
-//! A worker inside a loop that is not its own.
+//! A worker inside the event loop of another program.
 
 use super::script::{
     ANYWHERE, Answer, Client, PATIENCE, Question, Script, options, udp_listener, workers,
@@ -9,7 +9,7 @@ use sip_transport::{Flow, ListenerId};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Drives a scripted worker, where the event loop can be.
+/// Drives a scripted worker, if the event loop supports it.
 fn drive<Q: QuestionSink<Question>>(
     addresses: &[&str],
     questions: Q,
@@ -26,7 +26,7 @@ fn drive<Q: QuestionSink<Question>>(
     }
 }
 
-/// The foreign loop: until `is_done`, waits for nothing but the driver. Returns how often it was woken.
+/// The other program's loop: waits only for the driver, until `is_done`. Returns how often it was woken.
 fn run<Q: QuestionSink<Question>>(
     driver: &mut Driver<Script, Q>,
     mut is_done: impl FnMut() -> bool,
@@ -71,7 +71,7 @@ fn datagrams_are_answered_in_turns_and_nothing_happens_in_between() {
                 run(&mut driver, || stats.datagrams_sent.value() == wanted);
                 assert!(clients.iter().all(|client| client.receive() == "hello"));
             }
-            // Nothing is left to be told of: an idle stack does not keep the loop busy.
+            // There are no events left: an idle stack must not keep the loop busy.
             driver.turn();
             let quiet = Instant::now();
             let turns = run(&mut driver, || quiet.elapsed() > Duration::from_millis(300));
@@ -136,7 +136,7 @@ fn a_flood_leaves_the_loop_its_turn() {
         |mut driver| {
             let address = driver.listeners()[0].address;
             let storm = Client::of(address);
-            // From here on the node keeps its own socket filled.
+            // From now on the node keeps its own socket filled.
             for _ in 0..10 {
                 storm.send(&format!("storm {}", address.port()));
             }
@@ -164,7 +164,7 @@ fn a_loop_drives_one_worker() {
 fn connections_are_served_in_the_turn_that_finds_them_ready() {
     use std::io::{Read, Write};
     if crate::EVENT_LOOP != EventLoopKind::Epoll {
-        return; // Nobody else has a descriptor to wait for.
+        return; // No other event loop has a descriptor to wait for.
     }
     let mut listener = udp_listener(ANYWHERE[0]);
     listener.protocol = sip_transport::Protocol::Tcp;

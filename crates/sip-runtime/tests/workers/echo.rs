@@ -1,4 +1,4 @@
-//! Datagrams in, datagrams out.
+//! Echoes datagrams.
 
 use super::script::{
     ANYWHERE, Client, Script, address_of, await_count, options, start, udp_listener, workers,
@@ -92,7 +92,7 @@ fn what_is_answered_in_the_last_round_leaves() {
     let listeners = [ANYWHERE[0], ANYWHERE[0]].map(udp_listener);
     let bound = Runtime::bind(listeners.into(), workers(1), options()).expect("bind");
     let [client, blocking] = [0, 1].map(|index| Client::of(bound.listeners()[index].address));
-    // Both wait when the worker starts, so it takes both in its first round.
+    // Both datagrams are queued when the worker starts, so it handles both in its first round.
     client.send("last words");
     blocking.send("block");
     let running = bound
@@ -117,7 +117,7 @@ fn answers_leave_through_the_listener_that_was_asked() {
         .expect("bind")
         .start(Script::new, &|_, _| Ok(()))
         .expect("start");
-    // A connected socket hears its peer only.
+    // A connected socket receives from its peer only.
     let clients: Vec<Client> = running
         .listeners()
         .iter()
@@ -147,7 +147,7 @@ fn a_listener_that_is_never_quiet_does_not_starve_another() {
     let (storm, client) = (Client::of(busy), Client::of(quiet));
     assert_eq!(client.asks("before"), "before");
     let stats = running.stats();
-    // From here on the node keeps the first listener's socket filled by itself.
+    // From now on the node keeps the first listener's socket filled on its own.
     for _ in 0..10 {
         storm.send(&format!("storm {}", busy.port()));
     }
@@ -199,8 +199,8 @@ fn datagrams_that_the_kernel_drops_are_counted() {
     }
 }
 
-/// Sends a worker messages that keep it busy for `busy` each, `idle` after the answer to the one before, until it has paused or half
-/// a second is over. Returns whether it has paused.
+/// Sends a worker messages that keep it busy for `busy` each, `idle` after the answer to the previous one, until it has paused or
+/// half a second has passed. Returns whether it has paused.
 fn pauses(gather: Duration, busy: Duration, idle: Duration) -> bool {
     let options = Options {
         gather,

@@ -10,7 +10,7 @@ fn a_message_handed_over_is_handled_by_its_home_in_order() {
     const MESSAGES: usize = 200;
     for address in ANYWHERE {
         let running = start(address, 4, options());
-        // Every reader hands over to every home, itself among them.
+        // Every reader hands over to every home worker, including itself.
         let clients: Vec<(u16, Client)> = (0..4)
             .flat_map(|reader| (0..4).map(move |home| (reader, home)))
             .map(|(reader, home)| (home, Client::read_by(address_of(&running), reader)))
@@ -43,7 +43,8 @@ fn a_hand_over_wakes_a_sleeping_worker() {
     let running = start(ANYWHERE[0], 2, options());
     let client = Client::read_by(address_of(&running), 0);
     let home = &running.stats()[1];
-    // It wakes once by itself, a second after its last datagram. After that nothing else can.
+    // The worker wakes once on its own, a second after its last datagram. After that, only a
+    // hand-over can wake it.
     for message in 0..100 {
         let waits = home.waits.value();
         assert_eq!(

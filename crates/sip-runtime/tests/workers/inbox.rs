@@ -1,4 +1,4 @@
-//! Questions out, answers in, and the end.
+//! Questions, answers, and stopping.
 
 use super::script::{
     ANYWHERE, Answer, Client, PATIENCE, Question, Script, address_of, await_count, options, start,
@@ -19,7 +19,7 @@ fn an_answer_wakes_a_sleeping_worker() {
     let stats = running.stats();
     for round in 0..200_u16 {
         let worker = round % 2;
-        // Nothing but this answer can end its wait: no timer runs, no datagram comes.
+        // Only this answer can end its wait: no timer runs and no datagram arrives.
         await_count(&stats[usize::from(worker)].waits, 1 + u64::from(round / 2));
         let text = format!("answer {round}");
         running
@@ -141,7 +141,7 @@ fn a_question_nobody_takes_is_counted() {
     );
 }
 
-/// Something that takes its time to end.
+/// A value that takes time to drop.
 struct Slow(Arc<AtomicUsize>, Duration);
 
 impl Drop for Slow {

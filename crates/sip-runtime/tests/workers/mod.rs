@@ -1,4 +1,4 @@
-//! The suite that runs on every event loop: workers with real sockets and threads.
+//! The test suite that runs on every event loop: workers with real sockets and threads.
 
 mod behind;
 mod binding;

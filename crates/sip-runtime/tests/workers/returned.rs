@@ -1,4 +1,4 @@
-//! Datagrams that come back as ICMP errors: the node hears of each, and no other datagram is lost for it.
+//! Datagrams that are returned as ICMP errors: the node is notified of each, and no other datagram is lost because of it.
 
 use super::script::{ANYWHERE, Client, PATIENCE, await_count};
 use super::streams::switch::{Switches, framed, listener};
@@ -71,7 +71,7 @@ fn what_comes_back_takes_no_other_datagram_with_it() {
             let length = callee.recv(&mut buffer).expect("a datagram");
             received.push(buffer[..length].to_vec());
         }
-        // A ring may send one later that met the error of another.
+        // A ring may send a datagram later if it met the error of another one.
         received.sort_unstable();
         let numbers = (10..70).map(|number: i32| framed(&number.to_string()));
         assert_eq!(received, numbers.collect::<Vec<_>>());

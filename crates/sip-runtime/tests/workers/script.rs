@@ -1,4 +1,4 @@
-//! The node of these tests, whose datagrams say what it is to do, and what else the tests share.
+//! The node of these tests, whose datagrams contain its commands, and other shared test code.
 
 use sip_runtime::{Counter, Options, QuestionSink, Running, Runtime};
 use sip_transport::overload::Urgency;
@@ -8,25 +8,25 @@ use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes on a machine that works.
+/// Longer than any operation takes on a working machine.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A node that does what each datagram says:
+/// A node that executes the command in each datagram:
 ///
 /// - `who`: answers `worker N`;
-/// - `cpus`: answers the CPUs its thread may run on;
+/// - `cpus`: answers with the CPUs that its thread may run on;
 /// - `to N …`: hands the datagram over to worker N, which answers `worker N: …`;
-/// - `to N block`: the same, but worker N is held up;
-/// - `ask …`: puts the question `…`;
-/// - `alarm MS`: MS milliseconds later, puts a question with the time that was due and the time
-///   it was told;
-/// - `block`: holds its worker up until it is released;
-/// - `restless`: from now on always has something due;
+/// - `to N block`: the same, but blocks worker N;
+/// - `ask …`: asks the question `…`;
+/// - `alarm MS`: MS milliseconds later, asks a question with the time the alarm was due and the
+///   time it fired;
+/// - `block`: blocks its worker until it is released;
+/// - `restless`: from now on, always has a deadline that is due;
 /// - `urgent COMMAND`: the command, as an urgent message;
-/// - `work MICROSECONDS`: keeps its worker busy for so long, then answers the same;
-/// - `storm PORT`: sends itself to that port of the peer's address, where it comes back to when
-///   the port is the node's own;
-/// - anything else: answers the same.
+/// - `work MICROSECONDS`: keeps its worker busy for that long, then echoes the datagram;
+/// - `storm PORT`: sends the datagram to that port of the peer's address; it comes back if the port
+///   is the node's own;
+/// - anything else: echoes the datagram.
 pub struct Script {
     worker: u16,
     alarms: Vec<Time>,
@@ -34,19 +34,19 @@ pub struct Script {
     block: Option<Box<dyn FnMut() + Send>>,
 }
 
-/// What the scripted node asks.
+/// The questions of the scripted node.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Question {
     Text(String),
     Alarm { due: Time, told: Time },
 }
 
-/// What it can be told.
+/// The answers to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Send these bytes.
+    /// Sends these bytes.
     Send(Flow, Vec<u8>),
-    /// Put the question `worker N: …`.
+    /// Asks the question `worker N: …`.
     Ask(&'static str),
 }
 
@@ -60,7 +60,7 @@ impl Script {
         }
     }
 
-    /// A node that calls `block` when it is told to.
+    /// A node that calls `block` on the command `block`.
     pub fn blocking(worker: u16, block: impl FnMut() + Send + 'static) -> Self {
         Self {
             block: Some(Box::new(block)),
@@ -68,7 +68,7 @@ impl Script {
         }
     }
 
-    /// A node that can be blocked, and who knows about it.
+    /// A node that can be blocked, with the test's handle for it.
     pub fn blockable(worker: u16) -> (Self, Blocked) {
         let (blocking, blocked) = channel();
         let (release, released) = channel();
@@ -80,21 +80,21 @@ impl Script {
     }
 }
 
-/// The test's side of a worker that is held up.
+/// The test's handle for a worker that can be blocked.
 pub struct Blocked {
     blocked: Receiver<()>,
     release: Sender<()>,
 }
 
 impl Blocked {
-    /// Waits until the worker is held up.
+    /// Waits until the worker is blocked.
     pub fn wait(&self) {
         self.blocked
             .recv_timeout(PATIENCE)
             .expect("the worker blocks");
     }
 
-    /// Lets it go on.
+    /// Unblocks the worker.
     pub fn release(&self) {
         self.release.send(()).expect("the worker waits");
     }
@@ -146,7 +146,7 @@ impl Node for Script {
         }
     }
 
-    /// What begins with `urgent` is urgent.
+    /// Messages that start with `urgent` are urgent.
     fn urgency(&self, _: Flow, bytes: &[u8]) -> Urgency {
         if bytes.starts_with(b"urgent") {
             Urgency::First
@@ -217,7 +217,7 @@ fn allowed_cpus() -> String {
     line.expect("the list").trim().to_owned()
 }
 
-/// The defaults, on the event loop that the suite is run on.
+/// The default options, with the event loop of this suite.
 pub fn options() -> Options {
     Options {
         event_loop: crate::EVENT_LOOP,
@@ -225,7 +225,7 @@ pub fn options() -> Options {
     }
 }
 
-/// Loopback, a port for the kernel to choose, of each family.
+/// Loopback addresses of both families, with a port that the kernel chooses.
 pub const ANYWHERE: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
 pub fn udp_listener(address: &str) -> Listener {
@@ -242,7 +242,7 @@ pub fn workers(count: u16) -> NonZeroU16 {
     NonZeroU16::new(count).expect("at least one")
 }
 
-/// Scripted workers with one listener, their questions discarded.
+/// Scripted workers with one listener. Their questions are discarded.
 pub fn start(address: &str, count: u16, options: Options) -> Running<Answer> {
     start_asking(address, count, options, &|_, _| Ok(()))
 }
@@ -260,12 +260,12 @@ pub fn start_asking(
         .expect("start")
 }
 
-/// Where the only listener is.
+/// The address of the only listener.
 pub fn address_of<A>(running: &Running<A>) -> SocketAddr {
     running.listeners()[0].address
 }
 
-/// A peer of the only listener, with a port of its own.
+/// A peer of the only listener, with its own port.
 pub struct Client(pub UdpSocket);
 
 impl Client {
@@ -281,7 +281,8 @@ impl Client {
         Self(socket)
     }
 
-    /// A client whose datagrams worker `worker` reads: the kernel chooses by its port.
+    /// A client whose datagrams worker `worker` reads. The kernel chooses the worker by the
+    /// client's port.
     pub fn read_by(server: SocketAddr, worker: u16) -> Self {
         let clients = std::iter::repeat_with(|| Self::of(server)).take(10_000);
         clients
@@ -319,7 +320,7 @@ pub fn await_count(counter: &Counter, value: u64) {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub fn eventually(mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

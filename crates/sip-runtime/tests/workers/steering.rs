@@ -1,4 +1,4 @@
-//! Datagrams that the kernel gives to the worker of their call.
+//! Datagrams that the kernel delivers to the home worker of their call.
 
 use super::script::{ANYWHERE, Client, address_of, options, start};
 use sip_message::worker_hash;
@@ -6,7 +6,7 @@ use sip_runtime::Options;
 
 const WORKERS: u16 = 3;
 
-/// Asks which worker reads it; the header begins so many octets later than it could.
+/// Asks which worker reads it. The header starts `later` bytes later than it could.
 fn message(later: usize, call_id: &str) -> String {
     let branch = "x".repeat(later);
     format!(
@@ -15,7 +15,7 @@ fn message(later: usize, call_id: &str) -> String {
     )
 }
 
-/// Which worker is the home of that call.
+/// The home worker of a call.
 fn home(call_id: &str) -> String {
     let home = worker_hash(call_id.as_bytes()) % u32::from(WORKERS);
     format!("worker {home}")
@@ -68,7 +68,7 @@ fn messages_without_a_call_id_that_the_kernel_finds_are_read_by_any_worker() {
             let reader = client.asks(&message(0, header));
             assert_eq!(reader, format!("worker {worker}"), "{header}");
         }
-        // Far behind is not looked.
+        // The search is limited to the first bytes.
         let header = "Call-ID: far@behind";
         assert_eq!(
             client.asks(&message(1_300, header)),
@@ -87,7 +87,8 @@ fn a_message_that_ends_anywhere_is_read() {
     let name = whole.find("\r\nCall-ID").expect("a Call-ID");
     for length in "who ".len()..whole.len() {
         let reader = client.asks(&whole[..length]);
-        // The name is searched in groups of 48 octets; before they are whole anybody may read it.
+        // The name is searched in groups of 48 bytes. Until the group is complete, any worker may
+        // read the datagram.
         if length > name + 60 {
             assert_eq!(reader, home(call_id), "{length}");
         }

@@ -4,7 +4,7 @@ use super::script::{ANYWHERE, Client, PATIENCE, Question, address_of, options, s
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How late a timer may fire: T1/10 is 50 ms, and the resolution is to be well below.
+/// How late a timer may fire. T1/10 is 50 ms, and the resolution must be well below that.
 const TOLERANCE: Duration = Duration::from_millis(20);
 
 /// How late each of many alarms fired.
@@ -40,8 +40,8 @@ fn delays_of_alarms() -> Vec<Duration> {
 
 #[test]
 fn timers_fire_on_time_and_never_early() {
-    // Other programs may keep the CPU from us for a while, so not every alarm and not every
-    // attempt counts; a loop of too coarse a resolution never gets half of them right.
+    // Other programs may take the CPU for a while, so not every alarm and not every attempt counts.
+    // A loop with too coarse a resolution never gets half of them right.
     let is_on_time = (0..5).any(|_| {
         let delays = delays_of_alarms();
         let on_time = delays.iter().filter(|delay| **delay <= TOLERANCE).count();

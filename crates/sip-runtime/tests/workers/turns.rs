@@ -1,4 +1,4 @@
-//! Connections that are ready at once leave everything else its turn.
+//! Many connections that are ready at once do not starve other work.
 
 use super::script::{
     ANYWHERE, Answer, Blocked, Client, Script, await_count, options, udp_listener, workers,
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Longer than connections have their turn in a round, and than messages may wait before their worker is behind.
+/// Longer than connections are served in one round, and longer than messages may wait before their worker is behind.
 const LONG: Duration = Duration::from_millis(20);
 
 /// A worker that can be blocked, with a listener for datagrams and one for connections.
@@ -29,7 +29,7 @@ fn start(options: Options) -> (Running<Answer>, Blocked) {
     (running, blocked)
 }
 
-/// Connections of a blocked worker, which finds all of them ready at once, each with that message.
+/// Opens connections to a blocked worker, each with this message. The worker finds all of them ready at once.
 fn all_ready(
     (running, blocked): (&Running<Answer>, &Blocked),
     client: &Client,
@@ -52,9 +52,9 @@ fn all_ready(
 
 #[test]
 fn datagrams_have_their_turn_while_connections_are_ready() {
-    // Several times what an event loop names at a time.
+    // Several times the number of descriptors that an event loop reports at a time.
     const CONNECTIONS: u64 = 300;
-    // A ring learns in one round what it reads in the next one, and answers in the one after that.
+    // A ring reports datagrams in one round, reads them in the next and sends the answers in the one after that.
     const ROUNDS: u64 = 4;
     let (running, blocked) = start(options());
     let client = Client::of(running.listeners()[0].address);
@@ -87,7 +87,7 @@ fn what_waits_has_its_turn_after_every_eight_connections() {
     let client = Client::of(running.listeners()[0].address);
     let ready = (&running, &blocked);
     let _connections = all_ready(ready, &client, CONNECTIONS, "urgent block");
-    // The first message is served at once, and then the others have waited too long.
+    // The first message is served at once. By then, the others have waited too long.
     blocked.wait();
     std::thread::sleep(LONG);
     blocked.release();

@@ -1,4 +1,4 @@
-//! Peers that cost others nothing, whatever they do.
+//! Misbehaving peers do not affect others.
 
 use super::peer::{Peer, accepted, reset_at_the_end};
 use super::switch::{Switches, framed, impatient};
@@ -7,13 +7,14 @@ use sip_runtime::{CloseReason, RefuseReason, StreamOptions};
 use std::io::Write;
 use std::net::TcpStream;
 
-/// What a peer sends is the end of its connection, for that reason; another peer's goes on.
+/// Checks that these bytes close the peer's connection for this reason, and that another peer's
+/// connection continues.
 fn check_is_closed(octets: &[u8], options: StreamOptions, reason: CloseReason) {
     let switches = Switches::start(ANYWHERE[0], 1, options);
     let mut other = Peer::of(switches.address());
     assert_eq!(other.asks("before"), "before");
     let mut peer = Peer::of(switches.address());
-    // The end may come while it still writes.
+    // The connection may be closed while it still writes.
     let _ = peer.stream.write_all(octets);
     peer.until_closed();
     let stats = switches.running.stats();
@@ -71,7 +72,7 @@ fn a_silent_peer_is_closed_by_deadline() {
 fn a_peer_whose_first_message_comes_with_what_opens_the_connection_is_not_silent() {
     let switches = Switches::behind_balancer(ANYWHERE[0], impatient());
     let mut peer = Peer::of(switches.address());
-    // The balancer speaks for itself.
+    // The balancer opens the connection itself.
     let opening = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
     peer.send(&[&opening[..], &framed("at once")].concat());
     assert_eq!(peer.receive(), "at once");
@@ -105,7 +106,7 @@ fn a_peer_that_never_reads_is_bounded_and_closed_by_deadline() {
         .stream
         .set_write_timeout(Some(std::time::Duration::from_millis(500)))
         .expect("timeout");
-    // Until the switch, which is not read from, does not read either.
+    // Until the switch, whose output is not read, stops reading.
     let ask = framed("large 60000");
     while greedy.stream.write_all(&ask).is_ok() {}
     let mut other = Peer::of(switches.address());
@@ -115,7 +116,7 @@ fn a_peer_that_never_reads_is_bounded_and_closed_by_deadline() {
         &stats[0].connections_closed[CloseReason::NotReading as usize],
         1,
     );
-    // What it asked for: what one read brought, and no more, after the switch has stopped to read.
+    // It has read what one read returned and no more, after it had stopped reading.
     assert!(stats[0].stream_messages_received.value() < 10_000);
 }
 
@@ -156,7 +157,7 @@ fn one_address_has_no_more_connections_than_it_may() {
     let refused = |stats: &std::sync::Arc<sip_runtime::WorkerStats>| {
         stats.connections_refused[RefuseReason::PeerLimit as usize].value()
     };
-    // The last one is counted when it has been closed.
+    // The last connection is counted after it has been closed.
     eventually(|| stats.iter().map(refused).sum::<u64>() == 100);
     for peer in &mut peers {
         assert_eq!(peer.asks("still mine"), "still mine");
@@ -210,7 +211,7 @@ fn workers_take_no_more_connections_together_than_they_may() {
         stats.connections_refused[RefuseReason::TableFull as usize].value()
     };
     eventually(|| stats.iter().map(refused).sum::<u64>() == 20);
-    // Connections that the node opens have places of their own.
+    // Connections that the node opens have their own slots.
     let listener = std::net::TcpListener::bind(ANYWHERE[0]).expect("bind");
     let to = listener.local_addr().expect("address");
     peers[0].send(&framed(&format!("dial {to} hello")));

@@ -1,4 +1,4 @@
-//! Listeners behind a balancer: who is connected is who the balancer says (PROXY protocol, version 2).
+//! Listeners behind a load balancer, which announces the peer (PROXY protocol, version 2).
 
 use super::peer::Peer;
 use super::switch::{Switches, framed, impatient};
@@ -7,7 +7,7 @@ use sip_runtime::{CloseReason, StreamOptions};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-/// The header of a connection from there.
+/// The PROXY header of a connection from this address.
 fn header(source: &str) -> Vec<u8> {
     let source: SocketAddrV4 = source.parse().expect("an address");
     let mut octets = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
@@ -18,7 +18,7 @@ fn header(source: &str) -> Vec<u8> {
     octets
 }
 
-/// The header of a balancer that only looks whether we live.
+/// The header of a load balancer's health check.
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
 #[test]
@@ -37,7 +37,7 @@ fn a_peer_is_found_under_the_address_that_the_balancer_says() {
     let balancer: SocketAddr = peer.stream.local_addr().expect("an address");
     drop(peer);
     switches.await_closed(CloseReason::ByPeer, 1);
-    // Neither address leads anywhere now.
+    // Now neither address leads anywhere.
     other.send(&framed(&format!("dial {balancer} hello")));
     assert_eq!(switches.question(), "undeliverable: hello");
 }
@@ -117,7 +117,7 @@ fn connections_count_for_who_is_behind_the_balancer() {
         from("203.0.113.9:3", "too many").until_closed();
     }
     switches.await_closed(CloseReason::PeerLimit, 20);
-    // Nothing of whom the limit refused was heard.
+    // No message of the refused peers was delivered.
     assert_eq!(switches.messages_received(), 3);
     for peer in &mut peers {
         assert_eq!(peer.asks("still mine"), "still mine");

@@ -1,4 +1,4 @@
-//! Connections that the switch opens, and what becomes of messages whose connection is not to be had.
+//! Connections that the switch opens, and messages whose connection cannot be opened.
 
 use super::peer::{Peer, reset_at_the_end};
 use super::switch::{Switches, framed, impatient};
@@ -68,7 +68,7 @@ fn who_does_not_listen_makes_messages_undeliverable() {
 #[test]
 fn who_does_not_accept_makes_messages_undeliverable_in_time() {
     let switches = Switches::start(ANYWHERE[0], 1, impatient());
-    // Its queue is full with one connection: the kernel answers no more.
+    // One connection fills its accept queue: the kernel answers no more.
     let deaf = rustix::net::socket(
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::STREAM,
@@ -97,7 +97,7 @@ fn who_does_not_accept_makes_messages_undeliverable_in_time() {
 fn what_is_for_a_connection_that_is_gone_is_undeliverable_and_none_is_opened() {
     let switches = Switches::start(ANYWHERE[0], 1, StreamOptions::default());
     let mut peer = Peer::of(switches.address());
-    // Both arrive together, and the answers to both are written when the peer is gone.
+    // Both arrive together, and both answers are written after the peer has gone.
     reset_at_the_end(&peer.stream);
     peer.send(&framed("one"));
     drop(peer);
@@ -106,7 +106,7 @@ fn what_is_for_a_connection_that_is_gone_is_undeliverable_and_none_is_opened() {
         stats[0].connections_closed[CloseReason::ByPeer as usize].value()
             + stats[0].connections_closed[CloseReason::Failed as usize].value()
     };
-    // The gauge follows the count.
+    // The gauge is updated after the counter.
     eventually(|| ended() == 1 && stats[0].connections.value() == 0);
     assert_eq!(stats[0].connections_opened.value(), 0);
 }

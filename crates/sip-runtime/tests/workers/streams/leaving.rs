@@ -1,4 +1,4 @@
-//! What becomes of messages when their connection ends.
+//! Messages whose connection ends.
 
 use super::peer::{Peer, accepted, reset_at_the_end};
 use super::switch::{Switches, framed, impatient};
@@ -124,7 +124,7 @@ fn the_answer_to_a_message_that_ends_its_connection_arrives_whatever_follows_it(
             "{answer}"
         );
         writing.join().expect("it writes");
-        // It is an end, and no reset.
+        // The connection ends normally, without a reset.
         let mut rest = Vec::new();
         peer.stream.read_to_end(&mut rest).expect("the end");
     }

@@ -1,4 +1,4 @@
-//! Beginnings of messages and messages that wait take bounded memory, however many connections they are spread over.
+//! Incomplete messages and queued messages take bounded memory, however many connections they are spread over.
 
 use super::authority::Authority;
 use super::peer::{Peer, accepted};
@@ -11,14 +11,14 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// The beginning of a message that is never completed.
+/// The start of a message that is never completed.
 fn beginning(octets: usize) -> Vec<u8> {
     let mut bytes = b"MESSAGE sip:switch SIP/2.0\r\nContent-Length: 60000\r\n\r\n".to_vec();
     bytes.resize(octets, b'x');
     bytes
 }
 
-/// Octets of memory that the beginnings take.
+/// Bytes of memory that incomplete messages take.
 fn partial(switches: &Switches) -> u64 {
     switches.running.stats()[0].partial_octets.value()
 }
@@ -33,7 +33,7 @@ fn one_address_fills_no_memory_with_beginnings_however_many_connections_it_has()
     let switches = Switches::start(ANYWHERE[0], 1, options);
     let mut other = Peer::from_another_address(switches.address());
     assert_eq!(other.asks("before"), "before");
-    // Half of a large message, from a hundred connections: 3 MB.
+    // Half of a large message on each of a hundred connections: 3 MB.
     let mut greedy: Vec<Peer> = (0..100).map(|_| Peer::of(switches.address())).collect();
     for peer in &mut greedy {
         // Some are closed while others still write.
@@ -41,7 +41,7 @@ fn one_address_fills_no_memory_with_beginnings_however_many_connections_it_has()
     }
     let closed = || switches.closed(CloseReason::Memory) > 80;
     eventually(closed);
-    // The connection that is too much shows until one is closed for it.
+    // The excess is visible until a connection is closed for it.
     eventually(|| partial(&switches) <= SHARE as u64);
     // Another address has its own share.
     let large = "y".repeat(50_000);
@@ -85,7 +85,7 @@ fn what_was_incomplete_gives_its_memory_back() {
     let (begin, end) = message.split_at(25_000);
     peer.send(begin);
     eventually(|| partial(&switches) >= 25_000);
-    // No more than twice what has come, whatever length was announced.
+    // At most twice what has arrived, whatever length was announced.
     assert!(partial(&switches) <= 50_100, "{}", partial(&switches));
     peer.send(end);
     assert_eq!(peer.receive().len(), 50_000);
@@ -184,7 +184,7 @@ fn what_is_encrypted_and_not_read_stays_within_the_same_bound() {
         .map(|_| Peer::with_a_small_buffer(switches.address()).stream)
         .map(|stream| client_over(stream, &config))
         .collect();
-    // Each answer is encrypted at once, and the socket takes little of it.
+    // Each answer is encrypted at once, and the socket accepts little of it.
     let ask = framed("large 60000").repeat(60);
     let stats = &switches.running.stats()[0];
     for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! Messages in streams, however they are cut.
+//! Messages in streams, cut at any byte.
 
 use super::peer::Peer;
 use super::switch::{Switches, framed};
@@ -72,7 +72,7 @@ fn what_another_worker_has_for_a_connection_goes_over_it() {
     let switches = Switches::start(ANYWHERE[0], 2, StreamOptions::default());
     let begun = Instant::now();
     let mut seen = [false; 2];
-    // The kernel chooses who accepts.
+    // The kernel chooses the worker that accepts.
     while seen != [true; 2] {
         assert!(begun.elapsed() < PATIENCE);
         let mut peer = Peer::of(switches.address());

@@ -1,4 +1,4 @@
-//! Connections: messages in streams, and whoever is slow, silent, greedy or talks nonsense.
+//! Connections: messages in streams, and peers that are slow, silent, greedy or send nonsense.
 
 #[path = "../../tls/authority.rs"]
 mod authority;

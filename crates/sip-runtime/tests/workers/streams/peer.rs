@@ -1,4 +1,4 @@
-//! A peer of a switch, and what it sees.
+//! A peer of a switch, with what it receives.
 
 use super::switch::framed;
 use crate::workers::script::{PATIENCE, eventually};
@@ -13,7 +13,7 @@ pub struct Peer<S = TcpStream> {
     buffer: Vec<u8>,
 }
 
-/// A connection on which nothing takes for ever.
+/// A connection with timeouts, so that no operation blocks forever.
 pub fn connected(server: SocketAddr) -> TcpStream {
     patient(TcpStream::connect(server).expect("connect"))
 }
@@ -25,7 +25,7 @@ pub fn patient(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// The next connection of somebody who calls.
+/// Accepts the next connection.
 pub fn accepted(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).expect("a socket");
     let mut accepted = None;
@@ -48,12 +48,12 @@ impl Peer {
         Self::over(TcpStream::connect(server).expect("connect"))
     }
 
-    /// A peer of 127.0.0.2.
+    /// A peer with the address 127.0.0.2.
     pub fn from_another_address(server: SocketAddr) -> Self {
         Self::from_host(2, server)
     }
 
-    /// A peer of 127.0.0.`host`.
+    /// A peer with the address 127.0.0.`host`.
     pub fn from_host(host: u8, server: SocketAddr) -> Self {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
@@ -62,7 +62,7 @@ impl Peer {
         Self::over(socket.into())
     }
 
-    /// A peer whose kernel takes little of what it does not read.
+    /// A peer with a small receive buffer.
     pub fn with_a_small_buffer(server: SocketAddr) -> Self {
         use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
@@ -77,7 +77,7 @@ impl Peer {
 }
 
 impl<S: Read + Write> Peer<S> {
-    /// Over whatever lies between messages and octets.
+    /// A peer on any stream, for example TLS.
     pub fn on(stream: S) -> Self {
         Self {
             stream,
@@ -115,7 +115,7 @@ impl<S: Read + Write> Peer<S> {
         self.receive()
     }
 
-    /// Waits until the other side closes, and gives what came before.
+    /// Waits until the other side closes. Returns what arrived before.
     pub fn until_closed(&mut self) -> Vec<u8> {
         let mut octets = Vec::new();
         match self.stream.read_to_end(&mut octets) {

@@ -1,4 +1,4 @@
-//! Who gets a seat when there are few left, and whose.
+//! Which connections get a slot when few are left, and which ones lose theirs.
 
 use super::peer::Peer;
 use super::switch::Switches;
@@ -10,10 +10,11 @@ fn refused(switches: &Switches) -> u64 {
     switches.running.stats()[0].connections_refused[RefuseReason::TableFull as usize].value()
 }
 
-/// After so long a stranger may lose its seat to one that has no fewer.
+/// After this time, an unproven connection may be displaced by one whose peer has as many
+/// connections.
 const TIME_TO_PROVE: Duration = Duration::from_millis(2_100);
 
-/// Three seats. Strangers may stay for a minute.
+/// Three slots. Unproven connections may stay for a minute.
 fn three_seats() -> StreamOptions {
     StreamOptions {
         max_connections: 3,
@@ -23,7 +24,7 @@ fn three_seats() -> StreamOptions {
     }
 }
 
-/// The peer of that host, connected and heard.
+/// A peer with this host number, connected and answered.
 fn seated(host: u8, switches: &Switches) -> Peer {
     let mut peer = Peer::from_host(host, switches.address());
     assert_eq!(peer.asks("hello"), "hello");
@@ -61,7 +62,7 @@ fn the_oldest_stranger_gives_its_seat_to_a_newcomer() {
     let switches = Switches::start(ANYWHERE[0], 1, three_seats());
     let [mut first, mut second, mut third] = [1; 3].map(|host| seated(host, &switches));
     assert_eq!(second.asks("prove me"), "prove me");
-    // They have had no time yet.
+    // They have had no time to be proven yet.
     Peer::from_host(1, switches.address()).until_closed();
     std::thread::sleep(TIME_TO_PROVE);
     let mut fourth = seated(1, &switches);
@@ -92,13 +93,13 @@ fn an_address_with_many_seats_gives_some_to_one_with_few_and_not_the_other_way_r
         assert_eq!(peer.asks("still there"), "still there");
     }
     std::thread::sleep(TIME_TO_PROVE);
-    // Two seats would be more than the others have.
+    // Two slots would be more than the other peers have.
     let mut third = seated(1, &switches);
     second.until_closed();
     for peer in [&mut single, &mut other, &mut third] {
         assert_eq!(peer.asks("still there"), "still there");
     }
-    // Among equals it is the oldest one.
+    // Among equals, the oldest one is displaced.
     let _newcomer = seated(4, &switches);
     single.until_closed();
     assert_eq!(switches.closed(CloseReason::Displaced), 3);

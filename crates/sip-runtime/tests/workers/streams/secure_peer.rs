@@ -1,4 +1,4 @@
-//! Peers that speak TLS: rustls as it comes, over sockets.
+//! Peers that use TLS: plain rustls over sockets.
 
 use super::authority::{Authority, pair};
 use super::peer::{Peer, connected};
@@ -19,7 +19,7 @@ pub type Server = StreamOwned<ServerConnection, TcpStream>;
 /// The name in the switches' certificate.
 pub const NAME: &str = "switch.example";
 
-/// Options of switches that have a certificate of this authority, and trust it.
+/// Options of switches that have a certificate of this authority and trust it.
 pub fn with_tls(context: TlsContext, options: StreamOptions) -> StreamOptions {
     StreamOptions {
         tls: Some(SharedTls::new(context)),
@@ -27,7 +27,7 @@ pub fn with_tls(context: TlsContext, options: StreamOptions) -> StreamOptions {
     }
 }
 
-/// Settings of a client that trusts this authority.
+/// The configuration of a client that trusts this authority.
 pub fn trusting(roots: RootCertStore, shown: Option<&CertificateFiles>) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(rustls::ALL_VERSIONS)
@@ -42,7 +42,7 @@ pub fn trusting(roots: RootCertStore, shown: Option<&CertificateFiles>) -> Arc<C
     })
 }
 
-/// A client over a socket; the handshake is done with the first octet.
+/// A client over a socket. The handshake runs with the first byte.
 pub fn client_over(stream: TcpStream, config: &Arc<ClientConfig>) -> Client {
     let name = ServerName::try_from(NAME).expect("a name");
     let session = ClientConnection::new(Arc::clone(config), name).expect("a client");
@@ -54,7 +54,7 @@ pub fn client_of(switches: &Switches, config: &Arc<ClientConfig>) -> Peer<Client
     Peer::on(client_over(connected(switches.address()), config))
 }
 
-/// The server's side of a connection, with a certificate for these names.
+/// The server side of a connection, with a certificate for these names.
 pub fn server_over(stream: TcpStream, authority: &Authority, names: &[&str]) -> Peer<Server> {
     let (chain, key) = pair(&authority.issue(names));
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -68,7 +68,7 @@ pub fn server_over(stream: TcpStream, authority: &Authority, names: &[&str]) -> 
 }
 
 impl Peer<Client> {
-    /// Its own end.
+    /// Its local address.
     pub fn local(&self) -> SocketAddr {
         self.stream.sock.local_addr().expect("an address")
     }

@@ -1,4 +1,4 @@
-//! How long a peer may stay that has proved nothing.
+//! How long a peer may stay unproven.
 
 use super::peer::Peer;
 use super::switch::Switches;
@@ -7,7 +7,7 @@ use sip_runtime::{CloseReason, PeerPolicy, SharedPeerPolicy, StreamOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-/// Strangers go after a second without a message, or after eight in all.
+/// Unproven peers are disconnected after one second without a message, or after eight seconds in total.
 fn wary() -> StreamOptions {
     StreamOptions {
         unproven_timeout: Some(Duration::from_secs(1)),
@@ -16,7 +16,7 @@ fn wary() -> StreamOptions {
     }
 }
 
-/// Sends something every quarter of a second until the connection ends, or the time is over. Returns how long that took.
+/// Sends something every quarter of a second until the connection ends or `most` has passed. Returns how long that took.
 fn lasts(peer: &mut Peer, octets: &[u8], most: Duration) -> Duration {
     let begin = Instant::now();
     let quarter = Some(Duration::from_millis(250));
@@ -69,7 +69,7 @@ fn messages_let_a_stranger_stay_for_a_while() {
 
 #[test]
 fn a_proven_peer_stays_as_long_as_it_keeps_its_connection_alive() {
-    // The message that proves it may be handled by another worker than the owner of the connection.
+    // The worker that handles the proving message may not be the owner of the connection.
     let switches = Switches::start(ANYWHERE[0], 2, wary());
     for message in ["prove me", "to 0 prove me", "to 1 prove me"] {
         let mut peer = Peer::of(switches.address());
@@ -100,7 +100,7 @@ fn a_trusted_peer_is_no_stranger_and_has_no_share() {
     }
     let time = lasts(&mut peers[0], b"\r\n\r\n", Duration::from_secs(3));
     assert!(time >= Duration::from_secs(3), "{time:?}");
-    // Who connects from now on is judged anew.
+    // New connections are subject to the new policy.
     policy.replace(PeerPolicy::default());
     let mut peers: Vec<Peer> = (0..3).map(|_| Peer::of(switches.address())).collect();
     assert_eq!(peers[0].asks("hello"), "hello");

@@ -1,4 +1,4 @@
-//! The node of these tests, whose messages say in their bodies what it is to do.
+//! The node of these tests, whose commands are in the bodies of messages.
 
 use crate::workers::script::{ANYWHERE, PATIENCE, await_count, workers};
 use sip_message::Message;
@@ -8,34 +8,34 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// A message with that body, as it goes through a stream.
+/// A message with this body, as sent over a stream.
 pub fn framed(body: &str) -> Vec<u8> {
     let length = body.len();
     format!("MESSAGE sip:switch SIP/2.0\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// A node that does what each message says:
+/// A node that executes the command in each message:
 ///
 /// - `who`: answers `worker N`;
-/// - `opened`: answers by whom the connection was, `by us` or `by the peer`;
+/// - `opened`: answers who opened the connection, `by us` or `by the peer`;
 /// - `to N …`: hands the message over to worker N, which answers `worker N: …`;
 /// - `dial ADDRESS …`: sends `…` to that address;
-/// - `dial ADDRESS/NAME …`: the same, where that name is expected;
-/// - `alias PORT`: wants to be found under that port, and answers the same;
-/// - `beside …`: answers over the same connection, but to the port beside that of the peer;
-/// - `watch …`: answers the same, and puts the end of the connection as the question `ended`;
-/// - `prove …`: answers the same, and says that the peer is proven, also where another worker handed it over;
-/// - `close …`: answers the same, and closes the connection;
-/// - `sleep MS …`: holds its worker up so long and answers `…`;
-/// - `large N`: answers with N octets;
-/// - anything else: answers the same.
+/// - `dial ADDRESS/NAME …`: the same, and the peer must prove that name;
+/// - `alias PORT`: registers that port as an alias of the connection, and echoes the message;
+/// - `beside …`: answers over the same connection, but to the port next to the peer's;
+/// - `watch …`: echoes the message, and asks the question `ended` when the connection ends;
+/// - `prove …`: echoes the message, and marks the peer as proven, even if another worker handed the message over;
+/// - `close …`: echoes the message, and closes the connection;
+/// - `sleep MS …`: blocks its worker for that long, then answers `…`;
+/// - `large N`: answers with N bytes;
+/// - anything else: echoes the message.
 ///
-/// What cannot be delivered it puts as a question, behind `undeliverable: `.
+/// It asks a question for each undeliverable message: its text after `undeliverable: `.
 #[derive(Debug)]
 pub struct Switch(u16, Vec<Flow>);
 
 impl Switch {
-    /// That of a worker.
+    /// The switch of a worker.
     const fn new(worker: u16) -> Self {
         Self(worker, Vec::new())
     }
@@ -153,7 +153,7 @@ impl Node for Switch {
     }
 }
 
-/// Running switches, and what they ask.
+/// Running switches and their questions.
 pub struct Switches {
     pub running: Running<()>,
     questions: Receiver<String>,
@@ -168,7 +168,7 @@ impl Switches {
         Self::listening(vec![listener(protocol, ANYWHERE[0])], 1, streams)
     }
 
-    /// Who is connected, a balancer says (PROXY protocol).
+    /// Switches behind a load balancer that announces the peers (PROXY protocol).
     pub fn behind_balancer(address: &str, streams: StreamOptions) -> Self {
         let listener = Listener {
             behind_balancer: true,
@@ -193,7 +193,7 @@ impl Switches {
         Self { running, questions }
     }
 
-    /// How many connections one worker closed for that reason.
+    /// How many connections one worker closed for this reason.
     pub fn closed(&self, reason: CloseReason) -> u64 {
         self.running.stats()[0].connections_closed[reason as usize].value()
     }
@@ -205,7 +205,7 @@ impl Switches {
         );
     }
 
-    /// How many messages one worker has heard.
+    /// How many messages one worker has received.
     pub fn messages_received(&self) -> u64 {
         self.running.stats()[0].stream_messages_received.value()
     }
@@ -214,7 +214,7 @@ impl Switches {
         self.running.listeners()[0].address
     }
 
-    /// The next question of any of them.
+    /// The next question of any worker.
     pub fn question(&self) -> String {
         self.questions.recv_timeout(PATIENCE).expect("a question")
     }
@@ -230,7 +230,7 @@ pub fn listener(protocol: Protocol, address: &str) -> Listener {
     }
 }
 
-/// Deadlines of a second, which tests can wait for.
+/// Timeouts of one second, short enough for tests.
 pub fn impatient() -> StreamOptions {
     let second = Duration::from_secs(1);
     StreamOptions {

@@ -1,4 +1,4 @@
-//! Peers that connect over TLS: what they get, and what those get who do not speak it properly.
+//! Peers that connect over TLS, and peers that violate the protocol.
 
 use super::authority::Authority;
 use super::peer::{Peer, connected, reset_at_the_end};
@@ -17,7 +17,7 @@ fn secure(authority: &Authority, options: StreamOptions) -> Switches {
     Switches::speaking(Protocol::Tls, options)
 }
 
-/// The octets of a client's first message.
+/// The bytes of a client's first message.
 fn hello(authority: &Authority) -> Vec<u8> {
     let config = trusting(authority.roots(), None);
     let name = NAME.try_into().expect("a name");
@@ -27,7 +27,8 @@ fn hello(authority: &Authority) -> Vec<u8> {
     octets
 }
 
-/// What a peer sends is the end of its connection, for that reason; another peer's goes on.
+/// Checks that these bytes close the peer's connection for this reason, and that another peer's
+/// connection continues.
 fn check_is_closed(octets: &[u8], reason: CloseReason) {
     let authority = Authority::new();
     let switches = secure(&authority, impatient());
@@ -85,7 +86,7 @@ fn half_a_record_is_closed_by_deadline() {
 
 #[test]
 fn records_come_whole_wherever_the_stream_is_cut() {
-    /// Writes single octets.
+    /// Writes single bytes.
     struct Slowly(std::net::TcpStream);
     impl Read for Slowly {
         fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
@@ -123,7 +124,7 @@ fn what_comes_with_the_end_of_the_handshake_counts_as_a_message() {
     let switches = secure(&authority, options);
     let config = trusting(authority.roots(), None);
     let mut peer = client_of(&switches, &config).stream;
-    // The server's answer is read; what the client says to it waits for the message.
+    // The client has read the server's answer. Its own reply waits for the message.
     peer.conn.write_tls(&mut peer.sock).expect("sent");
     while peer.conn.is_handshaking() {
         peer.conn.read_tls(&mut peer.sock).expect("read");
@@ -161,7 +162,7 @@ fn what_comes_with_the_goodbye_is_heard_and_answered() {
     }
     peer.stream.sock.write_all(&together).expect("sent");
     assert_eq!(peer.receive(), "last");
-    // The switch says goodbye too: an end without it would be an error here.
+    // The switch sends `close_notify` too: without it, reading would fail here.
     let mut rest = Vec::new();
     assert_eq!(peer.stream.read_to_end(&mut rest).expect("goodbye"), 0);
     drop(peer);
@@ -251,7 +252,7 @@ fn a_session_is_resumed_also_after_a_reload() {
     assert_eq!(kind(&config), Some(HandshakeKind::Resumed));
 }
 
-/// Who may be called back over its connection under another port.
+/// Checks which peers are reached over their connection under an alias.
 fn check_alias(aliases: Aliases, is_certified: bool, is_believed: bool) {
     let authority = Authority::new();
     let settings = TlsSettings {
@@ -267,7 +268,7 @@ fn check_alias(aliases: Aliases, is_certified: bool, is_believed: bool) {
     let switches = Switches::speaking(Protocol::Tls, options);
     let shown = is_certified.then(|| authority.issue(&["trunk.example"]));
     let mut trunk = client_of(&switches, &trusting(authority.roots(), shown.as_ref()));
-    // Nobody listens there.
+    // A port where nothing listens.
     let port = {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
         socket.local_addr().expect("an address").port()
@@ -277,7 +278,7 @@ fn check_alias(aliases: Aliases, is_certified: bool, is_believed: bool) {
     caller.send(&framed(&format!("dial 127.0.0.1:{port} hello")));
     if is_believed {
         assert_eq!(trunk.receive(), "hello");
-        // It leads nowhere when the connection is gone.
+        // The alias leads nowhere when the connection is gone.
         drop(trunk);
         switches.await_closed(CloseReason::ByPeer, 1);
         caller.send(&framed(&format!("dial 127.0.0.1:{port} hello")));

@@ -1,4 +1,4 @@
-//! Connections that switches open over TLS: whoever is called must prove to be who was named.
+//! Connections that switches open over TLS: the callee must prove the name that was dialed.
 
 use super::authority::Authority;
 use super::peer::{Peer, accepted};
@@ -9,7 +9,7 @@ use sip_runtime::CloseReason;
 use sip_transport::Protocol;
 use std::net::{SocketAddr, TcpListener};
 
-/// Switches, someone who makes them call, and where somebody is called.
+/// Switches, a peer that makes them dial, and the callee's listener.
 struct Scene {
     switches: Switches,
     caller: Peer<Client>,
@@ -40,7 +40,7 @@ impl Scene {
             .send(&framed(&format!("dial {to}/{name} {text}")));
     }
 
-    /// The callee's side of the next connection.
+    /// Accepts the next connection, as the callee.
     fn accept(&self, names: &[&str]) -> Peer<super::secure_peer::Server> {
         server_over(accepted(&self.callee), &self.authority, names)
     }

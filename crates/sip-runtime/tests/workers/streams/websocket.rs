@@ -1,4 +1,4 @@
-//! Peers that open a WebSocket, in the clear and over TLS.
+//! Peers that open a WebSocket, with and without TLS.
 
 use super::authority::Authority;
 use super::peer::{Peer, connected};
@@ -44,7 +44,7 @@ pub fn asks<S: Read + Write>(socket: &mut WebSocket<S>, text: &str) -> String {
     receive(socket)
 }
 
-/// A frame of a client: its key is zero, so that it masks nothing.
+/// A client frame. Its masking key is zero, so it masks nothing.
 fn frame(first: u8, length: u64, payload: &[u8]) -> Vec<u8> {
     let mut octets = vec![first];
     match length {
@@ -63,7 +63,8 @@ fn frame(first: u8, length: u64, payload: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// What a peer sends is the end of its connection, for that reason; another peer's goes on. Returns what the peer was told.
+/// Checks that these bytes close the peer's connection for this reason, and that another peer's connection continues. Returns
+/// what the peer received.
 fn check_is_closed(octets: &[u8], reason: CloseReason) -> Vec<u8> {
     let switches = Switches::speaking(Protocol::Ws, impatient());
     let mut other = opened(connected(switches.address()));

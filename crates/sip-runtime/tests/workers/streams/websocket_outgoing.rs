@@ -1,4 +1,4 @@
-//! Web sockets that phones open ([`StreamOptions::is_client`]), to servers that speak tungstenite.
+//! WebSockets that phones open ([`StreamOptions::is_client`]), to servers that use tungstenite.
 
 use super::authority::Authority;
 use super::peer::{accepted, connected};
@@ -20,7 +20,7 @@ fn phones() -> StreamOptions {
     }
 }
 
-/// The server's side of a WebSocket. It accepts masked frames only (RFC 6455 section 5.1), and SIP only.
+/// The server side of a WebSocket. It accepts only masked frames (RFC 6455 section 5.1) and only the SIP subprotocol.
 #[expect(clippy::result_large_err, reason = "tungstenite asks for it")]
 fn server<S: Read + Write>(stream: S) -> WebSocket<S> {
     let agree = |request: &Request, mut response: Response| {
