@@ -79,8 +79,7 @@ fn open_listener(
             address: listener.address,
         });
     }
-    // Binding the first socket fails if another process already uses the address. The other sockets then share the address with
-    // it.
+    // Binding the first socket fails if another process already uses the address. The other sockets then share the address with it.
     let (first, others) = match (options.share_port, workers) {
         (true, _) => (Sharing::Anybody, Sharing::Anybody),
         (false, 1) => (Sharing::Nobody, Sharing::Nobody),

@@ -87,8 +87,7 @@ impl<A> Inbox<A> {
 
     /// Makes sure that the worker sees everything queued before this call.
     pub(crate) fn wake(&self) {
-        // Pairs with the fence in `fall_asleep`: either the worker sees what was queued, or this thread sees that the worker
-        // sleeps.
+        // Pairs with the fence in `fall_asleep`: either the worker sees what was queued, or this thread sees that the worker sleeps.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             // This fails only if the counter is full, and then the worker is already being woken.

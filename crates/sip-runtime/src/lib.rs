@@ -13,8 +13,7 @@
 //! A program starts in two steps. [`Runtime::bind`] opens every socket of every worker; from then on the kernel queues datagrams.
 //! [`Bound::start`] builds one node per worker and starts the threads that read. Between the two, a program can warm its caches.
 //!
-//! A program with its own event loop calls [`Bound::drive`] instead. It gets one worker without a thread and runs it step by
-//! step.
+//! A program with its own event loop calls [`Bound::drive`] instead. It gets one worker without a thread and runs it step by step.
 //!
 //! This crate never parses a message, never blocks a worker on anything but its event loop, and never allocates per message.
 

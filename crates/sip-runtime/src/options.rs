@@ -25,17 +25,14 @@ pub struct Options {
     pub steering: bool,
     /// Limits and timeouts of connections.
     pub streams: StreamOptions,
-    /// Whether to bind addresses that another process has already bound, and share the traffic with it. Default false: binding
-    /// fails.
+    /// Whether to bind addresses that another process has already bound, and share the traffic with it. Default false: binding fails.
     pub share_port: bool,
     /// CPUs to pin the workers to: worker *i* to entry *i* modulo the length. Empty, the default, pins none.
     pub cpus: Vec<usize>,
-    /// How long a busy worker lets messages collect before it reads its sockets again. This saves CPU time and costs a little
-    /// delay. A worker that is busy for less than about two thirds of the time never pauses. Zero turns pauses off. Default 100
-    /// microseconds.
+    /// How long a busy worker lets messages collect before it reads its sockets again. This saves CPU time and costs a little delay. A
+    /// worker that is busy for less than about two thirds of the time never pauses. Zero turns pauses off. Default 100 microseconds.
     pub gather: Duration,
-    /// What a worker does when messages arrive faster than it can serve them. `None`, the default: it serves all in the order of
-    /// arrival.
+    /// What a worker does when messages arrive faster than it can serve them. `None`, the default: it serves all in the order of arrival.
     pub overload: Option<OverloadSettings>,
     /// Limit on answers queued for one worker. Default 8,192.
     pub waiting_answers: usize,

@@ -302,8 +302,7 @@ impl Connection {
         }
     }
 
-    /// Decrypts what was read and appends it to the incomplete message, if there is one. Returns the reason if nothing more will
-    /// arrive.
+    /// Decrypts what was read and appends it to the incomplete message, if there is one. Returns the reason if nothing more will arrive.
     fn decrypt(&mut self, buffers: &mut Buffers) -> Option<CloseReason> {
         let tls = self.tls.as_mut()?;
         let plain = if self.partial.is_empty() {

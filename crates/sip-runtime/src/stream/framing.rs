@@ -84,8 +84,7 @@ impl Framing {
         matches!(self, Self::Stream(_))
     }
 
-    /// Delivers the complete messages at the start of `octets` and appends replies to `reply`. Returns how many bytes were
-    /// consumed.
+    /// Delivers the complete messages at the start of `octets` and appends replies to `reply`. Returns how many bytes were consumed.
     pub(super) fn take(
         &mut self,
         octets: &mut [u8],

@@ -76,9 +76,8 @@ pub struct StreamOptions {
     pub write_timeout: Duration,
     /// How long a connection may be idle. Default 3 h.
     pub idle_timeout: Duration,
-    /// How long an accepted connection may stay without a message while its peer is unproven ([`Output::proven`]). Such a
-    /// connection may last [`UNPROVEN_LIVES`] times as long in total. Keep-alives do not count. `None`, the default: all peers
-    /// are proven.
+    /// How long an accepted connection may stay without a message while its peer is unproven ([`Output::proven`]). Such a connection
+    /// may last [`UNPROVEN_LIVES`] times as long in total. Keep-alives do not count. `None`, the default: all peers are proven.
     ///
     /// [`Output::proven`]: sip_transport::Output::proven
     pub unproven_timeout: Option<Duration>,

@@ -30,8 +30,7 @@ impl Peers {
         }
     }
 
-    /// Replaces `before` bytes of one connection by `after` bytes in the total of its address. Only for connections that are
-    /// counted.
+    /// Replaces `before` bytes of one connection by `after` bytes in the total of its address. Only for connections that are counted.
     pub(super) fn charge(&self, address: IpAddr, before: usize, after: usize) {
         if let Some(count) = self.counts.pin().get(&peer(address)) {
             count.octets.fetch_add(after, Ordering::AcqRel);

@@ -53,8 +53,8 @@ impl Scarcity {
 }
 
 impl Connections {
-    /// Refuses one connection when no descriptor is left to accept with. The kernel reports this error whether a connection is
-    /// queued or not.
+    /// Refuses one connection when no descriptor is left to accept with. The kernel reports this error whether a connection
+    /// is queued or not.
     pub(super) fn refuse_one(
         &mut self,
         now: Time,

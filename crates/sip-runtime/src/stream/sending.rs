@@ -95,8 +95,7 @@ impl Connections {
         }
     }
 
-    /// Starts to open a connection. A server opens none over WebSocket: WebSocket clients cannot be connected to (RFC 7118
-    /// section 5).
+    /// Starts to open a connection. A server opens none over WebSocket: WebSocket clients cannot be connected to (RFC 7118 section 5).
     fn open(
         &mut self,
         now: Time,

@@ -96,8 +96,8 @@ impl Certificate {
     }
 }
 
-/// The names that clients may send in SNI: DNS names and SIP domains. A certificate without any of them serves its common name or
-/// addresses.
+/// The names that clients may send in SNI: DNS names and SIP domains. A certificate without any of them serves its common
+/// name or addresses.
 fn served_names(facts: &Facts) -> Vec<String> {
     let mut names = facts.dns_names.clone();
     for domain in PeerIdentities::from_facts(facts).domains() {
@@ -201,7 +201,7 @@ impl Certificates {
     }
 
     /// Selects the certificate for a name: first those with the exact name, then those with a wildcard for its first label, then
-    /// all others. Among them it takes the first one whose key the client can verify.
+    /// all others. Among them it takes the first one whose key the client can verify, or the first certificate if there is none.
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Certificate> {
         let name = name.map(str::to_ascii_lowercase);
         let named = name.as_deref().map(|name| {

@@ -60,9 +60,8 @@ impl TlsSession {
         Ok(Self::new(Side::Server(Box::new(connection))))
     }
 
-    /// The client side of a new connection. Its first message is already in the output. `name` is the identity that the server
-    /// must prove: an address, or the domain of the URI that led to it (RFC 5922 section 7.3), not a name that DNS resolution
-    /// returned.
+    /// The client side of a new connection. Its first message is already in the output. `name` is the identity that the server must
+    /// prove: an address, or the domain of the URI that led to it (RFC 5922 section 7.3), not a name that DNS resolution returned.
     ///
     /// # Errors
     /// [`TlsError::ServerName`], [`TlsError::Ours`].
@@ -92,8 +91,7 @@ impl TlsSession {
     /// decrypted in place, so its content is undefined afterwards.
     ///
     /// # Errors
-    /// The error says which side caused it, and the session is over. Data that was decrypted before the error is still in
-    /// `plaintext`.
+    /// The error says which side caused it, and the session is over. Data that was decrypted before the error is still in `plaintext`.
     pub fn receive(
         &mut self,
         ciphertext: &mut [u8],

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
-/// Datagrams per system call. Larger batches brought no measurable gain. The answer to the first datagram waits until the last
-/// one is handled.
+/// Datagrams per system call. Larger batches brought no measurable gain. The answer to the first datagram waits until the
+/// last one is handled.
 pub(super) const BATCH: usize = 32;
 
 /// No UDP payload is longer: the maximum is 65,535 bytes minus the headers. So no datagram is truncated.
@@ -18,9 +18,8 @@ pub(super) const LONGEST: usize = 65_536;
 
 /// The datagrams of one system call. All-zero bytes are a valid value.
 ///
-/// Pages that no datagram has reached cost no memory, so slots for the longest datagram are as cheap as short ones. The distance
-/// between slots is an odd number of cache lines. Otherwise the starts of all slots, the part that is used, would compete for a
-/// few cache sets.
+/// Pages that no datagram has reached cost no memory, so slots for the longest datagram are as cheap as short ones. The distance between
+/// slots is an odd number of cache lines. Otherwise the starts of all slots, the part that is used, would compete for a few cache sets.
 #[repr(C)]
 struct Slots {
     headers: [libc::mmsghdr; BATCH],
@@ -306,8 +305,7 @@ mod tests {
                 (before.saturating_sub(slack)..=after).contains(&stamp.expect("a stamp"))
             };
             for expected in [Expected::One, Expected::Many, Expected::One] {
-                // The kernel starts to stamp on arrival a moment after the option is set. Until then it stamps when a datagram is
-                // read.
+                // The kernel starts to stamp on arrival a moment after the option is set. Until then it stamps when a datagram is read.
                 assert!((0..100).any(|_| is_stamped_on_arrival(expected)));
             }
         }

@@ -123,8 +123,8 @@ pub(super) fn ask_for_returned(socket: BorrowedFd<'_>, is_ipv4: bool) -> Result<
     }
 }
 
-/// Whether a send or receive may have failed with the error of an earlier datagram. These are the errors to which the kernel maps
-/// ICMP messages.
+/// Whether a send or receive may have failed with the error of an earlier datagram. These are the errors to which the kernel
+/// maps ICMP messages.
 pub(crate) fn may_be_of_another(error: Errno) -> bool {
     matches!(
         error,

@@ -20,13 +20,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// The start of a header line to search for. Nearly all implementations write it like this.
 const NAME: &[u8; 9] = b"\nCall-ID:";
 
-/// The program reads a four-byte word at every sixth offset. Wherever the name starts, one of these words is completely inside
-/// it.
+/// The program reads a four-byte word at every sixth offset. Wherever the name starts, one of these words is completely inside it.
 const STRIDE: u32 = (NAME.len() - 4 + 1) as u32;
 
-/// How many words are read before the length is checked again. A read beyond the end makes the kernel pick the first socket,
-/// where it should choose by the addresses. (A message that is cut off within its Call-ID still ends this way, which does no
-/// harm.)
+/// How many words are read before the length is checked again. A read beyond the end makes the kernel pick the first socket, where
+/// it should choose by the addresses. (A message that is cut off within its Call-ID still ends this way, which does no harm.)
 const STRIDES: u32 = 8;
 
 /// No request line and no status line is shorter.
@@ -102,8 +100,7 @@ fn search(code: &mut Vec<sock_filter>, octets: Range<u32>) {
             let place = first + stride * STRIDE;
             code.push(op(BPF_LDX | BPF_IMM, place));
             code.push(op(BPF_LD | BPF_W | BPF_ABS, place));
-            // A branch reaches at most 255 instructions: each group is followed by a table of jumps, one for each part of the
-            // name.
+            // A branch reaches at most 255 instructions: each group is followed by a table of jumps, one for each part of the name.
             let to_table = (STRIDES - 1 - stride) * (2 + STRIDE) + STRIDE;
             for inside in 0..STRIDE {
                 code.push(branch(BPF_JEQ, word(inside), to_table as u8, 0));

@@ -187,8 +187,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         self.post.inbox()
     }
 
-    /// Gives each kind of work its turn. `now` is read once per round: the work of one round takes less than a timer's
-    /// resolution.
+    /// Gives each kind of work its turn. `now` is read once per round: the work of one round takes less than a timer's resolution.
     fn round(&mut self) {
         let now = self.clock.now();
         self.stats().rounds.add(1);
@@ -373,8 +372,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         count
     }
 
-    /// Called when there is nothing to do. A busy worker pauses to let messages collect; otherwise the worker waits for the next
-    /// event.
+    /// Called when there is nothing to do. A busy worker pauses to let messages collect; otherwise the worker waits for the next event.
     fn rest(&mut self) {
         let stats = self.stats();
         let taken = stats.datagrams_received.value()

@@ -70,8 +70,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         }
     }
 
-    /// An event loop reports a limited number of descriptors at a time. Among many ready connections, it may miss the UDP
-    /// sockets.
+    /// An event loop reports a limited number of descriptors at a time. Among many ready connections, it may miss the UDP sockets.
     fn expect_datagrams(&mut self) {
         let sockets = self.post.surroundings.sockets.iter().enumerate();
         for (place, socket) in sockets {

@@ -17,8 +17,7 @@ const BUSY: u128 = 70;
 /// If the percentage without pauses is below this, pauses end.
 const QUIET: u128 = 60;
 
-/// If the percentage with pauses is below this, it would be below `QUIET` without them: pauses halve the cost of a message at
-/// best.
+/// If the percentage with pauses is below this, it would be below `QUIET` without them: pauses halve the cost of a message at best.
 const QUIET_WITH_PAUSES: u128 = QUIET / 2;
 
 /// Busy windows in a row before pauses begin. A worker that lost its CPU for a few milliseconds must not look busy.

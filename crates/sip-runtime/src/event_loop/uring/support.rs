@@ -15,8 +15,7 @@ const SWITCH: &str = "/proc/sys/kernel/io_uring_disabled";
 
 /// Sets a ring up. The thread that will use it enables it later.
 pub(super) fn set_up(submissions: u32, completions: u32) -> Result<IoUring, Refused> {
-    // The teardown of a ring interrupts the system calls of the thread that set it up. A thread that has ended cannot be
-    // disturbed.
+    // The teardown of a ring interrupts the system calls of the thread that set it up. A thread that has ended cannot be disturbed.
     let result = thread::spawn(move || set_up_here(submissions, completions)).join();
     result.unwrap_or_else(|_| Err(Refused::because(&Errno::IO.into())))
 }

@@ -1,5 +1,4 @@
-//! The buffers into which a ring receives one listener's datagrams. They are registered with the kernel, which fills one per
-//! datagram.
+//! The buffers into which a ring receives one listener's datagrams. They are registered with the kernel, which fills one per datagram.
 
 use crate::udp::receive::LONGEST;
 use io_uring::Submitter;
@@ -133,8 +132,7 @@ impl ProvidedBuffers {
 impl Drop for ProvidedBuffers {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "the mapping is given back to the kernel")]
-        // SAFETY: this value owns the mapping, the size is the same, and the owner drops it only when no ring writes to it any
-        // more.
+        // SAFETY: this value owns the mapping, the size is the same, and the owner drops it only when no ring writes to it any more.
         let result = unsafe { munmap(self.memory.as_ptr().cast(), SIZE) };
         debug_assert!(result.is_ok(), "munmap refused a mapping of ours");
     }

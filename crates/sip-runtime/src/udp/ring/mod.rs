@@ -1,5 +1,5 @@
-//! Datagrams through a ring. In the call that waits, the kernel writes arriving datagrams to registered buffers and sends the
-//! queued ones.
+//! Datagrams through a ring. In the call that waits, the kernel writes arriving datagrams to registered buffers and sends
+//! the queued ones.
 
 mod buffers;
 mod outbound;

@@ -89,8 +89,8 @@ impl Outbound {
         self.in_flight
     }
 
-    /// Queues messages in the order of their GSO batches, up to the room here and up to `requests` requests. Returns the messages
-    /// that are left.
+    /// Queues messages in the order of their GSO batches, up to the room here and up to `requests` requests. Returns the
+    /// messages that are left.
     pub(super) fn queue<'a>(
         &mut self,
         listener: u16,
@@ -245,8 +245,7 @@ impl Slot {
         };
     }
 
-    /// Sends the GSO batch without the ring, because the ring met the error of an earlier datagram. Returns how many bytes were
-    /// sent.
+    /// Sends the GSO batch without the ring, because the ring met the error of an earlier datagram. Returns how many bytes were sent.
     fn repeat(&self, socket: BorrowedFd<'_>) -> Result<u64, Errno> {
         let mut repeats = 1;
         loop {

@@ -1,4 +1,4 @@
-//! WebSockets that phones open ([`StreamOptions::is_client`]), to servers that use tungstenite.
+//! A WebSocket that a phone opens ([`StreamOptions::is_client`]), to a server that uses tungstenite.
 
 use super::authority::Authority;
 use super::peer::{accepted, connected};
