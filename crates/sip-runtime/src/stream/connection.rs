@@ -49,7 +49,7 @@ pub(super) enum Stage {
     Fresh,
     /// Open; messages have arrived.
     Used,
-    /// Closing after an error of the peer: pending output is still sent, input is discarded.
+    /// Closing: pending output is still sent, input is discarded.
     Leaving(CloseReason),
     /// The peer has been sent the end of the stream.
     Left(CloseReason),

@@ -264,7 +264,7 @@ impl Connections {
             let Some(connection) = self.slab.get(name) else {
                 continue;
             };
-            // The deadline was moved forward since, and has been checked then.
+            // A stale entry: the deadline was moved to an earlier second and was checked then.
             if connection.scheduled > seconds {
                 continue;
             }

@@ -1,8 +1,8 @@
 //! The connection that leads to an address, across all workers (RFC 3261 section 18.1.1, RFC 5923).
 //!
 //! If a URI named the peer, only a connection on which the peer has proved that name leads to it. One address may host many
-//! peers, and DNS may lie (RFC 5922 section 7.3, RFC 5923 section 6). A message without a name, such as the CANCEL of such a
-//! request, takes any connection to the address.
+//! peers, and DNS may lie (RFC 5922 section 7.3, RFC 5923 section 6). A message without a name takes any connection to the
+//! address. An example is the CANCEL of a request that named the peer.
 
 use papaya::HashMap;
 use rustc_hash::FxBuildHasher;

@@ -95,8 +95,8 @@ impl Connections {
         }
     }
 
-    /// Starts closing a connection after an error of the peer. Output already written is still sent, then the write direction is
-    /// closed. No more messages are routed to the connection. If it was not open yet, its queued messages are undeliverable.
+    /// Starts closing a connection. Output already written is still sent, then the write direction is closed. No more messages
+    /// are routed to the connection. If it was not open yet, its queued messages are undeliverable.
     fn leave(
         &mut self,
         now: Time,
