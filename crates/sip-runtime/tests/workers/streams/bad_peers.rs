@@ -116,7 +116,7 @@ fn a_peer_that_never_reads_is_bounded_and_closed_by_deadline() {
         &stats[0].connections_closed[CloseReason::NotReading as usize],
         1,
     );
-    // It has read what one read returned and no more, after it had stopped reading.
+    // The switch has processed the messages of one last read, and none after it stopped reading.
     assert!(stats[0].stream_messages_received.value() < 10_000);
 }
 
