@@ -1,4 +1,4 @@
-//! Responses of our own, and the one place where "this request goes no further" becomes a status code.
+//! Responses that the server itself generates. This is the one place that turns a refusal into a status code.
 
 use crate::Round;
 use crate::auth::{self, Challenge, Challenger};
@@ -11,32 +11,32 @@ use sip_transaction::{Full, ServerId, Standing};
 use sip_transport::{Flow, Time, response_flow};
 use std::net::IpAddr;
 
-/// The methods that we handle as a user agent server or forward with understanding (`Allow`).
+/// The methods that the server handles as a user agent server or forwards with understanding (`Allow`).
 pub(crate) const ALLOW: &[u8] =
     b"INVITE, ACK, CANCEL, BYE, REGISTER, OPTIONS, INFO, PRACK, UPDATE, MESSAGE, SUBSCRIBE, NOTIFY, REFER, PUBLISH";
 
-/// The methods that we answer ourselves: what a request to the server itself may be (section 8.2.1).
+/// The methods that the server answers itself, for requests to the server itself (section 8.2.1).
 const ALLOW_HERE: &[u8] = b"ACK, CANCEL, OPTIONS, REGISTER";
 
-/// Where a request came from and, once it has one, its server transaction.
+/// The source of a request and, once it has one, its server transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// The flow it was received on.
+    /// The flow on which the request was received.
     pub(crate) flow: Flow,
-    /// The key of its server transaction, once it has been looked for.
+    /// The key of the server transaction, once it has been looked up.
     pub(crate) key: Option<TransactionKey>,
-    /// Its server transaction; `None`: it is answered statelessly.
+    /// The server transaction. `None`: the request is answered statelessly.
     pub(crate) server: Option<ServerId>,
-    /// When it was received.
+    /// When the request was received.
     pub(crate) received: Time,
-    /// How often it has waited for the control plane.
+    /// How often the request has waited for the control plane.
     pub(crate) questions_asked: u8,
-    /// What its sender has proved so far.
+    /// What the sender has proven so far.
     pub(crate) standing: Standing,
 }
 
 impl Origin {
-    /// A request that has just come. Peers whose requests the operator trusts need prove nothing.
+    /// The origin of a new request. Trusted peers need no proof.
     pub(crate) fn new(round: &Round<'_>, flow: Flow) -> Self {
         let address = flow.remote.ip();
         let standing = if round.settings.proxy.trusted_peers.contains(address) {
@@ -54,10 +54,10 @@ impl Origin {
         }
     }
 
-    /// The sender has proved something.
+    /// Records what the sender has proven.
     ///
     /// # Errors
-    /// What is open to such senders is used up.
+    /// The limit for senders with this standing is reached.
     pub(crate) fn prove(
         &mut self,
         round: &mut Round<'_>,
@@ -73,18 +73,18 @@ impl Origin {
         Ok(())
     }
 
-    /// Whether its sender has proved nothing.
+    /// Whether the sender has proven nothing.
     pub(crate) const fn is_stranger(&self) -> bool {
         matches!(self.standing, Standing::Stranger(_))
     }
 }
 
-/// Why a request goes no further. [`answer`] turns it into the response.
+/// Why a request is not processed further. [`answer`] turns it into the response.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// A status with its standard reason phrase.
     Status(u16),
-    /// A status with a reason phrase that says more.
+    /// A status with a more specific reason phrase.
     Because(u16, &'static str),
     /// 401 or 407.
     Challenge {
@@ -92,15 +92,15 @@ pub(crate) enum Refusal {
         realm: String,
         stale: bool,
     },
-    /// 420, naming the option tags we lack (section 8.2.2.3).
+    /// 420, with the option tags that the server does not support (section 8.2.2.3).
     BadExtension(Vec<u8>),
-    /// 405 with what is allowed here.
+    /// 405, with the methods that are allowed here.
     NotAllowed,
     /// 503 with Retry-After: a table is full, or the node drains.
     Busy(&'static str),
-    /// 503 with Retry-After: more comes in than can be served. Not all shall come back at the same time.
+    /// 503 with Retry-After: the server is overloaded. The time varies, so that clients do not retry all at once.
     Overloaded,
-    /// 200 to an OPTIONS or keep-alive for us.
+    /// 200 to an OPTIONS or a keep-alive for this server.
     Okay,
 }
 
@@ -137,11 +137,11 @@ impl Refusal {
     }
 }
 
-/// Bytes of [`own_tag`].
+/// The length of [`own_tag`] in bytes.
 const OWN_TAG_LENGTH: usize = 16;
 
-/// The tag in To of our own responses. It can be computed again from a retransmission and from the ACK of a non-2xx
-/// response, which is how statelessly answered requests are recognised (section 8.2.7).
+/// The To tag of the server's own responses. It can be computed again from a retransmission, or from the ACK of a non-2xx
+/// response. So the server recognizes requests that it answered statelessly (section 8.2.7).
 pub(crate) fn own_tag(round: &Round<'_>, request: &Message<'_>) -> [u8; OWN_TAG_LENGTH] {
     let branch = request
         .top_via()
@@ -158,7 +158,7 @@ pub(crate) fn own_tag(round: &Round<'_>, request: &Message<'_>) -> [u8; OWN_TAG_
         .hash(&[b"tag", call_id, from_tag, branch]))
 }
 
-/// Whether a request is the ACK of a response of ours, by its To tag.
+/// Whether a request is the ACK of one of the server's own responses, by its To tag.
 pub(crate) fn is_ack_of_ours(round: &Round<'_>, request: &Message<'_>) -> bool {
     request.method() == Method::Ack
         && request
@@ -167,7 +167,7 @@ pub(crate) fn is_ack_of_ours(round: &Round<'_>, request: &Message<'_>) -> bool {
             .is_some_and(|tag| tag.len() == OWN_TAG_LENGTH && *tag == own_tag(round, request))
 }
 
-/// Whether a request has what must be copied into a response (section 8.2.6.2), whatever else may be wrong with it.
+/// Whether a request has all header fields that a response must copy (section 8.2.6.2). It may be malformed otherwise.
 pub(crate) fn is_answerable(request: &Message<'_>) -> bool {
     request.is_request()
         && request.top_via().is_some()
@@ -177,13 +177,15 @@ pub(crate) fn is_answerable(request: &Message<'_>) -> bool {
         && request.cseq().is_some()
 }
 
-/// Sixteen lower-case hex digits.
+/// Formats a number as sixteen lower-case hex digits.
 pub(crate) fn hex(value: u64) -> [u8; 16] {
     digest::hex(&value.to_be_bytes())
 }
 
-/// Sends the final response that a refusal means, through the server transaction where there is one. A stranger is refused without
-/// state, unless the request has waited: once, and not again until it comes again. The address may be another's.
+/// Sends the final response for a refusal, through the server transaction if there is one.
+///
+/// A stranger is refused statelessly unless the request was parked, because its address may be forged. It gets one
+/// response and no retransmissions, until it retransmits the request.
 pub(crate) fn answer(
     round: &mut Round<'_>,
     request: &Message<'_>,
@@ -258,14 +260,14 @@ pub(crate) fn answer(
     });
 }
 
-/// Seconds for Retry-After: from what the operator says to twice that.
+/// A random number of seconds for Retry-After, between the configured value and twice that value.
 fn spread_retry_after(round: &mut Round<'_>) -> u32 {
     let least = round.settings.limits.retry_after;
     let spread = round.random.next_u32() % least.saturating_add(1);
     least.saturating_add(spread)
 }
 
-/// Counts a challenge by what called for it: a request without credentials for the realm, or with some that prove nothing.
+/// Counts a challenge by its cause: no credentials for the realm, or credentials that prove nothing.
 fn count_challenge(round: &Round<'_>, request: &Message<'_>, realm: &str, stale: bool) {
     let for_realm = |name| {
         let mut credentials = request.values(name).filter_map(Credentials::parse);
@@ -286,11 +288,11 @@ fn count_challenge(round: &Round<'_>, request: &Message<'_>, realm: &str, stale:
     }
 }
 
-/// Lines of a message with too many header fields that are looked at: no more than are parsed.
+/// How many lines of a message with too many header fields are examined. The parser reads no more than this either.
 const MOST_LINES: usize = 512;
 
-/// Refuses a request of which we have, or parse, no more than the beginning, where what must be copied into the response (section 8.2.6.2)
-/// stands at its beginning, as it nearly always does.
+/// Refuses a request of which only the beginning was received or parsed. This works if the beginning has the header
+/// fields that a response must copy (section 8.2.6.2). It nearly always has.
 pub(crate) fn answer_beginning(round: &mut Round<'_>, flow: Flow, bytes: &[u8], refusal: &Refusal) {
     let lines = bytes.split_inclusive(|octet| *octet == b'\n');
     let length = lines.take(MOST_LINES).map(<[u8]>::len).sum();
@@ -304,7 +306,7 @@ pub(crate) fn answer_beginning(round: &mut Round<'_>, flow: Flow, bytes: &[u8], 
     }
 }
 
-/// Adds `Server` where the operator wants one.
+/// Adds `Server` if the operator configured it.
 pub(crate) fn with_server_header<'o>(
     response: ResponseWriter<'o>,
     value: &str,
@@ -316,7 +318,7 @@ pub(crate) fn with_server_header<'o>(
     }
 }
 
-/// Sends a final response written by `write`, statelessly or through the transaction, and counts it.
+/// Sends the final response that `write` writes, statelessly or through the transaction, and counts it.
 pub(crate) fn send(
     round: &mut Round<'_>,
     request: &Message<'_>,
@@ -341,11 +343,11 @@ pub(crate) fn send(
     round.metrics.sent(method, status);
 }
 
-/// Owner of a server transaction that has had its 100 and belongs to no response context yet.
+/// The owner of a server transaction that has sent its 100 and does not belong to a response context yet.
 const TRIED: u64 = 1;
 
-/// Sends `100 Trying` for an INVITE (section 17.2.1), so that it is not retransmitted while we work on it. Once is enough: a
-/// request that was parked has had it when it is forwarded.
+/// Sends `100 Trying` for an INVITE (section 17.2.1), so that the client does not retransmit it. It is sent once: a
+/// parked request got it before it is forwarded.
 pub(crate) fn send_trying(
     round: &mut Round<'_>,
     request: &Message<'_>,
@@ -361,7 +363,7 @@ pub(crate) fn send_trying(
             ResponseWriter::begin(into, request, source.remote, 100, reason_phrase(100), None)
                 .finish();
         });
-    // Without credit it is not sent: perhaps the sender is known when it is due again.
+    // Without credit nothing is sent. The sender may have proven itself when the 100 is due again.
     if written.is_some_and(|range| !range.is_empty()) {
         round.transactions.set_server_owner(server, TRIED);
         round.metrics.sent(request.method().label_index(), 100);

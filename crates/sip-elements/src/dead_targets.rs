@@ -1,41 +1,42 @@
-//! Candidates that failed, remembered for a while by all workers (RFC 3263 section 4.3): other calls try them last. The memory only
-//! changes an order: where all candidates of a destination are dead they are tried all the same.
+//! Remembers failed candidates for a while, so that calls of all workers try them last (RFC 3263 section 4.3).
+//!
+//! This only changes the order. If all candidates of a destination are dead, they are tried all the same.
 
 use sip_transport::Time;
 use sip_transport::selection::Candidate;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// For how long one is kept after its time is over, for a call to come that tries it.
+/// How long an entry is kept after its time, in case a call tries the candidate.
 const UNTRIED: Duration = Duration::from_secs(600);
 
 /// Why a candidate is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death {
-    /// It gave no sign of life in time.
+    /// It did not respond in time.
     Silent,
     /// Nothing could be sent to it.
     Unreachable,
-    /// It answered 503, or an ICMP error came for a request that may not move on the word of one datagram.
+    /// It answered 503. Or an ICMP error came for a request that must not fail over because of one datagram.
     Unavailable,
-    /// It answered 503 and said in Retry-After for how long: what it answers meanwhile does not revive it.
+    /// It answered 503 with Retry-After. Until that time is over, its responses do not revive it.
     AskedForRest,
 }
 
-/// Counts since the start.
+/// The size of the table now, and counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadTargetStats {
-    /// Dead now, or not tried again since.
+    /// Candidates that are dead, or were not tried again since.
     pub known: usize,
     /// Failures of candidates that were alive.
     pub died: u64,
-    /// Those that came back with a response.
+    /// Candidates that were revived by a response.
     pub revived: u64,
-    /// Deaths that were not remembered because there was no room.
+    /// Failures that were not remembered for lack of room.
     pub forgotten: u64,
 }
 
-/// The candidates that failed lately. Reading takes no lock, and where none is dead it is one load.
+/// The candidates that failed recently. Reading takes no lock. While there are none, it costs one load.
 #[derive(Debug)]
 pub struct DeadTargets {
     entries: papaya::HashMap<Candidate, Entry>,
@@ -48,9 +49,9 @@ pub struct DeadTargets {
 
 #[derive(Debug)]
 struct Entry {
-    /// In microseconds. Then it is due: one call may try it, and the others wait for another lifetime.
+    /// In microseconds. After this time one call may try the candidate, and the others wait for another lifetime.
     until: AtomicU64,
-    /// Until when it asked for a rest. No response revives it before. Calls that try it do not move this.
+    /// The end of the rest that it asked for. No response revives it before. Calls that try it do not change this.
     rests_until: Option<Time>,
     why: Death,
 }
@@ -62,7 +63,7 @@ impl Default for DeadTargets {
 }
 
 impl DeadTargets {
-    /// Remembers so many.
+    /// Creates a table for `most` candidates.
     pub fn new(most: usize) -> Self {
         Self {
             entries: papaya::HashMap::new(),
@@ -74,12 +75,12 @@ impl DeadTargets {
         }
     }
 
-    /// Whether none is remembered.
+    /// Whether no candidate is remembered.
     pub fn is_empty(&self) -> bool {
         self.known.load(Ordering::Relaxed) == 0
     }
 
-    /// A candidate failed.
+    /// Records that a candidate failed.
     pub fn bury(&self, candidate: Candidate, until: Time, why: Death) {
         let entries = self.entries.pin();
         let known = entries.get(&candidate);
@@ -90,7 +91,7 @@ impl DeadTargets {
             }
             self.died.fetch_add(1, Ordering::Relaxed);
         }
-        // A rest that was asked for is not cut short by a request that was under way.
+        // A request that was already on its way does not shorten the rest that the candidate asked for.
         if known.is_some_and(|known| known.rests_until.is_some_and(|end| end > until)) {
             return;
         }
@@ -104,8 +105,8 @@ impl DeadTargets {
         }
     }
 
-    /// Whether a call may try it now as if it were alive. When its time is over the first call that asks may, and the others keep
-    /// off for another `lifetime`, unless that call revives it.
+    /// Whether a call may try the candidate as if it were alive. When its time is over, the first call that asks may. The
+    /// others avoid it for another `lifetime`, unless that call revives it.
     pub fn admits(&self, candidate: Candidate, now: Time, lifetime: Duration) -> bool {
         if self.is_empty() {
             return true;
@@ -123,7 +124,7 @@ impl DeadTargets {
                 .is_ok()
     }
 
-    /// Whether it gives no sign of life any more. One that answers 503 does.
+    /// Whether the candidate does not respond at all. One that answers 503 does respond.
     pub fn is_gone(&self, candidate: Candidate) -> bool {
         if self.is_empty() {
             return false;
@@ -133,7 +134,7 @@ impl DeadTargets {
         entry.is_some_and(|entry| matches!(entry.why, Death::Silent | Death::Unreachable))
     }
 
-    /// It answered.
+    /// Records that a candidate responded.
     pub fn revive(&self, candidate: Candidate, now: Time) {
         if self.is_empty() {
             return;
@@ -147,7 +148,7 @@ impl DeadTargets {
         }
     }
 
-    /// Forgets those whose time is over and that nobody tried since.
+    /// Forgets candidates whose time is over and that no call has tried since.
     pub fn sweep(&self, now: Time) {
         let entries = self.entries.pin();
         for (candidate, _) in &entries {
@@ -161,7 +162,7 @@ impl DeadTargets {
         }
     }
 
-    /// Calls `visit` with each, until when it is tried last, and why.
+    /// Calls `visit` with each candidate, the time until which it is tried last, and the reason.
     pub fn for_each(&self, mut visit: impl FnMut(Candidate, Time, Death)) {
         for (candidate, entry) in &self.entries.pin() {
             let until = Time::from_micros(entry.until.load(Ordering::Relaxed));
@@ -169,7 +170,7 @@ impl DeadTargets {
         }
     }
 
-    /// Counts.
+    /// Reads the size and the counts.
     pub fn stats(&self) -> DeadTargetStats {
         DeadTargetStats {
             known: self.known.load(Ordering::Relaxed),

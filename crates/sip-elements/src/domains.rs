@@ -1,4 +1,4 @@
-//! Which domains are ours, and under which name a subscriber is known.
+//! The server's own domains, and the domain under which a subscriber is known.
 use sip_message::{Host, Uri};
 use sip_transport::Listener;
 use std::net::{IpAddr, SocketAddr};
@@ -11,19 +11,19 @@ const LOOPBACK_NAMES: [&str; 4] = [
     "ip6-loopback",
 ];
 
-/// The domains we are responsible for. Our own listener addresses count as aliases of the first domain, so that a phone that
-/// knows only the server's address registers and calls as well.
+/// The domains that this server is responsible for. Its own listener addresses are aliases of the first domain. So a
+/// phone that knows only the server's address can register and call too.
 #[derive(Clone, Debug, Default)]
 pub struct Domains {
     names: Vec<String>,
     addresses: Vec<SocketAddr>,
     advertised: Vec<(String, u16)>,
-    /// Where our listeners are found, by their own addresses and those that they advertise.
+    /// The sockets of our listeners: their own addresses and the advertised ones.
     sockets: Vec<SocketAddr>,
 }
 
 impl Domains {
-    /// From the configured names (the first is the default) and our listeners.
+    /// Builds the domains from the configured names (the first is the default) and the listeners.
     pub fn new(names: &[String], listeners: &[Listener]) -> Self {
         let advertised: Vec<(String, u16)> = listeners
             .iter()
@@ -62,7 +62,7 @@ impl Domains {
         }
     }
 
-    /// The domain that addresses without one of our names belong to.
+    /// The domain of addresses that contain none of our names.
     pub fn default_name(&self) -> &str {
         self.names.first().map_or("localhost", String::as_str)
     }
@@ -72,11 +72,12 @@ impl Domains {
         &self.names
     }
 
-    /// The name of our domain that this URI lies in; `None`: foreign. Ports: a domain name matches with any port of ours or none.
+    /// The name of our domain that this URI belongs to; `None` if it is foreign. A domain name matches with any port of
+    /// ours, or without a port.
     pub fn local_name(&self, uri: &Uri<'_>) -> Option<&str> {
         if let Host::Name(name) = uri.host {
             let name = name.strip_suffix(b".").unwrap_or(name);
-            // Fast path: most senders write the domain exactly as it is configured.
+            // Fast path: most senders write the domain exactly as configured.
             let is_own =
                 |own: &&String| own.as_bytes() == name || own.as_bytes().eq_ignore_ascii_case(name);
             let ours = self.names.iter().find(is_own);
@@ -87,14 +88,16 @@ impl Domains {
         self.is_own_address(uri).then(|| self.default_name())
     }
 
-    /// Whether one of our listeners is there.
+    /// Whether this is the address and port of one of our listeners.
     pub(crate) fn is_own_socket(&self, socket: SocketAddr) -> bool {
         self.sockets.contains(&socket)
     }
 
-    /// The name of our domain that a sender claims with this URI in From; `None`: foreign. Nothing is routed by it, so the host
-    /// alone decides: one of our addresses with any port, and a name of this machine where we listen on loopback, are ours. A
-    /// phone shows the user part and would take the sender for a subscriber.
+    /// The name of our domain that a sender claims with this URI in From; `None` if it is foreign.
+    ///
+    /// Nothing is routed by From, so the host alone decides. Our own addresses count with any port. If a listener is on
+    /// loopback, the names of this machine count too. A phone displays only the user part, so its user would take the
+    /// sender for a subscriber.
     pub fn claimed_name(&self, uri: &Uri<'_>) -> Option<&str> {
         if let Some(name) = self.local_name(uri) {
             return Some(name);
@@ -111,7 +114,7 @@ impl Domains {
         is_ours.then(|| self.default_name())
     }
 
-    /// Whether we are bound to this address, or advertise it.
+    /// Whether the server is bound to this address or advertises it.
     fn is_own_ip(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         let is_advertised = |(host, _): &(String, u16)| matches!(Host::parse(host.as_bytes()), Some(Host::Address(own)) if own.to_canonical() == ip);
@@ -122,7 +125,8 @@ impl Domains {
         self.addresses.iter().any(|own| own.ip().is_loopback())
     }
 
-    /// Whether host and port are those of one of our listeners (by address or advertised name): a Route to us.
+    /// Whether host and port are those of one of our listeners, by address or advertised name. A Route with such a URI
+    /// leads to this server.
     pub fn is_own_address(&self, uri: &Uri<'_>) -> bool {
         let by_address = match uri.host {
             Host::Address(ip) => self.addresses.iter().any(|own| {
@@ -137,7 +141,7 @@ impl Domains {
             })
     }
 
-    /// Whether a Route URI names us: one of our addresses, or one of our domains.
+    /// Whether a Route URI names this server: one of its addresses or domains.
     pub fn is_us(&self, uri: &Uri<'_>) -> bool {
         self.local_name(uri).is_some()
     }

@@ -1,4 +1,4 @@
-//! The exchange: registrar and proxy as one [`Node`], one instance for each worker.
+//! The exchange: registrar and proxy as one [`Node`]. There is one instance per worker.
 
 use crate::metrics::WorkerMetrics;
 use crate::parked::Parked;
@@ -13,26 +13,26 @@ use sip_transport::overload::Urgency;
 use sip_transport::{Flow, Node, Output, Received, Time};
 use std::sync::Arc;
 
-/// What an exchange is made of.
+/// The parts that an exchange is built from.
 #[derive(Debug)]
 pub struct ExchangeOptions {
-    /// Which worker this is, from 0.
+    /// The index of the worker, from 0.
     pub worker: u16,
-    /// How many there are.
+    /// The number of workers.
     pub workers: u16,
-    /// What they share.
+    /// The state that all workers share.
     pub shared: Arc<Shared>,
-    /// What the operator decided.
+    /// The operator's configuration.
     pub settings: Arc<Settings>,
-    /// This worker's counters.
+    /// The counters of this worker.
     pub metrics: Arc<WorkerMetrics>,
-    /// Decides all randomness.
+    /// The seed of all random numbers.
     pub seed: [u8; 32],
-    /// When it begins.
+    /// The start time.
     pub now: Time,
 }
 
-/// One worker's registrar and proxy. It owns all state of the calls whose home it is.
+/// The registrar and proxy of one worker. It owns all state of the calls whose home it is.
 #[derive(Debug)]
 pub struct Exchange {
     worker: u16,
@@ -51,32 +51,32 @@ pub struct Exchange {
     scratch: Vec<u8>,
 }
 
-/// An exchange borrowed apart for one round, so that the phases can use its parts side by side.
+/// The parts of an exchange for one round. They are borrowed separately, so that phases can use several at once.
 pub(crate) struct Worker<'r, 'o> {
-    /// Which worker this is.
+    /// The index of the worker.
     pub(crate) index: u16,
-    /// How many there are.
+    /// The number of workers.
     pub(crate) workers: u16,
-    /// What every phase gets in hand.
+    /// The context of every phase.
     pub(crate) round: Round<'r>,
-    /// Response contexts.
+    /// The response contexts.
     pub(crate) proxy: &'r mut Proxy,
     /// Requests that wait for the control plane.
     pub(crate) parked: &'r mut Parked,
-    /// What registered over which of its connections.
+    /// The addresses of record that registered over each connection.
     pub(crate) registered: &'r mut Registered,
     /// Answers that wait for their bindings to be saved.
     pub(crate) held: &'r mut HeldAnswers,
-    /// Whether new calls are refused.
+    /// Whether new calls are rejected.
     pub(crate) draining: &'r mut bool,
-    /// What time brought about, reused.
+    /// Events of expired timers. The buffer is reused.
     pub(crate) events: &'o mut Vec<Event>,
-    /// A buffer for responses whose status is known only once they are written, reused.
+    /// A buffer for responses whose status is known only after they are written. It is reused.
     pub(crate) scratch: &'o mut Vec<u8>,
 }
 
 impl Exchange {
-    /// An exchange without any call.
+    /// Creates an exchange without any calls.
     pub fn new(options: ExchangeOptions) -> Self {
         let ExchangeOptions {
             worker,
@@ -114,29 +114,29 @@ impl Exchange {
         }
     }
 
-    /// Counts of the transaction layer.
+    /// The counts of the transaction layer.
     pub fn transaction_stats(&self) -> Stats {
         self.transactions.stats()
     }
 
-    /// Counts of the response contexts.
+    /// The counts of the response contexts.
     pub fn proxy_stats(&self) -> ProxyStats {
         self.proxy.stats()
     }
 
-    /// How many requests wait for the control plane.
+    /// The number of requests that wait for the control plane.
     pub fn parked(&self) -> usize {
         self.parked.len()
     }
 
-    /// Bytes of messages that it holds, as the ledger has it, and counted one by one: both are always the same.
+    /// The bytes of messages that it holds: the total of the ledger, and the same counted one by one. Both are always equal.
     pub fn held_bytes(&self) -> (usize, usize) {
         let counted =
             self.transactions.count_bytes() + self.proxy.count_bytes() + self.parked.count_bytes();
         (self.transactions.ledger_stats().bytes as usize, counted)
     }
 
-    /// How many sources without proof it holds something for.
+    /// The number of unproven sources that it holds something for.
     pub fn held_sources(&self) -> u64 {
         self.transactions.ledger_stats().sources
     }
@@ -172,7 +172,7 @@ impl Exchange {
         self.publish();
     }
 
-    /// Copies the gauges to where everybody can read them.
+    /// Copies the gauges to the metrics, where other threads can read them.
     fn publish(&self) {
         let stats = self.transactions.stats();
         self.metrics.publish_transactions(&stats);

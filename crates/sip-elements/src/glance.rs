@@ -1,23 +1,30 @@
-//! How urgent is a message? A glance at its lines, for a worker that is behind and cannot parse everything first.
+//! Estimates how urgent a message is from a few of its lines. An overloaded worker uses this because it cannot parse
+//! everything first.
 //!
-//! What is judged wrongly is served a little later or earlier, and judged again, properly, by the phases.
+//! A wrong estimate does no harm: the message is served a little later or earlier, and the phases then judge it properly.
 
 use sip_transport::overload::Urgency;
 
-/// Lines that are looked at.
+/// The maximum number of lines that are examined.
 const MOST_LINES: usize = 64;
 
-/// Methods that belong to a call or a transaction that exists.
+/// Methods that belong to an existing call or transaction.
 const OF_CALLS: [&[u8]; 3] = [b"BYE", b"PRACK", b"UPDATE"];
 
-/// What ACK and CANCEL belong to need not be known here: they cost little.
+/// Methods that always come first. They cost little, so it does not matter which call they belong to.
 const ALWAYS_FIRST: [&[u8]; 2] = [b"ACK", b"CANCEL"];
 
-/// What the names begin with that are looked for: To, Route, Authorization, Proxy-Authorization.
+/// The first letters of the header fields to find: To, Route, Authorization, Proxy-Authorization.
 const FIRST_OCTETS: &[u8; 8] = b"tTrRaApP";
 
-/// Responses, requests of calls that exist (by their method or their To tag) and what is no request at all come first; then
-/// requests with credentials. With `is_recorded`, all our dialogs have a proof in their Route: other requests without one are new.
+/// Estimates the urgency of a message.
+///
+/// - First: responses, requests of existing calls (by method or To tag), and bytes that are no request at all.
+/// - Then: requests with credentials.
+/// - Last: all other requests.
+///
+/// With `is_recorded`, all dialogs through this server carry a proof in their Route. A request without one then does not
+/// count as part of a call.
 pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
     // Line ends before a message do not count (section 7.5).
     let begin = bytes
@@ -74,7 +81,7 @@ pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
     urgency
 }
 
-/// Whether there is a tag that is not empty behind the address.
+/// Whether the parameters after the address contain a non-empty tag.
 fn has_tag(value: &[u8]) -> bool {
     let behind = value.rsplit(|octet| *octet == b'>').next();
     let mut params = behind.unwrap_or_default().split(|octet| *octet == b';');

@@ -1,5 +1,7 @@
-//! SIP elements, sans-IO: registrar (RFC 3261 section 10), digest authentication (section 22), proxy (section 16), and
-//! [`Exchange`], the node that joins them. `pipeline.rs` shows the whole way of a request in one function.
+//! SIP elements, sans-IO: the registrar (RFC 3261 section 10), digest authentication (section 22), the proxy (section
+//! 16), and [`Exchange`], the node that joins them.
+//!
+//! `pipeline.rs` shows the complete path of a request in one function.
 
 pub mod auth;
 pub mod bans;

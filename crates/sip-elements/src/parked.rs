@@ -1,8 +1,10 @@
-//! Requests that wait for an answer of the control plane. A parked request holds its server transaction, so that
-//! retransmissions are absorbed; its deadline passes or its answer comes, whichever is first, and it is gone.
+//! Requests that wait for an answer of the control plane.
 //!
-//! A request that is cancelled leaves its place to its question: the place is free once that is answered or its time is up. So
-//! no more questions wait than there are places, however fast somebody calls and hangs up.
+//! A parked request keeps its server transaction, so that retransmissions are absorbed. It leaves when its answer arrives
+//! or its deadline passes, whichever is first.
+//!
+//! A cancelled request leaves at once, but its slot stays in use until its question is answered or times out. So there
+//! are never more open questions than slots, however fast a caller calls and hangs up.
 
 use crate::Ticket;
 use crate::answer::Origin;
@@ -11,14 +13,14 @@ use sip_transaction::{Account, Ledger, ServerId, Table};
 use sip_transport::Time;
 use std::collections::VecDeque;
 
-/// A request that waits.
+/// A request that waits for an answer.
 #[derive(Debug)]
 pub(crate) struct ParkedRequest {
-    /// Where it came from, and its transaction.
+    /// Where it came from, and its server transaction.
     pub(crate) origin: Origin,
-    /// As received.
+    /// The message as received.
     pub(crate) bytes: Box<[u8]>,
-    /// Whom its place and its bytes are charged to.
+    /// The account that its slot and its bytes are charged to.
     pub(crate) account: Account,
 }
 
@@ -26,7 +28,7 @@ pub(crate) struct ParkedRequest {
 enum Place {
     Free,
     Waiting(ParkedRequest),
-    /// Cancelled; its question is still out, and its place charged to this account.
+    /// Cancelled. Its question is still open, and its slot is charged to this account.
     GivenUp(Account),
 }
 
@@ -36,19 +38,19 @@ struct Slot {
     place: Place,
 }
 
-/// All parked requests of one worker, bounded.
+/// The parked requests of one worker, bounded.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_server: FxHashMap<ServerId, Ticket>,
-    /// In order of time.
+    /// The earliest deadline first.
     deadlines: VecDeque<(Time, Ticket)>,
 }
 
 impl Parked {
-    /// Parks a request, which the ledger has a place for, until `deadline`. The top bit of its ticket is clear (those of the proxy have
-    /// it set).
+    /// Parks a request until `deadline`. The caller has reserved a slot in the ledger. The top bit of the ticket is 0;
+    /// tickets of the proxy have it set.
     pub(crate) fn park(
         &mut self,
         request: ParkedRequest,
@@ -74,14 +76,15 @@ impl Parked {
         if let Some(server) = server {
             self.by_server.insert(server, ticket);
         }
-        // All wait equally long, so that the new one is the last, but where a reload has made the wait shorter.
+        // All requests wait equally long, so the new one normally goes last. After a reload with a shorter wait it goes
+        // further ahead.
         let earlier = self.deadlines.iter().rposition(|(at, _)| *at <= deadline);
         let place = earlier.map_or(0, |place| place + 1);
         self.deadlines.insert(place, (deadline, ticket));
         ticket
     }
 
-    /// Takes a parked request out; `None` when it is gone already.
+    /// Takes a parked request out. `None` if it is no longer there.
     pub(crate) fn take(&mut self, ticket: Ticket, ledger: &mut Ledger) -> Option<ParkedRequest> {
         let index = ticket.0 as u32;
         let slot = self.slots.get_mut(index as usize)?;
@@ -106,7 +109,8 @@ impl Parked {
         Some(request)
     }
 
-    /// Takes out the request of a server transaction (its CANCEL came). Its place stays taken until its question is over.
+    /// Takes out the request of a cancelled server transaction. Its slot stays in use until its question is answered or
+    /// times out.
     pub(crate) fn give_up(
         &mut self,
         server: ServerId,
@@ -125,7 +129,7 @@ impl Parked {
         }
     }
 
-    /// The next request whose deadline has passed.
+    /// Takes out the next request whose deadline has passed.
     pub(crate) fn pop_expired(&mut self, now: Time, ledger: &mut Ledger) -> Option<ParkedRequest> {
         while let Some((deadline, ticket)) = self.deadlines.front().copied() {
             if deadline > now {
@@ -139,12 +143,12 @@ impl Parked {
         None
     }
 
-    /// When `pop_expired` has something to do at the earliest.
+    /// The earliest time at which `pop_expired` has something to do.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.front().map(|(deadline, _)| *deadline)
     }
 
-    /// Bytes of the requests that wait, counted one by one.
+    /// The bytes of all waiting requests, counted one by one.
     pub(crate) fn count_bytes(&self) -> usize {
         let waiting = self.slots.iter().map(|slot| match &slot.place {
             Place::Waiting(request) => request.bytes.len(),
@@ -153,7 +157,7 @@ impl Parked {
         waiting.sum()
     }
 
-    /// How many places are taken.
+    /// The number of slots in use.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -1,4 +1,4 @@
-//! The whole way of a message through a worker. [`receive`] is where it begins, [`request`] shows the order of the phases.
+//! The path of a message through a worker. It begins in [`receive`]; [`request`] shows the order of the phases.
 //!
 //! ```text
 //! datagram → banned? → keep-alive? → parse → ACK of a refusal? → sane? → stateless answer? → home?
@@ -7,7 +7,8 @@
 //! response → ours? → home? → transaction → response context → upstream
 //! ```
 //!
-//! A phase goes on (`Ok`), or stops the request: answered with a status, parked on a question, or done with.
+//! A phase lets the request continue (`Ok`) or stops it. A stopped request is answered with a status, parked on a
+//! question, or done.
 
 use crate::answer::{
     Origin, Refusal, answer, answer_beginning, is_ack_of_ours, is_answerable, own_tag, send,
@@ -30,10 +31,10 @@ use sip_transaction::{
 use sip_transport::{Flow, Protocol, Received, response_flow};
 use std::net::SocketAddr;
 
-/// The most questions one request may cost: whose credentials are these, and does the callee exist.
+/// The maximum number of questions for one request: about the credentials, and whether the callee exists.
 const MOST_QUESTIONS: u8 = 3;
 
-/// A datagram, or one message of a stream.
+/// Receives a datagram, or one message of a stream.
 pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     let Received {
         flow,
@@ -83,8 +84,10 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     conclude(worker, message, &origin, end);
 }
 
-/// A message that a worker gave up because too many came: a request of a new call gets the 503 that costs least, whatever else may be
-/// wrong with it. What belongs to a transaction is served all the same, for it costs no more, and its sender must not hear two things.
+/// Handles a message that the worker sheds under overload.
+///
+/// A request of a new call gets the cheapest possible 503, even if it is malformed. A message of an existing transaction
+/// is served as usual: it costs no more than a 503, and its sender must not get two different responses.
 pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     let Received {
         flow,
@@ -131,7 +134,7 @@ fn request(
     handed_over: bool,
 ) -> Result<(), Stop> {
     if is_ack_of_ours(&worker.round, request) {
-        // Only the transaction of a response that we gave with state wants it.
+        // Only a transaction that sent the response statefully needs the ACK.
         hand_over_to_home(worker, request, origin.flow, handed_over)?;
         return match_transaction(worker, request, origin);
     }
@@ -150,7 +153,7 @@ fn request(
     route(worker, request, origin, &routing)
 }
 
-/// Where the request goes. This part may need the control plane, and begins again when the answer is there.
+/// Finds where the request goes. This part may need the control plane. It starts over when the answer arrives.
 fn route(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
@@ -164,7 +167,7 @@ fn route(
     }
 }
 
-/// A peer that opened a connection may want to be called back over it (RFC 5923 section 8.1).
+/// Notes the port at which a peer wants to be called back over the connection that it opened (RFC 5923 section 8.1).
 fn note_alias(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) {
     let is_ours = flow.connection.is_some() && flow.connection.worker() == worker.index;
     if let Some(via) = request.top_via().filter(|_| is_ours)
@@ -178,7 +181,7 @@ fn note_alias(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) {
     }
 }
 
-/// A request outside dialogs, or one that does not prove its dialog: authentication and relay policy decide.
+/// Handles a request outside dialogs, or one that does not prove its dialog. Authentication and relay policy decide.
 fn authenticate_and_route(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
@@ -203,8 +206,9 @@ fn authenticate_and_route(
         origin.prove(&mut worker.round, Standing::Known)?;
     }
     if !origin.is_stranger() {
-        // A refusal needs the transaction too: judged anew, the retransmission of a refused request might get through, after
-        // its sender has been told that it had failed. Strangers are refused without one: it would fill the table.
+        // A refusal needs the transaction too. Otherwise a retransmission is judged again and might be accepted after its
+        // sender was told that the request failed. Strangers are refused without a transaction, because they could fill
+        // the table.
         server_transaction(worker, request, origin)?;
     }
     let targets = destination::find(&worker.round, request, routing, &identity)?;
@@ -223,7 +227,7 @@ fn authenticate_and_route(
     Ok(())
 }
 
-/// Turns the end of a request's way into what the peer and the control plane see.
+/// Turns the result of the phases into what the peer and the control plane see.
 fn conclude(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
@@ -241,7 +245,8 @@ fn conclude(
     }
 }
 
-/// One call, one home: the worker that its Call-ID picks. REGISTER makes no call and is served where it arrives.
+/// Passes a message to the home of its call, the worker that its Call-ID selects. REGISTER belongs to no call and is
+/// served where it arrives.
 fn hand_over_to_home(
     worker: &mut Worker<'_, '_>,
     message: &Message<'_>,
@@ -262,7 +267,7 @@ fn hand_over_to_home(
     Err(Stop::Done)
 }
 
-/// The home of a message's call, where that is another worker.
+/// The home of a message's call, if that is another worker.
 fn home_elsewhere(worker: &Worker<'_, '_>, message: &Message<'_>) -> Option<u16> {
     if worker.workers < 2 {
         return None;
@@ -271,7 +276,8 @@ fn home_elsewhere(worker: &Worker<'_, '_>, message: &Message<'_>) -> Option<u16>
     (home != u32::from(worker.index)).then_some(home as u16)
 }
 
-/// Retransmissions and the ACK of a non-2xx end here; so does CANCEL, which acts on the transaction of its INVITE.
+/// Matches a request to its transaction. Retransmissions and the ACK of a non-2xx end here. So does CANCEL, which acts on
+/// the transaction of its INVITE.
 fn match_transaction(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
@@ -299,7 +305,8 @@ fn match_transaction(
     }
 }
 
-/// Section 16.10. Only who sent the INVITE may cancel it; a CANCEL cannot be challenged, so its source must be the same.
+/// Section 16.10: only the sender of an INVITE may cancel it. A CANCEL cannot be challenged, so its source address must
+/// be the same.
 fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Stop {
     let transactions = &worker.round.transactions;
     let invite = worker.round.shared.hasher.cancelled_transaction(request);
@@ -322,8 +329,8 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
     Refusal::Okay.into()
 }
 
-/// An ACK that no transaction absorbed, and not of a response that we gave statelessly: it belongs to a 2xx and follows the dialog, or to
-/// nobody.
+/// Forwards an ACK that no transaction absorbed and that does not belong to a stateless response. It belongs to a 2xx and
+/// follows the dialog, or it is dropped.
 fn forward_ack(
     worker: &mut Worker<'_, '_>,
     ack: &Message<'_>,
@@ -345,9 +352,11 @@ fn forward_ack(
     Ok(())
 }
 
-/// A request inside a dialog that we record-routed follows its route set; the proof in the Route vouches for it, and for its sender unless
-/// From names another of our subscribers (RFC 4916), who has to prove it. The callee of a call that was redirected from one subscriber to
-/// another speaks as the first one, which it cannot prove; at least it can hang up.
+/// Relays a request inside a dialog that this server record-routed. It follows the route set of the dialog.
+///
+/// The proof in the Route vouches for the request, and for its sender. But if From names another of our subscribers (RFC
+/// 4916), that subscriber must authenticate. After a redirection from one subscriber to another, the callee speaks as the
+/// first one and cannot authenticate as such. It can at least hang up.
 fn relay_in_dialog(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
@@ -379,14 +388,14 @@ fn relay_in_dialog(
     Ok(())
 }
 
-/// Whether a request uses the proof of another party than From names.
+/// Whether the proof of a request belongs to a party other than the one in From.
 fn speaks_for_another(routing: &Routing) -> bool {
     routing
         .dialog
         .is_some_and(|dialog| dialog.speaks_for_another)
 }
 
-/// A draining node finishes its calls and takes no new ones.
+/// Rejects new calls while the node drains. Existing calls continue.
 fn refuse_while_draining(worker: &Worker<'_, '_>, request: &Message<'_>) -> Result<(), Stop> {
     let in_dialog = request.to().and_then(|to| to.tag()).is_some();
     if *worker.draining && !in_dialog {
@@ -441,7 +450,8 @@ fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin,
     round.record(Stage::Registration);
 }
 
-/// What registers over a connection ends with it, unless the phone can be reached in another way.
+/// Notes that a binding was made over a connection. The binding ends with the connection unless the phone is reachable in
+/// another way.
 fn note_registered(registered: &mut Registered, shared: &Shared, flow: Flow, address: &[u8]) {
     if flow.connection.is_some() {
         let locations = &shared.locations;
@@ -449,7 +459,7 @@ fn note_registered(registered: &mut Registered, shared: &Shared, flow: Flow, add
     }
 }
 
-/// A connection of this worker has ended, and with it the bindings whose phones are reached over it alone.
+/// Ends the bindings that depended on a connection of this worker, after the connection has ended.
 pub(crate) fn connection_ended(worker: &mut Worker<'_, '_>, flow: Flow) {
     let round = &mut worker.round;
     for key in worker.registered.take(flow.connection) {
@@ -461,7 +471,7 @@ pub(crate) fn connection_ended(worker: &mut Worker<'_, '_>, flow: Flow) {
     }
 }
 
-/// The request's server transaction, begun now unless it has one from when it was parked.
+/// The request's server transaction. It is created now, unless the request got one when it was parked.
 fn server_transaction(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
@@ -497,7 +507,7 @@ fn server_transaction(
     Ok(server)
 }
 
-/// Parks a request on a question. It has a transaction from now on, so that its retransmissions are absorbed.
+/// Parks a request on a question. From now on it has a transaction, so that its retransmissions are absorbed.
 fn park(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
@@ -543,7 +553,7 @@ fn park(
     Ok(())
 }
 
-/// A message of ours that could not be sent (section 18.4).
+/// Handles one of our own messages that could not be sent (section 18.4).
 pub(crate) fn undeliverable(
     worker: &mut Worker<'_, '_>,
     flow: Flow,
@@ -575,9 +585,10 @@ pub(crate) fn undeliverable(
     }
 }
 
-/// A datagram of ours came back as an ICMP error (section 18.4), which quotes how it began. Any worker's socket may get the error. Its
-/// home is that of the call where the quote reaches as far as the Call-ID; the request of a quote that does not waits for its timers.
-/// Only a quote with a branch of ours is worth the attention of another worker.
+/// Handles an ICMP error for a datagram that this server sent (section 18.4). The error quotes the beginning of the datagram.
+///
+/// Any worker's socket may get the error. If the quote includes the Call-ID, it goes to the home of the call. Otherwise
+/// the request waits for its timers. Only a quote with a genuine branch is passed to another worker.
 fn returned(worker: &mut Worker<'_, '_>, flow: Flow, quote: &[u8], handed_over: bool) {
     let found = worker
         .round
@@ -605,7 +616,7 @@ fn returned(worker: &mut Worker<'_, '_>, flow: Flow, quote: &[u8], handed_over: 
     }
 }
 
-/// Whether a message is a request that we sent in this call, as its branch proves.
+/// Whether a message is a request that this server sent in this call. Its branch proves this.
 fn has_branch_of_ours(shared: &Shared, message: &Message<'_>) -> bool {
     let branch = message
         .top_via()
@@ -616,8 +627,8 @@ fn has_branch_of_ours(shared: &Shared, message: &Message<'_>) -> bool {
         })
 }
 
-/// Section 18.2.2: where the connection of a request is gone, the response goes to where its Via says that the sender listens,
-/// unless that is behind a translator.
+/// Section 18.2.2: when the connection of a request is gone, the response goes to the address in its Via, unless the
+/// sender is behind NAT.
 fn answer_on_another_flow(round: &mut Round<'_>, flow: Flow, response: &Message<'_>) {
     let Some(via) = response.top_via() else {
         return;
@@ -633,7 +644,7 @@ fn answer_on_another_flow(round: &mut Round<'_>, flow: Flow, response: &Message<
     }
 }
 
-/// An answer of the control plane: what waited for it goes on.
+/// Handles an answer of the control plane and resumes what waited for it.
 pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
     match answer {
         Answer::Credentials { ticket, result } => {
@@ -658,11 +669,11 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
             *worker.draining = drain;
             worker.proxy.drain(drain);
         }
-        Answer::Settings(_) => {} // The exchange swaps them before it borrows itself apart.
+        Answer::Settings(_) => {} // The exchange has already replaced its settings.
     }
 }
 
-/// A parked request takes up its way where it stopped; what it asked for is in the cache now.
+/// Continues a parked request where it stopped. The data that it asked for is now in the cache.
 fn resume(worker: &mut Worker<'_, '_>, parked: &ParkedRequest) {
     let Ok(request) = Message::parse(&parked.bytes) else {
         return;
@@ -674,7 +685,7 @@ fn resume(worker: &mut Worker<'_, '_>, parked: &ParkedRequest) {
     conclude(worker, &request, &origin, end);
 }
 
-/// The deadlines of parked requests.
+/// Refuses the parked requests whose deadline has passed.
 pub(crate) fn expire_parked(worker: &mut Worker<'_, '_>) {
     while let Some(parked) = worker
         .parked
@@ -695,7 +706,7 @@ fn refuse_parked(worker: &mut Worker<'_, '_>, parked: &ParkedRequest, refusal: &
     }
 }
 
-/// The way of a response.
+/// The phases of a response, in order.
 fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, handed_over: bool) {
     let round = &mut worker.round;
     if sanity::validate(round, response, flow).is_err() {

@@ -1,66 +1,69 @@
-//! What the data plane asks the control plane, and what comes back. Nothing here knows what a database is.
+//! The questions of the data plane to the control plane, and the answers. Nothing here depends on a database.
 use crate::Settings;
 use crate::auth::StoredCredentials;
 use sip_transport::selection::{Candidate, Destination};
 use std::sync::Arc;
 
-/// Names what waits for an answer; the answer carries it back. Stale ones are ignored.
+/// Identifies the request that waits for an answer. The answer carries it back; an outdated ticket is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// A question. It has a deadline (`Settings::question_deadline`); an answer that comes later is ignored.
+/// A question to the control plane. Answers after its deadline (`Settings::question_deadline`) are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The credentials of a subscriber, which tell too whether there is one (404 or 480). The control plane puts them (or their absence) into the shared cache, then answers.
+    /// The credentials of a subscriber. The answer also decides between 404 and 480, because it tells whether the
+    /// subscriber exists.
+    ///
+    /// The control plane first puts the credentials, or their absence, into the shared cache. Then it answers.
     Credentials {
-        /// Who waits.
+        /// Identifies the waiting request.
         ticket: Ticket,
-        /// User part of the address of record.
+        /// The user part of the address of record.
         username: Box<[u8]>,
-        /// Domain, which is the realm too.
+        /// The domain, which is also the realm.
         domain: Box<[u8]>,
     },
-    /// How a destination is reached that is a name (RFC 3263).
+    /// The addresses of a destination that is given by name (RFC 3263).
     Resolve {
-        /// Who waits.
+        /// Identifies the waiting request.
         ticket: Ticket,
-        /// What the URI says of it.
+        /// The destination as the URI describes it.
         destination: Destination,
-        /// The chance for the draw among its servers. All requests of a call bring the same.
+        /// The seed for the random choice among its servers. All requests of a call use the same one.
         seed: u64,
     },
 }
 
-/// What comes back, and orders.
+/// An answer to a question, or an order from the control plane.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// To `Question::Credentials`: `Ok(None)` = no such subscriber; `Err` = the store can't say.
+    /// Answers `Question::Credentials`.
     Credentials {
-        /// Who waited.
+        /// The ticket of the question.
         ticket: Ticket,
-        /// What is known.
+        /// The credentials. `Ok(None)`: there is no such subscriber. `Err`: the store cannot answer.
         result: Result<Option<StoredCredentials>, StoreFailed>,
     },
-    /// To `Question::Resolve`.
+    /// Answers `Question::Resolve`.
     Resolved {
-        /// Who waited.
+        /// The ticket of the question.
         ticket: Ticket,
-        /// The ways, best first, no more than [`sip_transport::selection::MOST_CANDIDATES`]. Empty: there is none; `Err`: the name servers
-        /// did not say.
+        /// The candidates, best first, at most [`sip_transport::selection::MOST_CANDIDATES`]. Empty: there are none.
+        /// `Err`: the name servers gave no answer.
         result: Result<Vec<Candidate>, NameServersFailed>,
     },
-    /// A save has succeeded: answers that wait for it may go.
+    /// A save has succeeded, so answers that waited for it can be sent.
     Saved,
-    /// New settings, from now on.
+    /// New settings that take effect now.
     Settings(Arc<Settings>),
-    /// Take no new calls (503 to requests that create dialogs or bindings), finish the ones there are.
+    /// Whether to drain: reject new calls (503 to requests that create dialogs or bindings) and finish the existing ones.
     Drain(bool),
 }
 
-/// The store could not be asked.
+/// The store could not be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreFailed;
 
-/// The name servers could not be asked, or were silent.
+/// The name servers could not be queried, or did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameServersFailed;

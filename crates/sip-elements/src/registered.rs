@@ -1,27 +1,29 @@
-//! Which addresses of record have registered over which connection of this worker, so that their bindings end with it.
+//! Tracks which addresses of record registered over which connection of this worker, so that their bindings end with the
+//! connection.
 //!
-//! REGISTER is served where it arrives, and a connection has one owner: so one worker knows all of it.
+//! REGISTER is served where it arrives, and a connection belongs to one worker. So that worker knows all of its registrations.
 
 use crate::location::AddressKey;
 use sip_transport::ConnectionId;
 use std::collections::BTreeSet;
 
-/// Pairs of a connection of this worker and an address of record. A pair is 24 bytes in its tree, about 35 with the tree.
+/// Pairs of a connection of this worker and an address of record. A pair takes 24 bytes, or about 35 including its share
+/// of the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
     pairs: BTreeSet<(u32, AddressKey)>,
 }
 
 impl Registered {
-    /// An address of record has registered over a connection. Beyond `most` it is not noted: such a binding stays until its time is
-    /// over.
+    /// Notes that an address of record has registered over a connection. Beyond `most` pairs nothing is noted, and the
+    /// binding stays until it expires.
     pub(crate) fn note(&mut self, connection: ConnectionId, key: AddressKey, most: usize) {
         if self.pairs.len() < most {
             self.pairs.insert((connection.slot(), key));
         }
     }
 
-    /// Takes the addresses of record of a connection.
+    /// Takes out the addresses of record of a connection.
     pub(crate) fn take(&mut self, connection: ConnectionId) -> Vec<AddressKey> {
         let slot = connection.slot();
         let range = (slot, AddressKey::LEAST)..=(slot, AddressKey::GREATEST);

@@ -1,33 +1,33 @@
-//! What every phase gets in hand: the time, the way out, and the worker's own tables.
+//! The context of every phase: the time, the output, and the tables of the worker.
 use crate::metrics::{Stage, WorkerMetrics};
 use crate::{Question, Settings, Shared};
 use rand_chacha::ChaCha8Rng;
 use sip_transaction::Transactions;
 use sip_transport::{Output, Time};
 
-/// One round of the worker: borrowed apart, so that phases can use several at once.
+/// The parts of a worker for one round. They are borrowed separately, so that phases can use several at once.
 #[derive(Debug)]
 pub struct Round<'r> {
-    /// Now.
+    /// The current time.
     pub now: Time,
-    /// When the message in hand reached the machine: what it waited before its turn came lies between this and now.
+    /// When the current message reached the machine. The time it waited in queues lies between this and `now`.
     pub arrived: Time,
-    /// The way out.
+    /// Collects what to send and to ask.
     pub output: &'r mut Output<Question>,
-    /// The worker's transactions.
+    /// The transactions of this worker.
     pub transactions: &'r mut Transactions,
-    /// What the operator decided.
+    /// The operator's configuration.
     pub settings: &'r Settings,
-    /// What the workers share.
+    /// The state that all workers share.
     pub shared: &'r Shared,
-    /// This worker's counters.
+    /// The counters of this worker.
     pub metrics: &'r WorkerMetrics,
-    /// Randomness, seeded from outside.
+    /// Random numbers, from a seed that the caller provides.
     pub random: &'r mut ChaCha8Rng,
 }
 
 impl Round<'_> {
-    /// Records how long the message in hand took, from its arrival until now.
+    /// Records how long the current message took, from its arrival until now.
     pub(crate) fn record(&self, stage: Stage) {
         if let Some(latency) = self.metrics.stages.get(stage as usize) {
             latency.record(self.now - self.arrived);

@@ -1,4 +1,4 @@
-//! What the operator decided, resolved and immutable. A reload builds a new one and hands it to every worker.
+//! The operator's configuration, resolved and immutable. A reload builds new settings and passes them to every worker.
 use crate::Domains;
 use crate::bans::BanSettings;
 use crate::proxy::NextHop;
@@ -11,30 +11,30 @@ use std::time::Duration;
 /// What to do with requests for domains that are not ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// 403: no open relay. Where there is a next hop, subscribers and trusted peers still reach other domains through it.
+    /// 403: not an open relay. If there is a next hop, subscribers and trusted peers can still reach other domains through it.
     Refuse,
-    /// Forward those of subscribers and trusted peers.
+    /// Forward requests of subscribers and trusted peers.
     Subscribers,
-    /// Forward them: an operator's explicit choice.
+    /// Forward all requests. The operator must choose this explicitly.
     Relay,
 }
 
-/// What to do with requests for our subscribers from other domains.
+/// What to do with requests from other domains for our subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strangers {
-    /// Forward the methods of [`ProxySettings::stranger_methods`]: anyone can call.
+    /// Forward the methods in [`ProxySettings::stranger_methods`], so that anyone can call.
     Accept,
     /// 403: only subscribers and trusted peers can call.
     Refuse,
 }
 
-/// Methods that are challenged when a request speaks for one of our subscribers (`REGISTER` gets 401, others 407). ACK and
-/// CANCEL never are (RFC 3261 section 22.1).
+/// The methods that are challenged if a request speaks for one of our subscribers. `REGISTER` gets 401, others get 407.
+/// ACK and CANCEL are never challenged (RFC 3261 section 22.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChallengedMethods {
     /// Every method.
     All,
-    /// These, in upper case. None: digest is off, the operator trusts the network.
+    /// These methods, in upper case. If empty, digest is off and the operator trusts the network.
     Listed(Vec<String>),
 }
 
@@ -58,66 +58,70 @@ impl ChallengedMethods {
     }
 }
 
-/// Whether a list of method names holds this method.
+/// Whether a list of method names contains this method.
 pub(crate) fn is_listed(methods: &[String], method: Method<'_>) -> bool {
     methods
         .iter()
         .any(|name| name.as_bytes() == method.as_bytes())
 }
 
-/// Bounds of the registrar (section 10.3).
+/// Settings of the registrar (section 10.3).
 #[derive(Clone, Debug)]
 pub struct RegistrarSettings {
-    /// Lifetime where the phone names none.
+    /// The lifetime of a binding if the phone asks for none.
     pub default_expires: Duration,
-    /// Shorter wishes get 423 with Min-Expires.
+    /// The shortest lifetime. Shorter ones get 423 with Min-Expires.
     pub min_expires: Duration,
-    /// Longer wishes are shortened.
+    /// The longest lifetime. Longer ones are shortened.
     pub max_expires: Duration,
-    /// Contacts that one address of record may have; more get 403.
+    /// The maximum number of contacts of an address of record. More get 403.
     pub max_contacts: usize,
-    /// Whether a phone is reached at the host of its Contact where its REGISTER did not come from there. Otherwise it is reached
-    /// where its REGISTER came from: a subscriber can't have calls sent to somebody else, and phones behind NAT are found.
+    /// Whether the server sends requests to the host in a phone's Contact even if its REGISTER came from another address.
+    ///
+    /// Otherwise it sends them to the source of the REGISTER. Then a subscriber cannot direct calls to others, and phones
+    /// behind NAT are reachable.
     pub follow_contact: bool,
-    /// Whether 200 is sent only once the bindings are in the database.
+    /// Whether the 200 always waits until the bindings are in the database.
     pub answer_when_saved: bool,
-    /// Age of the oldest change that is not in the database beyond which 200 is sent only then in any case.
+    /// If the oldest unsaved change is older than this, the 200 waits in any case.
     pub longest_unsaved: Duration,
 }
 
-/// Choices of the proxy (section 16).
+/// Settings of the proxy (section 16).
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
-    /// Requests for other domains.
+    /// What to do with requests for other domains.
     pub foreign: Foreign,
-    /// Requests for our subscribers from other domains.
+    /// What to do with requests from other domains for our subscribers.
     pub strangers: Strangers,
     /// Methods that other domains may send to our subscribers outside a dialog, in upper case.
     pub stranger_methods: Vec<String>,
-    /// Next hop for all that we are not responsible for.
+    /// The next hop for all requests that this server is not responsible for.
     pub outbound: Option<NextHop>,
-    /// Peers whose requests are trusted: their identity header fields are kept (RFC 3325), and they may speak for our subscribers.
+    /// Trusted peers. Their identity header fields are kept (RFC 3325), and they may speak for our subscribers.
     pub trusted_peers: Networks,
     /// Edge proxies, whose Path is accepted (RFC 3327).
     pub edge_proxies: Networks,
-    /// Networks that are never targets.
+    /// Networks that the server never sends requests to.
     pub off_limits: Networks,
-    /// Whether dialogs stay on our path.
+    /// Whether the server stays on the path of dialogs.
     pub record_route: bool,
     /// How long requests inside a dialog are relayed after the dialog began or its targets were refreshed.
     pub dialog_lifetime: Duration,
-    /// Timer C: how long a branch may ring (over 3 minutes by the RFC; the operator may choose less).
+    /// Timer C: how long a branch may ring. The RFC demands more than 3 minutes; the operator may choose less.
     pub timer_c: Duration,
-    /// How long an INVITE branch may go without any provisional response before the next target is tried, and any other request
-    /// without any response before the next candidate of its target is (8*T1 at least); `None`: Timers B and F alone.
+    /// How long to wait before failing over. `None`: Timers B and F alone decide.
+    ///
+    /// - An INVITE branch without a provisional response: then the next target is tried.
+    /// - Any other request without a response: then the next candidate of its target is tried, after 8*T1 at the earliest.
     pub no_answer: Option<Duration>,
-    /// For how long a candidate that failed is tried after all others; zero: it is not remembered.
+    /// How long a failed candidate is tried after all others. Zero: failures are not remembered.
     pub dead_target_lifetime: Duration,
-    /// Most targets a request is forked to, and most candidates tried of each.
+    /// The maximum number of targets that a request is forked to, and of candidates that are tried for each target.
     pub max_targets: usize,
 }
 
-/// Most of everything per worker; what does not fit is answered with 503 and Retry-After.
+/// Table sizes of each worker. A request that exceeds one gets 503 with Retry-After.
 #[derive(Clone, Copy, Debug)]
 pub struct TableLimits {
     /// Server transactions.
@@ -128,51 +132,55 @@ pub struct TableLimits {
     pub response_contexts: usize,
     /// Requests that wait for an answer of the control plane.
     pub parked_requests: usize,
-    /// Remote targets of dialogs that changed in the middle of the dialog.
+    /// Remote targets that changed during their dialog.
     pub refreshed_targets: usize,
-    /// Bytes of messages held by these tables: requests that wait or may be sent again, responses that may be sent again.
+    /// Message bytes in these tables: requests that wait or may be sent again, and responses that may be sent again.
     pub held_bytes: usize,
-    /// Bytes that may be sent over UDP, for each byte that came, to a sender that has proved nothing.
+    /// Bytes that may be sent over UDP for each byte received, to a sender that has proven nothing.
     pub amplification: u32,
-    /// Seconds named in Retry-After.
+    /// The value of Retry-After, in seconds.
     pub retry_after: u32,
 }
 
-/// Everything a worker must know.
+/// The settings of a worker.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Domains we are responsible for.
+    /// The domains that this server is responsible for.
     pub domains: Domains,
-    /// Our addresses.
+    /// The server's own addresses.
     pub listeners: Vec<Listener>,
-    /// Methods challenged when they come from a local subscriber.
+    /// The methods that are challenged if they come from a local subscriber.
     pub challenge: ChallengedMethods,
-    /// Algorithms offered, best first.
+    /// The digest algorithms to offer, best first.
     pub algorithms: Vec<Algorithm>,
-    /// How long a nonce is good.
+    /// The lifetime of a nonce.
     pub nonce_lifetime: Duration,
-    /// How long a request waits for the control plane before it is answered 500. Those that wait already keep the time they
-    /// were given.
+    /// How long a request waits for the control plane before it is answered with 500. A reload does not affect requests
+    /// that already wait.
     pub question_deadline: Duration,
-    /// What leads to a ban.
+    /// When failures lead to a ban.
     pub bans: BanSettings,
-    /// Registrar.
+    /// Settings of the registrar.
     pub registrar: RegistrarSettings,
-    /// Proxy.
+    /// Settings of the proxy.
     pub proxy: ProxySettings,
-    /// T1, T2, T4.
+    /// T1, T2 and T4.
     pub timers: TimerSettings,
     /// Table sizes.
     pub limits: TableLimits,
-    /// Most header field lines of a message. One with more is answered 400; no more than 512 are ever read.
+    /// The maximum number of header field lines in a message. A message with more is answered with 400. The parser never
+    /// reads more than 512.
     pub max_header_fields: usize,
-    /// Value of the Server header field in our own responses; empty: none.
+    /// The value of the Server header field in the server's own responses. Empty: no Server header field.
     pub server_header: String,
 }
 
 impl Settings {
-    /// Settings for these domains (the first is the default) and listeners, everything else as a careful operator would have it: every
-    /// method challenged with MD5, which every phone knows, no relaying, room for two hundred thousand calls in set-up per worker.
+    /// Creates settings with careful defaults for these domains (the first is the default) and listeners.
+    ///
+    /// - Every method is challenged, with MD5, which every phone supports.
+    /// - No relaying.
+    /// - Room for two hundred thousand calls in set-up per worker.
     pub fn new(domains: &[String], listeners: Vec<Listener>) -> Self {
         Self {
             domains: Domains::new(domains, &listeners),

@@ -1,23 +1,23 @@
-//! What all workers of a process share: concurrent maps that are read without a lock.
+//! State that all workers of a process share: concurrent maps that are read without a lock.
 use crate::DeadTargets;
 use crate::auth::{CredentialCache, Nonces};
 use crate::bans::Bans;
 use crate::location::Locations;
 use sip_message::KeyHasher;
 
-/// Shared by the workers; the control plane fills and sweeps it.
+/// Shared by the workers. The control plane fills and sweeps it.
 #[derive(Debug)]
 pub struct Shared {
-    /// Who is registered where.
+    /// The registered contacts of each address of record.
     pub locations: Locations,
-    /// Credentials of subscribers, and who is known not to exist.
+    /// Credentials of subscribers, and names that are known not to exist.
     pub credentials: CredentialCache,
-    /// Nonces issued and counted.
+    /// Issues nonces and counts their uses.
     pub nonces: Nonces,
-    /// Who is kept off.
+    /// Bans and pauses.
     pub bans: Bans,
-    /// Which next hops failed lately.
+    /// Next hops that failed recently.
     pub dead_targets: DeadTargets,
-    /// Keyed hashes: tags, branches, proofs in Record-Route. Its secret survives a restart, so that calls do.
+    /// Keyed hashes for tags, branches and proofs in Record-Route. The secret survives a restart, so that calls survive it too.
     pub hasher: KeyHasher,
 }

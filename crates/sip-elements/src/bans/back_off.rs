@@ -1,5 +1,7 @@
-//! Pauses after wrong passwords, for each source and user name: 1 s after the third, then twice as long each time. While one runs,
-//! credentials of that name from that source are not checked: they get the challenge that a wrong password gets.
+//! Pauses after wrong passwords, for each pair of source and user name.
+//!
+//! The third wrong password causes a pause of 1 s, and each further one doubles it. During a pause, credentials of that
+//! name from that source are not checked: they get the same challenge as a wrong password.
 
 use super::Source;
 use super::order::Order;
@@ -8,16 +10,16 @@ use sip_transport::Time;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Wrong passwords that cost no pause.
+/// The number of the wrong password that causes the first pause.
 const FREE: u32 = 3;
 /// The first pause. Each further failure doubles it.
 const FIRST: Duration = Duration::from_secs(1);
-/// How often it is doubled at most: 64 s.
+/// How often the pause is doubled at most, which makes 64 s.
 const MOST_DOUBLINGS: u32 = 6;
-/// How long a name without further failures is remembered after its pause.
+/// How long a name is remembered after its pause if it has no further failures.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// Names with failures.
+/// The names with wrong passwords.
 #[derive(Debug)]
 pub(super) struct BackOff {
     attempts: AddressMap<Attempts>,
@@ -30,12 +32,12 @@ pub(super) struct BackOff {
 #[derive(Debug)]
 struct Attempts {
     failures: AtomicU32,
-    /// End of the pause, in microseconds.
+    /// When the pause ends, in microseconds.
     until: AtomicU64,
 }
 
 impl BackOff {
-    /// Remembers so many names. The one that came first makes room for another.
+    /// Creates a table for `most` names. When it is full, a new name evicts the oldest one.
     pub(super) fn new(most: usize) -> Self {
         Self {
             attempts: address_map(),
@@ -55,7 +57,7 @@ impl BackOff {
         self.known.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether a pause runs.
+    /// Whether a pause is in force.
     pub(super) fn pauses(&self, source: Source, username: &[u8], realm: &[u8], now: Time) -> bool {
         !self.is_empty()
             && self
@@ -65,7 +67,7 @@ impl BackOff {
                 .is_some_and(|attempts| attempts.until.load(Ordering::Relaxed) > now.as_micros())
     }
 
-    /// A password was wrong.
+    /// Counts a wrong password and starts a pause if there were too many.
     pub(super) fn failed(&self, source: Source, username: &[u8], realm: &[u8], now: Time) {
         let key = self.key(source, username, realm);
         let attempts = self.attempts.pin();
@@ -100,12 +102,12 @@ impl BackOff {
         removed
     }
 
-    /// Names that made room for others.
+    /// The number of names that were evicted.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// The password was right.
+    /// Forgets a name after a right password.
     pub(super) fn succeeded(&self, source: Source, username: &[u8], realm: &[u8]) {
         if self.is_empty() {
             return;
@@ -113,7 +115,7 @@ impl BackOff {
         self.remove(self.key(source, username, realm));
     }
 
-    /// Forgets names whose pause has been over for long.
+    /// Forgets names whose pause ended long ago.
     pub(super) fn sweep(&self, now: Time) {
         let is_over = |attempts: &Attempts| {
             Time::from_micros(attempts.until.load(Ordering::Relaxed)) + REMEMBERED < now
@@ -126,7 +128,7 @@ impl BackOff {
         }
     }
 
-    /// Names remembered.
+    /// The number of names remembered.
     pub(super) fn len(&self) -> usize {
         self.known.load(Ordering::Relaxed)
     }

@@ -1,28 +1,29 @@
-//! Whose wrong passwords are these? A request of an edge proxy or a trusted peer is one of its clients', and a pause must hit that client
-//! alone.
+//! Finds the client that a wrong password counts against.
+//!
+//! A request from an edge proxy or a trusted peer belongs to one of its clients. A pause must hit that client alone.
 //!
 //! ```text
 //! Via: edge                                       ← the edge's own
 //! Via: client;received=203.0.113.7                ← the client's; the edge has checked or written the address (RFC 3261 section 18.2.1)
-//! Via: …                                          ← whatever the client says
+//! Via: …                                          ← not trusted: the client wrote it
 //! ```
 
 use crate::Settings;
 use sip_message::{HeaderName, Host, Message, Via};
 use std::net::IpAddr;
 
-/// Edge proxies and trusted peers that a request may have passed, one behind the other.
+/// The maximum number of edge proxies and trusted peers in a row that a request may have passed.
 const MOST_PEERS: usize = 4;
 
-/// A Via in which no server can have recorded the source like this: with two `received`, or one that is no address. No honest client
-/// writes one, so the client has.
+/// A Via that no server can have left like this: it has two `received` parameters, or one that is not an address. Honest
+/// clients write no `received`, so this client has forged it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction;
 
-/// The address that the last of the operator's own servers received a request from, which came to us from one of them. `None`: it is
-/// not written there.
+/// The client's address, as recorded by the first of the operator's servers that received the request. `None` if no
+/// server recorded it.
 ///
-/// A peer that keeps a `received` that its client wrote, instead of replacing it, lets the client choose the address.
+/// A peer must replace a `received` that its client wrote. If it keeps it, the client can choose the address.
 pub(crate) fn client_address(
     request: &Message<'_>,
     settings: &Settings,
@@ -40,12 +41,12 @@ pub(crate) fn client_address(
     Ok(None)
 }
 
-/// The source of a request, as the server that received it with this topmost Via has recorded it.
+/// The source of a request, as recorded in this topmost Via by the server that received it.
 fn recorded_source(via: &Via<'_>) -> Result<Option<IpAddr>, Contradiction> {
     let is_received = |name: &[u8]| name.eq_ignore_ascii_case(b"received");
     let names = via.params.iter().filter(|(name, _)| is_received(name));
     match (names.count(), via.received(), &via.host) {
-        // The server has compared it with the source.
+        // The server has compared the host with the source and found no difference.
         (0, _, Host::Address(address)) => Ok(Some(address.to_canonical())),
         (0, _, Host::Name(_)) => Ok(None),
         (1, Some(address), _) => Ok(Some(address.to_canonical())),
@@ -82,7 +83,7 @@ mod tests {
                 "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=phone.example.net",
                 Err(Contradiction),
             ),
-            // What is below is the client's own invention, and so may be one of two.
+            // The client can invent every Via below its own, so these do not count.
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=203.0.113.7, SIP/2.0/UDP h;received=198.51.100.1",
                 Ok(Some("203.0.113.7")),
@@ -91,7 +92,7 @@ mod tests {
                 "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=203.0.113.7;received=198.51.100.1",
                 Err(Contradiction),
             ),
-            // Two proxies of the operator, one behind the other.
+            // Two of the operator's proxies in a row.
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP 192.0.2.21, SIP/2.0/UDP h;received=203.0.113.7",
                 Ok(Some("203.0.113.7")),

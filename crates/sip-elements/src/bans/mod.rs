@@ -1,11 +1,15 @@
-//! What keeps scanners and password guessers off: pauses after wrong passwords, counters of each source, bans.
+//! Protection against scanners and password guessing: pauses after wrong passwords, failure counts for each source, and bans.
 //!
 //! ```text
-//! credentials with a nonce of ours for this source → pause? → password wrong → log line, pause, strike → ban
+//! credentials with our nonce for this source → pause? → password wrong → log line, pause, strike → ban
 //! ```
-//! **A strike needs proof that its source receives what we send**, or anybody could have others banned by datagrams with a forged source.
-//! A nonce is that proof: it is bound to the source it was sent to ([`Nonces`](crate::auth::Nonces)), so credentials that answer it come
-//! from there. Over connections the handshake is the proof. What proves nothing costs nothing: it is answered by a challenge, or dropped.
+//! **A strike needs proof that the source receives what the server sends.** Otherwise an attacker could get others banned
+//! with datagrams from a forged source.
+//!
+//! - For datagrams, a nonce is the proof. It is bound to the source that it was sent to
+//!   ([`Nonces`](crate::auth::Nonces)), so credentials that answer it come from there.
+//! - For connections, the handshake is the proof.
+//! - A message without proof has no consequences for its source: it gets a challenge or is dropped.
 //!
 //! All tables are shared by the workers, read without a lock, and bounded.
 
@@ -29,29 +33,29 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use strikes::Strikes;
 
-/// Failures of a source that are logged in each window; the others are only counted.
+/// Failures of a source that are logged in each window. Further ones are only counted.
 const MOST_LINES: u32 = 20;
-/// Lines that wait for the control plane.
+/// The maximum number of log lines that wait for the control plane.
 const WAITING_LINES: usize = 1_024;
-/// Characters of a user name in a line.
+/// The maximum length of a user name in a log line, in characters.
 const MOST_NAME: usize = 64;
-/// Old bans that are looked at to make room for one.
+/// How many old bans are examined to make room for a new one.
 const MOST_EVICTED: usize = 16;
-/// How many times the failures that ban a source ban the IPv6 network of 56 bits around it.
+/// The IPv6 /56 network around a source is banned after this many times the failures that ban the source.
 const NETWORK_FACTOR: u32 = 8;
 
-/// What leads to a ban.
+/// When failures lead to a ban.
 #[derive(Clone, Debug)]
 pub struct BanSettings {
-    /// Whether failures lead to bans. Pauses and bans by hand are there in any case.
+    /// Whether failures lead to bans. Pauses and bans by hand do not depend on this.
     pub automatic: bool,
-    /// Failures of a source within `window` that ban it.
+    /// The number of failures within `window` that bans a source.
     pub failures: u32,
-    /// The window.
+    /// The time within which failures are counted together.
     pub window: Duration,
     /// How long an automatic ban lasts.
     pub duration: Duration,
-    /// Requests whose User-Agent begins with one of these, in lower case, are dropped without an answer.
+    /// Requests whose User-Agent begins with one of these are dropped without a response. In lower case.
     pub drop_user_agents: Vec<String>,
 }
 
@@ -67,21 +71,21 @@ impl Default for BanSettings {
     }
 }
 
-/// Why a source got a strike.
+/// The reason for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offence {
     /// A wrong password.
     WrongPassword,
     /// Credentials of a user that does not exist.
     UnknownUser,
-    /// Credentials while a pause ran: they were not checked. No strike.
+    /// Credentials sent during a pause. They were not checked, so this is not a strike.
     Pause,
-    /// What came over a connection is no SIP.
+    /// Data on a connection that is not SIP.
     Malformed,
 }
 
 impl Offence {
-    /// All of them.
+    /// All offences, in the order of [`BanStats::offences`].
     pub const ALL: [Self; 4] = [
         Self::WrongPassword,
         Self::UnknownUser,
@@ -89,7 +93,7 @@ impl Offence {
         Self::Malformed,
     ];
 
-    /// In one word, for logs and metrics.
+    /// The offence as one word, for logs and metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::WrongPassword => "wrong_password",
@@ -103,60 +107,61 @@ impl Offence {
 /// One failure, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Where it came from.
+    /// The address that it came from.
     pub source: IpAddr,
-    /// Whose credentials, made fit for a line of a log: letters, digits, `.`, `_`, `+`, `-` and `@`; every other byte as `%XX`. Empty: none.
+    /// The user name of the credentials, safe for a log line: letters, digits, `.`, `_`, `+`, `-` and `@`; every other
+    /// byte as `%XX`. Empty if there were no credentials.
     pub user: String,
-    /// Why.
+    /// The reason.
     pub offence: Offence,
 }
 
-/// What the operator should read in the log.
+/// An event for the operator's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A source failed.
     Failure(Failure),
-    /// A source failed once too often.
+    /// A source reached the limit of failures and is banned.
     Banned(Ban),
 }
 
-/// A source that is banned now.
+/// A ban that is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ban {
-    /// Who.
+    /// The banned source.
     pub source: Source,
-    /// Until when.
+    /// When the ban ends.
     pub until: Time,
 }
 
-/// Counts since the start.
+/// Sizes of the tables now, and counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BanStats {
-    /// Sources that are banned; expired ones count until they are swept.
+    /// Banned sources. Expired bans are included until the next sweep.
     pub banned: usize,
     /// Sources with failures in their window.
     pub sources: usize,
-    /// Pairs of source and name with failed passwords.
+    /// Pairs of source and user name with wrong passwords.
     pub names: usize,
     /// Automatic bans.
     pub automatic: u64,
-    /// What was not remembered for want of room: failures and automatic bans that made room for others, bans by hand.
+    /// Entries lost for lack of room: evicted failures, evicted automatic bans, and rejected bans by hand.
     pub forgotten: u64,
-    /// Wrong passwords through an edge proxy or a trusted peer that has not recorded where they came from: they cost no pause.
+    /// Wrong passwords through an edge proxy or a trusted peer that did not record their source. They cause no pause.
     pub unattributed: u64,
-    /// Failures that were not logged: more than [`MOST_LINES`] of a source, or the control plane was behind.
+    /// Failures that were not logged: more than [`MOST_LINES`] from one source, or the control plane was behind.
     pub unlogged: u64,
     /// Failures, in the order of [`Offence::ALL`].
     pub offences: [u64; Offence::ALL.len()],
 }
 
-/// The tables.
+/// The tables of bans, pauses and failures.
 #[derive(Debug)]
 pub struct Bans {
     banned: papaya::HashMap<Source, AtomicU64>,
     most: usize,
     count: AtomicUsize,
-    /// Of automatic bans.
+    /// The automatic bans.
     order: Order<Source>,
     back_off: BackOff,
     strikes: Strikes,
@@ -175,7 +180,8 @@ impl Default for Bans {
 }
 
 impl Bans {
-    /// With room for so many banned sources, sources with failures, and names with failures. Each takes less than 125 bytes.
+    /// Creates tables for `most` banned sources, `most` sources with failures and `most` names with failures. Each entry
+    /// takes less than 125 bytes.
     pub fn new(most: usize) -> Self {
         Self {
             banned: papaya::HashMap::new(),
@@ -193,8 +199,8 @@ impl Bans {
         }
     }
 
-    /// Whether what comes from this address is to be dropped. One load while there are no bans, otherwise one lookup, or two for
-    /// IPv6.
+    /// Whether to drop messages from this address. This costs one load while there are no bans, otherwise one lookup, or
+    /// two for IPv6.
     pub fn is_banned(&self, address: IpAddr, now: Time) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
@@ -208,7 +214,7 @@ impl Bans {
         is_in_force(source) || source.network().is_some_and(is_in_force)
     }
 
-    /// Bans a source; a longer ban that it has already stays. Returns whether there was room.
+    /// Bans a source. If it already has a longer ban, that ban stays. Returns whether there was room.
     pub fn ban(&self, source: Source, until: Time) -> bool {
         let banned = self.banned.pin();
         let entry = match banned.get(&source) {
@@ -226,7 +232,8 @@ impl Bans {
         true
     }
 
-    /// Lifts a ban, and that of the wider network around it, and forgets the failures that led to them. Returns whether there was one.
+    /// Lifts the ban of a source and that of the wider network around it, and forgets the failures that led to them.
+    /// Returns whether there was a ban.
     pub fn lift(&self, source: Source) -> bool {
         let lift = |source| {
             self.strikes.forget(source);
@@ -247,7 +254,8 @@ impl Bans {
         is_removed
     }
 
-    /// Bans a source that failed too often. The oldest such ban makes room, unless it has been made longer by hand.
+    /// Bans a source that failed too often. If the table is full, the oldest automatic ban is evicted, unless it was
+    /// extended by hand.
     fn ban_for_failures(&self, source: Source, until: Time) {
         let evict = |oldest| {
             if self.remove(oldest, |end| end <= until) {
@@ -267,8 +275,8 @@ impl Bans {
         }
     }
 
-    /// Whether credentials of this name are not to be checked yet. Counts that. Without a client there are no pauses: they would hit
-    /// all clients of the same peer.
+    /// Whether a pause applies to credentials of this name; if so, it is counted. Without a known client there are no
+    /// pauses, because they would hit all clients of the same peer.
     pub(crate) fn pauses(
         &self,
         client: Option<Source>,
@@ -284,14 +292,15 @@ impl Bans {
         pauses
     }
 
-    /// A password was right.
+    /// Ends the pauses of a name after a right password.
     pub(crate) fn succeeded(&self, client: Option<Source>, username: &[u8], realm: &[u8]) {
         if let Some(client) = client {
             self.back_off.succeeded(client, username, realm);
         }
     }
 
-    /// Credentials that answer a nonce of ours are wrong. `address` is where they came from, `client` who is to pause.
+    /// Counts wrong credentials that answer one of our nonces. `address` is where they came from, `client` is the source
+    /// that pauses.
     pub(crate) fn failed(
         &self,
         (address, client): (IpAddr, Option<Source>),
@@ -309,7 +318,7 @@ impl Bans {
         self.strike(address, username, offence, settings, now);
     }
 
-    /// Counts an offence whose source is proven, logs it, and bans the source if it was one too many.
+    /// Counts an offence of a proven source and logs it. Bans the source when it reaches the limit.
     pub(crate) fn strike(
         &self,
         address: IpAddr,
@@ -358,12 +367,12 @@ impl Bans {
         }
     }
 
-    /// What to log next.
+    /// Takes the next event for the log.
     pub fn next_line(&self) -> Option<Notice> {
         self.lines.pop()
     }
 
-    /// Removes what is over; called now and then by the control plane.
+    /// Removes expired entries. The control plane calls this periodically.
     pub fn sweep(&self, window: Duration, now: Time) {
         let banned = self.banned.pin();
         for (source, _) in &banned {
@@ -389,7 +398,7 @@ impl Bans {
         }
     }
 
-    /// Counts.
+    /// Reads the sizes and counts.
     pub fn stats(&self) -> BanStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         BanStats {
@@ -406,19 +415,19 @@ impl Bans {
 }
 
 impl Settings {
-    /// Whether failures of this address never ban it: it is this machine, or many phones stand behind it.
+    /// Whether failures never ban this address: it is this machine, or many phones share it.
     pub(crate) fn is_spared(&self, address: IpAddr) -> bool {
         address.to_canonical().is_loopback() || self.is_shared(address)
     }
 
-    /// Whether a peer of the operator has an address there: a ban would hit it, too.
+    /// Whether a trusted peer or an edge proxy has an address in this source. A ban would hit it too.
     fn spares_part_of(&self, source: Source) -> bool {
         let (proxy, addresses) = (&self.proxy, source.addresses());
         proxy.trusted_peers.overlaps(addresses) || proxy.edge_proxies.overlaps(addresses)
     }
 
-    /// The source that nonces are bound to. A request of a phone may come through another of the operator's own servers than the
-    /// challenge went.
+    /// The source that nonces are bound to. All trusted peers and edge proxies count as one source: a phone may send its
+    /// request through another of the operator's servers than the one that passed it the challenge.
     pub(crate) fn source(&self, address: IpAddr) -> Source {
         if self.is_shared(address) {
             Source::TRUSTED
@@ -427,7 +436,8 @@ impl Settings {
         }
     }
 
-    /// The source that pauses are for: the client behind an edge proxy or a trusted peer, if it is known.
+    /// The source that pauses apply to. For requests from an edge proxy or a trusted peer this is the client behind it,
+    /// if known.
     pub(crate) fn client(
         &self,
         request: &Message<'_>,
@@ -447,7 +457,7 @@ impl Settings {
     }
 }
 
-/// A name that can break no line and forge none.
+/// Escapes a name so that it can neither break nor forge a log line.
 fn printable(name: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |nibble: u8| {

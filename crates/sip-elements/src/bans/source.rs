@@ -1,11 +1,13 @@
-//! Whom counters and bans are kept for: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber line has. Some have
-//! more: an IPv6 network of 56 bits is a source, too.
+//! The unit that failures and bans are counted for: an IPv4 address, or an IPv6 /64 network, which is what one subscriber
+//! line usually has.
+//!
+//! Some lines have more, so an IPv6 /56 network is a source too.
 
 use sip_transport::IpNet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The prefix of `::ffff:0:0/96` in the upper half: no IPv6 network in use begins like this.
+/// The prefix of `::ffff:0:0/96` in the upper half. No IPv6 network in use begins with it.
 const V4: u64 = 0xffff << 32;
 
 /// One source of messages.
@@ -13,12 +15,13 @@ const V4: u64 = 0xffff << 32;
 pub struct Source {
     /// The upper half of an IPv6 address, or an IPv4 address below [`V4`].
     bits: u64,
-    /// An IPv6 network of 56 bits.
+    /// Whether this is an IPv6 /56 network.
     is_wide: bool,
 }
 
 impl Source {
-    /// Stands for all peers that the operator trusts in nonces, so that credentials may take another way through them than the challenge did.
+    /// Stands for all peers that the operator trusts, in nonces. Credentials may arrive through another peer than the one
+    /// that passed on the challenge.
     pub(crate) const TRUSTED: Self = Self::narrow(V4);
 
     const fn narrow(bits: u64) -> Self {
@@ -36,7 +39,7 @@ impl Source {
         }
     }
 
-    /// The IPv6 network of 56 bits that a source belongs to; `None` for an IPv4 address.
+    /// The IPv6 /56 network around a source; `None` for an IPv4 address.
     pub fn network(self) -> Option<Self> {
         (!self.is_v4()).then_some(Self {
             bits: self.bits & !0xff,
@@ -48,23 +51,23 @@ impl Source {
         self.bits >> 32 == V4 >> 32
     }
 
-    /// Its addresses.
+    /// The network of addresses that this source covers.
     pub(crate) fn addresses(self) -> IpNet {
         let length = match self.address() {
             IpAddr::V4(_) => 32,
             IpAddr::V6(_) if self.is_wide => 56,
             IpAddr::V6(_) => 64,
         };
-        // No prefix is longer than its family's addresses.
+        // The length is always valid for the family of the address.
         IpNet::new(self.address(), length).unwrap_or_else(|_| self.address().into())
     }
 
-    /// As a number, for keyed hashes.
+    /// The source as a number, for keyed hashes.
     pub(crate) const fn bits(self) -> u64 {
         self.bits
     }
 
-    /// Its first address.
+    /// The first address of the source.
     pub fn address(self) -> IpAddr {
         if self.is_v4() {
             Ipv4Addr::from_bits(self.bits as u32).into()

@@ -1,4 +1,4 @@
-//! Failures of each source within a window of time.
+//! Counts the failures of each source within a time window.
 
 use super::Source;
 use super::order::Order;
@@ -6,7 +6,7 @@ use sip_transport::Time;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Failures by source.
+/// The failure counts by source.
 #[derive(Debug)]
 pub(super) struct Strikes {
     sources: papaya::HashMap<Source, Window>,
@@ -23,7 +23,7 @@ struct Window {
 }
 
 impl Strikes {
-    /// Counts for so many sources at a time. The one that came first makes room for another.
+    /// Creates a table for `most` sources. When it is full, a new source evicts the oldest one.
     pub(super) fn new(most: usize) -> Self {
         Self {
             sources: papaya::HashMap::new(),
@@ -33,7 +33,7 @@ impl Strikes {
         }
     }
 
-    /// Counts a failure. Returns which one of its window it is, from 1.
+    /// Counts a failure. Returns its number within the window, from 1.
     pub(super) fn count(&self, source: Source, window: Duration, now: Time) -> u32 {
         let sources = self.sources.pin();
         let entry = sources.get(&source).unwrap_or_else(|| {
@@ -62,7 +62,6 @@ impl Strikes {
         entry.failures.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Forgets a source.
     pub(super) fn forget(&self, source: Source) {
         self.remove(source);
     }
@@ -75,12 +74,12 @@ impl Strikes {
         removed
     }
 
-    /// Sources that made room for others.
+    /// The number of sources that were evicted.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// Forgets those whose window is over.
+    /// Removes sources whose window has ended.
     pub(super) fn sweep(&self, window: Duration, now: Time) {
         let is_over =
             |entry: &Window| Time::from_micros(entry.began.load(Ordering::Relaxed)) + window <= now;
@@ -92,7 +91,7 @@ impl Strikes {
         }
     }
 
-    /// Sources with failures.
+    /// The number of sources with failures.
     pub(super) fn len(&self) -> usize {
         self.known.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Bans by failures and by hand, and what the log shows.
+//! Tests of bans by failures and by hand, and of the log lines.
 
 use super::*;
 
@@ -154,7 +154,7 @@ fn failures_around_a_peer_of_the_operator_do_not_ban_it() {
             bans.strike(address, b"alice", Offence::WrongPassword, &settings, at(0));
         }
     };
-    // Phones in its network of 64 bits, and all over that of 56 bits.
+    // Failures of phones in the same /64 network, and of phones all over the /56 network.
     fail("2001:db8:1:210::7".to_owned());
     (0x20..0x40).for_each(|network| fail(format!("2001:db8:1:2{network:02x}::1")));
     assert!(is_banned(&bans, "2001:db8:1:220::1", at(0)));

@@ -1,4 +1,4 @@
-//! The Date header field (RFC 3261 section 20.17): phones without a clock of their own set theirs by it.
+//! The Date header field (RFC 3261 section 20.17). Phones without a clock set their time by it.
 
 use sip_transport::Time;
 
@@ -33,10 +33,10 @@ fn push_two(into: &mut Vec<u8>, number: u64) {
     into.extend([b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
 }
 
-/// Year, month counted from 0, day of the month counted from 1, of a day since 1970-01-01. Counted in years that begin in
-/// March, so that the day of leap years is the last one.
+/// Converts a day since 1970-01-01 into year, month (from 0) and day of the month (from 1). Years are counted from March,
+/// so that the leap day is the last day of a year.
 fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468; // From 0000-03-01.
+    let days = days + 719_468; // Days since 0000-03-01.
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);

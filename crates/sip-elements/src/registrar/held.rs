@@ -1,7 +1,10 @@
-//! Answers to REGISTER that wait until what they say is in the database: always, if the operator wants it so, otherwise while saving lags behind.
+//! Holds the 200 of a REGISTER back until its bindings are in the database.
 //!
-//! A held 200 is written and lies here, bounded in number and bytes. The binding itself is in force already; only its owner does not know
-//! yet, and asks again. So a 200 that was sent is never lost by a crash, and registrations come no faster than they can be saved.
+//! The operator can ask for this for every REGISTER. Otherwise a worker holds 200s only while saving lags behind.
+//!
+//! A held 200 is already written. Its number and its bytes are bounded. The binding itself is already in force: only the
+//! phone does not know yet, and retransmits. So a crash never loses a registration that was answered with 200, and
+//! registrations are confirmed no faster than they can be saved.
 
 use crate::Round;
 use crate::metrics::Stage;
@@ -11,31 +14,31 @@ use sip_transport::{Flow, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Most answers that a worker holds.
+/// The maximum number of answers that a worker holds.
 const MOST: usize = 20_000;
-/// Most bytes of them.
+/// The maximum total size of these answers in bytes.
 const MOST_BYTES: usize = 16 << 20;
-/// How long an answer is held. Clients stop waiting after 64*T1 (RFC 3261 section 17.1.2.2).
+/// How long an answer is held at most. Clients stop waiting after 64*T1 (RFC 3261 section 17.1.2.2).
 const LONGEST: Duration = Duration::from_secs(32);
 
-/// A 200 that waits.
+/// A 200 that is held back.
 #[derive(Debug)]
 pub(crate) struct HeldAnswer {
-    /// The save that it waits for.
+    /// The number of the save that it waits for.
     pub(crate) save: u64,
-    /// Where it goes.
+    /// The flow to send it on.
     pub(crate) flow: Flow,
-    /// The transaction of its request, if that has one.
+    /// The server transaction of its request, if there is one.
     pub(crate) server: Option<ServerId>,
     /// When the request was received.
     pub(crate) received: Time,
-    /// When the kernel had received it.
+    /// When the kernel received the request.
     pub(crate) arrived: Time,
-    /// The response.
+    /// The complete response.
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// Those of one worker, oldest first. The numbers of their saves never fall.
+/// The held answers of one worker, oldest first. The numbers of their saves never decrease.
 #[derive(Debug, Default)]
 pub(crate) struct HeldAnswers {
     answers: VecDeque<HeldAnswer>,
@@ -43,12 +46,11 @@ pub(crate) struct HeldAnswers {
 }
 
 impl HeldAnswers {
-    /// Whether there is no room for another one.
+    /// Whether another answer would exceed a bound.
     pub(crate) fn is_full(&self) -> bool {
         self.answers.len() >= MOST || self.bytes >= MOST_BYTES
     }
 
-    /// Holds an answer.
     pub(crate) fn hold(&mut self, answer: HeldAnswer) {
         self.bytes += answer.bytes.len();
         self.answers.push_back(answer);
@@ -63,7 +65,7 @@ impl HeldAnswers {
         Some(answer)
     }
 
-    /// Sends those whose save has succeeded.
+    /// Sends the answers whose save has succeeded.
     pub(crate) fn release(&mut self, round: &mut Round<'_>) {
         let locations = &round.shared.locations;
         while let Some(answer) = self.pop(|answer| locations.is_saved(answer.save)) {
@@ -71,7 +73,7 @@ impl HeldAnswers {
         }
     }
 
-    /// Drops answers whose clients have stopped waiting.
+    /// Drops the answers whose clients have stopped waiting.
     pub(crate) fn expire(&mut self, round: &mut Round<'_>) {
         while let Some(answer) = self.pop(|answer| answer.received + LONGEST <= round.now) {
             if let Some(server) = answer.server {
@@ -81,12 +83,11 @@ impl HeldAnswers {
         }
     }
 
-    /// When `expire` has something to do at the earliest.
+    /// The earliest time at which `expire` has something to do.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.answers.front().map(|answer| answer.received + LONGEST)
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.answers.len()
     }

@@ -1,10 +1,11 @@
-//! The registrar (RFC 3261 section 10.3, RFC 3327, RFC 5626 section 6): turns an authenticated REGISTER into bindings and an answer.
+//! The registrar (RFC 3261 section 10.3, RFC 3327, RFC 5626 section 6). It turns an authenticated REGISTER into bindings
+//! and a response.
 //!
 //! ```text
-//! Require understood? → contacts, lifetimes, Path well-formed? → order and bounds: all bindings change, or none → 200 with all
+//! Require understood? → contacts, lifetimes, Path well-formed? → order and bounds: change all bindings or none → 200 with all bindings
 //! ```
-//! Steps 1 and 3 to 5 of section 10.3 (whose domain, who asks, may he, which address of record) are behind us when
-//! [`register`] is called.
+//! The caller of [`register`] has already done steps 1 and 3 to 5 of section 10.3: the domain, authentication,
+//! authorization and the address of record.
 
 mod date;
 pub(crate) mod held;
@@ -20,12 +21,15 @@ use sip_transport::{Flow, Time};
 use update::Update;
 use wishes::{Wish, Wishes};
 
-/// Processes a REGISTER that has been authenticated for `address` (`user@domain`) and appends the final response to `into`.
-/// The request is well-formed ([`Message::validate`]).
-/// Returns the status sent. Idempotent for retransmissions, so REGISTER needs no transaction of its own.
+/// Processes a REGISTER that is authenticated for `address` (`user@domain`). Appends the final response to `into` and
+/// returns its status.
 ///
-/// Path is taken whether or not the phone lists it in Supported: edge proxies add it for phones that know nothing of it, and a
-/// 420 would help nobody. It is echoed (RFC 3327 section 5.3) only to phones that list it (RFC 3261 section 8.2.4).
+/// The request must be well-formed ([`Message::validate`]). A retransmission gets the same result, so REGISTER needs no
+/// transaction.
+///
+/// Path is accepted even if the phone does not list it in Supported. Edge proxies add it for phones that do not know it,
+/// and a 420 would help neither. The response repeats it (RFC 3327 section 5.3) only for phones that list it (RFC 3261
+/// section 8.2.4).
 #[expect(
     clippy::too_many_arguments,
     reason = "the request, whom for, where from, and what is needed to answer: built for one call"
@@ -56,7 +60,7 @@ pub fn register(
     }
 }
 
-/// Changes the bindings and writes the 200, or changes nothing and writes nothing.
+/// Changes the bindings and writes the 200. On an error it changes and writes nothing.
 fn bind(
     answer: &Answer<'_, '_>,
     address: &[u8],
@@ -80,7 +84,7 @@ fn bind(
     Ok(())
 }
 
-/// What every answer to a REGISTER is made from.
+/// The input for every response to a REGISTER.
 struct Answer<'a, 'm> {
     request: &'a Message<'m>,
     flow: Flow,
@@ -105,7 +109,7 @@ impl Answer<'_, '_> {
         }
     }
 
-    /// Step 8: 200 with all bindings.
+    /// Step 8: writes a 200 with all bindings.
     fn list(&self, wishes: &Wishes<'_>, live: Live<'_>, into: &mut Vec<u8>) {
         let now = unix_seconds(self.now);
         let mut response = self.begin(into, 200, "OK");
@@ -149,7 +153,7 @@ fn push_contact(into: &mut Vec<u8>, binding: &Binding<'_>, now: u32) {
     }
 }
 
-/// Thousandths as `0.7`, without zeros at the end.
+/// Writes thousandths as `0.7`, without trailing zeros.
 fn push_q(into: &mut Vec<u8>, thousandths: u16) {
     into.push(b'0');
     let mut rest = thousandths % 1000;
@@ -164,7 +168,7 @@ fn push_q(into: &mut Vec<u8>, thousandths: u16) {
     }
 }
 
-/// A number in decimal.
+/// Writes a number in decimal.
 fn push_number(into: &mut Vec<u8>, mut number: u32) {
     let mut digits = [b'0'; 10];
     let mut used = 0;

@@ -1,22 +1,22 @@
-//! Why a REGISTER fails, and how that is said.
+//! Reasons to reject a REGISTER, and their responses.
 
 use crate::location::NotChanged;
 use sip_message::{HeaderName, ResponseWriter};
 
-/// Why a REGISTER fails. Nothing has been changed then.
+/// Why a REGISTER is rejected. No binding has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// 400 with a reason phrase that names the header field.
+    /// 400, with a reason phrase that names the header field.
     Malformed(&'static str),
     /// 403: more contacts than an address of record may have.
     TooManyContacts,
-    /// 403: a contact that is not sips for an address of record that is (RFC 5630 section 5.1).
+    /// 403: a contact is not sips although its address of record is (RFC 5630 section 5.1).
     NotSecure,
-    /// 420: the option tags that we lack.
+    /// 420, with the option tags that the registrar does not support.
     BadExtension(Vec<u8>),
-    /// 423: the shortest lifetime we take, in seconds.
+    /// 423, with the shortest lifetime that the registrar accepts, in seconds.
     TooBrief(u32),
-    /// 500: it is older than what it wants to change (section 10.3 steps 6 and 7).
+    /// 500: the request is older than a binding that it would change (section 10.3 steps 6 and 7).
     OutOfOrder,
     /// 503: the location service is full.
     Full,
@@ -44,7 +44,7 @@ impl Refusal {
         }
     }
 
-    /// The reason phrase; empty: the standard one.
+    /// The reason phrase. Empty means the standard one.
     pub(super) const fn reason(&self) -> &'static str {
         match self {
             Self::Malformed(reason) => reason,
@@ -56,7 +56,7 @@ impl Refusal {
         }
     }
 
-    /// Adds the header fields that the status asks for.
+    /// Adds the header fields that the status requires.
     pub(super) fn explain<'o>(
         &self,
         response: ResponseWriter<'o>,

@@ -1,4 +1,5 @@
-//! How a REGISTER changes the bindings of its address of record (RFC 3261 section 10.3, steps 6 and 7): all of it, or nothing.
+//! Applies a REGISTER to the bindings of its address of record (RFC 3261 section 10.3, steps 6 and 7). It changes all
+//! bindings that the request names, or none.
 
 use super::refusal::Refusal;
 use super::wishes::{ContactWish, Wish, Wishes};
@@ -6,7 +7,7 @@ use crate::location::{Binding, Change, Contacts};
 use sip_message::Uri;
 use sip_transport::Listener;
 
-/// A REGISTER at a moment, in Unix seconds.
+/// A REGISTER and the time at which it is applied, in Unix seconds.
 #[derive(Debug)]
 pub(super) struct Update<'w, 'r> {
     pub(super) wishes: &'w Wishes<'r>,
@@ -14,11 +15,11 @@ pub(super) struct Update<'w, 'r> {
     pub(super) now: u32,
 }
 
-/// How the REGISTER stands to a binding that it names.
+/// How a REGISTER relates to a binding that it names.
 enum Order {
-    /// It may change the binding.
+    /// It is newer than the binding and may change it.
     Newer,
-    /// It has made the binding what it is: a retransmission.
+    /// The binding already results from this request, so this is a retransmission.
     Same,
 }
 
@@ -50,7 +51,8 @@ impl Change for Update<'_, '_> {
 }
 
 impl Update<'_, '_> {
-    /// Where there are too many contacts, those go first that have lost their connection, then older ones of the same phone.
+    /// Evicts bindings while there are too many contacts: first those that have lost their connection, then older ones of
+    /// the same phone.
     fn make_room(
         &self,
         wishes: &[ContactWish<'_>],
@@ -71,7 +73,7 @@ impl Update<'_, '_> {
         Ok(())
     }
 
-    /// Whether a binding was made over a connection that is there no more.
+    /// Whether a binding was made over a connection that has ended.
     fn has_lost_connection(&self, binding: &Binding<'_>) -> bool {
         let listener = self.listeners.get(usize::from(binding.listener.0));
         listener.is_some_and(|listener| listener.protocol.is_reliable())
@@ -104,7 +106,7 @@ impl Update<'_, '_> {
             }
             return Ok(());
         };
-        // A contact that is named twice: the last one counts, as if they had come one after the other.
+        // If a request names a contact twice, the last one counts, as in two requests in sequence.
         let order = if fresh {
             Order::Newer
         } else {
@@ -156,8 +158,8 @@ impl Update<'_, '_> {
     }
 }
 
-/// Whether the wish is for this binding: the same URI by RFC 3261 section 19.1.4, octet by octet for schemes that define no
-/// equality.
+/// Whether the wish is for this binding. SIP URIs are compared by RFC 3261 section 19.1.4. For schemes without rules of
+/// equality, all bytes must be equal.
 fn is_for(wish: &ContactWish<'_>, binding: &Binding<'_>) -> bool {
     if wish.uri == binding.contact {
         return true;
@@ -168,7 +170,8 @@ fn is_for(wish: &ContactWish<'_>, binding: &Binding<'_>) -> bool {
     }
 }
 
-/// A flow has one contact (RFC 5626 section 6): a phone that comes back with a new address takes the place of the old one.
+/// Ends the other bindings of the same flow. A flow has one contact (RFC 5626 section 6), so a phone with a new address
+/// replaces its old contact.
 fn take_over_flow(wish: &ContactWish<'_>, contacts: &mut Contacts<'_>) {
     if wish.names_flow {
         contacts.retain(|binding, fresh| fresh || *binding.instance != *wish.instance);

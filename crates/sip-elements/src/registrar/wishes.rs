@@ -1,4 +1,4 @@
-//! What a REGISTER wants (RFC 3261 section 10.3, steps 2, 6 and 7), read before anything is changed.
+//! Reads what a REGISTER asks for (RFC 3261 section 10.3, steps 2, 6 and 7). This happens before any binding changes.
 
 use super::refusal::Refusal;
 use crate::location::REG_ID;
@@ -9,17 +9,17 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
-/// Option tags we understand in Require (RFC 3327, RFC 5626).
+/// Option tags that the registrar supports in Require (RFC 3327, RFC 5626).
 const UNDERSTOOD: [&[u8]; 2] = [b"path", b"outbound"];
 
-/// What a malformed lifetime is taken for (sections 10.2.1.1 and 20.19), and the shortest that must not be refused as too brief
-/// (section 10.3 step 7), in seconds.
+/// One hour, in seconds. It replaces a malformed lifetime (sections 10.2.1.1 and 20.19). It is also the shortest lifetime
+/// that the registrar must not reject as too brief (section 10.3 step 7).
 const ONE_HOUR: u32 = 3600;
 
-/// A q-value where none is given.
+/// The q-value of a contact without one.
 const DEFAULT_Q: u16 = 1000;
 
-/// A REGISTER, understood.
+/// The parsed content of a REGISTER.
 #[derive(Debug)]
 pub(super) struct Wishes<'r> {
     pub(super) call_id: &'r [u8],
@@ -30,37 +30,37 @@ pub(super) struct Wishes<'r> {
     pub(super) listener: ListenerId,
     pub(super) connection: ConnectionId,
     pub(super) wish: Wish<'r>,
-    /// Contacts that an address of record may have.
+    /// The maximum number of contacts of an address of record.
     pub(super) max_contacts: usize,
 }
 
-/// What shall become of the bindings.
+/// The change that a REGISTER asks for.
 #[derive(Debug)]
 pub(super) enum Wish<'r> {
-    /// Nothing: they are only asked for.
+    /// No Contact: list the bindings, change nothing.
     Fetch,
-    /// `Contact: *`: all end.
+    /// `Contact: *`: end all bindings.
     EndAll,
-    /// These are made, refreshed or ended.
+    /// Create, refresh or end these bindings.
     Contacts(SmallVec<[ContactWish<'r>; 1]>),
 }
 
 /// One Contact value.
 #[derive(Debug)]
 pub(super) struct ContactWish<'r> {
-    /// The URI as written.
+    /// The URI as received.
     pub(super) uri: &'r [u8],
     pub(super) q: u16,
-    /// Seconds, within the registrar's bounds; 0: the binding ends.
+    /// In seconds, within the registrar's bounds. 0 ends the binding.
     pub(super) lifetime: u32,
-    /// As [`crate::location::Binding::instance`].
+    /// In the form of [`crate::location::Binding::instance`].
     pub(super) instance: Cow<'r, [u8]>,
-    /// Whether `instance` names a flow (`reg-id`, RFC 5626): then it takes the place of an older contact of that flow.
+    /// Whether `instance` names a flow (`reg-id`, RFC 5626). If so, this contact replaces an older contact of the same flow.
     pub(super) names_flow: bool,
 }
 
 impl<'r> Wishes<'r> {
-    /// Reads a REGISTER that came on `flow`.
+    /// Reads a REGISTER that was received on `flow`.
     pub(super) fn read(
         request: &'r Message<'_>,
         flow: Flow,
@@ -90,8 +90,8 @@ impl<'r> Wishes<'r> {
 }
 
 impl Wishes<'_> {
-    /// Whether the phone is reached over the flow of this REGISTER, and asked to be told so (RFC 5626 section 6): it names the flow,
-    /// and the first hop, which is us or the edge proxy whose Path stands first, keeps it.
+    /// Whether the response carries `Require: outbound` (RFC 5626 section 6). The phone names a flow, supports outbound,
+    /// and the first hop keeps that flow. The first hop is this server, or the edge proxy of the first Path value.
     pub(super) fn is_outbound(&self, request: &Message<'_>) -> bool {
         let Wish::Contacts(wishes) = &self.wish else {
             return false;
@@ -112,7 +112,7 @@ impl Wishes<'_> {
     }
 }
 
-/// Section 8.2.2.3.
+/// Section 8.2.2.3: rejects option tags in Require that the registrar does not support.
 fn check_require(request: &Message<'_>) -> Result<(), Refusal> {
     let mut unsupported = Vec::new();
     for tag in request.values(HeaderName::Require) {
@@ -133,8 +133,9 @@ fn check_require(request: &Message<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// A call to a sips address goes to sips contacts only, so a sips address takes no others (RFC 3261 section 10.2.1, RFC 5630
-/// section 5.1). Others may be ended: a sip and a sips address of record have the same bindings.
+/// Rejects contacts that are not sips for a sips address of record (RFC 3261 section 10.2.1, RFC 5630 section 5.1): a
+/// call to a sips address goes to sips contacts only. Ending other contacts is allowed, because a sip and a sips address
+/// of record share their bindings.
 fn check_security(request: &Message<'_>, wish: &Wish<'_>) -> Result<(), Refusal> {
     let to_is_sips = || request.to().is_some_and(|to| is_sips(to.uri_bytes));
     let Wish::Contacts(contacts) = wish else {
@@ -162,7 +163,7 @@ fn read_wish<'r>(
     let header_expires = request.expires().map(or_one_hour);
     let mut contacts = SmallVec::new();
     let mut ends_all = false;
-    // Every binding can be ended and as many made in one request; beyond that only work would be made.
+    // One request can end every binding and create as many. More contacts than that only cost work.
     let most = bounds.max_contacts.saturating_mul(2).max(16);
     for value in request.values(HeaderName::Contact) {
         if value == b"*" {
@@ -230,12 +231,12 @@ fn read_contact<'r>(
     Ok(wish)
 }
 
-/// A lifetime as it was given; a malformed one counts as an hour.
+/// The lifetime as given, or one hour if it is malformed.
 fn or_one_hour(expires: Option<u32>) -> u32 {
     expires.unwrap_or(ONE_HOUR)
 }
 
-/// The lifetime that a wish gets, both in seconds.
+/// Applies the bounds to a requested lifetime. Both are in seconds.
 fn lifetime(wish: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, Refusal> {
     let seconds =
         |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
@@ -251,7 +252,7 @@ fn lifetime(wish: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, Refusa
     }
 }
 
-/// RFC 3327 section 5.3: the values in their order.
+/// RFC 3327 section 5.3: joins the values of Path in their order.
 fn read_path<'r>(request: &'r Message<'_>) -> Result<Cow<'r, [u8]>, Refusal> {
     let mut path: Cow<'r, [u8]> = Cow::default();
     for value in request.values(HeaderName::Path) {
