@@ -1,11 +1,11 @@
-//! Credentials as the data plane knows them: a bounded cache in front of the store, read without a lock.
+//! The data plane's copy of credentials: a bounded cache in front of the store, read without a lock.
 //!
-//! Subscribers and what the store said of late are kept apart, so that a scan of random names cannot push subscribers out.
-//! Each kind has two generations: when the young one holds half of what may be kept, the old one is forgotten and the young
-//! one becomes the old. So the latest half is always there, and making room costs nothing on the call path.
+//! Subscribers and recent answers of the store are kept apart, so that a scan of random names cannot evict subscribers.
+//! Each kind has two generations. When the young one holds half of the capacity, the old one is dropped and the young one
+//! becomes the old. So the most recent half is always there, and eviction costs nothing on the call path.
 //!
-//! Whoever asks the store takes an [`Asking`] first and hands it in with the answer: an answer that the store gave before a subscriber was
-//! changed, and that arrives after the cache was told of it, is not kept.
+//! Before you ask the store, take an [`Asking`]. Pass it in with the answer. If the subscriber was invalidated in
+//! between, the answer may be outdated and is not kept.
 
 use super::StoredCredentials;
 use crate::location::{
@@ -15,35 +15,35 @@ use sip_transport::Time;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// In how many counts the changes of all subscribers are kept. Those who share one cost each other a second question, and only while an
-/// answer is on its way.
+/// The number of counters that the changes of all subscribers share. If two subscribers share one, a change of one costs
+/// the other a second question, but only while an answer is on its way.
 const COUNTED_TOGETHER: usize = u8::MAX as usize + 1;
 
-/// What the cache says of a subscriber.
+/// What the cache knows about a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
-    /// Exists.
+    /// The subscriber exists.
     Known(StoredCredentials),
-    /// Is known not to exist.
+    /// The subscriber is known not to exist.
     Unknown,
-    /// Ask the control plane.
+    /// Not known: ask the control plane.
     NotCached,
 }
 
-/// Concurrent, bounded cache of credentials, keyed by `user@domain`; entries are asked for again after a lifetime.
+/// A concurrent, bounded cache of credentials, keyed by `user@domain`. Entries expire after a lifetime.
 #[derive(Debug)]
 pub struct CredentialCache {
     known: Generations<StoredCredentials>,
-    /// Of whom the store has been asked of late, and whether there is such a subscriber.
+    /// Names that the store was asked for recently, and whether the subscriber exists.
     asked: Generations<bool>,
     hasher: AddressHasher,
     lifetime: u32,
     unknown_lifetime: u32,
-    /// How often subscribers were forgotten, by the hash of their key.
+    /// How often subscribers were invalidated, by the hash of their key.
     forgotten: Box<[AtomicU64; COUNTED_TOGETHER]>,
 }
 
-/// A question that is about to be put to the store: see [`CredentialCache::asking`].
+/// A question for the store that is about to be asked. See [`CredentialCache::asking`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asking {
     key: AddressKey,
@@ -51,8 +51,10 @@ pub struct Asking {
 }
 
 impl CredentialCache {
-    /// At most `capacity` subscribers, and an eighth as many names that the store was asked for of late; at least half of that, the
-    /// latest, stay when there are more. Subscribers are good for `lifetime` seconds, what the store said for `unknown_lifetime`.
+    /// Creates a cache of `capacity` subscribers, and an eighth as many names that the store was asked for recently.
+    ///
+    /// When there are more, at least the most recent half of each kind stays. Subscribers expire after `lifetime`
+    /// seconds, answers of the store after `unknown_lifetime` seconds.
     pub fn new(capacity: usize, lifetime: u32, unknown_lifetime: u32) -> Self {
         Self::with_hasher(
             AddressHasher::random(),
@@ -62,7 +64,7 @@ impl CredentialCache {
         )
     }
 
-    /// The same, with the secret of its hashes given from outside: two runs behave alike.
+    /// Like [`CredentialCache::new`], but the caller provides the secret of the hashes. Then two runs behave alike.
     pub fn with_secret(
         secret: (u64, u64),
         capacity: usize,
@@ -93,7 +95,7 @@ impl CredentialCache {
         }
     }
 
-    /// Looks a subscriber up.
+    /// Looks up a subscriber.
     pub fn find(&self, username: &[u8], domain: &[u8], now: Time) -> Cached {
         let key = self.hasher.key_of_user(username, domain);
         let now = unix_seconds(now);
@@ -106,9 +108,11 @@ impl CredentialCache {
         }
     }
 
-    /// Credentials of a subscriber who is known have failed. The first time, and again after `unknown_lifetime`, the subscriber
-    /// is forgotten and true returned: ask the store. So a wrong password costs the store as many questions, and its sender as
-    /// much time, as an unknown name; and a password that was just changed is seen at once.
+    /// Reports that credentials of a known subscriber have failed.
+    ///
+    /// The first time, and again after `unknown_lifetime`, this forgets the subscriber and returns true: ask the store.
+    /// So a wrong password costs the store as many questions, and the sender as much time, as an unknown name. A password
+    /// that was just changed also takes effect at once.
     pub fn doubt(&self, username: &[u8], domain: &[u8], now: Time) -> bool {
         let key = self.hasher.key_of_user(username, domain);
         let is_first = self.asked.find(key, unix_seconds(now)).is_none();
@@ -118,7 +122,7 @@ impl CredentialCache {
         is_first
     }
 
-    /// Stores a subscriber without a question before it; `None`: does not exist.
+    /// Stores a subscriber without a preceding question. `None`: the subscriber does not exist.
     pub fn insert(
         &self,
         username: &[u8],
@@ -129,7 +133,8 @@ impl CredentialCache {
         self.put(self.hasher.key_of_user(username, domain), credentials, now);
     }
 
-    /// To be called before the store is asked for a subscriber; what it returns goes with the answer into [`CredentialCache::answered`].
+    /// Call this before you ask the store for a subscriber. Pass the result to [`CredentialCache::answered`] together
+    /// with the answer.
     pub fn asking(&self, username: &[u8], domain: &[u8]) -> Asking {
         let key = self.hasher.key_of_user(username, domain);
         Asking {
@@ -138,8 +143,8 @@ impl CredentialCache {
         }
     }
 
-    /// Puts the store's answer in, as [`CredentialCache::insert`] does, and returns true; false, and nothing is kept, when the subscriber was
-    /// forgotten since the question: the answer may be from before the change.
+    /// Stores the answer of the store like [`CredentialCache::insert`] and returns true. If the subscriber was
+    /// invalidated since the question, it keeps nothing and returns false: the answer may be from before the change.
     pub fn answered(
         &self,
         asking: Asking,
@@ -155,7 +160,7 @@ impl CredentialCache {
         if credentials.is_some() {
             self.note_asked(asking.key, true, now);
         }
-        // Whoever forgets counts first and removes then. So either it removes what was put in just now, or its count is seen here.
+        // Invalidation first counts and then removes. So it either removes the new entry, or its count is visible here.
         let is_kept = is_current();
         if !is_kept {
             self.remove(asking.key);
@@ -179,14 +184,14 @@ impl CredentialCache {
         self.asked.insert(key, exists, good_until);
     }
 
-    /// Forgets one subscriber (password changed, removed).
+    /// Forgets one subscriber, after its password changed or it was removed.
     pub fn invalidate(&self, username: &[u8], domain: &[u8]) {
         let key = self.hasher.key_of_user(username, domain);
         self.times_forgotten(key).fetch_add(1, Ordering::SeqCst);
         self.remove(key);
     }
 
-    /// Forgets all.
+    /// Forgets all entries.
     pub fn clear(&self) {
         for times in &*self.forgotten {
             times.fetch_add(1, Ordering::SeqCst);
@@ -200,7 +205,7 @@ impl CredentialCache {
         self.asked.remove(key);
     }
 
-    /// The count that a key takes part in.
+    /// The counter that a key uses.
     fn times_forgotten(&self, key: AddressKey) -> &AtomicU64 {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
@@ -208,12 +213,12 @@ impl CredentialCache {
         &self.forgotten[usize::from(place)]
     }
 
-    /// How many entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.known.len() + self.asked.len()
     }
 
-    /// Whether it is empty.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -222,7 +227,7 @@ impl CredentialCache {
 #[derive(Clone, Copy, Debug)]
 struct Entry<V> {
     value: V,
-    /// Unix seconds.
+    /// In Unix seconds.
     good_until: u32,
 }
 
@@ -230,11 +235,11 @@ struct Entry<V> {
 #[derive(Debug)]
 struct Generations<V> {
     maps: [AddressMap<Entry<V>>; 2],
-    /// Which one is young.
+    /// The index of the young map.
     young: AtomicUsize,
-    /// Somebody makes room right now.
+    /// Whether a thread is switching the generations.
     turning: AtomicBool,
-    /// Entries in each.
+    /// The capacity of each map.
     half: usize,
 }
 
@@ -278,7 +283,7 @@ impl<V: Copy> Generations<V> {
         old.pin().remove(&key);
     }
 
-    /// Forgets the old generation. Whoever comes while another one does so goes on with what is there.
+    /// Drops the old generation. If another thread already does this, the caller continues without waiting.
     fn turn(&self) {
         if self.turning.swap(true, Ordering::Acquire) {
             return;
@@ -424,7 +429,7 @@ mod tests {
             });
             for round in 1..=ROUNDS {
                 until(&asked, round);
-                // Each round at another moment of the other's way.
+                // Invalidate at a different moment of the other thread in each round.
                 for _ in 0..round % 64 {
                     std::hint::spin_loop();
                 }

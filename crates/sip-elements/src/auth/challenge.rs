@@ -1,4 +1,4 @@
-//! Asking for credentials (RFC 3261 section 22.2, RFC 8760 section 2.3).
+//! Challenges for credentials (RFC 3261 section 22.2, RFC 8760 section 2.3).
 
 use super::{Challenger, Nonces};
 use crate::Settings;
@@ -6,20 +6,20 @@ use crate::bans::Source;
 use sip_message::{HeaderName, ResponseWriter};
 use sip_transport::Time;
 
-/// What is asked, and of whom.
+/// A challenge to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Challenge<'c> {
-    /// Who asks.
+    /// The challenging role.
     pub challenger: Challenger,
-    /// For which realm.
+    /// The realm to authenticate for.
     pub realm: &'c [u8],
-    /// Where the request came from: the nonce is good from there only.
+    /// The source of the request. The nonce is valid only from there.
     pub source: Source,
-    /// Only the nonce was at fault.
+    /// Whether only the nonce was invalid.
     pub stale: bool,
 }
 
-/// Adds one challenge per configured algorithm, best first, each with a fresh nonce.
+/// Adds one challenge for each configured algorithm, best first, each with a new nonce.
 pub fn add_challenges<'o>(
     response: ResponseWriter<'o>,
     challenge: &Challenge<'_>,

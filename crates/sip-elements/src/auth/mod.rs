@@ -1,5 +1,5 @@
-//! Digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760): nonces that carry their own time and MAC, replay protection
-//! by nonce count, cached credentials, and whose identity may be used.
+//! Digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760): nonces that carry their own time and MAC, replay
+//! protection by nonce count, cached credentials, and the check of the claimed identity.
 
 mod cache;
 mod challenge;
@@ -11,22 +11,22 @@ pub use challenge::{Challenge, add_challenges};
 pub use nonce::Nonces;
 pub use verify::{Subject, Verdict, verify};
 
-/// What the store keeps of a password: H(user:realm:password) for both algorithms.
+/// A password as the store keeps it: H(user:realm:password) for both algorithms.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StoredCredentials {
-    /// MD5.
+    /// The MD5 hash.
     pub ha1_md5: [u8; 16],
-    /// SHA-256.
+    /// The SHA-256 hash.
     pub ha1_sha256: [u8; 32],
 }
 
 impl std::fmt::Debug for StoredCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("StoredCredentials") // Who has these can log in: they stay out of logs.
+        f.write_str("StoredCredentials") // Not in logs: these are enough to log in.
     }
 }
 
-/// Who asks for credentials: 401 with WWW-Authenticate, or 407 with Proxy-Authenticate.
+/// The role that asks for credentials: 401 with WWW-Authenticate, or 407 with Proxy-Authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by who they are")]
 pub enum Challenger {

@@ -1,13 +1,19 @@
-//! Nonces that need no table to be recognised: each carries when it was issued, a number, and a keyed hash over both, the
-//! realm, and the source it was issued to. So credentials that answer one prove that their sender receives what we send to that source. What must be remembered is only how often one has been used (RFC 7616 section 3.3: `nc`), and that from its first
-//! use with a right password on: a flood of requests that are only challenged costs nothing.
+//! Nonces that the server recognizes without a table.
+//!
+//! A nonce carries its time of issue, a number, and a keyed hash over both, the realm, and the source it was issued to.
+//! So credentials that answer a nonce prove that their sender receives what the server sends to that source.
+//!
+//! The server only remembers how often a nonce has been used (RFC 7616 section 3.3: `nc`), and only after its first use
+//! with a right password. So a flood of requests that are only challenged costs no memory.
 //!
 //! ```text
 //! nonce = base64url(seconds:4 number:6 mac:6), 22 characters
 //! ```
-//! The nonce is short because it is hashed with every request: with it, a usual request-digest takes two blocks of MD5, not
-//! three. Who guesses a MAC in 2⁴⁸ requests has gained nothing: without the password a nonce of one's own choice is worth no
-//! more than ours.
+//! The nonce is short because it is hashed with every request. With it, a usual request-digest takes two blocks of MD5,
+//! not three.
+//!
+//! A MAC can be guessed in 2⁴⁸ requests, but that gains nothing: without the password, a nonce of the attacker's choice
+//! is worth no more than ours.
 
 use crate::bans::Source;
 use sip_transport::Time;
@@ -15,44 +21,44 @@ use siphasher::sip::{SipHasher13, SipHasher24};
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Characters of a nonce.
+/// The length of a nonce in characters.
 pub(super) const NONCE_LENGTH: usize = 22;
 const BYTES: usize = 16;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// For how long the same request may come again after it was accepted: as long as any transaction would retransmit it
-/// (64·T1, RFC 3261 section 17.1).
+/// How long the same request is accepted again. This is as long as any transaction would retransmit it (64·T1, RFC 3261
+/// section 17.1).
 const RETRANSMISSION_SECONDS: u32 = 32;
 
 /// Issues nonces and counts their uses.
 pub struct Nonces {
     secret: (u64, u64),
-    /// Nonces issued so far.
+    /// The number of nonces issued.
     issued: AtomicU64,
-    /// Second from which on this process has issued nonces; 0: none yet. Older ones come from before a restart: how often they
-    /// were used is forgotten, so they are not accepted any more.
+    /// The second from which on this process has issued nonces; 0 means none yet. Older nonces come from before a
+    /// restart. Their uses are forgotten, so they are no longer accepted.
     since: AtomicU32,
     uses: Box<[Uses]>,
 }
 
-/// The uses of one nonce. Its place is its number modulo the number of places.
+/// The uses of one nonce. Its slot is its number modulo the number of slots.
 struct Uses {
-    /// Generation (32 bits: the nonce's number divided by the number of places, plus one; 0: never used) and the highest
-    /// nonce-count accepted (32 bits).
+    /// The generation (32 bits) and the highest nonce-count accepted (32 bits). The generation is the nonce's number
+    /// divided by the number of slots, plus one; 0 means never used.
     count: AtomicU64,
-    /// Fingerprint of the request that brought that nonce-count (40 bits) and the second it came in (24 bits).
+    /// The fingerprint of the request with that nonce-count (40 bits), and the second in which it was received (24 bits).
     last: AtomicU64,
 }
 
-/// One of our nonces.
+/// A nonce that this server issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nonce {
     seconds: u32,
     number: u64,
 }
 
-/// The place of a nonce and what stood there when it was looked up.
+/// The slot of a nonce and its content at the time of the lookup.
 #[derive(Clone, Copy)]
 pub(super) struct Used<'n> {
     nonce: Nonce,
@@ -60,29 +66,29 @@ pub(super) struct Used<'n> {
     count: u64,
 }
 
-/// Why a nonce was not recognised.
+/// Why a nonce was not recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
-    /// It looks like ours, but was issued to another source, for another realm, with another secret, or never.
+    /// It has our format, but was issued to another source, for another realm, with another secret, or never.
     Foreign,
-    /// It does not look like ours.
+    /// It does not have our format.
     Misshapen,
 }
 
-/// What the use of a nonce amounts to.
+/// The result of using a nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// A new use, or the same request again.
     Accepted,
-    /// The nonce-count, or a higher one, has been used by another request; or newer nonces have taken the place.
+    /// Another request has used this nonce-count or a higher one, or newer nonces have taken the slot.
     Spent,
 }
 
 impl Nonces {
-    /// With its secret, remembering the counts of the last `slots` nonces in use. The secret may survive a restart: then phones
-    /// with an older nonce are told `stale=true` and need not bother their user.
+    /// Remembers the counts of the last `slots` nonces in use. If the secret survives a restart, phones with an older
+    /// nonce get `stale=true` and do not have to ask their user.
     pub fn new(secret: (u64, u64), slots: usize) -> Self {
-        // Zeroed memory that nobody touches stays with the system; so the table costs what is used of it.
+        // The system provides zeroed memory only when it is first touched, so unused slots cost nothing.
         let uses = vec![[0_u64; 2]; slots.max(1)];
         let uses = uses.into_iter().map(|[count, last]| Uses {
             count: AtomicU64::new(count),
@@ -96,13 +102,13 @@ impl Nonces {
         }
     }
 
-    /// A new nonce for a realm, good for this source only.
+    /// Issues a new nonce for a realm, valid from this source only.
     pub(super) fn issue(&self, realm: &[u8], source: Source, now: Time) -> [u8; NONCE_LENGTH] {
         let number = self.issued.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff_ffff;
         let now = seconds(now);
         let mut since = self.since.load(Ordering::Relaxed);
         if since == 0 {
-            // The next second: nonces of the process before us may bear this one.
+            // Begin with the next second: the previous process may have issued nonces in this one.
             let first = now.saturating_add(1);
             since =
                 match self
@@ -140,7 +146,7 @@ impl Nonces {
         encode(u128::from_be_bytes(bytes))
     }
 
-    /// Reads a nonce that was issued to this source for that realm.
+    /// Reads a nonce that was issued to this source for this realm.
     pub(super) fn read(&self, text: &[u8], realm: &[u8], source: Source) -> Result<Nonce, Unknown> {
         let (nonce, mac) = split(text).ok_or(Unknown::Misshapen)?;
         if self.mac(nonce, realm, source) == mac {
@@ -167,7 +173,7 @@ impl Nonces {
         since == 0 || nonce.seconds < since || age > lifetime
     }
 
-    /// A keyed hash of what makes a request this request, for [`Nonces::spend`]: parts, each with what it is.
+    /// A keyed hash that identifies a request, for [`Nonces::spend`]. Each part has a number that tells its kind.
     pub(super) fn fingerprint<'p>(&self, parts: impl Iterator<Item = (u8, &'p [u8])>) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.secret.1, self.secret.0);
         for (kind, part) in parts {
@@ -177,7 +183,7 @@ impl Nonces {
         hasher.finish()
     }
 
-    /// What is known of a nonce's uses. Asked for early: memory answers while the digest is computed.
+    /// Looks up the uses of a nonce. Call it early, so that the memory access overlaps with the computation of the digest.
     pub(super) fn used(&self, nonce: Nonce) -> Option<Used<'_>> {
         let place = (nonce.number % self.uses.len() as u64) as usize;
         let uses = self.uses.get(place)?;
@@ -191,8 +197,8 @@ impl Nonces {
             .max(1)
     }
 
-    /// Uses a nonce with a nonce-count. The same request again, within the time of retransmissions, is accepted again: it may
-    /// be answered without a transaction. Any other request with a count that is not higher than all before is a replay.
+    /// Uses a nonce with a nonce-count. The same request is accepted again within the time of retransmissions, because it
+    /// may be answered without a transaction. Any other request needs a higher count than all before, or it is a replay.
     pub(super) fn spend(
         &self,
         used: Used<'_>,
@@ -242,7 +248,7 @@ impl std::fmt::Debug for Nonces {
     }
 }
 
-/// A nonce and its MAC.
+/// Splits a nonce into its fields and its MAC.
 fn split(text: &[u8]) -> Option<(Nonce, [u8; 6])> {
     let bytes = decode(text.try_into().ok()?)?.to_be_bytes();
     let (seconds, rest) = bytes.split_first_chunk::<4>()?;
@@ -261,13 +267,13 @@ fn seconds(now: Time) -> u32 {
     crate::location::unix_seconds(now)
 }
 
-/// Same fingerprint, and not long ago.
+/// Whether the fingerprints are equal and the time between them is short.
 fn is_retransmission(before: u64, again: u64) -> bool {
     let age = (again.wrapping_sub(before)) & 0xff_ffff;
     before >> 24 == again >> 24 && age <= u64::from(RETRANSMISSION_SECONDS)
 }
 
-/// Six bits a character; the last one has two bits and four zeros.
+/// Encodes six bits per character. The last character has two bits and four zeros.
 fn encode(bits: u128) -> [u8; NONCE_LENGTH] {
     let mut text = [b'A'; NONCE_LENGTH];
     let mut rest = bits;
@@ -279,7 +285,7 @@ fn encode(bits: u128) -> [u8; NONCE_LENGTH] {
     text
 }
 
-/// The value of each character, 255 for all that are none.
+/// The value of each character, or 255 if it is not in the alphabet.
 const VALUES: [u8; 256] = {
     let mut values = [255; 256];
     let mut index = 0;
@@ -301,7 +307,7 @@ fn decode(text: &[u8; NONCE_LENGTH]) -> Option<u128> {
     }
     let value = VALUES.get(usize::from(*last)).copied()?;
     bits = bits << 2 | u128::from(value >> 4);
-    // One value above 63, or bits behind the end.
+    // Fails on a value above 63, or if bits are set after the end.
     (seen < 64 && value < 64 && value.trailing_zeros() >= 4).then_some(bits)
 }
 
@@ -403,7 +409,7 @@ mod tests {
         let own = issued(&restarted, 1_002);
         assert!(restarted.is_stale(nonce, 300, at(1_002)));
         assert!(!restarted.is_stale(own, 300, at(1_002)));
-        // Even one that was issued in the second of the restart.
+        // This includes one that was issued in the second of the restart.
         let other = Nonces::new((1, 2), 8);
         issued(&other, 1_000);
         let last = issued(&other, 1_002);

@@ -1,13 +1,17 @@
-//! Are the credentials of a request worth anything? RFC 3261 sections 22.3 and 22.4, RFC 7616 section 3.4, RFC 8760.
+//! Checks the credentials of a request: RFC 3261 sections 22.3 and 22.4, RFC 7616 section 3.4, RFC 8760.
 //!
 //! ```text
-//! ours? well-formed? for this URI? → our nonce, for this source, still good? → no pause? → whose password? → right? → his identity?
+//! ours? well-formed? for this URI? → our nonce, for this source, still good? → no pause? → which user? → password right? → same identity?
 //!   → not used before?
 //! ```
-//! Up to the password nothing is learnt from the answer: a wrong password and an unknown user get the same challenge, and so does anything
-//! while a pause after wrong passwords runs. The store is asked for a name that fails whether it belongs to a subscriber or not, and then not again for
-//! a while, so that time tells no more ([`CredentialCache::doubt`](super::CredentialCache::doubt)). A nonce that is too old or not for this source gets `stale=true` before anything is looked up (RFC 7616
-//! section 3.3 asks no more than that the nonce is invalid): a phone whose address has changed tries again without asking its user.
+//! An attacker without the password learns nothing from the response. A wrong password and an unknown user get the same
+//! challenge, and so do all credentials during a pause after wrong passwords.
+//!
+//! The response time reveals nothing either. The store is asked for a name that fails, whether it belongs to a subscriber
+//! or not, and then not again for a while ([`CredentialCache::doubt`](super::CredentialCache::doubt)).
+//!
+//! A nonce that is too old or not for this source gets `stale=true` before anything is looked up. RFC 7616 section 3.3
+//! only requires that the nonce is invalid. So a phone with a new address retries without asking its user.
 
 use super::nonce::{Nonces, Unknown, Use, Used};
 use super::{Cached, Challenger, StoredCredentials};
@@ -18,60 +22,62 @@ use sip_message::{Credentials, HeaderName, Message, Scheme, Uri};
 use sip_transport::Time;
 use std::net::IpAddr;
 
-/// Longer names belong to nobody.
+/// No user has a longer name.
 const MOST_USERNAME: usize = 255;
 
-/// The nonce-count that stands for a use without one (no `qop`, RFC 2069): it is the last one, so that the nonce is good for
-/// a single request.
+/// The nonce-count of credentials without one (no `qop`, RFC 2069). It is the highest, so that the nonce is valid for a
+/// single request.
 const ONLY_USE: u32 = u32::MAX;
 
-/// Compared with where there is no such subscriber, so that the answer takes as long.
+/// Compared with if there is no such subscriber, so that the response takes equally long.
 const NOBODY: StoredCredentials = StoredCredentials {
     ha1_md5: [0; 16],
     ha1_sha256: [0; 32],
 };
 
-/// What the request's credentials are worth.
+/// The result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The request speaks for this user of `realm`.
+    /// The credentials prove that the request comes from this user of `realm`.
     Accepted,
-    /// Answer 401/407: no credentials, or none that prove anything. `stale`: the nonce is too old, was issued to another source, or its
-    /// count has been used (then the password was right).
+    /// Answer 401 or 407: there are no credentials, or none that prove anything. With `stale`, the nonce is too old, was
+    /// issued to another source, or its count was already used (then the password was right).
     Challenge {
-        /// Only the nonce is at fault.
+        /// Whether only the nonce is invalid.
         stale: bool,
     },
-    /// Proven to be another subscriber than the one the request speaks for: 403 with this reason phrase.
+    /// 403 with this reason phrase: the credentials prove another subscriber than the one the request speaks for.
     Forbidden(&'static str),
     /// 400 with this reason phrase.
     Malformed(&'static str),
-    /// Not cached: ask for this subscriber of the realm, park, and call again.
+    /// Not cached: ask for this subscriber of the realm, park the request, and call again.
     AskStore {
-        /// Whose credentials are needed; not always `username`.
+        /// The user whose credentials are needed. This is not always `username`.
         username: Box<[u8]>,
     },
 }
 
-/// The plain challenge.
+/// A challenge that does not set `stale`.
 const CHALLENGE: Verdict = Verdict::Challenge { stale: false };
 
-/// Whom a request must prove to speak for, and where it came from.
+/// The user that a request must prove, and where the request came from.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'s> {
-    /// Who asks for the proof.
+    /// The role that asks for the proof.
     pub challenger: Challenger,
     /// The user part of the address of record that the request speaks for, in canonical form.
     pub username: &'s [u8],
     /// The realm, which is the domain.
     pub realm: &'s [u8],
-    /// Where the request came from.
+    /// The source of the request.
     pub source: IpAddr,
 }
 
-/// Judges the request: do its credentials prove that it comes from `subject`?
+/// Checks whether the credentials of a request prove that it comes from `subject`.
 ///
-/// The request may be judged again, after a wait for the store or as a retransmission, with the same result for half a minute.
+/// You can check a request again, after waiting for the store or because it was retransmitted. The result stays the same
+/// for half a minute.
+///
 /// Wrong passwords count against their source ([`Bans`](crate::bans::Bans)).
 pub fn verify(
     request: &Message<'_>,
@@ -100,7 +106,7 @@ pub fn verify(
         Err(Unknown::Foreign) => return Verdict::Challenge { stale: true },
         Err(Unknown::Misshapen) => return CHALLENGE,
     };
-    // Before the password: a former user of this source must not be able to have strikes counted against the present one.
+    // This comes before the password. Otherwise a former user of this source could cause strikes against the present one.
     if nonces.is_stale(nonce, settings.nonce_lifetime.as_secs(), now) {
         return Verdict::Challenge { stale: true };
     }
@@ -154,12 +160,12 @@ pub fn verify(
 struct Claim<'a> {
     credentials: Credentials<'a>,
     algorithm: Algorithm,
-    /// `nc` as a number and as written, and `cnonce`; `None` without `qop`.
+    /// `nc` as a number and as written, and `cnonce`. `None` without `qop`.
     count: Option<(u32, &'a [u8], &'a [u8])>,
 }
 
 impl<'a> Claim<'a> {
-    /// The first credentials for our realm with an algorithm that we offer, checked as far as that goes without a password.
+    /// Finds the first credentials for our realm with an algorithm that we offer. Checks everything that needs no password.
     fn find(
         request: &Message<'a>,
         subject: &Subject<'_>,
@@ -215,7 +221,7 @@ impl<'a> Claim<'a> {
                 };
                 Some((number, written, cnonce))
             }
-            // auth-int was not offered.
+            // The server does not offer auth-int.
             Some(_) => return Err(CHALLENGE),
         };
         if !names_request_uri(credentials.uri, request.request_uri())
@@ -230,7 +236,7 @@ impl<'a> Claim<'a> {
         })
     }
 
-    /// Whether who made these credentials knew the password.
+    /// Whether the sender of these credentials knew the password.
     fn proves(&self, request: &Message<'_>, stored: &StoredCredentials) -> bool {
         let method = request.method();
         let input = DigestInput {
@@ -251,8 +257,8 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// Uses the nonce. What an eavesdropper could change and profit from must not pass as the same request again; the digest
-    /// covers only method and URI.
+    /// Uses the nonce. The digest covers only method and URI. So the fingerprint covers everything else that an
+    /// eavesdropper could change with profit: a changed request must not pass as a retransmission.
     fn spend(&self, request: &Message<'_>, used: Used<'_>, nonces: &Nonces, now: Time) -> Use {
         let is_covered = |name| {
             use HeaderName::{CSeq, CallId, Contact, Expires, Path, Route, Via};
@@ -280,8 +286,8 @@ fn is_digest(value: &[u8]) -> bool {
         .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"Digest"))
 }
 
-/// The digest-uri must name what the Request-URI names (RFC 3261 section 22.4 item 5). Phones differ in how they write it:
-/// user and host decide, not port and parameters.
+/// Whether the digest-uri names the same as the Request-URI (RFC 3261 section 22.4 item 5). Phones write it in different
+/// ways, so only user and host are compared, not port and parameters.
 fn names_request_uri(digest_uri: &[u8], request_uri: &[u8]) -> bool {
     if digest_uri == request_uri {
         return true;
@@ -302,10 +308,11 @@ fn names_request_uri(digest_uri: &[u8], request_uri: &[u8]) -> bool {
     }
 }
 
-/// A digest-uri that names no user but us, by domain or address, or the subscriber that the request speaks for, is good for every
-/// request that we accept: some programs put there whom they send to or who they are, not the Request-URI, and item 5 asks not to
-/// fail for that. What the request really asks for is tied
-/// to the nonce by [`Claim::spend`].
+/// Whether the digest-uri names this server (by domain or address) without a user or with the user that the request speaks for.
+///
+/// Such a digest-uri is accepted for every request. Some clients write the server or themselves there instead of the
+/// Request-URI, and item 5 does not require a failure. [`Claim::spend`] ties the actual content of the request to the
+/// nonce.
 fn names_this_server(digest_uri: &[u8], username: &[u8], settings: &Settings) -> bool {
     Uri::parse(digest_uri).is_some_and(|uri| {
         let names_sender = uri.user.is_none_or(|user| equal_unescaped(user, username));
@@ -313,7 +320,7 @@ fn names_this_server(digest_uri: &[u8], username: &[u8], settings: &Settings) ->
     })
 }
 
-/// `alice` of `alice@example.org`, where the domain is the realm.
+/// Returns `alice` for `alice@example.org`, if the domain is the realm.
 fn without_domain<'a>(username: &'a [u8], realm: &[u8]) -> &'a [u8] {
     let Some(at) = username.len().checked_sub(realm.len() + 1) else {
         return username;
@@ -324,7 +331,7 @@ fn without_domain<'a>(username: &'a [u8], realm: &[u8]) -> &'a [u8] {
     }
 }
 
-/// Whether two names are the same once `%41` is read as `A`.
+/// Whether two names are equal after percent-decoding, so that `%41` equals `A`.
 fn equal_unescaped(ours: &[u8], theirs: &[u8]) -> bool {
     ours == theirs || Unescaped(ours).eq(Unescaped(theirs))
 }

@@ -1,4 +1,4 @@
-//! Where does the request go? RFC 3261 section 16.5: the target set.
+//! Determines the target set of a request: RFC 3261 section 16.5.
 
 use super::identity::{Identity, address_of_record};
 use super::{Need, Stop};
@@ -12,7 +12,7 @@ use crate::{Foreign, Round, Settings, Strangers};
 use sip_message::{HeaderName, Host, Message, Method, Scheme, Uri};
 use sip_transport::{Flow, Protocol};
 
-/// The targets of a request, never empty.
+/// Finds the targets of a request. The result is never empty.
 pub(crate) fn find(
     round: &Round<'_>,
     request: &Message<'_>,
@@ -24,7 +24,7 @@ pub(crate) fn find(
         refuse_foreign_route(round, identity)?;
     }
     match round.settings.domains.local_name(&uri) {
-        // A Route that is still there decides (section 16.5: "the request has a predetermined next hop").
+        // A remaining Route decides (section 16.5: "the request has a predetermined next hop").
         Some(domain) if routing.next_route.is_none() => {
             local(round, request, &uri, domain, identity)
         }
@@ -32,7 +32,7 @@ pub(crate) fn find(
     }
 }
 
-/// Whether only a subscriber may send a request where it wants to go.
+/// Whether only subscribers and trusted peers may send a request to this destination.
 pub(crate) fn is_for_subscribers(
     round: &Round<'_>,
     request: &Message<'_>,
@@ -50,7 +50,7 @@ pub(crate) fn is_for_subscribers(
             .is_some_and(|uri| round.settings.domains.local_name(&uri).is_none())
 }
 
-/// The Request-URI behind route preprocessing.
+/// The Request-URI after route preprocessing.
 fn request_uri<'u>(request: &'u Message<'_>, routing: &'u Routing) -> Option<Uri<'u>> {
     match routing.request_uri.as_deref() {
         Some(changed) => Uri::parse(changed),
@@ -58,9 +58,10 @@ fn request_uri<'u>(request: &'u Message<'_>, routing: &'u Routing) -> Option<Uri
     }
 }
 
-/// A Route that does not name us makes the next server send the request on, in our name: a trunk that trusts our address would
-/// follow it. Such a request is refused, unless a trusted peer sent it or
-/// `proxy.foreign` is `"relay"`.
+/// Rejects a Route that does not name this server.
+///
+/// It would make the next server forward the request in our name, and a trunk that trusts our address would do so.
+/// Trusted peers may send such a request, and so may everyone if `proxy.foreign` is `"relay"`.
 fn refuse_foreign_route(round: &Round<'_>, identity: &Identity) -> Result<(), Refusal> {
     if *identity == Identity::Peer || round.settings.proxy.foreign == Foreign::Relay {
         return Ok(());
@@ -69,7 +70,7 @@ fn refuse_foreign_route(round: &Round<'_>, identity: &Identity) -> Result<(), Re
     Err(Refusal::Because(403, "Route leads to another server"))
 }
 
-/// In a dialog that we record-routed the remote target is the Request-URI itself, whatever its domain.
+/// The target inside a dialog that this server record-routed: the Request-URI itself, whatever its domain.
 pub(crate) fn in_dialog(request: &Message<'_>, routing: &Routing) -> Target {
     let uri = routing
         .request_uri
@@ -94,8 +95,8 @@ fn straight(uri: &[u8]) -> Target {
     }
 }
 
-/// The contacts of one of our subscribers: 404 when there is no such subscriber, 480 when he is not registered. A stranger gets
-/// 480 in both cases.
+/// Finds the contacts of one of our subscribers. The status is 404 if there is no such subscriber, and 480 if it is not
+/// registered. A stranger gets 480 in both cases.
 fn local(
     round: &Round<'_>,
     request: &Message<'_>,
@@ -147,8 +148,8 @@ fn local(
     }
 }
 
-/// What other domains may send to our subscribers. Nothing proves who they are, so what acts on a phone (`NOTIFY` with
-/// `check-sync`, `REFER`) is not among it by default.
+/// Rejects requests that other domains may not send to our subscribers. Their senders are not authenticated. So requests
+/// that act on a phone (`NOTIFY` with `check-sync`, `REFER`) are not allowed by default.
 fn refuse_strangers(round: &Round<'_>, method: Method<'_>) -> Result<(), Refusal> {
     let proxy = &round.settings.proxy;
     let (reason, phrase) = match proxy.strangers {
@@ -166,8 +167,8 @@ fn refuse_strangers(round: &Round<'_>, method: Method<'_>) -> Result<(), Refusal
     Err(Refusal::Because(403, phrase))
 }
 
-/// Inside a call another domain may say by NOTIFY how a transfer goes (RFC 3515) and nothing else: a phone that merely rings would
-/// take `check-sync` from it. A subscription makes another dialog.
+/// Rejects a NOTIFY from another domain inside a call, unless it reports the progress of a transfer (RFC 3515). Otherwise
+/// a phone that only rings would accept `check-sync` from it. A subscription uses another dialog.
 pub(crate) fn refuse_foreign_notify(
     round: &Round<'_>,
     request: &Message<'_>,
@@ -203,7 +204,7 @@ fn is_about_transfer(request: &Message<'_>) -> bool {
     events.peek().is_some() && events.all(is_refer)
 }
 
-/// A request that names the server but no user: we are no user agent for calls.
+/// The refusal of a request that names the server but no user. The server is not a user agent for calls.
 fn for_the_server_itself(method: Method<'_>) -> Refusal {
     match method {
         Method::Other(_) => Refusal::Status(501),
@@ -214,26 +215,28 @@ fn for_the_server_itself(method: Method<'_>) -> Refusal {
     }
 }
 
-/// Whether a contact names us. Forwarding to it would only bring the request back, to be forked again: with ten such contacts one
-/// INVITE becomes millions (RFC 5393).
+/// Whether a contact names this server. Forwarding to it would bring the request back, to be forked again. Ten such
+/// contacts turn one INVITE into millions (RFC 5393).
 fn leads_back(round: &Round<'_>, contact: Option<&Uri<'_>>) -> bool {
     contact.is_some_and(|uri| round.settings.domains.is_us(uri))
 }
 
-/// Whether a contact may stand for an address of record: none that is not sips for one that is (RFC 5630 section 5.3).
+/// Whether a contact may be used for an address of record: only sips contacts for a sips address (RFC 5630 section 5.3).
 fn is_as_secure(address: &Uri<'_>, contact: Option<&Uri<'_>>) -> bool {
     address.scheme != Scheme::Sips || contact.is_some_and(|uri| uri.scheme == Scheme::Sips)
 }
 
-/// A binding as a target. A phone behind a translator registers a contact that is not where its REGISTER came from: it is
-/// reached through the flow of the REGISTER, and where that was a connection that is known no more, not at all (RFC 5626
-/// section 5.3: nobody opens a connection to it).
+/// Turns a binding into a target.
+///
+/// A phone behind NAT registers a contact that is not the source of its REGISTER, so it is reached through the flow of
+/// the REGISTER. If that was a connection that has ended, it cannot be reached: only the phone can open a new one (RFC
+/// 5626 section 5.3).
 fn registered(
     round: &Round<'_>,
     binding: &Binding<'_>,
     contact: Option<&Uri<'_>>,
 ) -> Option<Target> {
-    // A `tel:` or `mailto:` is for who asks where the subscriber is: nothing can be sent there.
+    // A `tel:` or `mailto:` contact is only information about the subscriber. The server cannot send to it.
     if contact.is_some_and(|uri| !matches!(uri.scheme, Scheme::Sip | Scheme::Sips)) {
         return None;
     }
@@ -275,8 +278,9 @@ fn registered(
     }
 }
 
-/// Whether the contact is not where its REGISTER came from: its phone is behind a translator, or a browser, or the contact is
-/// somewhere else, where a subscriber has no say. A name may lead anywhere, and so may `maddr`.
+/// Whether the contact differs from the source of its REGISTER. Then the phone is behind NAT, or a browser, or the
+/// contact belongs to another machine, which the subscriber has no right to direct calls to. A name may resolve to any
+/// address, and `maddr` may be any address.
 fn is_translated(settings: &Settings, binding: &Binding<'_>, contact: Option<&Uri<'_>>) -> bool {
     let follow = settings.registrar.follow_contact;
     contact.is_some_and(|uri| match uri.host {
@@ -286,7 +290,7 @@ fn is_translated(settings: &Settings, binding: &Binding<'_>, contact: Option<&Ur
     })
 }
 
-/// Whether the contact leads to the very address that its REGISTER came from.
+/// Whether the contact has the same address as the source of its REGISTER.
 fn is_at_source(binding: &Binding<'_>, contact: Option<&Uri<'_>>) -> bool {
     let source = binding.source.ip().to_canonical();
     contact.is_some_and(|uri| {
@@ -300,8 +304,8 @@ fn protocol_of(settings: &Settings, binding: &Binding<'_>) -> Option<Protocol> {
     listener.map(|listener| listener.protocol)
 }
 
-/// Whether a phone can be reached at its contact when the connection that it registered over has ended (RFC 3261 section 16.6 step
-/// 7): it takes connections, and has not asked to be reached over its flow.
+/// Whether a phone is reachable at its contact after its connection has ended (RFC 3261 section 16.6 step 7). This
+/// requires that it accepts connections, and has not asked to be reached over its flow.
 pub(crate) fn outlives_connection(settings: &Settings, binding: &Binding<'_>) -> bool {
     let contact = Uri::parse(binding.contact);
     matches!(
@@ -311,7 +315,7 @@ pub(crate) fn outlives_connection(settings: &Settings, binding: &Binding<'_>) ->
         && !is_translated(settings, binding, contact.as_ref())
 }
 
-/// The number of the phone that a binding leads to, as [`Target::instance`].
+/// A number that identifies the phone of a binding, for [`Target::instance`].
 fn instance(round: &Round<'_>, binding: &Binding<'_>) -> u64 {
     match binding.instance_id() {
         [] => 0,
@@ -319,8 +323,9 @@ fn instance(round: &Round<'_>, binding: &Binding<'_>) -> u64 {
     }
 }
 
-/// For a domain that is not ours: no open relay. Requests of subscribers and trusted peers leave through the configured next hop,
-/// or straight where the operator allows it; only `"relay"` forwards requests of strangers.
+/// Finds the target for a domain that is not ours. The server is not an open relay: requests of subscribers and trusted
+/// peers leave through the configured next hop, or directly if the operator allows it. Only `"relay"` forwards requests
+/// of strangers.
 fn foreign(round: &Round<'_>, uri: &[u8], identity: &Identity) -> Result<Vec<Target>, Stop> {
     let proxy = &round.settings.proxy;
     let is_known = matches!(identity, Identity::Subscriber(_) | Identity::Peer);

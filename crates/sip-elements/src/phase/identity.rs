@@ -1,5 +1,7 @@
-//! Who speaks? A local subscriber proves it by digest (401, 407) and may not use another name (403); a trusted peer is believed;
-//! of all others nothing is known.
+//! Determines who a request speaks for.
+//!
+//! A local subscriber must prove its identity by digest (401, 407) and may not use another name (403). A trusted peer is
+//! believed. Other senders cannot prove anything.
 
 use super::{Need, Stop, destination};
 use crate::answer::Refusal;
@@ -10,20 +12,21 @@ use crate::{Round, Settings};
 use sip_message::{HeaderName, Message, Method, Scheme, Uri};
 use sip_transport::Flow;
 
-/// Who a request speaks for, and what that is worth.
+/// The party that a request speaks for, and how far it is proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// One of our subscribers (`user@domain`): proven by digest, or believed because the operator turned digest off.
+    /// One of our subscribers (`user@domain`), proven by digest, or believed because the operator turned digest off.
     Subscriber(Box<[u8]>),
-    /// Says that it is one of our subscribers, with a method that the operator chose not to challenge.
+    /// Claims to be one of our subscribers, with a method that the operator does not challenge.
     Unproven,
     /// A trusted peer. Its From is believed.
     Peer,
-    /// A sender from another domain. Nothing can be proven.
+    /// A sender from another domain. Nothing is proven.
     Stranger,
 }
 
-/// Whether this is a REGISTER for one of our domains; one for another domain is proxied like anything else (section 10.3 step 1).
+/// Whether this is a REGISTER for one of our domains. A REGISTER for another domain is proxied like any other request
+/// (section 10.3 step 1).
 pub(crate) fn is_registration(round: &Round<'_>, request: &Message<'_>) -> bool {
     request.is_request()
         && request.method() == Method::Register
@@ -32,8 +35,8 @@ pub(crate) fn is_registration(round: &Round<'_>, request: &Message<'_>) -> bool 
             .is_some_and(|uri| round.settings.domains.is_us(uri))
 }
 
-/// Finds who a REGISTER for one of our domains speaks for: the address in To (section 10.2). Returns it proven. A trusted peer
-/// proves it too: it may forward a REGISTER, with the phone's credentials, but bind nothing.
+/// Authenticates a REGISTER for one of our domains and returns the address of record in To (section 10.2). Trusted peers
+/// need credentials too: a peer may forward a REGISTER with the phone's credentials, but cannot bind anything on its own.
 pub(crate) fn registrant(
     round: &Round<'_>,
     request: &Message<'_>,
@@ -44,7 +47,7 @@ pub(crate) fn registrant(
         .to_uri()
         .filter(|uri| is_sip(uri))
         .ok_or_else(malformed)?;
-    // Section 10.3 step 5: an address of record that is not valid for the domain in the Request-URI.
+    // Section 10.3 step 5: the address of record is not valid for the domain in the Request-URI.
     let domain = round.settings.domains.local_name(uri);
     let domain = domain.ok_or(Refusal::Status(404))?;
     let domains = &round.settings.domains;
@@ -69,8 +72,9 @@ pub(crate) fn registrant(
     Ok(address)
 }
 
-/// Finds who any other request speaks for: the address in From. A request in the name of one of our domains is challenged where
-/// its method is, and wherever credentials decide whether it may go on (`routing` says where it wants to go).
+/// Determines who any other request speaks for: the address in From. A request in the name of one of our domains is
+/// challenged if its method is challenged, or if its destination is open to subscribers only. `routing` tells the
+/// destination.
 pub(crate) fn authenticate(
     round: &Round<'_>,
     request: &Message<'_>,
@@ -112,16 +116,16 @@ fn is_sip(uri: &Uri<'_>) -> bool {
     matches!(uri.scheme, Scheme::Sip | Scheme::Sips)
 }
 
-/// The realm whose Proxy-Authorization in such a request is meant for us: whoever speaks for one of our subscribers must prove
-/// it. An ACK repeats the credentials of its INVITE (section 13.2.2.4).
+/// The realm whose Proxy-Authorization in this request is meant for this server, because the request speaks for one of
+/// our subscribers. An ACK repeats the credentials of its INVITE (section 13.2.2.4).
 pub(crate) fn realm_of_ours<'s>(settings: &'s Settings, request: &Message<'_>) -> Option<&'s str> {
     let from = request.from_uri()?;
     let speaks = is_sip(from) && from.user.is_some() && !settings.challenge.is_empty();
     settings.domains.claimed_name(from).filter(|_| speaks)
 }
 
-/// Has the speaker in From proven, where From names one of our subscribers: in a dialog another than the one who began it. Trusted peers may
-/// speak for our subscribers.
+/// Authenticates the sender in From if it is one of our subscribers. It may be another one than the subscriber that began
+/// the dialog. Trusted peers may speak for our subscribers.
 pub(crate) fn authenticate_speaker(
     round: &Round<'_>,
     request: &Message<'_>,
@@ -142,7 +146,7 @@ pub(crate) fn authenticate_speaker(
     }
 }
 
-/// Whose name From takes, if it is one of our subscribers', and the domain; `None` too where digest is turned off altogether.
+/// The address and the domain of our subscriber that From names. `None` if it names none, or if digest is off.
 pub(crate) fn local_speaker<'s>(
     settings: &'s Settings,
     request: &Message<'_>,
@@ -157,7 +161,7 @@ pub(crate) fn local_speaker<'s>(
 /// What a request must prove.
 struct Claim<'c> {
     challenger: Challenger,
-    /// `user@domain`.
+    /// The form is `user@domain`.
     address: &'c [u8],
     domain: &'c str,
     source: Flow,
@@ -200,7 +204,7 @@ fn prove(round: &Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Result<
     }
 }
 
-/// Registering for somebody else needs a right that nobody has yet: From must be To.
+/// Rejects a REGISTER whose From and To differ. There is no permission yet to register for another subscriber.
 fn refuse_third_party(
     round: &Round<'_>,
     request: &Message<'_>,
@@ -208,7 +212,7 @@ fn refuse_third_party(
 ) -> Result<(), Stop> {
     let same = request.from_uri().is_some_and(|uri| {
         if request.to_uri().is_some_and(|to| to.bytes == uri.bytes) {
-            return true; // As nearly all phones write it.
+            return true; // Most phones write both URIs alike.
         }
         let domain = round.settings.domains.local_name(uri);
         domain
@@ -223,8 +227,8 @@ fn refuse_third_party(
     }
 }
 
-/// A Path says where the subscriber's calls are sent (RFC 3327), so it is taken from our edge proxies only. It is refused rather
-/// than left out: without it the phone would be registered, and never reached.
+/// Rejects a Path that does not come from one of our edge proxies. It decides where the subscriber's calls are sent (RFC
+/// 3327). Ignoring it is no solution: the phone would be registered but not reachable.
 fn refuse_foreign_path(round: &Round<'_>, request: &Message<'_>, source: Flow) -> Result<(), Stop> {
     let is_edge = || {
         round
@@ -240,10 +244,10 @@ fn refuse_foreign_path(round: &Round<'_>, request: &Message<'_>, source: Flow) -
     Err(Refusal::Because(403, "Path is accepted from edge proxies only").into())
 }
 
-/// `user@domain` in canonical form, with our name for the domain; `None` without a user.
+/// `user@domain` in canonical form, with our name of the domain. `None` without a user.
 pub(crate) fn address_of_record(uri: &Uri<'_>, domain: &str) -> Option<Box<[u8]>> {
     let user = uri.user?;
-    // As long as it gets: nothing is left to give back.
+    // The maximum length, so that the buffer never grows.
     let host = uri.host_bytes.len().max(domain.len());
     let mut address = Vec::with_capacity(user.len() + 1 + host);
     uri.write_address_of_record(&mut address);

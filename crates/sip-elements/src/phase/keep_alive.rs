@@ -1,4 +1,4 @@
-//! What phones send to keep a path open, answered without any state.
+//! Stateless answers to the messages that phones send to keep a path open.
 
 use super::Stop;
 use crate::Round;
@@ -7,17 +7,17 @@ use sip_message::{HeaderName, Message, Method};
 use sip_transport::Flow;
 use sip_transport::stun::{self, BindingRequest};
 
-/// Whether a datagram holds nothing but the line ends (RFC 5626 section 4.4.1) or zero bytes that phones send.
+/// Whether a datagram contains only line ends (RFC 5626 section 4.4.1) or zero bytes, which phones send as keep-alives.
 pub(crate) fn is_empty(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
-/// Whether a datagram is STUN (RFC 5626 section 4.4.2). Streams carry none: they are kept open by line ends.
+/// Whether a datagram is STUN (RFC 5626 section 4.4.2). Connections carry no STUN: line ends keep them open.
 pub(crate) fn is_stun(flow: Flow, bytes: &[u8]) -> bool {
     !flow.connection.is_some() && stun::is_stun(bytes)
 }
 
-/// Tells a phone the address that its Binding request came from; other STUN messages want no answer.
+/// Answers a Binding request with the address that it came from. Other STUN messages need no answer.
 pub(crate) fn answer_stun(round: &mut Round<'_>, flow: Flow, bytes: &[u8]) {
     if let Some(request) = BindingRequest::parse(bytes) {
         round
@@ -26,19 +26,19 @@ pub(crate) fn answer_stun(round: &mut Round<'_>, flow: Flow, bytes: &[u8]) {
     }
 }
 
-/// OPTIONS to the server itself (section 11.2) and NOTIFY with `Event: keep-alive` get 200 at once.
+/// Answers OPTIONS to the server itself (section 11.2) and NOTIFY with `Event: keep-alive` with 200 at once.
 pub(crate) fn answer(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop> {
     if !is_answered(round, request) {
         return Ok(());
     }
-    // We are the user agent server here: what it requires must be known to us (section 8.2.2.3).
+    // The server is the user agent server here, so it must support what the request requires (section 8.2.2.3).
     match request.header(HeaderName::Require) {
         Some(tags) => Err(Refusal::BadExtension(tags.to_vec()).into()),
         None => Err(Refusal::Okay.into()),
     }
 }
 
-/// Whether [`answer`] answers it.
+/// Whether [`answer`] answers this request.
 pub(crate) fn is_answered(round: &Round<'_>, request: &Message<'_>) -> bool {
     match request.method() {
         Method::Options => is_for_us(round, request),
@@ -56,7 +56,7 @@ fn is_ours(round: &Round<'_>, request: &Message<'_>) -> bool {
         .is_some_and(|uri| round.settings.domains.is_us(uri))
 }
 
-/// Whether the Request-URI names the server itself: one of our domains or addresses, no user.
+/// Whether the Request-URI names the server itself: one of our domains or addresses, without a user.
 pub(crate) fn is_for_us(round: &Round<'_>, request: &Message<'_>) -> bool {
     request
         .uri()

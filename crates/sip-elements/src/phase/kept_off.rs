@@ -1,4 +1,4 @@
-//! Who gets no answer: banned sources, and scanners that name themselves.
+//! Sources that get no answer: banned ones, and scanners that identify themselves.
 
 use crate::Round;
 use crate::bans::Offence;
@@ -7,7 +7,7 @@ use crate::metrics::Drop;
 use sip_message::{HeaderName, Message};
 use sip_transport::{Flow, Received};
 
-/// Whether the source of a message is banned. Drops what it sends, before anything is parsed, and closes its connections.
+/// Whether the source of a message is banned. Its messages are dropped before parsing, and its connections are closed.
 pub(crate) fn is_banned(worker: &mut Worker<'_, '_>, flow: Flow) -> bool {
     let round = &mut worker.round;
     let address = flow.remote.ip();
@@ -21,7 +21,7 @@ pub(crate) fn is_banned(worker: &mut Worker<'_, '_>, flow: Flow) -> bool {
     is_banned
 }
 
-/// Whether a request names a client that the operator wants no answer to be given to.
+/// Whether a request comes from a client that the operator does not answer, by its User-Agent.
 pub(crate) fn is_scanner(round: &Round<'_>, request: &Message<'_>) -> bool {
     let unwanted = &round.settings.bans.drop_user_agents;
     if unwanted.is_empty() {
@@ -42,8 +42,10 @@ pub(crate) fn is_scanner(round: &Round<'_>, request: &Message<'_>) -> bool {
     is_scanner
 }
 
-/// What came over a connection is no SIP: its source is proven by the handshake. Datagrams prove nothing, and are only counted. So is what
-/// comes from a peer that we connected to: anybody may have it relay such a message.
+/// Counts data on a connection that is not SIP against its source, which the handshake has proven.
+///
+/// Datagrams prove nothing, so they are only counted. The same applies to connections that this server opened: anyone
+/// might get the peer to relay such a message.
 pub(crate) fn note_malformed(round: &Round<'_>, received: &Received<'_>) {
     let flow = received.flow;
     if flow.connection.is_some() && !received.over_our_connection {

@@ -1,4 +1,4 @@
-//! The phases of a request, each a small judgement: go on, or a [`Stop`]. Their order stands in `pipeline.rs`.
+//! The phases of a request. Each one lets the request continue or ends it with a [`Stop`]. Their order is in `pipeline.rs`.
 
 pub(crate) mod destination;
 pub(crate) mod identity;
@@ -8,25 +8,25 @@ pub(crate) mod sanity;
 
 use crate::answer::Refusal;
 
-/// A phase ends the way of a request.
+/// How a phase ends the processing of a request.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Answer it with this.
+    /// Answer it with this refusal.
     Refuse(Refusal),
-    /// Ask the control plane, park it, and begin again with authentication when the answer is there.
+    /// Ask the control plane and park the request. When the answer arrives, start over with authentication.
     Ask(Need),
-    /// It has been dealt with.
+    /// Nothing is left to do.
     Done,
 }
 
-/// What must be known before a request can go on.
+/// The data that a request needs to continue.
 #[derive(Debug)]
 pub(crate) enum Need {
-    /// The credentials of this subscriber, or that there is no such subscriber.
+    /// The credentials of this subscriber, or the fact that it does not exist.
     Credentials {
-        /// User part.
+        /// The user part.
         username: Box<[u8]>,
-        /// Domain.
+        /// The domain.
         domain: Box<[u8]>,
     },
 }

@@ -1,4 +1,4 @@
-//! Is the request fit to be processed? RFC 3261 section 16.3, items 1 to 5.
+//! Checks whether a request can be processed: RFC 3261 section 16.3, items 1 to 5.
 
 use super::{Stop, identity, keep_alive};
 use crate::answer::Refusal;
@@ -6,7 +6,7 @@ use crate::{Round, proxy};
 use sip_message::{Malformed, Message, Method, Scheme};
 use sip_transport::{Flow, Protocol};
 
-/// Syntax (400, 505, 513), scheme (416), Max-Forwards (483), loops (482), Proxy-Require (420).
+/// Checks syntax (400, 505, 513), scheme (416), Max-Forwards (483), loops (482) and Proxy-Require (420).
 pub(crate) fn check(round: &Round<'_>, request: &Message<'_>, flow: Flow) -> Result<(), Stop> {
     validate(round, request, flow)
         .map_err(|malformed| Refusal::Because(malformed.status, malformed.reason))?;
@@ -18,12 +18,12 @@ pub(crate) fn check(round: &Round<'_>, request: &Message<'_>, flow: Flow) -> Res
         return Err(Refusal::Status(483).into());
     }
     if request.method() == Method::Ack {
-        return Ok(()); // Nothing below can be said to an ACK.
+        return Ok(()); // An ACK gets no response.
     }
     if proxy::is_loop(request, round) {
         return Err(Refusal::Status(482).into());
     }
-    // Section 16.3 item 5; a CANCEL carries no Proxy-Require to heed (section 9.1).
+    // Section 16.3 item 5. A CANCEL has no Proxy-Require to check (section 9.1).
     if request.method() == Method::Cancel {
         return Ok(());
     }
@@ -33,7 +33,7 @@ pub(crate) fn check(round: &Round<'_>, request: &Message<'_>, flow: Flow) -> Res
     }
 }
 
-/// Is it well-formed for where it came from?
+/// Checks that a message is well-formed for the transport it came over.
 pub(crate) fn validate(
     round: &Round<'_>,
     message: &Message<'_>,
@@ -46,20 +46,20 @@ pub(crate) fn validate(
     }
 }
 
-/// Whether this is only the beginning of a message whose header is longer than we take.
+/// Whether this is only the beginning of a message whose header is longer than the server accepts.
 pub(crate) fn is_beginning(round: &Round<'_>, message: &Message<'_>, flow: Flow) -> bool {
     !message.has_whole_header() && is_in_stream(round, flow)
 }
 
-/// Whether nothing but a message itself says where it ends.
+/// Whether only the message itself tells where it ends.
 fn is_in_stream(round: &Round<'_>, flow: Flow) -> bool {
     let listener = round.settings.listeners.get(usize::from(flow.listener.0));
     let protocol = listener.map(|listener| listener.protocol);
     matches!(protocol, Some(Protocol::Tcp | Protocol::Tls))
 }
 
-/// Whether we are its final recipient, whom Max-Forwards 0 may well reach (sections 11 and 16.3 item 3). A REGISTER within a
-/// dialog may be one that passes through us.
+/// Whether this server is the final recipient, which Max-Forwards 0 may reach (sections 11 and 16.3 item 3). A REGISTER
+/// inside a dialog does not count: it may be one that passes through this server.
 fn ends_here(round: &Round<'_>, request: &Message<'_>) -> bool {
     let is_registration = || {
         identity::is_registration(round, request) && request.to().and_then(|to| to.tag()).is_none()
