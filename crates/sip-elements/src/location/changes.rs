@@ -1,8 +1,11 @@
-//! Which addresses of record must be saved: a bounded queue from the workers to the control plane, and how far the control plane is. When it
-//! is full, callers do not wait; the next save is a full one.
+//! The addresses of record that must be saved, and the progress of saving.
 //!
-//! Saves have numbers. A change that a worker has announced is part of the save that begins next: [`PendingChanges::next_save`], asked after
-//! the announcement, is its number, and once [`PendingChanges::is_saved`] holds for it, the change is in the database.
+//! Workers announce changes through a bounded queue to the control plane. When the queue is full, workers do not wait;
+//! the next save is a full one instead.
+//!
+//! Saves are numbered. An announced change is part of the next save to begin. To get the number of that save, a worker
+//! calls [`PendingChanges::next_save`] after the announcement. Once [`PendingChanges::is_saved`] is true for that number,
+//! the change is in the database.
 
 use super::Changes;
 use crossbeam_queue::ArrayQueue;
@@ -10,24 +13,24 @@ use sip_transport::Time;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
-/// Changes that wait to be saved.
+/// The changes that wait to be saved.
 #[derive(Debug)]
 pub(super) struct PendingChanges {
     addresses: ArrayQueue<Box<[u8]>>,
     overflowed: AtomicBool,
-    /// When the first of those that wait was announced, in microseconds; 0: none.
+    /// When the oldest waiting change was announced, in microseconds; 0: none waits.
     waits_since: AtomicU64,
-    /// The same of those being saved.
+    /// The same for the changes that are being saved.
     saving_since: AtomicU64,
-    /// Saves begun, and the number of the last one that succeeded.
+    /// The number of saves begun, and the number of the last save that succeeded.
     begun: AtomicU64,
     saved: AtomicU64,
-    /// How many may wait; 0: it is not known that anybody saves.
+    /// How many changes may wait. 0: nothing has been saved yet.
     room: AtomicUsize,
 }
 
 impl PendingChanges {
-    /// At most `capacity` wait.
+    /// Creates a queue for at most `capacity` changes.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             addresses: ArrayQueue::new(capacity.max(1)),
@@ -40,12 +43,13 @@ impl PendingChanges {
         }
     }
 
-    /// The bindings of `address` have changed. Called after the change can be seen.
+    /// Announces that the bindings of `address` have changed. Call it when the change is already visible.
     pub(super) fn announce(&self, address: &[u8], now: Time) {
-        // The change comes first, then the look at the flag; `take` resets the flag first and then looks at the bindings.
+        // First the change is visible, then the flag is read. `take` works in the opposite order: it resets the flag,
+        // then reads the bindings.
         fence(Ordering::SeqCst);
         if self.overflowed.load(Ordering::Acquire) {
-            return; // A full save is due: it covers this one.
+            return; // The full save that is due covers this change.
         }
         if self.addresses.push(address.into()).is_err() {
             self.overflowed.store(true, Ordering::Release);
@@ -58,27 +62,28 @@ impl PendingChanges {
         }
     }
 
-    /// How many changes wait; an address that changed twice may count twice.
+    /// The number of waiting changes. An address that changed twice may count twice.
     pub(super) fn len(&self) -> usize {
         let more = usize::from(self.overflowed.load(Ordering::Acquire));
         self.addresses.len() + more
     }
 
-    /// Begins a save: takes what waits, each address once.
+    /// Begins a save: takes all waiting changes, each address once.
     pub(super) fn take(&self) -> Changes {
         let save = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        // What is announced after this may miss the save, and its worker then reads this save's number as begun.
+        // A change announced after this may miss this save. Its worker then sees that this save has begun and waits for
+        // the next one.
         fence(Ordering::SeqCst);
         let since = self.waits_since.load(Ordering::Relaxed);
         if self.saving_since.load(Ordering::Relaxed) == 0 {
             self.saving_since.store(since, Ordering::Relaxed);
         }
         self.waits_since.store(0, Ordering::Relaxed);
-        // First the flag: what overflows from here on is for the next time.
+        // Reset the flag first: a later overflow belongs to the next save.
         let everything = self.overflowed.swap(false, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         let mut addresses = Vec::new();
-        // No more than fit, so that busy workers cannot keep us here.
+        // Take no more than the capacity, or busy workers could keep this loop running.
         for _ in 0..self.addresses.capacity() {
             match self.addresses.pop() {
                 Some(address) => addresses.push(address),
@@ -97,25 +102,25 @@ impl PendingChanges {
         }
     }
 
-    /// Everything up to this save is in the database; from now on so many changes may wait.
+    /// Notes that everything up to this save is in the database. From now on `room` changes may wait.
     pub(super) fn note_saved(&self, save: u64, room: usize) {
         self.saving_since.store(0, Ordering::Relaxed);
         self.saved.store(save, Ordering::Release);
         self.room.store(room.max(1), Ordering::Relaxed);
     }
 
-    /// The number of the save that will cover what this thread has announced.
+    /// The number of the save that will include everything this thread has announced.
     pub(super) fn next_save(&self) -> u64 {
         fence(Ordering::SeqCst);
         self.begun.load(Ordering::SeqCst) + 1
     }
 
-    /// Whether that save has succeeded.
+    /// Whether the save with this number has succeeded.
     pub(super) fn is_saved(&self, save: u64) -> bool {
         self.saved.load(Ordering::Acquire) >= save
     }
 
-    /// Age of the oldest change that is not in the database.
+    /// The age of the oldest change that is not in the database.
     pub(super) fn lag(&self, now: Time) -> Duration {
         let stamps = [&self.saving_since, &self.waits_since];
         let stamps = stamps.map(|stamp| stamp.load(Ordering::Relaxed));
@@ -123,7 +128,8 @@ impl PendingChanges {
         oldest.map_or(Duration::ZERO, |oldest| now - Time::from_micros(oldest))
     }
 
-    /// Whether more waits than can be saved in time, or has waited for longer than `longest`. Never before the first save.
+    /// Whether more changes wait than can be saved in time, or one has waited longer than `longest`. Always false before
+    /// the first save.
     pub(super) fn is_behind(&self, longest: Duration, now: Time) -> bool {
         let room = self.room.load(Ordering::Relaxed);
         room != 0 && (self.addresses.len() > room || self.lag(now) > longest)
@@ -147,7 +153,7 @@ mod tests {
         let first = pending.take();
         pending.announce(b"b@x", at(100));
         assert_eq!(pending.lag(at(500)), Duration::from_millis(500));
-        // It has failed, and the next one takes more.
+        // The first save has failed, and the next one includes more.
         let second = pending.take();
         assert_eq!(second.save, first.save + 1);
         assert_eq!(pending.lag(at(600)), Duration::from_millis(600));

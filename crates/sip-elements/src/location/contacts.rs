@@ -1,4 +1,4 @@
-//! The bindings of one address of record while a change is worked out, and what the change amounts to.
+//! Computes a change of the bindings of one address of record, and what the change amounts to.
 
 use super::Binding;
 use super::record::{Difference, MOST_BINDING, Record, Stored, packed_length};
@@ -6,16 +6,17 @@ use super::user_agents::UserAgents;
 use sip_transport::ConnectionId;
 use smallvec::SmallVec;
 
-/// How a REGISTER, a restored binding or an order of the operator changes the bindings of an address of record. It may be
-/// asked again when another worker was faster, each time with what is there then; so it decides from its arguments alone.
+/// A change of the bindings of an address of record: by a REGISTER, a restored binding, or the operator. It may be
+/// applied again to newer bindings if another worker was faster, so it must decide from its arguments alone.
 pub(crate) trait Change {
-    /// Why nothing is changed.
+    /// Why a change is refused.
     type Refusal;
-    /// Changes the bindings, or refuses; then none of them changes.
+    /// Changes the bindings, or refuses. On a refusal no binding changes.
     fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Refusal>;
 
-    /// The binding that is all this change is about. If the only binding there is differs from it in nothing but an earlier end
-    /// and a lower `CSeq`, these are moved and `apply` is not asked; which must be what it would have done.
+    /// The binding, if this change is about one binding only. If the only existing binding differs from it just in an
+    /// earlier end and a lower `CSeq`, these two are updated in place and `apply` is not called. The result must be the
+    /// same as with `apply`.
     fn refreshed(&self) -> Option<Binding<'_>> {
         None
     }
@@ -27,14 +28,14 @@ pub(crate) struct Contacts<'s> {
     list: SmallVec<[Stored<'s>; 2]>,
     added: usize,
     ended: usize,
-    /// The bindings are not what they were: a new version of the record is due.
+    /// Whether the bindings have changed, so that a new version of the record is needed.
     touched: bool,
-    /// What is saved is not right any more.
+    /// Whether the saved bindings are no longer right.
     announce: bool,
 }
 
 impl<'s> Contacts<'s> {
-    /// What a record holds at `now` (Unix seconds).
+    /// The bindings of a record that have not expired at `now` (Unix seconds).
     pub(super) fn unpack(
         record: Option<&'s Record>,
         user_agents: &'s UserAgents,
@@ -60,48 +61,47 @@ impl<'s> Contacts<'s> {
         contacts
     }
 
-    /// The bindings as they are now.
+    /// The bindings with the changes so far.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Binding<'s>> {
         self.list.iter().map(|stored| &stored.binding)
     }
 
-    /// Where the first binding is that satisfies `test`.
+    /// The position of the first binding that satisfies `test`.
     pub(crate) fn position(&self, test: impl FnMut(&Binding<'s>) -> bool) -> Option<usize> {
         self.iter().position(test)
     }
 
-    /// The binding at a position, and whether this change made or refreshed it.
+    /// The binding at a position, and whether this change created or refreshed it.
     pub(crate) fn at(&self, position: usize) -> Option<(&Binding<'s>, bool)> {
         self.list
             .get(position)
             .map(|stored| (&stored.binding, stored.fresh))
     }
 
-    /// Where the last binding is that satisfies `test`, of those that this change leaves as they are.
+    /// The position of the last binding that satisfies `test` and that this change has not touched.
     pub(crate) fn last_of_old(&self, test: impl Fn(&Binding<'s>) -> bool) -> Option<usize> {
         self.list
             .iter()
             .rposition(|stored| !stored.fresh && test(&stored.binding))
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether the change has made bindings that were not there.
+    /// Whether there are more bindings than before the change.
     pub(crate) fn has_grown(&self) -> bool {
         self.added > self.ended
     }
 
-    /// Makes a new binding.
+    /// Adds a new binding.
     pub(crate) fn add(&mut self, binding: Binding<'s>) {
         self.added += 1;
         self.announce = true;
         self.place(binding, 0);
     }
 
-    /// Puts a binding in the place of another: the same one, refreshed.
+    /// Replaces a binding by its refreshed version.
     pub(crate) fn replace(&mut self, position: usize, binding: Binding<'s>) {
         if position >= self.list.len() {
             return;
@@ -111,7 +111,6 @@ impl<'s> Contacts<'s> {
         self.place(binding, old.saved_until);
     }
 
-    /// Ends a binding.
     pub(crate) fn remove(&mut self, position: usize) {
         if position < self.list.len() {
             self.list.remove(position);
@@ -119,7 +118,7 @@ impl<'s> Contacts<'s> {
         }
     }
 
-    /// A binding loses its connection, and is otherwise as it was.
+    /// Removes the connection of a binding and leaves the rest as it was.
     pub(crate) fn disconnect(&mut self, position: usize) {
         if let Some(stored) = self.list.get_mut(position) {
             stored.binding.connection = ConnectionId::NONE;
@@ -143,7 +142,7 @@ impl<'s> Contacts<'s> {
         self.announce = true;
     }
 
-    /// Highest q first, newest first among equals.
+    /// Inserts a binding: highest q first, and the newest first among equals.
     fn place(&mut self, binding: Binding<'s>, saved_until: u32) {
         self.touched = true;
         let place = self
@@ -171,7 +170,7 @@ impl<'s> Contacts<'s> {
         self.list.is_empty()
     }
 
-    /// Whether every binding is short enough to be packed, and few enough.
+    /// Whether the bindings are short enough and few enough to be packed.
     pub(super) fn can_be_packed(&self) -> bool {
         u16::try_from(self.added.max(self.ended).max(self.list.len())).is_ok()
             && self
@@ -180,11 +179,12 @@ impl<'s> Contacts<'s> {
                 .all(|stored| !stored.fresh || packed_length(&stored.binding) <= MOST_BINDING)
     }
 
-    /// The new version of the record. `announced` tells whether its changes go to the store at all.
+    /// Packs the new version of the record. `announced` tells whether its changes go to the store at all.
     ///
-    /// A refresh moves nothing but the end of a binding. It is announced when what was last announced has less than seven
-    /// eighths of the binding's lifetime left. So after a crash a phone stays reachable until its next refresh, unless it
-    /// waits for the very end; and one that refreshes an hour's binding every minute costs one write in eight.
+    /// A refresh only moves the end of a binding. It is announced when the end last announced leaves less than seven
+    /// eighths of the binding's lifetime. So after a crash a phone stays reachable until its next refresh, unless it
+    /// refreshes only at the very end. A phone that refreshes a one-hour binding every minute costs one write per eight
+    /// refreshes.
     pub(super) fn pack(
         mut self,
         address: &[u8],
@@ -212,7 +212,7 @@ impl<'s> Contacts<'s> {
     }
 }
 
-/// Whether a refreshed binding must be saved for more than its later end.
+/// Whether a refreshed binding differs from the saved one in more than its end.
 fn differs_at_rest(old: &Binding<'_>, new: &Binding<'_>) -> bool {
     old.contact != new.contact
         || old.q != new.q
@@ -222,10 +222,10 @@ fn differs_at_rest(old: &Binding<'_>, new: &Binding<'_>) -> bool {
         || old.instance != new.instance
 }
 
-/// Whether what was announced of a binding's end is too far from what it is now.
+/// Whether the announced end of a binding is too far from its present end.
 pub(super) fn is_outdated(saved_until: u32, expires_at: u32, now: u32) -> bool {
     let left = saved_until.saturating_sub(now);
     let lifetime = expires_at.saturating_sub(now);
-    // A binding that was shortened must not come back to life from what was saved.
+    // A shortened binding must not come back to life from the saved state.
     left < lifetime - lifetime / 8 || saved_until > expires_at
 }

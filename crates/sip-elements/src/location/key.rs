@@ -1,20 +1,20 @@
-//! Under which key an address of record is found: a keyed 128-bit hash, so that no table holds a second copy of the address
-//! and nobody outside can make two of them meet.
+//! The key of an address of record: a keyed 128-bit hash. So no table needs a second copy of the address, and an attacker
+//! cannot cause collisions.
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
-/// Stands for an address of record in a table. Two addresses never meet in practice: among a million the chance is below
-/// 10⁻²⁶.
+/// Represents an address of record in a table. Collisions do not occur in practice: among a million addresses the
+/// probability is below 10⁻²⁶.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AddressKey(u64, u64);
 
 impl AddressKey {
-    /// Before all others.
+    /// The lowest key.
     pub(crate) const LEAST: Self = Self(0, 0);
-    /// After all others.
+    /// The highest key.
     pub(crate) const GREATEST: Self = Self(u64::MAX, u64::MAX);
-    /// One of sixteen parts that keys are spread over evenly.
+    /// The index, below 16, of the part that this key belongs to. Keys are spread evenly over the parts.
     pub(crate) const fn sixteenth(self) -> usize {
         (self.1 & 15) as usize
     }
@@ -37,7 +37,7 @@ impl AddressHasher {
         Self { secret }
     }
 
-    /// With a secret of this process.
+    /// Creates a hasher with a random secret.
     pub(crate) fn random() -> Self {
         Self::new((
             RandomState::new().hash_one(0),
@@ -50,12 +50,12 @@ impl AddressHasher {
         self.key_of_parts(&[address])
     }
 
-    /// The same, of `user` and `domain`.
+    /// The same key, from `user` and `domain`.
     pub(crate) fn key_of_user(&self, username: &[u8], domain: &[u8]) -> AddressKey {
         self.key_of_parts(&[username, b"@", domain])
     }
 
-    /// The same, of any parts; where one ends and the next begins makes no difference.
+    /// The same key, from any parts. The boundaries between the parts make no difference.
     pub(crate) fn key_of_parts(&self, parts: &[&[u8]]) -> AddressKey {
         let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
         for part in parts {
@@ -72,7 +72,7 @@ impl std::fmt::Debug for AddressHasher {
     }
 }
 
-/// Takes half of a key as its hash: it is one already.
+/// Uses half of a key as its hash, because a key is already a hash.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeyIsHash(u64);
 
@@ -92,19 +92,19 @@ impl Hasher for KeyIsHash {
     }
 }
 
-/// A concurrent map from addresses of record.
+/// A concurrent map with addresses of record as keys.
 pub(crate) type AddressMap<V> = papaya::HashMap<AddressKey, V, BuildHasherDefault<KeyIsHash>>;
 
-/// An empty [`AddressMap`].
 pub(crate) fn address_map<V>() -> AddressMap<V> {
     papaya::HashMap::builder()
         .hasher(BuildHasherDefault::default())
         .build()
 }
 
-/// Makes room for a quarter more, before a worker needs it. A map that grows under the hands of the workers is moved by them
-/// piece by piece, and until the last piece every lookup goes through two tables; here it is moved at once. Off the call
-/// path.
+/// Reserves room for a quarter more entries, outside the call path.
+///
+/// If a map must grow while workers use it, they move it piece by piece. Until the last piece every lookup goes through
+/// two tables. Here the map is moved at once.
 pub(crate) fn make_room<V>(map: &AddressMap<V>) {
     let map = map.pin();
     map.reserve(map.len() / 4);

@@ -1,9 +1,9 @@
-//! The location service (RFC 3261 section 10): which contacts an address of record is bound to. Concurrent, read without a
-//! lock, bounded.
+//! The location service (RFC 3261 section 10): the contacts of each address of record. It is concurrent, bounded, and
+//! read without a lock.
 //!
-//! Each address of record has one packed record; a change packs a new one and puts it in the place of the old, again when
-//! another worker was faster. So a reader sees all of a REGISTER or nothing of it, and nobody waits. Only what a mere refresh
-//! moves is moved in its place (`times.rs`).
+//! Each address of record has one packed record. A change packs a new record and swaps it in for the old one. If another
+//! worker was faster, the change starts over. So a reader sees a REGISTER completely or not at all, and no thread waits.
+//! Only the values that a plain refresh changes are updated in place (`times.rs`).
 
 mod changes;
 mod contacts;
@@ -33,36 +33,36 @@ use user_agents::UserAgents;
 pub struct Binding<'a> {
     /// The contact URI as registered.
     pub contact: &'a [u8],
-    /// Preference in thousandths.
+    /// The preference in thousandths.
     pub q: u16,
-    /// When it ends, seconds since the Unix epoch.
+    /// When the binding ends, in seconds since the Unix epoch.
     pub expires_at: u32,
-    /// Call-ID of the REGISTER that made it.
+    /// The Call-ID of the REGISTER that created it.
     pub call_id: &'a [u8],
-    /// `CSeq` of the last REGISTER.
+    /// The `CSeq` of the last REGISTER.
     pub cseq: u32,
-    /// Path header field values of the REGISTER, comma-joined, first hop first; empty: none (RFC 3327).
+    /// The Path values of the REGISTER, joined by commas, first hop first. Empty: none (RFC 3327).
     pub path: &'a [u8],
-    /// `+sip.instance` value as written, quotes included, and behind it `;reg-id=N` where the phone gave one (RFC 5626);
-    /// empty: none.
+    /// The `+sip.instance` value as written, including its quotes, followed by `;reg-id=N` if the phone sent one (RFC
+    /// 5626). Empty: none.
     pub instance: &'a [u8],
-    /// User-Agent, the first 64 octets.
+    /// The first 64 bytes of User-Agent.
     pub user_agent: &'a [u8],
-    /// Where the REGISTER came from.
+    /// The source address of the REGISTER.
     pub source: SocketAddr,
-    /// Our listener that it came in on.
+    /// The listener that received the REGISTER.
     pub listener: ListenerId,
-    /// The connection that it came in on; it may be gone.
+    /// The connection that the REGISTER came over. It may have ended.
     pub connection: ConnectionId,
 }
 
 impl<'a> Binding<'a> {
-    /// The `+sip.instance` value alone: bindings with the same one are of one phone.
+    /// The `+sip.instance` value alone. Bindings with the same value belong to the same phone.
     pub fn instance_id(&self) -> &'a [u8] {
         self.split_instance().0
     }
 
-    /// Whether the phone gave a `reg-id`: it is reached over the flow that it registered on (RFC 5626).
+    /// Whether the phone sent a `reg-id`, so that it is reached over the flow that it registered on (RFC 5626).
     pub fn names_flow(&self) -> bool {
         !self.split_instance().1.is_empty()
     }
@@ -77,15 +77,15 @@ impl<'a> Binding<'a> {
     }
 }
 
-/// What stands before the `reg-id` in [`Binding::instance`].
+/// Precedes the `reg-id` in [`Binding::instance`].
 pub(crate) const REG_ID: &[u8] = b";reg-id=";
 
-/// Bounds.
+/// Limits of the location service.
 #[derive(Clone, Copy, Debug)]
 pub struct LocationLimits {
-    /// Contacts in all.
+    /// The maximum number of bindings in total.
     pub max_bindings: usize,
-    /// Changes that may wait for the control plane to save them; beyond it the next save is a full one.
+    /// The maximum number of changes that wait for the control plane. If there are more, the next save is a full one.
     pub max_pending_changes: usize,
 }
 
@@ -100,11 +100,11 @@ pub struct LocationStats {
     pub refused_full: u64,
 }
 
-/// Changes since the last time.
+/// The changes to save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Addresses of record (`user@domain`) whose bindings changed; read them with [`Locations::visit`] and save what is there
-    /// now.
+    /// Addresses of record (`user@domain`) whose bindings changed. Read them with [`Locations::visit`] and save the
+    /// present bindings.
     pub addresses: Vec<Box<[u8]>>,
     /// Too many changes to list: save everything.
     pub everything: bool,
@@ -115,11 +115,11 @@ pub struct Changes {
 /// Why a change was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotChanged<R> {
-    /// The change itself refused.
+    /// The change itself was refused.
     Refused(R),
-    /// The table holds as many bindings as it may.
+    /// The table has reached its maximum number of bindings.
     Full,
-    /// A binding does not fit a record.
+    /// A binding does not fit into a record.
     TooLong,
 }
 
@@ -131,9 +131,9 @@ pub struct Locations {
     hasher: AddressHasher,
     limits: LocationLimits,
     pending: PendingChanges,
-    /// Bindings in the table, and places taken for those that are on their way in.
+    /// Bindings in the table, and places reserved for bindings that are being added.
     occupied: AtomicUsize,
-    /// No binding ends before, in Unix seconds: until then there is nothing to sweep.
+    /// No binding ends before this time, in Unix seconds, so there is nothing to sweep until then.
     next_end: AtomicU32,
     created: AtomicU64,
     ended: AtomicU64,
@@ -141,11 +141,12 @@ pub struct Locations {
     not_written: Striped,
 }
 
-/// A counter that many workers add to at once: each address of record has one of sixteen places, so that they seldom meet.
+/// A counter that many workers increase at once. It has sixteen parts, selected by address of record, so that workers
+/// seldom use the same one.
 #[derive(Debug, Default)]
 struct Striped([Stripe; 16]);
 
-/// On a cache line of its own.
+/// A part of the counter, on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Stripe(AtomicU64);
@@ -166,12 +167,12 @@ impl Striped {
 }
 
 impl Locations {
-    /// Empty.
+    /// Creates an empty location service.
     pub fn new(limits: LocationLimits) -> Self {
         Self::with_hasher(AddressHasher::random(), limits)
     }
 
-    /// Empty, with the secret of its hashes given from outside: two runs behave alike.
+    /// Like [`Locations::new`], but the caller provides the secret of the hashes. Then two runs behave alike.
     pub fn with_secret(secret: (u64, u64), limits: LocationLimits) -> Self {
         Self::with_hasher(AddressHasher::new(secret), limits)
     }
@@ -192,8 +193,8 @@ impl Locations {
         }
     }
 
-    /// Calls `visit` with each live binding of an address of record (`user@domain`, canonical), highest q first, newest first
-    /// among equals. Returns how many there were.
+    /// Calls `visit` with each live binding of an address of record (`user@domain`, canonical), highest q first, newest
+    /// first among equals. Returns the number of bindings.
     pub fn visit(&self, address: &[u8], now: Time, mut visit: impl FnMut(&Binding<'_>)) -> usize {
         self.read(address, now, |live| {
             live.inspect(|binding| visit(binding)).count()
@@ -208,14 +209,13 @@ impl Locations {
         }
     }
 
-    /// Hands the live bindings of an address of record to `read`, in the order of [`Locations::visit`].
+    /// Passes the live bindings of an address of record to `read`, in the order of [`Locations::visit`].
     pub(crate) fn read<R>(&self, address: &[u8], now: Time, read: impl FnOnce(Live<'_>) -> R) -> R {
         let records = self.records.pin();
         read(self.live(records.get(&self.hasher.key(address)), now))
     }
 
-    /// Changes the bindings of an address of record all at once, or not at all. `read` gets the live bindings as they are
-    /// then.
+    /// Changes all bindings of an address of record at once, or none. `read` gets the live bindings after the change.
     pub(crate) fn change<C: Change, R>(
         &self,
         address: &[u8],
@@ -245,8 +245,8 @@ impl Locations {
             .map(|(result, _)| result)
     }
 
-    /// Puts a changed record in the place of the old one. `announced` tells whether the store hears of it. Returns how many
-    /// bindings ended, too.
+    /// Swaps in a changed record for the old one. `announced` tells whether the change goes to the store. Also returns
+    /// how many bindings ended.
     fn apply<C: Change, R>(
         &self,
         key: AddressKey,
@@ -258,7 +258,7 @@ impl Locations {
     ) -> Result<(R, usize), NotChanged<C::Refusal>> {
         let seconds = unix_seconds(now);
         let records = self.records.pin();
-        // The most places any attempt needed; what the last one did not need is given back.
+        // The most places that any attempt needed. Places that the last attempt did not need are returned.
         let mut taken = 0;
         let result = records.compute(key, |entry| {
             let old = entry
@@ -314,8 +314,8 @@ impl Locations {
         Ok((read(self.live(record, now)), ended))
     }
 
-    /// Bindings end then, earliest. Called after they can be seen, as a sweep first takes the notes and then looks: it finds the
-    /// binding, or leaves the note.
+    /// Notes when the next binding ends. Call it when the bindings are already visible. A sweep first resets the note and
+    /// then reads the bindings, so it finds the binding or leaves the note.
     fn note_end(&self, end: Option<u32>) {
         fence(Ordering::SeqCst);
         if let Some(end) = end
@@ -325,7 +325,7 @@ impl Locations {
         }
     }
 
-    /// Takes places for new bindings; whether there were enough.
+    /// Reserves places for new bindings. Returns whether there were enough.
     fn take_places(&self, count: usize) -> bool {
         let before = self.occupied.fetch_add(count, Ordering::Relaxed);
         let fits = before.saturating_add(count) <= self.limits.max_bindings;
@@ -337,7 +337,7 @@ impl Locations {
 
     fn count(&self, taken: usize, added: usize, ended: usize) {
         if added != taken + ended {
-            // Wraps on the way, never in the sum.
+            // This may wrap, but the sum never does.
             let correction = added.wrapping_sub(ended).wrapping_sub(taken);
             self.occupied.fetch_add(correction, Ordering::Relaxed);
         }
@@ -349,26 +349,26 @@ impl Locations {
         }
     }
 
-    /// Puts a saved binding back at start; replaces one of the same contact. One that does not fit is left out and counted as
-    /// refused.
+    /// Restores a saved binding at start. It replaces a binding with the same contact. A binding that does not fit is
+    /// skipped and counted as refused.
     pub fn restore(&self, address: &[u8], binding: &Binding<'_>) {
         let (key, change) = (self.hasher.key(address), Restore(*binding));
         let _refused = self.apply(key, address, Time::default(), &change, false, |_| ());
         make_room(&self.records);
     }
 
-    /// Under which key an address of record is found.
+    /// The key of an address of record.
     pub(crate) fn key(&self, address: &[u8]) -> AddressKey {
         self.hasher.key(address)
     }
 
-    /// The most bindings that there may be.
+    /// The maximum number of bindings.
     pub(crate) const fn most(&self) -> usize {
         self.limits.max_bindings
     }
 
-    /// The connection of `flow` has ended. Of an address of record the bindings that were reached over it end, but for those that
-    /// `outlive` it: they lose it. Returns how many ended.
+    /// Ends the bindings of an address of record that were reached over the connection of `flow`, which has ended.
+    /// Bindings that `outlives` selects only lose their connection. Returns how many ended.
     pub(crate) fn end_connection(
         &self,
         key: AddressKey,
@@ -385,7 +385,7 @@ impl Locations {
         changed.map_or(0, |((), ended)| ended)
     }
 
-    /// Removes all bindings of an address of record (admin). Returns how many.
+    /// Removes all bindings of an address of record, for the admin interface. Returns how many there were.
     pub fn remove(&self, address: &[u8], now: Time) -> usize {
         let records = self.records.pin();
         let Some((_, removed)) = records.remove_entry(&self.hasher.key(address)) else {
@@ -397,7 +397,8 @@ impl Locations {
         count
     }
 
-    /// Calls `visit` with every live binding: address of record, binding. For lists and full saves; off the call path.
+    /// Calls `visit` with the address of record and each of its live bindings, for all addresses. It is meant for lists
+    /// and full saves, not for the call path.
     pub fn for_each(&self, now: Time, mut visit: impl FnMut(&[u8], &Binding<'_>)) {
         for (_, record) in &self.records.pin() {
             for binding in self.live(Some(record), now) {
@@ -406,8 +407,8 @@ impl Locations {
         }
     }
 
-    /// Removes what has expired and makes room for what may come; called now and then by the control plane. Returns how many
-    /// bindings ended.
+    /// Removes expired bindings and reserves room for new ones. The control plane calls this periodically. Returns how
+    /// many bindings ended.
     pub fn sweep(&self, now: Time) -> usize {
         make_room(&self.records);
         let seconds = unix_seconds(now);
@@ -429,50 +430,50 @@ impl Locations {
         swept
     }
 
-    /// How many changes [`take_changes`](Self::take_changes) would find.
+    /// How many changes [`take_changes`](Self::take_changes) would return.
     pub fn pending_changes(&self) -> usize {
         self.pending.len()
     }
 
-    /// Everything up to this save ([`Changes::save`]) is in the database. From now on so many changes may wait before
-    /// [`is_behind`](Self::is_behind) says so.
+    /// Notes that everything up to this save ([`Changes::save`]) is in the database. [`is_behind`](Self::is_behind) is
+    /// true if more than `room` changes wait.
     pub fn note_saved(&self, save: u64, room: usize) {
         self.pending.note_saved(save, room);
     }
 
-    /// The number of the save that will cover what this thread has changed.
+    /// The number of the save that will include everything this thread has changed.
     pub(crate) fn next_save(&self) -> u64 {
         self.pending.next_save()
     }
 
-    /// Whether that save has succeeded.
+    /// Whether the save with this number has succeeded.
     pub(crate) fn is_saved(&self, save: u64) -> bool {
         self.pending.is_saved(save)
     }
 
-    /// Age of the oldest change that is not in the database.
+    /// The age of the oldest change that is not in the database.
     pub fn save_lag(&self, now: Time) -> Duration {
         self.pending.lag(now)
     }
 
-    /// Whether saving lags behind: more changes wait than can be saved in time, or one for longer than `longest`.
+    /// Whether saving lags behind: more changes wait than can be saved in time, or one has waited longer than `longest`.
     pub(crate) fn is_behind(&self, longest: Duration, now: Time) -> bool {
         self.pending.is_behind(longest, now)
     }
 
-    /// Refreshes that were not announced, because the database holds an end that is near enough: within an eighth of the lifetime.
+    /// Refreshes that were not announced because the end in the database is close enough: within an eighth of the lifetime.
     pub fn refreshes_not_written(&self) -> u64 {
         self.not_written.sum()
     }
 
-    /// Takes the list of changes that must be saved.
+    /// Takes the changes that must be saved.
     pub fn take_changes(&self) -> Changes {
         self.pending.take()
     }
 
-    /// Counts.
+    /// Reads the counts.
     pub fn stats(&self) -> LocationStats {
-        // A binding is counted as created after it can be seen, so another worker may have ended it before.
+        // A binding is visible before it is counted as created, so another worker may already have ended it.
         let ended = self.ended.load(Ordering::Relaxed);
         let created = self.created.load(Ordering::Relaxed).max(ended);
         LocationStats {
@@ -488,7 +489,7 @@ impl Locations {
 /// The bindings of an address of record that have not expired.
 #[derive(Clone, Debug)]
 pub(crate) struct Live<'r> {
-    /// Where it is known without a look at the record.
+    /// The only binding, if it is known without reading the record.
     only: Option<Binding<'r>>,
     bindings: Option<record::Bindings<'r>>,
     now: u32,
@@ -519,7 +520,7 @@ impl<'r> Iterator for Live<'r> {
     }
 }
 
-/// A binding comes back from the store.
+/// A binding restored from the store.
 struct Restore<'b>(Binding<'b>);
 
 impl Change for Restore<'_> {
@@ -534,10 +535,10 @@ impl Change for Restore<'_> {
     }
 }
 
-/// A connection has ended.
+/// The end of a connection.
 struct Disconnect<O> {
     flow: Flow,
-    /// Whether a binding is reached without it, too.
+    /// Whether a binding is reachable without the connection.
     outlives: O,
 }
 
@@ -549,7 +550,7 @@ impl<O: Fn(&Binding<'_>) -> bool> Change for Disconnect<O> {
             let Some((binding, _)) = contacts.at(position) else {
                 continue;
             };
-            // The name of a connection is used again after a while, by another peer.
+            // The identifier of a connection is reused after a while, for another peer.
             let was_over_it = binding.connection == self.flow.connection
                 && binding.source == self.flow.remote
                 && binding.path.is_empty();
@@ -563,7 +564,7 @@ impl<O: Fn(&Binding<'_>) -> bool> Change for Disconnect<O> {
     }
 }
 
-/// Nothing but time has passed.
+/// No change except that time has passed.
 struct Expire;
 
 impl Change for Expire {
@@ -574,7 +575,7 @@ impl Change for Expire {
     }
 }
 
-/// Whole seconds since the Unix epoch, which fit until 2106.
+/// Whole seconds since the Unix epoch. They fit until 2106.
 pub(crate) fn unix_seconds(now: Time) -> u32 {
     u32::try_from(now.unix_seconds()).unwrap_or(u32::MAX)
 }

@@ -1,13 +1,16 @@
-//! The bindings of one address of record, packed into one block of memory, in the order they are tried.
+//! The bindings of one address of record, packed into one block of memory in the order they are tried.
 //!
 //! ```text
 //! record  = added:2 ended:2 announce:1 count:2 address-length:2 address binding*
 //! binding = q:2 expires:4 saved:4 cseq:4 listener:2 port:2 lengths:2,2,2,2,1 family:1 ip [worker:2 slot:4] contact call-id path instance
 //!           user-agent
 //! ```
-//! Numbers are little-endian. Worker and slot name the connection, where the family says that there is one. The user agent is the name, or where its length is 255 two octets with its number. A record is replaced, never changed, but for the [`Times`] beside it, which hold instead of what
-//! was packed. Its first fields say what this version changed of the one before it, so that whoever wins the race to put it in
-//! place counts exactly that.
+//! Numbers are little-endian. Worker and slot identify the connection; they are there only if the family says so. The
+//! user agent is the name, or two bytes with its number if its length is 255.
+//!
+//! A record is replaced, never changed. Only the [`Times`] beside it change, and they override the packed values. The
+//! first fields say what this version changed compared with the previous one. So the worker that wins the race to swap it
+//! in counts exactly that.
 
 use super::Binding;
 use super::times::{Moved, Times};
@@ -16,41 +19,41 @@ use sip_transport::{ConnectionId, ListenerId};
 use smallvec::SmallVec;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// The most octets a packed binding may have.
+/// The maximum length of a packed binding in bytes.
 pub(super) const MOST_BINDING: usize = 8_192;
 
 const HEAD: usize = 9;
 const FIXED: usize = 28;
 const IPV4: usize = 4;
-/// Stands for the length of a user agent's name where its number is kept.
+/// Replaces the length of a user agent's name if only its number is stored.
 const NUMBERED: u8 = 255;
-/// Octets of the number.
+/// The length of the number in bytes.
 const NUMBER: usize = 2;
-/// Beside the family: there is a connection.
+/// A flag in the family: there is a connection.
 const CONNECTED: u8 = 0x80;
-/// Octets of its name.
+/// The length of a connection's identifier in bytes.
 const CONNECTION: usize = 6;
 /// The address and its scope.
 const IPV6: usize = 16 + 4;
 
-/// A binding and what the location service alone knows of it.
+/// A binding, and values that only the location service needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored<'a> {
     pub(super) binding: Binding<'a>,
-    /// `expires_at` as it was last announced to be saved.
+    /// The `expires_at` that was last announced.
     pub(super) saved_until: u32,
-    /// Made or refreshed by the change that is being applied; not kept.
+    /// Whether the current change created or refreshed it. Not stored in the record.
     pub(super) fresh: bool,
 }
 
 /// What one version of a record changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// Bindings that were not there before.
+    /// The number of new bindings.
     pub(super) added: u16,
-    /// Bindings that are there no more.
+    /// The number of bindings that ended.
     pub(super) ended: u16,
-    /// Whether it must be saved.
+    /// Whether the change must be saved.
     pub(super) announce: bool,
 }
 
@@ -62,7 +65,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Packs. The caller has checked the lengths ([`packed_length`]).
+    /// Packs the bindings. The caller has checked the lengths ([`packed_length`]).
     pub(super) fn pack(
         address: &[u8],
         difference: Difference,
@@ -98,7 +101,7 @@ impl Record {
         }
     }
 
-    /// What a refresh of the only binding moves.
+    /// The values that a refresh of the only binding changes.
     pub(super) fn times(&self) -> &Times {
         &self.times
     }
@@ -115,7 +118,7 @@ impl Record {
         }
     }
 
-    /// How many bindings it holds, expired ones included.
+    /// The number of bindings, including expired ones.
     pub(super) fn count(&self) -> usize {
         self.split().map_or(0, |(count, _, _)| count)
     }
@@ -131,12 +134,11 @@ impl Record {
         }
     }
 
-    /// The address of record.
     pub(super) fn address(&self) -> &[u8] {
         self.split().map_or(&[], |(_, address, _)| address)
     }
 
-    /// All bindings, expired ones included.
+    /// All bindings, including expired ones.
     pub(super) fn bindings<'a>(&'a self, user_agents: &'a UserAgents) -> Bindings<'a> {
         Bindings {
             packed: self.split().map_or(&[], |(_, _, rest)| rest),
@@ -153,7 +155,7 @@ impl Record {
     }
 }
 
-/// The most octets a binding takes in a record.
+/// The maximum length of a binding in a record, in bytes.
 pub(super) fn packed_length(binding: &Binding<'_>) -> usize {
     let address = if binding.source.is_ipv4() { IPV4 } else { IPV6 };
     let connection = if binding.connection.is_some() {
@@ -166,7 +168,7 @@ pub(super) fn packed_length(binding: &Binding<'_>) -> usize {
     FIXED + address + connection + strings + kept(binding.user_agent).len()
 }
 
-/// The number under which a binding's user agent is kept, where that saves anything.
+/// The number of a binding's user agent, if storing the number saves space.
 fn number(user_agents: &UserAgents, binding: &Binding<'_>) -> Option<u16> {
     let name = kept(binding.user_agent);
     if name.len() > NUMBER {
@@ -239,7 +241,7 @@ fn pack_binding(bytes: &mut Vec<u8>, stored: &Stored<'_>, number: Option<u16>) {
 #[derive(Clone, Debug)]
 pub(super) struct Bindings<'a> {
     packed: &'a [u8],
-    /// Holds for the only one there is.
+    /// Overrides the values of the only binding.
     moved: Option<(Moved, u32)>,
     user_agents: &'a UserAgents,
 }

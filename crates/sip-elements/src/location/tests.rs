@@ -1,4 +1,4 @@
-//! What the location service promises: order, expiry, bounds, exact counts under concurrent changes, few writes.
+//! Tests of the location service: order, expiry, bounds, exact counts under concurrent changes, few writes.
 
 use super::*;
 use std::sync::Barrier;
@@ -33,7 +33,7 @@ fn binding(contact: &str, expires_at: u32) -> Binding<'_> {
     }
 }
 
-/// Makes or refreshes a binding.
+/// Creates or refreshes a binding.
 struct Put<'b>(Binding<'b>);
 
 impl Change for Put<'_> {
@@ -94,7 +94,7 @@ fn contacts(locations: &Locations, address: &[u8], now: u64) -> Vec<String> {
     contacts
 }
 
-/// What is really there, whether it has expired or not.
+/// The number of bindings in the table, including expired ones.
 fn held(locations: &Locations) -> u64 {
     let mut held = 0;
     locations.for_each(at(0), |_, _| held += 1);
@@ -212,7 +212,7 @@ fn a_change_that_finds_expired_bindings_ends_them() {
     put(&locations, ALICE, 200, binding("sip:b", 300));
     assert_eq!(held(&locations), 1);
     assert_eq!(locations.stats().ended, 1);
-    // The expired one made room for its successor.
+    // The expired binding made room for its successor.
     put(&locations, ALICE, 400, binding("sip:a", 500));
     let stats = locations.stats();
     assert_eq!((stats.created, stats.ended, stats.live), (3, 2, 1));
@@ -239,7 +239,7 @@ fn the_table_takes_no_more_than_its_maximum() {
     let full = locations.change(ALICE, at(100), &Put(binding("sip:d", 200)), |_| ());
     assert_eq!(full, Err(NotChanged::Full));
     assert_eq!(locations.stats().refused_full, 1);
-    // Refreshing is always possible, and what ends makes room.
+    // A refresh is always possible, and a binding that ends makes room.
     put(&locations, ALICE, 110, binding("sip:a", 210));
     locations
         .change(ALICE, at(110), &End("sip:b"), |_| ())
@@ -284,11 +284,11 @@ fn a_pure_refresh_is_saved_only_when_an_eighth_of_the_saved_lifetime_is_gone() {
     put(&locations, ALICE, 0, binding("sip:a", 3_600));
     assert_eq!(locations.take_changes().addresses.len(), 1, "a new binding");
     let mut saved = 0;
-    // Moved in place, then as one of two.
+    // First updated in place, then as one of two.
     for now in (60..=1_800).step_by(60) {
         if now == 900 {
             put(&locations, ALICE, now, binding("sip:b", 9_000));
-            saved = now - 60; // The end it had then.
+            saved = now - 60; // This also saves the end of the previous refresh.
             locations.take_changes();
         }
         let refreshed = Binding {
@@ -422,7 +422,8 @@ fn the_reader_of_a_change_sees_its_result() {
     assert_eq!(seen, Ok(2));
 }
 
-/// Many threads make and end bindings of few addresses at once: nothing is lost, the counts are exact, the maximum holds.
+/// Many threads create and end bindings of few addresses at once. No update is lost, the counts are exact, and the
+/// maximum holds.
 #[test]
 fn counts_are_exact_under_concurrent_changes() {
     const THREADS: u32 = 4;
@@ -470,8 +471,8 @@ fn counts_are_exact_under_concurrent_changes() {
     assert_eq!(locations.occupied.load(Ordering::Relaxed), 0);
 }
 
-/// Refreshes move the times in place while others replace the record they stand in: each refresh that was reported as made
-/// is seen from then on, by the binding itself and in what the replaced record becomes.
+/// Refreshes update the times in place while other threads replace the record. Each refresh that was reported as made
+/// stays visible, in the binding itself and in the new record.
 #[test]
 fn no_refresh_in_place_is_lost_to_a_concurrent_change() {
     const ROUNDS: u32 = 20_000;
@@ -543,7 +544,7 @@ fn a_refresh_of_the_only_binding_needs_no_new_record() {
     assert_eq!(locations.stats().created, 2);
 }
 
-/// Two REGISTERs of one address of record at the same moment: neither gets lost.
+/// Two REGISTERs of one address of record at the same moment: neither is lost.
 #[test]
 fn no_concurrent_update_is_lost() {
     const THREADS: usize = 4;

@@ -1,11 +1,12 @@
-//! What a mere refresh moves, and nothing else: when a binding ends and the `CSeq` of its last REGISTER. An address of record
-//! with one binding, which is nearly every one, keeps them beside its packed record, where they are moved without packing a
-//! new one, and with them a hash of all that a refresh leaves as it is: so the record is not even looked at. Most REGISTERs
-//! come here, and with many bindings it is memory that they wait for.
+//! The values that a plain refresh changes: the end of a binding and the `CSeq` of its last REGISTER.
 //!
-//! A refresh must not get lost when another worker replaces the record meanwhile. So whoever works out a new version seals the
-//! old one first, and reads what it copies after that; a refresh that finds a seal goes the long way itself. A seal is never
-//! taken off: if the new version is not put in place after all, the next refresh puts one there.
+//! Nearly every address of record has only one binding. Then these values are stored beside its packed record and updated
+//! without packing a new one. A hash of everything that a refresh does not change is stored with them, so the record is
+//! not even read. Most REGISTERs take this path, and with many bindings they mainly wait for memory.
+//!
+//! A refresh must not be lost if another worker replaces the record meanwhile. So a worker that computes a new version
+//! first seals the old one, and then reads what it copies. A refresh that finds a seal takes the slow path. A seal is
+//! never removed: if the new version is not swapped in after all, the next refresh swaps one in.
 
 use super::Binding;
 use super::user_agents::kept;
@@ -13,35 +14,35 @@ use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// `CSeq` numbers lie below 2³¹ (RFC 3261 section 8.1.1.5), so there is room for the seal.
+/// `CSeq` numbers are below 2³¹ (RFC 3261 section 8.1.1.5), so one bit is left for the seal.
 const SEALED: u32 = 1 << 31;
 
-/// When a binding ends and which `CSeq` it has, together.
+/// The end of a binding and its `CSeq`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moved {
-    /// Unix seconds.
+    /// In Unix seconds.
     pub(super) expires_at: u32,
-    /// The number.
+    /// The sequence number.
     pub(super) cseq: u32,
 }
 
-/// What a refresh found.
+/// The values before a refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Before {
     /// When the binding would have ended.
     pub(super) expires_at: u32,
-    /// Which end had been announced.
+    /// The end that was last announced.
     pub(super) saved_until: u32,
 }
 
-/// [`Moved`] beside a record, and what of it has been announced to be saved.
+/// [`Moved`] beside a record, and the end that was last announced.
 #[derive(Debug)]
 pub(super) struct Times {
-    /// `expires_at` (32 bits), seal (1 bit), `cseq` (31 bits). 0: not in use, the packed bindings have their own.
+    /// `expires_at` (32 bits), seal (1 bit), `cseq` (31 bits). 0: not in use, and the packed bindings have their own values.
     moved: AtomicU64,
-    /// `expires_at` as it was last announced. Apart from the rest: at worst something is announced twice.
+    /// The `expires_at` that was last announced. It is separate from the rest: at worst a change is announced twice.
     saved_until: AtomicU32,
-    /// [`rest`] of the binding.
+    /// The hash of the binding as [`rest`] computes it.
     rest: u64,
 }
 
@@ -72,21 +73,21 @@ impl Times {
         }
     }
 
-    /// Where things stand, and what has been announced; `None`: not in use.
+    /// The present values, and the end that was last announced. `None`: not in use.
     pub(super) fn read(&self) -> Option<(Moved, u32)> {
         let word = self.moved.load(Ordering::Acquire);
         (word != 0).then(|| (split(word), self.saved_until.load(Ordering::Relaxed)))
     }
 
-    /// From here on nothing moves any more.
+    /// Seals the values, so that they never change again.
     pub(super) fn seal(&self) {
         if self.moved.load(Ordering::Relaxed) != 0 {
             self.moved.fetch_or(u64::from(SEALED), Ordering::AcqRel);
         }
     }
 
-    /// Moves on to where this binding says, if it is a later refresh of the one here, which has not expired `now`, and there is no
-    /// seal. Returns what it found.
+    /// Applies a refresh and returns the values before it. `None` if the binding is not a later refresh of this one, if
+    /// this one has expired at `now`, or if the values are sealed.
     pub(super) fn advance(&self, binding: &Binding<'_>, now: u32) -> Option<Before> {
         let word = self.moved.load(Ordering::Acquire);
         let (from, to) = (
@@ -110,14 +111,14 @@ impl Times {
             .then_some(before)
     }
 
-    /// That much has been announced.
+    /// Notes the end that was announced.
     pub(super) fn note_saved(&self, until: u32) {
         self.saved_until.store(until, Ordering::Relaxed);
     }
 }
 
-/// A hash of all of a binding that a refresh leaves as it is. Who registers for an address makes both sides of the comparison,
-/// so there is nobody to defend it against.
+/// A hash of everything in a binding that a refresh does not change. It needs no secret: the subscriber of the address
+/// provides both sides of the comparison.
 fn rest(binding: &Binding<'_>) -> u64 {
     let mut hasher = FxHasher::default();
     for string in [

@@ -1,20 +1,20 @@
-//! User-Agent values, each kept once: a million phones are of a few hundred kinds, and the names of these are long.
+//! User-Agent values, each stored once. A million phones have only a few hundred different values, and the values are long.
 //!
-//! A name is never forgotten, so that it can be borrowed without a guard; so there is a bound on how many are kept. What does
-//! not fit, such as a name made up for every request, is stored with its binding.
+//! A name is never removed, so it can be borrowed without a guard. That is why their number is bounded. Names beyond the
+//! bound, such as a different one in every request, are stored with their bindings.
 
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 use std::sync::OnceLock;
 
-/// User-Agent values are kept up to this length.
+/// The maximum length of a stored User-Agent value, in bytes.
 const MOST_OCTETS: usize = 64;
-/// Places for names.
+/// The number of slots for names.
 const PLACES: usize = 1_024;
-/// Places that are looked at for one name.
+/// The number of slots that are tried for one name.
 const PROBES: usize = 8;
 
-/// What of a User-Agent value is kept.
+/// The part of a User-Agent value that is stored.
 pub(super) fn kept(user_agent: &[u8]) -> &[u8] {
     user_agent.get(..MOST_OCTETS).unwrap_or(user_agent)
 }
@@ -26,15 +26,14 @@ pub(super) struct UserAgents {
 }
 
 impl UserAgents {
-    /// None yet.
     pub(super) fn new() -> Self {
         Self {
             names: (0..PLACES).map(|_| OnceLock::new()).collect(),
         }
     }
 
-    /// The number of a name, which is kept from now on; `None` when there is no place for it. Two workers that see the same new
-    /// name at once may wait for each other as long as it takes to store a pointer.
+    /// Stores a name if it is new and returns its number. `None` if there is no slot for it. Two workers with the same
+    /// new name may wait for each other, but only as long as it takes to store a pointer.
     pub(super) fn number(&self, name: &[u8]) -> Option<u16> {
         let mut hasher = FxHasher::default();
         hasher.write(name);
@@ -46,7 +45,7 @@ impl UserAgents {
         })
     }
 
-    /// The name with that number; empty where there is none.
+    /// The name with that number; empty if there is none.
     pub(super) fn name(&self, number: u16) -> &[u8] {
         self.names
             .get(usize::from(number))
