@@ -1,4 +1,4 @@
-//! What the server under test tells its operator: health, metrics and JSON-RPC.
+//! The admin interface of the server under test: health, metrics and JSON-RPC.
 
 use crate::server::Server;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 impl Server {
-    /// GET: status and body.
+    /// Sends a GET request. Returns status and body.
     pub fn http(&self, path: &str) -> (u16, String) {
         self.exchange(&format!(
             "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -15,7 +15,7 @@ impl Server {
         .unwrap_or_default()
     }
 
-    /// Calls a JSON-RPC method; panics with the error it gives.
+    /// Calls a JSON-RPC method. Panics with the error if it fails.
     pub fn rpc(&self, method: &str, params: &Value) -> Value {
         let body =
             serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
@@ -31,7 +31,7 @@ impl Server {
         answer.get("result").cloned().unwrap_or_default()
     }
 
-    /// The sum of a metric over all its labels that contain `label`.
+    /// The sum of a metric over all its series whose labels contain `label`.
     pub fn metric(&self, name: &str, label: &str) -> f64 {
         let text = self.http("/metrics").1;
         let values = text.lines().filter_map(|line| {
@@ -44,7 +44,7 @@ impl Server {
         values.sum()
     }
 
-    /// The same of a metric that counts.
+    /// Like [`Server::metric`], for a counter.
     #[expect(
         clippy::cast_sign_loss,
         clippy::cast_possible_truncation,

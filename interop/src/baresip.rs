@@ -1,4 +1,4 @@
-//! baresip without a screen or a sound card, told what to do over its control socket.
+//! baresip without screen and sound card, controlled over its control socket.
 
 use crate::phone::{Account, Moment, Phone};
 use crate::process::{Child, PATIENCE, eventually, free_port};
@@ -19,12 +19,12 @@ pub struct Baresip {
 }
 
 impl Baresip {
-    /// Starts it with the account of a subscriber over UDP, and waits until it has registered.
+    /// Starts baresip with a subscriber's account over UDP. Waits until it has registered.
     pub fn start(server: &Server, user: &str) -> Self {
         Self::with_account(server, &Account::new(user))
     }
 
-    /// Starts it with an account, and waits until it has registered.
+    /// Starts baresip with an account. Waits until it has registered.
     pub fn with_account(server: &Server, account: &Account) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let (sip, control) = (free_port(), free_port());
@@ -32,7 +32,7 @@ impl Baresip {
         let sip = SocketAddr::new(own, sip);
         let authority = server.certificate();
         let mux = if account.for_browsers { "yes" } else { "no" };
-        // Its audio goes in a circle; an address that is always there keeps it from looking for a network.
+        // Its audio output is its audio input. An address that is always available stops it from looking for a network.
         let configuration = format!(
             "module_path /usr/lib/baresip/modules\n\
              module g711.so\n\
@@ -85,7 +85,7 @@ impl Baresip {
         }
     }
 
-    /// Waits for an event after those already waited for, such as `CALL_ESTABLISHED`.
+    /// Waits for the next event of this type, such as `CALL_ESTABLISHED`. Earlier calls have consumed earlier events.
     fn wait_for(&mut self, event: &str) {
         let happened = eventually(PATIENCE, || {
             self.read();
@@ -99,13 +99,13 @@ impl Baresip {
         assert!(happened, "no {event}:\n{}", self.child.output());
     }
 
-    /// Ends the program the way its user does: it takes its registration back first.
+    /// Ends the program as its user does: it removes its registration first.
     pub fn quit(mut self) {
         self.child.signal("TERM");
         self.child.wait();
     }
 
-    /// Commands and events are JSON in netstrings: length, colon, text, comma.
+    /// Sends a command. Commands and events are JSON in netstrings: length, colon, text, comma.
     fn command(&mut self, command: &str, params: &str) {
         let text = json!({ "command": command, "params": params }).to_string();
         write!(self.control, "{}:{text},", text.len()).expect("the control socket");
@@ -126,7 +126,7 @@ impl Baresip {
             .ok()?;
         let text = self.unread.get(colon + 1..colon + 1 + length)?;
         let message = serde_json::from_slice(text).expect("JSON");
-        // With the comma behind it, which may come a little later.
+        // Includes the comma after it, which may arrive a little later.
         if self.unread.len() < colon + length + 2 {
             return None;
         }

@@ -1,9 +1,19 @@
-//! A telephone in a web page: `JsSIP` or SIP.js in Chromium without a screen, with a microphone that hums, over WebSocket.
+//! A telephone in a web page over WebSocket: `JsSIP` or SIP.js in headless Chromium, with a microphone that hums.
 //!
-//! The pages are those of `interop/browser`. What happens to a telephone it reports as lines, a word and sometimes a reason:
-//! `connected`, `registered`, `registration_failed`, `incoming URI`, `ringing` (at the caller), `established`, `media` (sound
-//! has arrived), `ended`, `failed` (a call that was never established), `unregistered`, `disconnected`, `error` (what it was
-//! told to do could not be done).
+//! The pages are in `interop/browser`. A telephone reports its events as lines. Each line is a word, sometimes followed
+//! by a reason:
+//!
+//! | report | meaning |
+//! | --- | --- |
+//! | `connected`, `disconnected` | the WebSocket connection |
+//! | `registered`, `registration_failed`, `unregistered` | the registration |
+//! | `incoming URI` | a call comes in |
+//! | `ringing` | the callee rings (reported by the caller) |
+//! | `established` | the call is established |
+//! | `media` | sound has arrived |
+//! | `ended` | the call has ended |
+//! | `failed` | the call ended before it was established |
+//! | `error` | a command could not be executed |
 
 use crate::devtools::DevTools;
 use crate::phone::{Account, Moment, Phone};
@@ -14,12 +24,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// What a telephone is made of.
+/// The SIP library of a telephone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
-    /// `JsSIP`.
+    /// The library `JsSIP`.
     JsSip,
-    /// SIP.js.
+    /// The library SIP.js.
     SipJs,
 }
 
@@ -39,14 +49,14 @@ impl Library {
     }
 }
 
-/// Whose telephone it is and where it registers.
+/// The account of a telephone, and where it registers.
 #[derive(Clone, Debug)]
 pub struct WebAccount {
-    /// The server, such as `ws://127.0.0.1:8080` or `wss://127.0.0.1:8443`; any certificate will do.
+    /// The server, such as `ws://127.0.0.1:8080` or `wss://127.0.0.1:8443`. Any certificate is accepted.
     pub server: String,
     /// The address-of-record.
     pub uri: String,
-    /// The password of its user.
+    /// The password of the user.
     pub password: String,
 }
 
@@ -54,16 +64,16 @@ pub struct WebAccount {
 #[derive(Debug)]
 pub struct WebPhone {
     library: Library,
-    // Ends with the browser, before its folder goes.
+    // Ends with the browser, before its folder is removed.
     child: Child,
     page: DevTools,
-    /// How many of the reports have been waited for.
+    /// How many reports have been consumed.
     read: usize,
     _folder: TempDir,
 }
 
 impl WebPhone {
-    /// Starts a browser with the telephone, and waits until it has registered.
+    /// Starts a browser with the telephone. Waits until it has registered.
     pub fn start(library: Library, account: &WebAccount) -> Self {
         let mut phone = Self::open(library);
         let account = json!({
@@ -76,7 +86,7 @@ impl WebPhone {
         phone
     }
 
-    /// The same with the account of a subscriber.
+    /// Like [`WebPhone::start`], with a subscriber's account.
     pub fn with_account(library: Library, server: &Server, account: &Account) -> Self {
         let scheme = account.protocol.via_token().to_ascii_lowercase();
         let address = server.address_of(account.protocol);
@@ -88,7 +98,7 @@ impl WebPhone {
         Self::start(library, &account)
     }
 
-    /// Takes its registration back and closes the browser.
+    /// Unregisters and closes the browser.
     pub fn quit(mut self) {
         self.tell("quit()");
         self.wait_for("unregistered");
@@ -96,7 +106,7 @@ impl WebPhone {
         self.child.wait();
     }
 
-    /// Waits for a report after those already waited for that begins with this word.
+    /// Waits for the next report that begins with this word. Earlier calls have consumed earlier reports.
     fn wait_for(&mut self, word: &str) {
         let happened = eventually(PATIENCE, || {
             self.page.read();
@@ -139,7 +149,7 @@ impl WebPhone {
     }
 
     fn tell(&mut self, what: &str) {
-        // A promise that is refused is a report too.
+        // A rejected promise is a report too.
         let script = format!(
             "Promise.resolve(phone.{what}).then(() => undefined, (error) => report(`error ${{error}}`)), undefined"
         );
@@ -184,10 +194,10 @@ impl Phone for WebPhone {
 
 const SWITCHES: [&str; 19] = [
     "--headless",
-    // Tests run as root in containers; the only pages are our own.
+    // Tests run as root in containers, and the only pages are our own.
     "--no-sandbox",
     "--disable-gpu",
-    // Only what is fatal: it misses much that a desktop has.
+    // Only fatal errors, because the browser misses much that a desktop has.
     "--log-level=3",
     "--disable-dev-shm-usage",
     "--no-first-run",
@@ -208,7 +218,7 @@ const SWITCHES: [&str; 19] = [
     "--disable-features=WebRtcHideLocalIpsWithMdns",
 ];
 
-/// Puts the page and its script, with the library in it, into a folder.
+/// Writes the page and its script, with the library bundled into it, to a folder.
 fn build_page(library: Library, folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("browser");
     let bundler = source.join("node_modules/.bin/esbuild");
@@ -224,7 +234,7 @@ fn build_page(library: Library, folder: &Path) -> PathBuf {
     page
 }
 
-/// Where the browser says that it can be controlled.
+/// The address at which the browser can be controlled, from its output.
 fn debugging_address(output: &str) -> Option<String> {
     let line = output.split_once("DevTools listening on ")?.1;
     let (address, _) = line.split_once('\n')?;

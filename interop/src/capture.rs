@@ -1,4 +1,4 @@
-//! tshark: what really went over the wire, read by somebody else's parser.
+//! Captures packets with tshark, to see what is really on the wire through an independent parser.
 
 use crate::dissection::{self, Dissected};
 use crate::process::{Child, PATIENCE, eventually, run};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A running capture of everything that goes to or comes from a server.
+/// A running capture of all packets to and from a server.
 #[derive(Debug)]
 pub struct Capture {
     child: Child,
@@ -17,12 +17,12 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins, and waits until the first packet has been seen. Needs the right to capture, which root has.
+    /// Starts a capture and waits until it has seen the first packet. This needs the right to capture, which root has.
     pub fn start(server: &Server) -> Self {
         Self::with_ports(server, &[])
     }
 
-    /// The same, with what comes from or goes to these ports besides.
+    /// Like [`Capture::start`], and also captures packets to and from these ports.
     pub fn with_ports(server: &Server, others: &[u16]) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let server = server.address();
@@ -30,9 +30,9 @@ impl Capture {
         let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
         let filter = format!("port {}", ports.join(" or port "));
         let mut command = Command::new("tshark");
-        // 64 MiB of buffer: it may wait long for its turn.
+        // A buffer of 64 MiB, because the process may wait long for its turn.
         command.args(["-i", "lo", "-B", "64", "-f", &filter]);
-        // Prints a line for each packet, at once, and writes them as well.
+        // Prints a line for each packet at once, and also writes the packets.
         command
             .args(["-l", "-P", "-w"])
             .arg(folder.path().join("packets"));
@@ -46,7 +46,7 @@ impl Capture {
         capture
     }
 
-    /// Ends when all that was sent until now has been seen.
+    /// Ends the capture when all packets sent so far have been seen.
     pub fn finish(mut self) -> Packets {
         self.catch_up();
         self.child.signal("INT");
@@ -63,12 +63,12 @@ impl Capture {
         }
     }
 
-    /// Sends a keep-alive, which the server swallows, from a port of its own until it is seen: what was sent before has been
-    /// seen by then.
+    /// Sends keep-alives, which the server ignores, from its own port until one has been captured. By then all earlier
+    /// packets have been captured too.
     fn catch_up(&self) {
         let socket = UdpSocket::bind((self.server.ip(), 0)).expect("a socket");
         let port = socket.local_addr().expect("bound").port();
-        // With both ports: the digits of one alone may stand in a time as well.
+        // Includes both ports, because the digits of one alone may also occur in a time.
         let line = format!(" {port} → {} ", self.server.port());
         let seen = eventually(PATIENCE, || {
             socket.send_to(b"\r\n\r\n", self.server).expect("sent");
@@ -78,7 +78,7 @@ impl Capture {
     }
 }
 
-/// What was captured.
+/// The captured packets.
 #[derive(Debug)]
 pub struct Packets {
     file: PathBuf,
@@ -86,30 +86,30 @@ pub struct Packets {
     port: u16,
 }
 
-/// A SIP message as tshark reads it.
+/// A SIP message as tshark parsed it.
 #[derive(Clone, Debug)]
 pub struct WireMessage {
-    /// The port it came from.
+    /// The source port.
     pub source: u16,
-    /// The port it went to.
+    /// The destination port.
     pub destination: u16,
-    /// Its method or status code.
+    /// The method or the status code.
     pub what: String,
-    /// The method in its `CSeq`.
+    /// The method in `CSeq`.
     pub method: String,
-    /// Seconds since the first packet.
+    /// The time since the first packet, in seconds.
     pub seconds: f64,
-    /// Its Call-ID.
+    /// The Call-ID.
     pub call_id: String,
     /// The user in From.
     pub from_user: String,
     /// The user in To.
     pub to_user: String,
-    /// Every To.
+    /// All values of To.
     pub to: Vec<String>,
-    /// Every tag in To.
+    /// All tags in To.
     pub to_tags: Vec<String>,
-    /// Every Record-Route.
+    /// All values of Record-Route.
     pub record_routes: Vec<String>,
 }
 
@@ -164,18 +164,19 @@ impl Packets {
         messages.collect()
     }
 
-    /// The packets that tshark cannot make sense of, or finds odd: number, summary, and what is wrong.
+    /// The packets that tshark cannot parse or warns about: number, summary, and the problem.
     pub fn oddities(&self) -> Vec<Vec<Vec<String>>> {
         let odd = "_ws.malformed || _ws.expert.severity >= \"Warning\"";
         self.read(odd, &["frame.number", "_ws.col.Info", "_ws.expert.message"])
     }
 
-    /// Where they are.
+    /// The file with the packets.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The SIP messages one by one, also where several share a packet. `others`: ports at which SIP is spoken besides the server's.
+    /// The SIP messages one by one, even if several share a packet. `others`: further ports that carry SIP, besides the
+    /// server's.
     pub fn dissect(&self, others: &[u16]) -> Vec<Dissected> {
         let mut command = Command::new("tshark");
         command.arg("-r").arg(&self.file);
@@ -190,7 +191,7 @@ impl Packets {
         dissection::read(&output)
     }
 
-    /// The packets that match a display filter: of each the fields asked for, and of each field all its occurrences.
+    /// The requested fields of all packets that match a display filter. Each field has all its occurrences.
     fn read(&self, filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
         let mut command = Command::new("tshark");
         command.arg("-r").arg(&self.file);
@@ -198,7 +199,7 @@ impl Packets {
         command.args(["-Y", filter, "-T", "fields"]);
         command.args(["-E", "occurrence=a", "-E", "aggregator=|"]);
         command.args(fields.iter().flat_map(|field| ["-e", field]));
-        // It warns there that root should not run it.
+        // tshark warns there that root should not run it.
         let (code, output) = run(command.stderr(Stdio::null()));
         assert_eq!(code, 0, "tshark: {output}");
         let values = |text: &str| {

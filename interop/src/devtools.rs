@@ -1,4 +1,4 @@
-//! The remote control of a browser (Chrome `DevTools` Protocol): one page, scripts to run in it, and what it reports.
+//! Remote control of a browser (Chrome `DevTools` Protocol): one page, scripts to run in it, and its reports.
 
 use crate::process::{PATIENCE, eventually, wait_until};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 use tungstenite::{Message, WebSocket};
 
-/// A page under control.
+/// A controlled page.
 #[derive(Debug)]
 pub(crate) struct DevTools {
     socket: WebSocket<TcpStream>,
@@ -20,7 +20,7 @@ pub(crate) struct DevTools {
 }
 
 impl DevTools {
-    /// Opens a page in the browser that is controlled at `address`. It reports by `report("…")`.
+    /// Opens a page in the browser that is controlled at `address`. The page reports by calling `report("…")`.
     pub(crate) fn open(address: &str, page: &str) -> Self {
         let host = address.strip_prefix("ws://").expect("a ws address");
         let (host, _) = host.split_once('/').expect("a path");
@@ -49,7 +49,7 @@ impl DevTools {
         devtools
     }
 
-    /// Runs a script in the page; its value.
+    /// Runs a script in the page and returns its value.
     pub(crate) fn evaluate(&mut self, script: &str) -> Value {
         let result = self.call("Runtime.evaluate", &json!({ "expression": script }));
         let exception = result.get("exceptionDetails");
@@ -57,23 +57,23 @@ impl DevTools {
         result["result"]["value"].clone()
     }
 
-    /// What the page has reported, as far as [`DevTools::read`] has read.
+    /// The reports of the page that [`DevTools::read`] has read so far.
     pub(crate) fn reports(&self) -> &[String] {
         &self.reports
     }
 
-    /// Reports, messages of the console and errors, in order.
+    /// Reports, console messages and errors, in order.
     pub(crate) fn log(&self) -> &str {
         &self.log
     }
 
-    /// Closes the browser, all its pages with it.
+    /// Closes the browser with all its pages.
     pub(crate) fn close_browser(&mut self) {
         self.session = None;
         self.send("Browser.close", &json!({}));
     }
 
-    /// Reads what has come, waiting a moment if there is nothing.
+    /// Reads one message, or waits a moment for one.
     pub(crate) fn read(&mut self) {
         match self.socket.read() {
             Ok(Message::Text(text)) => {
@@ -131,7 +131,7 @@ impl DevTools {
             Some("Runtime.consoleAPICalled") => {
                 let arguments = params["args"].as_array().into_iter().flatten();
                 let texts = arguments.filter_map(|argument| argument["value"].as_str());
-                // The colours of a message are arguments too.
+                // The colors of a message are arguments too.
                 for text in texts.filter(|text| !text.starts_with("color: ")) {
                     let _ = writeln!(self.log, "{}", text.replace("%c", ""));
                 }

@@ -1,28 +1,28 @@
-//! SIP messages as tshark takes them apart, one by one, from its PDML: a line for each field.
+//! Single SIP messages, read from tshark's PDML, which has one line for each field.
 
-/// A SIP message, the packet that completed it, and the way that packet went.
+/// A SIP message, with the packet that completed it and the endpoints of that packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by what they are")]
 pub struct Dissected {
     pub frame: u64,
-    /// Nanoseconds since 1970.
+    /// In nanoseconds since 1970.
     pub time: i64,
     pub transport: String,
     pub source: u16,
     pub destination: u16,
-    /// 0 in a request.
+    /// The status code, or 0 in a request.
     pub status: u16,
-    /// Of `CSeq`.
+    /// The method in `CSeq`.
     pub method: String,
     pub call_id: String,
     pub cseq: u32,
-    /// Of every Via, the topmost first; empty where a Via has none.
+    /// The branch of every Via, topmost first. Empty if a Via has none.
     pub branches: Vec<String>,
     pub to_tag: String,
     pub has_credentials: bool,
 }
 
-/// Seconds with nine digits behind the point, as nanoseconds.
+/// Converts seconds with nine digits after the point into nanoseconds.
 pub(crate) fn nanoseconds(text: &str) -> i64 {
     let (seconds, fraction) = text.split_once('.').expect("a fraction");
     assert_eq!(fraction.len(), 9, "{text}");
@@ -33,7 +33,7 @@ pub(crate) fn nanoseconds(text: &str) -> i64 {
 /// Reads PDML.
 pub(crate) fn read(text: &str) -> Vec<Dissected> {
     let mut messages: Vec<Dissected> = Vec::new();
-    // What the packet says before its first message.
+    // The fields of the packet that precede its first message.
     let mut packet = Dissected::default();
     let mut in_message = false;
     for line in text.lines().map(str::trim_start) {
@@ -77,7 +77,7 @@ pub(crate) fn read(text: &str) -> Vec<Dissected> {
     messages
 }
 
-/// The value of an attribute. Those that are asked for have nothing in them that XML escapes.
+/// The value of an attribute. The attributes used here contain nothing that XML escapes.
 fn attribute<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let begin = format!(" {name}=\"");
     let (_, rest) = line.split_once(&begin)?;

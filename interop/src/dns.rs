@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The zone of the tests. What is not in it does not exist.
+/// The zone of the tests. Names outside it do not exist.
 pub const ZONE: &str = "carrier.test";
 
 /// A running name server.
@@ -17,30 +17,30 @@ pub struct NameServer {
     address: SocketAddr,
 }
 
-/// The records of a [`NameServer`], in dnsmasq's words.
+/// The records of a [`NameServer`], as dnsmasq options.
 #[derive(Clone, Debug, Default)]
 pub struct Records(Vec<String>);
 
 impl Records {
-    /// None yet.
+    /// No records.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An A or AAAA record.
+    /// Adds an A or AAAA record.
     #[must_use]
     pub fn host(self, name: &str, address: &str) -> Self {
         self.with(format!("--host-record={name},{address}"))
     }
 
-    /// A server of a service, and the address of its name: on 127.0.0.1.
+    /// Adds an SRV record and the address of its host, which is 127.0.0.1.
     #[must_use]
     pub fn server(self, service: &str, host: &str, port: u16, priority: u16, weight: u16) -> Self {
         let record = format!("--srv-host={service},{host},{port},{priority},{weight}");
         self.with(record).host(host, "127.0.0.1")
     }
 
-    /// A NAPTR record of the zone.
+    /// Adds a NAPTR record of the zone.
     #[must_use]
     pub fn naptr(self, order: u16, service: &str, replacement: &str) -> Self {
         self.with(format!(
@@ -55,12 +55,12 @@ impl Records {
 }
 
 impl NameServer {
-    /// Starts it with records of that many seconds to live, and waits until it answers.
+    /// Starts the server with records that live `ttl` seconds. Waits until it answers.
     pub fn start(records: &Records, ttl: u32) -> Self {
         Self::start_at((Ipv4Addr::LOCALHOST, free_port()).into(), records, ttl)
     }
 
-    /// The same at a certain address.
+    /// Like [`NameServer::start`], at a given address.
     pub fn start_at(address: SocketAddr, records: &Records, ttl: u32) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let mut command = Command::new("dnsmasq");
@@ -90,25 +90,25 @@ impl NameServer {
         server
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The section of a Tandem's configuration that makes it ask here.
+    /// The section of Tandem's configuration that selects this name server.
     pub fn section(&self) -> String {
         let address = self.address;
         format!("[dns]\nservers = [\"{address}\"]\ntimeout = \"300ms\"\n")
     }
 
-    /// How often it was asked for a name, by the type of the record.
+    /// How often a name was asked for, with this type of record.
     pub fn asked(&self, kind: &str, name: &str) -> usize {
         let question = format!("query[{kind}] {name} ");
         let log = self.child.output();
         log.lines().filter(|line| line.contains(&question)).count()
     }
 
-    /// Ends it.
+    /// Stops the server.
     pub fn stop(mut self) {
         self.child.signal("KILL");
         self.child.wait();
@@ -116,13 +116,13 @@ impl NameServer {
     }
 }
 
-/// Whether a name server is there: it answers an empty question, if only with an error.
+/// Whether a name server answers an empty query, even with an error.
 fn answers(address: SocketAddr) -> bool {
     let question = [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let wait = Some(Duration::from_millis(50));
     socket.set_read_timeout(wait).expect("a timeout");
-    // Nobody there yet is an error, too.
+    // If nothing listens there yet, sending fails too.
     let sent = socket
         .connect(address)
         .and_then(|()| socket.send(&question));

@@ -16,8 +16,8 @@ pub struct Kamailio {
 }
 
 impl Kamailio {
-    /// A proxy that is one of the servers of a domain: it takes all calls to a phone, and its Record-Route names the domain, so
-    /// that any server of the domain can carry on the dialog.
+    /// Starts a proxy that is one of the servers of a domain. It passes all calls to a phone. Its Record-Route names the
+    /// domain, so that any server of the domain can continue the dialog.
     pub fn start(domain: &str, phone: SocketAddr) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
@@ -31,7 +31,7 @@ impl Kamailio {
         command.args(["-DD", "-E", "-m", "64", "-M", "8", "-w"]);
         command.arg(folder.path()).arg("-Y").arg(folder.path());
         command.arg("-f").arg(&file);
-        // Its processes are a group, so that they end together.
+        // Its processes form a group, so that they end together.
         command.process_group(0);
         let child = Child::start(&mut command, &folder.path().join("output"));
         let mut kamailio = Self {
@@ -43,12 +43,12 @@ impl Kamailio {
         kamailio
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends all its processes at once, as a crash does.
+    /// Ends all its processes at once, as in a crash.
     pub fn kill(&mut self) {
         self.signal_all();
         self.child.wait();

@@ -1,4 +1,4 @@
-//! The project's own load generator, as a peer of the server: `tandem lab run`.
+//! Tandem's own load generator as a peer of the server: `tandem lab run`.
 
 use crate::process::run;
 use crate::server::Server;
@@ -6,8 +6,8 @@ use serde_json::Value;
 use sip_transport::Protocol;
 use std::process::Command;
 
-/// A profile against the server, for subscribers `user0`, `user1`, … with the passwords of [`Server::password`]. Its
-/// report goes to `report.json` beside the server's configuration.
+/// The command that runs a profile against the server. The subscribers are `user0`, `user1`, … with the passwords of
+/// [`Server::password`]. The report goes to `report.json` in the server's folder.
 pub fn lab_command(server: &Server, protocol: Protocol, arguments: &[&str]) -> Command {
     let json = server.path("report.json");
     let transport = protocol.via_token().to_ascii_lowercase();
@@ -26,7 +26,7 @@ pub fn lab_command(server: &Server, protocol: Protocol, arguments: &[&str]) -> C
     command
 }
 
-/// Runs it. Returns its exit code, its report and what it printed.
+/// Runs [`lab_command`]. Returns its exit code, its report and its output.
 pub fn lab_run(server: &Server, protocol: Protocol, arguments: &[&str]) -> (i32, Value, String) {
     let json = server.path("report.json");
     let mut command = lab_command(server, protocol, arguments);
@@ -36,7 +36,7 @@ pub fn lab_run(server: &Server, protocol: Protocol, arguments: &[&str]) -> (i32,
     (code, report, output)
 }
 
-/// The subscribers that the generator plays.
+/// The subscribers that the load generator uses.
 pub fn lab_users(count: u32) -> Vec<String> {
     (0..count).map(|number| format!("user{number}")).collect()
 }

@@ -1,4 +1,4 @@
-//! Agents and a controller: the real ones, as processes.
+//! A real controller with real agents, as processes.
 
 use crate::process::{Child, PATIENCE, eventually, free_port, run};
 use crate::server::Server;
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Longest run of a test, with the time in which calls end.
+/// The longest run of a test, including the time in which calls end.
 const LONGEST_RUN: Duration = Duration::from_secs(120);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
@@ -36,9 +36,9 @@ impl Laboratory {
         laboratory
     }
 
-    /// Starts the controller again; it comes back where it was.
+    /// Starts the controller again. It continues where it was.
     pub fn restart(&mut self) {
-        // First the end of the old one, which holds the port.
+        // End the old one first, because it holds the port.
         self.controller = None;
         let mut command = Command::new(Server::binary());
         command
@@ -55,12 +55,12 @@ impl Laboratory {
         assert!(answers, "no controller:\n{}", self.log());
     }
 
-    /// Ends the controller, as a crash does.
+    /// Ends the controller as in a crash.
     pub fn end_controller(&mut self) {
         self.controller = None;
     }
 
-    /// Starts an agent whose phones are subscribers of a server called by their number.
+    /// Starts an agent whose phones are subscribers of a server, named by their number.
     pub fn agent(&self, name: &str, server: &Server) -> Child {
         let mut command = Command::new(Server::binary());
         command
@@ -81,7 +81,7 @@ impl Laboratory {
         )
     }
 
-    /// Writes a scenario: calls that are so many milliseconds apart, between these phones in turn. Where it is.
+    /// Writes a scenario with calls between these phones in turn, `wait_ms` apart. Returns its path.
     pub fn scenario(
         &self,
         name: &str,
@@ -106,24 +106,24 @@ impl Laboratory {
         path
     }
 
-    /// A file beside the scenarios, not among them.
+    /// A path next to the folder of scenarios.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Where the page is.
+    /// The URL of the page.
     pub fn page(&self) -> String {
         format!("http://{}/", self.address)
     }
 
-    /// What the controller answers, if it does.
+    /// Sends a GET request. Returns the answer of the controller, if there is one.
     pub fn get(&self, path: &str) -> Option<Value> {
         let url = format!("http://{}{path}", self.address);
         let (code, output) = run(Command::new("curl").args(["--silent", "--max-time", "5", &url]));
         (code == 0).then(|| serde_json::from_str(&output).unwrap_or(Value::String(output)))
     }
 
-    /// Has it do something: status and answer.
+    /// Sends a POST request. Returns status and answer.
     pub fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("http://{}{path}", self.address);
         let (_, output) = run(Command::new("curl")
@@ -140,7 +140,7 @@ impl Laboratory {
         (status.parse().unwrap_or(0), answer)
     }
 
-    /// Waits until something of the state is as wanted.
+    /// Waits until the state is as wanted.
     pub fn wait_for(&self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let mut state = Value::Null;
         let came = eventually(PATIENCE, || {
@@ -151,7 +151,7 @@ impl Laboratory {
         state
     }
 
-    /// The report of a run that has been started, once it is over. It asks but seldom: asking keeps the machine busy.
+    /// Waits for the end of a started run and returns its report. It polls seldom, because polling keeps the machine busy.
     pub fn report_at_the_end(&self) -> Value {
         let mut report = Value::Null;
         let ended = eventually(LONGEST_RUN, || {
@@ -163,7 +163,7 @@ impl Laboratory {
         report
     }
 
-    /// What the controller has printed.
+    /// The output of the controller.
     pub fn log(&self) -> String {
         self.controller
             .as_ref()

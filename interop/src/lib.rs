@@ -1,11 +1,9 @@
-//! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, Kamailio, dnsmasq, coturn,
-//! stunnel, tshark, Prometheus.
-//! Runs the real server beside real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, a browser at the laboratory's page, Kamailio, dnsmasq, coturn,
-//! stunnel, tshark.
+//! Runs the real server with real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, a browser
+//! with the laboratory's page, Kamailio, dnsmasq, coturn, stunnel, tshark, Prometheus.
 //!
-//! Everything happens on 127.0.0.1 (and `::1`) with ports of the test's own; every process that a test starts ends with it. A
-//! program that is missing fails the test that needs it: `scripts/setup test` installs them all. What goes wrong in here is a
-//! panic that says what was expected and shows what the program concerned has printed.
+//! Everything happens on 127.0.0.1 (and `::1`), on ports that belong to the test. Every process that a test starts ends
+//! with it. A missing program fails the tests that need it; `scripts/setup test` installs them all. An error in here is a
+//! panic. It says what was expected and shows the output of the program concerned.
 #![expect(
     clippy::missing_panics_doc,
     reason = "a panic is how a test fails; all of this is for tests"

@@ -1,4 +1,4 @@
-//! Linphone without a screen or a sound card: its daemon, which reads commands from standard input.
+//! Linphone without screen and sound card: its daemon, which reads commands from standard input.
 
 use crate::phone::{Account, Moment, Phone};
 use crate::process::{Child, PATIENCE, eventually, free_port};
@@ -11,24 +11,24 @@ use tempfile::TempDir;
 pub struct Linphone {
     child: Child,
     folder: TempDir,
-    /// How much of its output has been looked at.
+    /// How much of its output has been consumed.
     read: usize,
 }
 
 impl Linphone {
-    /// Starts it with the account of a subscriber over UDP, and waits until it has registered.
+    /// Starts linphone with a subscriber's account over UDP. Waits until it has registered.
     pub fn start(server: &Server, user: &str) -> Self {
         Self::with_account(server, &Account::new(user))
     }
 
-    /// Starts it with an account, and waits until it has registered.
+    /// Starts linphone with an account. Waits until it has registered.
     pub fn with_account(server: &Server, account: &Account) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         std::fs::create_dir_all(folder.path().join(".local/share/linphone")).expect("folder");
         let media = free_port();
         let user = &account.user;
         let own = server.address().ip();
-        // It has one port for each protocol that it is to speak; 0: it does not.
+        // It has one port for each protocol. 0 turns a protocol off.
         let [sip, tcp, tls] = [Protocol::Udp, Protocol::Tcp, Protocol::Tls].map(|protocol| {
             if protocol == account.protocol {
                 free_port()
@@ -99,7 +99,7 @@ impl Linphone {
         linphone
     }
 
-    /// Waits for an event after those already waited for, such as `LinphoneCallStreamsRunning`.
+    /// Waits for the next event of this type, such as `LinphoneCallStreamsRunning`. Earlier calls have consumed earlier events.
     fn wait_for(&mut self, event: &str) {
         let line = format!("Event: {event}\n");
         let happened = eventually(PATIENCE, || {
@@ -112,13 +112,13 @@ impl Linphone {
         assert!(happened, "no {event}:\n{}", self.child.output());
     }
 
-    /// Takes its registration back.
+    /// Removes its registration.
     pub fn unregister(&mut self) {
         self.child.say("unregister ALL");
     }
 }
 
-/// Offers G.711 only: its requests remain short enough for a datagram (RFC 3261 section 18.1.1).
+/// Offers G.711 only, so that requests are short enough for a datagram (RFC 3261 section 18.1.1).
 fn without_most_codecs() -> String {
     let codecs = [
         ("opus", 48_000, 2),

@@ -1,4 +1,4 @@
-//! The messages in a trace of sipp.
+//! The messages in a sipp trace.
 
 /// The messages that one sipp sent and received, in order.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +11,8 @@ enum Direction {
 }
 
 impl Messages {
-    /// From sipp's own trace: a line of dashes and the time, a line that says what happened, an empty line, the message.
+    /// Reads sipp's own trace. An entry is a line of dashes with the time, a line with the event, an empty line, and the
+    /// message.
     pub(crate) fn read(trace: &str) -> Self {
         let entries = trace.split("----------------------------------------------- ");
         let messages = entries.filter_map(|entry| {
@@ -28,17 +29,17 @@ impl Messages {
         Self(messages.collect())
     }
 
-    /// Those received whose first line begins like this.
+    /// The received messages whose first line begins with this text.
     pub fn received(&self, beginning: &str) -> Vec<&str> {
         self.those(Direction::Received, beginning)
     }
 
-    /// Those sent whose first line begins like this.
+    /// The sent messages whose first line begins with this text.
     pub fn sent(&self, beginning: &str) -> Vec<&str> {
         self.those(Direction::Sent, beginning)
     }
 
-    /// The latest of all.
+    /// The last message sent or received.
     pub(crate) fn last(&self) -> Option<&str> {
         self.0.last().map(|(_, message)| message.as_str())
     }

@@ -7,31 +7,31 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long an order may take: Playwright itself gives up before.
+/// How long a command may take. Playwright's own timeout is shorter.
 const ORDER: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
 #[derive(Debug)]
 pub struct Page {
     child: Child,
-    /// Answers that have been read.
+    /// How many answers have been read.
     read: usize,
     _folder: TempDir,
 }
 
-/// How a page is looked at.
+/// The window and color scheme of a screenshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Of the window.
+    /// The width of the window.
     pub width: u32,
-    /// Of the window; the picture is as high as the page.
+    /// The height of the window. The screenshot is as high as the page.
     pub height: u32,
-    /// Whether the reader prefers dark pages.
+    /// Whether the user prefers dark pages.
     pub dark: bool,
 }
 
 impl Page {
-    /// Starts the browser and opens an address.
+    /// Starts the browser and opens a URL.
     pub fn open(url: &str) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("browser/page.mjs");
@@ -52,12 +52,12 @@ impl Page {
         self.order(&json!({ "do": "click", "button": button }));
     }
 
-    /// Chooses from a list by the list's label.
+    /// Chooses an option of a list, by the label of the list.
     pub fn choose(&mut self, field: &str, option: &str) {
         self.order(&json!({ "do": "choose", "field": field, "option": option }));
     }
 
-    /// Fills a field by its label.
+    /// Fills a field, by its label.
     pub fn fill(&mut self, field: &str, value: &str) {
         self.order(&json!({ "do": "fill", "field": field, "value": value }));
     }
@@ -67,18 +67,18 @@ impl Page {
         self.order(&json!({ "do": "press", "key": key }));
     }
 
-    /// Gives the page's file field a file.
+    /// Uploads a file through the page's file field.
     pub fn upload(&mut self, path: &Path) {
         self.order(&json!({ "do": "upload", "path": path }));
     }
 
-    /// What is to be read where a CSS selector says; empty: there is nothing.
+    /// The text of a CSS selector. Empty if nothing matches.
     pub fn text(&mut self, of: &str) -> String {
         let text = self.order(&json!({ "do": "text", "of": of }));
         text.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the text of a selector is as wanted.
+    /// Waits until the text of a selector is as wanted, and returns it.
     pub fn wait_for(&mut self, of: &str, is_wanted: impl Fn(&str) -> bool) -> String {
         let mut text = String::new();
         let came = eventually(PATIENCE, || {
@@ -89,7 +89,7 @@ impl Page {
         text
     }
 
-    /// Takes a picture of the whole page.
+    /// Takes a screenshot of the whole page.
     pub fn screenshot(&mut self, path: &Path, look: Look) {
         let scheme = if look.dark { "dark" } else { "light" };
         self.order(&json!({
@@ -97,7 +97,7 @@ impl Page {
         }));
     }
 
-    /// Errors of the page's scripts, and what the browser refused it.
+    /// Errors of the page's scripts, and what the browser blocked.
     pub fn complaints(&mut self) -> Vec<Value> {
         let complaints = self.order(&json!({ "do": "complaints" }));
         complaints.as_array().cloned().unwrap_or_default()

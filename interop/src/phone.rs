@@ -1,22 +1,22 @@
-//! What the telephones have in common: how they are told to call, and the messages in their logs.
+//! The common parts of all telephones: commands for calls, and the messages in their logs.
 
 use crate::messages::header;
 use crate::server::Server;
 use sip_transport::Protocol;
 
-/// Whose telephone it is, how it speaks to the server, and how its media go.
+/// The account of a telephone, its protocol to the server, and its media.
 #[derive(Clone, Debug)]
 pub struct Account {
     /// The subscriber.
     pub user: String,
-    /// How it reaches the server.
+    /// The protocol to the server.
     pub protocol: Protocol,
-    /// Its media are what a browser takes: ICE and DTLS-SRTP.
+    /// Whether its media suit a browser: ICE and DTLS-SRTP.
     pub for_browsers: bool,
 }
 
 impl Account {
-    /// Of a subscriber, over UDP.
+    /// The account of a subscriber, over UDP.
     pub fn new(user: &str) -> Self {
         Self {
             user: user.to_owned(),
@@ -25,13 +25,13 @@ impl Account {
         }
     }
 
-    /// Over another protocol.
+    /// Selects another protocol.
     #[must_use]
     pub fn over(self, protocol: Protocol) -> Self {
         Self { protocol, ..self }
     }
 
-    /// With media that a browser takes.
+    /// Selects media that suit a browser.
     #[must_use]
     pub fn for_browsers(self) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Account {
         }
     }
 
-    /// The server as a URI that says how to reach it.
+    /// The URI of the server, with its protocol.
     pub(crate) fn proxy(&self, server: &Server) -> String {
         let address = server.address_of(self.protocol);
         let transport = self.protocol.via_token().to_ascii_lowercase();
@@ -48,39 +48,39 @@ impl Account {
     }
 }
 
-/// What happens to a call, as a telephone tells of it.
+/// An event of a call, as a telephone reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// It comes in.
+    /// A call comes in.
     Called,
     /// The other side rings.
     Rings,
     /// Both sides can talk.
     Established,
-    /// It has ended.
+    /// The call has ended.
     Over,
 }
 
-/// A telephone that has registered. What it is told and what it waits for is one call at a time.
+/// A registered telephone. Its commands and events concern one call at a time.
 pub trait Phone {
-    /// What it is, for whoever reads of it.
+    /// Its name, for messages of the tests.
     fn name(&self) -> &'static str;
     /// Calls a URI.
     fn dial(&mut self, uri: &str);
-    /// Answers the call that rings.
+    /// Answers the ringing call.
     fn accept(&mut self);
-    /// Ends the call, or gives it up, or refuses it.
+    /// Ends, cancels or rejects the call.
     fn hang_up(&mut self);
-    /// Waits until this happens, after what was already waited for.
+    /// Waits for this event. Earlier calls have consumed earlier events.
     fn wait_until(&mut self, moment: Moment);
-    /// Waits until sound has arrived, where the telephone can tell.
+    /// Waits until sound has arrived, if the telephone can tell.
     fn wait_for_sound(&mut self) {}
-    /// Everything it has logged, its messages among it.
+    /// Everything it has logged, including its messages.
     fn log(&self) -> String;
 }
 
-/// The last request of a method that a telephone received through the server, by its log: requests that it sent itself have but
-/// one Via.
+/// The last request of a method that a telephone received through the server, from its log. Requests that it sent itself
+/// have only one Via.
 pub fn last_received(trace: &str, method: &str) -> Option<ReceivedRequest> {
     let beginning = format!("{method} sip");
     let text = trace.replace('\r', "");
@@ -88,21 +88,21 @@ pub fn last_received(trace: &str, method: &str) -> Option<ReceivedRequest> {
     starts.find_map(|at| ReceivedRequest::parse(text.get(at..)?))
 }
 
-/// Which way a request came, by its Via and Record-Route header fields.
+/// The path of a request, from its Via and Record-Route header fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedRequest {
-    /// How it came from the caller to the server.
+    /// The protocol from the caller to the server.
     pub upstream: String,
-    /// How it came from the server to the callee.
+    /// The protocol from the server to the callee.
     pub downstream: String,
-    /// The port of the sender, if he asked for it.
+    /// The port of the sender, if the sender asked for it.
     pub port: Option<u16>,
-    /// What the server put into Record-Route, the callee's side first.
+    /// The server's Record-Route values, the callee's side first.
     pub record_routes: Vec<String>,
 }
 
 impl ReceivedRequest {
-    /// From the text of a message that goes on until an empty line.
+    /// Parses a message that ends at an empty line.
     fn parse(text: &str) -> Option<Self> {
         let values = |name| {
             let values = header(text, name).into_iter();
@@ -121,13 +121,13 @@ impl ReceivedRequest {
     }
 }
 
-/// `TCP` of `SIP/2.0/TCP host:port;branch=…`.
+/// The protocol of a Via: `TCP` for `SIP/2.0/TCP host:port;branch=…`.
 fn protocol_of(via: &str) -> Option<String> {
     let (protocol, _) = via.strip_prefix("SIP/2.0/")?.split_once(' ')?;
     Some(protocol.to_owned())
 }
 
-/// What the server has written into a Via that asked for it (RFC 3581).
+/// The port that the server wrote into a Via on request (RFC 3581).
 fn port_of(via: &str) -> Option<u16> {
     let mut params = via.split(';');
     params

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take that should happen soon. Long, because the machine may be busy; nothing waits that long unless it
-/// is broken.
+/// The timeout for everything that should happen soon. It is long because the machine may be busy. Only a broken test
+/// waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process whose output goes to a file and that is killed when dropped.
@@ -19,7 +19,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a command; its output goes to `log`. It reads what [`Child::say`] writes.
+    /// Starts a command. Its output goes to `log`, its input comes from [`Child::say`].
     pub fn start(command: &mut Command, log: &Path) -> Self {
         let file = File::create(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         let errors = file
@@ -41,7 +41,7 @@ impl Child {
         self.child.id()
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
@@ -53,12 +53,12 @@ impl Child {
             .unwrap_or_else(|error| panic!("{line}: {error}\n{}", self.output()));
     }
 
-    /// How it has ended; `None`: it has not.
+    /// Its exit status. `None` if it still runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child can be waited for")
     }
 
-    /// How it ends, if it does in that time.
+    /// Waits for its end, but not longer than `at_most`.
     pub fn wait_at_most(&mut self, at_most: Duration) -> Option<ExitStatus> {
         let mut status = None;
         eventually(at_most, || {
@@ -68,7 +68,7 @@ impl Child {
         status
     }
 
-    /// Waits for its end; panics with its output when it takes long.
+    /// Waits for its end. Panics with its output after [`PATIENCE`].
     pub fn wait(&mut self) -> ExitStatus {
         let status = self.wait_at_most(PATIENCE);
         status.unwrap_or_else(|| panic!("still running:\n{}", self.output()))
@@ -88,13 +88,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs a command to its end and returns its exit code and output; panics when it cannot be started.
+/// Runs a command to its end and returns its exit code and output. Panics if the command cannot be started.
 pub fn run(command: &mut Command) -> (i32, String) {
     let output = command
         .stdin(Stdio::null())
@@ -114,7 +114,7 @@ fn missing(command: &Command, error: &io::Error) -> ! {
     )
 }
 
-/// Looks again and again until something is true; panics when it does not become true within [`PATIENCE`].
+/// Polls until a condition is true. Panics if that takes longer than [`PATIENCE`].
 pub fn wait_until(what: &str, is_true: impl FnMut() -> bool) {
     assert!(
         eventually(PATIENCE, is_true),
@@ -122,7 +122,7 @@ pub fn wait_until(what: &str, is_true: impl FnMut() -> bool) {
     );
 }
 
-/// Looks again and again until something is true or the time is over; returns whether it became true.
+/// Polls until a condition is true or the time is over. Returns whether it became true.
 pub fn eventually(at_most: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + at_most;
     while !is_true() {
@@ -134,8 +134,8 @@ pub fn eventually(at_most: Duration, mut is_true: impl FnMut() -> bool) -> bool 
     true
 }
 
-/// A UDP port of 127.0.0.1 (and, free too, of TCP) that nobody uses now. Ports are handed out one after the other, so that two
-/// tests do not get the same one; those of ephemeral sockets are avoided.
+/// A UDP port of 127.0.0.1 that is unused now, also for TCP. Ports are handed out in sequence, so that two tests do not
+/// get the same one. Ephemeral ports are avoided.
 pub fn free_port() -> u16 {
     use std::sync::atomic::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);

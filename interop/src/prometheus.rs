@@ -1,4 +1,4 @@
-//! Prometheus from Debian, on a port and in a folder of its own.
+//! Prometheus from Debian, with its own port and folder.
 
 use crate::process::{Child, PATIENCE, eventually, free_port};
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it with a configuration and the files beside it that the configuration names, and waits until it is ready.
+    /// Starts Prometheus with a configuration and the files that the configuration names. Waits until it is ready.
     pub fn start(configuration: &str, files: &[&Path]) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let port = free_port();
@@ -62,10 +62,10 @@ impl Prometheus {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// What a path of its HTTP API answers, with parameters: the data.
+    /// Sends a query to its HTTP API and returns the data.
     ///
     /// # Errors
-    /// What Prometheus says is wrong with the question.
+    /// The error message of Prometheus.
     pub fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
         let mut request = self.agent.get(self.url(path));
         for (name, value) in parameters {
@@ -83,10 +83,10 @@ impl Prometheus {
         }
     }
 
-    /// The values of an expression now, without those that are no number.
+    /// The present values of an expression, without those that are not a number.
     ///
     /// # Errors
-    /// What Prometheus says is wrong with the expression.
+    /// The error message of Prometheus.
     pub fn query(&self, expression: &str) -> Result<Vec<f64>, String> {
         let data = self.ask("/api/v1/query", &[("query", expression)])?;
         let series = data["result"].as_array().cloned().unwrap_or_default();
@@ -97,7 +97,7 @@ impl Prometheus {
         Ok(values.collect())
     }
 
-    /// State of an alarm: `inactive`, `pending` or `firing`.
+    /// The state of an alert: `inactive`, `pending` or `firing`.
     pub fn alarm(&self, name: &str) -> String {
         self.rules()
             .iter()

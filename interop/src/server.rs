@@ -1,4 +1,4 @@
-//! The server under test: the real binary with a configuration, a database and ports of its own.
+//! The server under test: the real binary with its own configuration, database and ports.
 
 use crate::process::{Child, PATIENCE, eventually, free_port, run};
 use crate::sipp::Scenario;
@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// What a test wants to be different from the default.
+/// The settings that a test can change.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Sections put at the end of the configuration.
+    /// Sections to append to the configuration.
     pub sections: String,
-    /// Its domain.
+    /// The domain of the server.
     pub domain: String,
-    /// Subscribers, with the passwords of [`Server::password`].
+    /// The subscribers, with the passwords of [`Server::password`].
     pub users: Vec<String>,
-    /// Worker threads.
+    /// The number of worker threads.
     pub workers: u16,
-    /// Where it listens.
+    /// The address it listens at.
     pub address: IpAddr,
-    /// How its workers wait: what `TANDEM_INTEROP_EVENT_LOOP` says, or `auto`.
+    /// The event loop of its workers: the value of `TANDEM_INTEROP_EVENT_LOOP`, or `auto`.
     pub event_loop: String,
-    /// Descriptors that it may open: before it raises the limit, and at most. `None`: as many as the test.
+    /// The soft and hard limit of open file descriptors. `None`: the limits of the test.
     pub descriptors: Option<(u64, u64)>,
 }
 
@@ -44,7 +44,7 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// The default with these sections in the configuration.
+    /// The default options with these sections in the configuration.
     pub fn with(sections: &str) -> Self {
         Self {
             sections: sections.to_owned(),
@@ -58,9 +58,9 @@ impl ServerOptions {
 pub struct Server {
     child: Option<Child>,
     folder: TempDir,
-    /// UDP and TCP; TLS has the port after it.
+    /// For UDP and TCP. TLS uses the next port.
     address: SocketAddr,
-    /// WS; WSS has the port after it.
+    /// For WS. WSS uses the next port.
     web: SocketAddr,
     admin_port: u16,
     domain: String,
@@ -68,7 +68,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where the binary is: beside the test binaries of this build, or where `TANDEM_BINARY` says.
+    /// The path of the binary: next to the test binaries of this build, or the value of `TANDEM_BINARY`.
     pub fn binary() -> PathBuf {
         if let Some(path) = std::env::var_os("TANDEM_BINARY") {
             return path.into();
@@ -127,7 +127,7 @@ impl Server {
             self.path("chain.pem").display(),
             self.path("key.pem").display(),
         );
-        // Pages that browsers read from files have no origin of their own.
+        // Pages that browsers read from files have no origin.
         if !sections.contains("[connections]") {
             configuration += "[connections]\norigins = [\"*\"]\n\n";
         }
@@ -142,14 +142,14 @@ impl Server {
         std::fs::write(self.path("tandem.toml"), configuration).expect("configuration");
     }
 
-    /// Puts another certificate with another key where the configuration says they are: it is for the domain and for the
-    /// addresses of this machine, and vouches for itself.
+    /// Replaces its certificate and key by new ones. The certificate is self-signed, for the domain and the addresses of
+    /// this machine.
     pub fn renew_certificate(&self) {
         let names = [&self.domain, "localhost", "127.0.0.1", "::1"];
         Self::make_certificate(self.folder.path(), &names);
     }
 
-    /// Makes a certificate for these names that vouches for itself: `chain.pem` and `key.pem` in a folder.
+    /// Makes a self-signed certificate for these names: `chain.pem` and `key.pem` in a folder.
     pub fn make_certificate(folder: &Path, names: &[&str]) {
         let mut command = Command::new(Self::binary());
         command.args(["certificate", "self-signed", "--force", "--folder"]);
@@ -184,18 +184,18 @@ impl Server {
             .arg("serve")
             .arg("--config")
             .arg(self.path("tandem.toml"));
-        // First the end of the old one, which holds the port.
+        // End the old one first, because it holds the port.
         self.child = None;
         self.child = Some(Child::start(&mut command, &self.path("server.log")));
     }
 
-    /// Ends it at once, as a crash does.
+    /// Kills it at once, as in a crash.
     pub fn kill(&mut self) {
         self.process().signal("KILL");
         self.process().wait();
     }
 
-    /// Whether it says that traffic may be sent to it.
+    /// Whether its readiness check succeeds.
     pub fn is_ready(&self) -> bool {
         self.http("/health/ready").0 == 200
     }
@@ -205,7 +205,7 @@ impl Server {
         format!("{user}-secret")
     }
 
-    /// The URI of a subscriber; what is a URI already stays as it is.
+    /// The URI of a subscriber. A URI stays as it is.
     pub fn uri(&self, user: &str) -> String {
         if user.starts_with("sip:") || user.starts_with("sips:") {
             user.to_owned()
@@ -219,7 +219,7 @@ impl Server {
         &self.domain
     }
 
-    /// Registers a phone for a subscriber by sipp, with parameters of the contact such as `;q=0.5`.
+    /// Registers a phone for a subscriber with sipp. `params` are parameters of the contact, such as `;q=0.5`.
     pub fn register(&self, user: &str, phone: SocketAddr, params: &str) {
         let contact = format!("<sip:{user}@{phone}>{params}");
         Scenario::new("register")
@@ -228,7 +228,7 @@ impl Server {
             .run(self);
     }
 
-    /// The bindings of a subscriber, as the administrator sees them.
+    /// The bindings of a subscriber, from the admin interface.
     pub fn bindings(&self, user: &str) -> Vec<Value> {
         let address = format!("{user}@{}", self.domain);
         let found = self.rpc("location.get", &serde_json::json!({ "address": address }));
@@ -243,7 +243,7 @@ impl Server {
         self.folder.path().join(name)
     }
 
-    /// The id of its process.
+    /// Its process id.
     pub fn process_id(&self) -> u32 {
         self.child.as_ref().expect("running").id()
     }
@@ -253,12 +253,12 @@ impl Server {
         self.child.as_mut().expect("running")
     }
 
-    /// Where it listens for UDP and TCP.
+    /// The address it listens at for UDP and TCP.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it listens for a protocol.
+    /// The address it listens at for a protocol.
     pub fn address_of(&self, protocol: Protocol) -> SocketAddr {
         let next = |address: SocketAddr| SocketAddr::new(address.ip(), address.port() + 1);
         match protocol {
@@ -269,22 +269,22 @@ impl Server {
         }
     }
 
-    /// What it presents to those who connect over TLS: its certificate, which is its own authority.
+    /// The self-signed certificate that it presents over TLS.
     pub fn certificate(&self) -> PathBuf {
         self.path("chain.pem")
     }
 
-    /// Where its admin interface listens.
+    /// The address of its admin interface.
     pub fn admin_address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.admin_port).into()
     }
 
-    /// What it has logged.
+    /// Its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("server.log")).unwrap_or_default()
     }
 
-    /// Runs `tandem ARGUMENTS --config …`: exit code and output.
+    /// Runs `tandem ARGUMENTS --config …`. Returns exit code and output.
     pub fn tandem(&self, arguments: &[&str]) -> (i32, String) {
         run(Command::new(Self::binary())
             .args(arguments)

@@ -1,7 +1,7 @@
-//! sipp: scenarios of ours, run by its own state machine; its statistics and its trace decide.
+//! Runs our scenarios in sipp. Its own state machine, statistics and trace decide whether a test passes.
 //!
-//! A scenario is a file of `interop/sipp`, in sipp's own language with one addition: `<include part="NAME"/>` stands for the
-//! contents of `interop/sipp/parts/NAME.xml`, so that a scenario shows only what is special about it.
+//! A scenario is a file in `interop/sipp`, in sipp's language with one addition: `<include part="NAME"/>` includes
+//! `interop/sipp/parts/NAME.xml`. So a scenario contains only what is special about it.
 
 use crate::messages::{Messages, header};
 use crate::process::{Child, PATIENCE, eventually, free_port, wait_until};
@@ -12,13 +12,13 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// sipp's word for datagrams that all go over one socket.
+/// sipp's name for UDP with one socket for all calls.
 const UDP: &str = "u1";
 
-/// What the scenarios say of where they are.
+/// The Contact of the scenarios.
 const CONTACT: &str = "Contact: <sip:[local_ip]:[local_port]>";
 
-/// What sipp is to do.
+/// A scenario and its options.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     name: String,
@@ -34,7 +34,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The scenario `interop/sipp/NAME.xml`, once: from alice to bob.
+    /// The scenario `interop/sipp/NAME.xml`, for one call from alice to bob.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -50,41 +50,41 @@ impl Scenario {
         }
     }
 
-    /// Who calls (`[caller]`): a subscriber, whose password is used when challenged.
+    /// Sets the caller (`[caller]`), a subscriber. Its password answers challenges.
     #[must_use]
     pub fn from(mut self, user: &str) -> Self {
         user.clone_into(&mut self.caller);
         self
     }
 
-    /// Who is called (`[callee]`): a subscriber, or any URI.
+    /// Sets the callee (`[callee]`), a subscriber or any URI.
     #[must_use]
     pub fn to(mut self, user: &str) -> Self {
         user.clone_into(&mut self.callee);
         self
     }
 
-    /// Another password than the right one.
+    /// Sets a password other than the right one.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// How many calls are made or answered.
+    /// Sets the number of calls to make or answer.
     #[must_use]
     pub fn calls(mut self, calls: u32) -> Self {
         self.calls = calls;
         self
     }
 
-    /// A word of the scenario in brackets, and what it stands for.
+    /// Sets the value of a keyword in brackets.
     #[must_use]
     pub fn key(self, word: &str, value: &str) -> Self {
         self.with(&["-key", word, value])
     }
 
-    /// More arguments for sipp.
+    /// Adds arguments for sipp.
     #[must_use]
     pub fn with(mut self, arguments: &[&str]) -> Self {
         self.arguments
@@ -92,22 +92,22 @@ impl Scenario {
         self
     }
 
-    /// Offers or answers what a browser takes: ICE and DTLS-SRTP. Nobody speaks there; browsers bear the silence for half a
-    /// minute at least.
+    /// Uses media that suit a browser: ICE and DTLS-SRTP. sipp sends no media. Browsers tolerate the silence for at least
+    /// half a minute.
     #[must_use]
     pub fn for_browsers(mut self) -> Self {
         self.sdp = "sdp_for_browsers";
         self
     }
 
-    /// Over TCP: all calls share one connection.
+    /// Uses TCP, with one connection for all calls.
     #[must_use]
     pub fn over_tcp(mut self) -> Self {
         self.transport = "t1";
         self
     }
 
-    /// Over TCP: each call opens a connection, to somebody who stands before the server.
+    /// Uses TCP, with one connection per call, to an address in front of the server.
     #[must_use]
     pub fn connecting_for_each_call(mut self, to: SocketAddr) -> Self {
         self.transport = "tn";
@@ -117,21 +117,21 @@ impl Scenario {
         self
     }
 
-    /// Keeps no trace, for many calls.
+    /// Writes no trace, for many calls.
     #[must_use]
     pub fn untraced(mut self) -> Self {
         self.traced = false;
         self
     }
 
-    /// The scenario with its parts in place.
+    /// The scenario with its parts included.
     fn expanded(&self) -> String {
         let mut text = String::new();
         self.expand(&read(&self.name), &mut text);
         if self.transport == UDP {
             return text;
         }
-        // Who calls it does so over TCP, too.
+        // Calls to it must use TCP too.
         text.replace(CONTACT, &CONTACT.replace('>', ";transport=tcp>"))
     }
 
@@ -152,7 +152,7 @@ impl Scenario {
         }
     }
 
-    /// Starts sipp towards the server, and waits until it listens.
+    /// Starts sipp with the server as its peer. Waits until it listens.
     pub fn start(&self, server: &Server) -> Sipp {
         let folder = TempDir::new().expect("temporary folder");
         let file = folder.path().join("scenario.xml");
@@ -171,7 +171,7 @@ impl Scenario {
         if self.traced {
             command.args(["-trace_msg", "-message_file", "messages.log"]);
         }
-        // Otherwise it writes an IPv6 address without brackets into its credentials.
+        // Without this it writes an IPv6 address without brackets into its credentials.
         command.args(["-auth_uri", server.domain()]);
         command.args(["-au", &self.caller, "-ap"]);
         command.arg(password.unwrap_or_else(|| Server::password(&self.caller)));
@@ -190,7 +190,7 @@ impl Scenario {
         sipp
     }
 
-    /// Starts sipp and waits until every call has gone as the scenario says.
+    /// Starts sipp and waits until every call has followed the scenario.
     pub fn run(&self, server: &Server) -> Outcome {
         self.start(server).finish()
     }
@@ -201,17 +201,17 @@ impl Scenario {
 pub struct Sipp {
     child: Child,
     folder: TempDir,
-    /// Where it listens.
+    /// The address it listens at.
     pub address: SocketAddr,
 }
 
 impl Sipp {
-    /// Waits until all calls are over; panics with what was said unless every call went as the scenario says.
+    /// Waits until all calls are over. Panics with the messages if a call did not follow the scenario.
     pub fn finish(self) -> Outcome {
         self.finish_within(PATIENCE)
     }
 
-    /// The same for calls that take longer.
+    /// Like [`Sipp::finish`], for calls that take longer.
     pub fn finish_within(mut self, at_most: Duration) -> Outcome {
         let status = self.child.wait_at_most(at_most);
         let went_well = status.is_some_and(|status| status.success());
@@ -219,12 +219,12 @@ impl Sipp {
         self.outcome()
     }
 
-    /// Waits until all calls are over; whether they went as the scenario says.
+    /// Waits until all calls are over. Returns whether they followed the scenario.
     pub fn went_well(mut self) -> bool {
         self.child.wait().success()
     }
 
-    /// Ends a sipp whose calls need not come.
+    /// Ends a sipp that may still wait for calls.
     pub fn stop(mut self) -> Outcome {
         self.child.signal("USR1");
         self.child.wait();
@@ -236,13 +236,13 @@ impl Sipp {
         Messages::read(&self.file("messages.log"))
     }
 
-    /// Waits until a message has come whose first line begins like this.
+    /// Waits until a message has been received whose first line begins with this text.
     pub fn wait_for(&self, beginning: &str) {
         let came = eventually(PATIENCE, || !self.messages().received(beginning).is_empty());
         assert!(came, "{beginning} does not come\n{}", self.complaint());
     }
 
-    /// Tells a scenario that waits for INFO to go on with the call it is in, past the server.
+    /// Lets a scenario that waits for INFO continue its call. The INFO bypasses the server.
     pub fn cue(&self) {
         let messages = self.messages();
         let last = messages.last().expect("a call has begun");
@@ -288,7 +288,7 @@ impl Sipp {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// All that helps to see why it did not go as expected.
+    /// The messages and errors that help to find the cause of a failure.
     fn complaint(&self) -> String {
         let messages = self.file("messages.log");
         let from = messages.len().saturating_sub(6000);
@@ -297,11 +297,11 @@ impl Sipp {
     }
 }
 
-/// What has become of a sipp that has ended.
+/// The result of a sipp that has ended.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     statistics: String,
-    /// What it sent and received.
+    /// The messages it sent and received.
     pub messages: Messages,
 }
 
@@ -317,7 +317,7 @@ impl Outcome {
     }
 }
 
-/// A file of `interop/sipp`.
+/// Reads a file in `interop/sipp`.
 fn read(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sipp");
     let path = folder.join(name).with_extension("xml");

@@ -1,4 +1,4 @@
-//! stunnel: lends TLS to programs that do not speak it, as clients and as servers.
+//! stunnel: adds TLS to programs that do not support it, as clients and as servers.
 
 use crate::process::{Child, free_port, wait_until};
 use crate::server::Server;
@@ -17,14 +17,14 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    /// Takes TCP connections, each of which becomes one over TLS to the server. Any certificate will do.
+    /// Accepts TCP connections and passes each on to the server over TLS. It accepts any certificate.
     pub fn to(server: &Server) -> Self {
         let to = server.address_of(Protocol::Tls);
-        // Without resumption: each connection sees the certificate of its time.
+        // No resumption, so that each connection sees the present certificate.
         Self::start(to, "client = yes\nsessionResume = no\nverifyChain = no\n")
     }
 
-    /// Takes TLS connections with the certificate and the key in this folder, each of which becomes one over TCP to a phone.
+    /// Accepts TLS connections with the certificate and key in this folder. Passes each on to a phone over TCP.
     pub fn before(phone: SocketAddr, folder: &Path) -> Self {
         let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));
         let (chain, key) = (chain.display(), key.display());
@@ -54,18 +54,18 @@ impl Tunnel {
         tunnel
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has logged.
+    /// Its log so far.
     pub fn log(&self) -> String {
         self.child.output()
     }
 }
 
-/// Whether somebody listens on a port of 127.0.0.1, without a connection that he would see.
+/// Whether a process listens on a port of 127.0.0.1. This opens no connection that the process would notice.
 fn is_listening(port: u16) -> bool {
     let entry = format!(":{port:04X} 00000000:0000 0A");
     std::fs::read_to_string("/proc/net/tcp").is_ok_and(|table| table.contains(&entry))

@@ -1,5 +1,5 @@
-//! What a registered contact costs in resident memory, everything included: the binding, its key, its share of the table, the
-//! allocator's overhead. The budget is 300 octets.
+//! Measures the resident memory that a registered contact costs in total: the binding, its key, its share of the table,
+//! and the allocator's overhead. The budget is 300 bytes.
 
 use sip_elements::location::{Binding, LocationLimits, Locations};
 use sip_transport::{ConnectionId, ListenerId, Time};
@@ -7,7 +7,7 @@ use sip_transport::{ConnectionId, ListenerId, Time};
 const CONTACTS: u32 = 200_000;
 const BUDGET: u64 = 300;
 
-/// Resident octets of this process.
+/// The resident memory of this process in bytes.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();

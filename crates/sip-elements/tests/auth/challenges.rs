@@ -1,4 +1,4 @@
-//! What is asked of a request, and that a challenge says no more than it must.
+//! Tests of challenges: when a request gets one, and that it reveals no more than it must.
 
 use crate::phone::Phone;
 use crate::server::{CHALLENGE, REALM, STALE, Server, at, shared};
@@ -53,7 +53,7 @@ fn a_request_without_credentials_is_challenged() {
             CHALLENGE
         );
     }
-    // Credentials for the registrar are none for the proxy.
+    // Credentials for the registrar do not count for the proxy.
     let mut invite = Phone {
         method: "INVITE",
         ..phone

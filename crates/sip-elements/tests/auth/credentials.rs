@@ -1,4 +1,4 @@
-//! Whose credentials are accepted, and for whom.
+//! Tests of credentials: which ones are accepted, and for which user.
 
 use crate::phone::Phone;
 use crate::server::{CHALLENGE, REALM, STALE, Server, at};
@@ -56,7 +56,7 @@ fn ours_are_picked_from_several_credentials() {
     );
 }
 
-/// Whatever an unknown subscriber's credentials are compared with, it is no password.
+/// The placeholder that an unknown subscriber's credentials are compared with does not match any password.
 #[test]
 fn no_digest_speaks_for_nobody() {
     let server = Server::new();
@@ -91,7 +91,7 @@ fn who_has_proven_himself_may_not_speak_for_another() {
         server.judge(&alice.request(), "bob", at(0)),
         Verdict::Forbidden("Credentials of another user")
     );
-    // Who has proven nothing does not learn whose identity it is.
+    // A sender that has proven nothing must not learn which user the identity belongs to.
     let liar = Phone {
         password: "guess".to_owned(),
         ..alice
@@ -157,7 +157,7 @@ fn an_unknown_subscriber_is_asked_for_before_anything_is_used_up() {
         server.judge(&carol(&server).request(), "carol", at(0)),
         CHALLENGE
     );
-    // A made-up nonce costs no question.
+    // A made-up nonce does not cause a question.
     server
         .shared
         .credentials
@@ -243,7 +243,7 @@ fn credentials_that_cannot_be_checked_are_malformed() {
         server.judge(&another_user.request(), "alice", at(0)),
         Verdict::Malformed("Digest uri does not match Request-URI")
     );
-    // What is broken beside good credentials is somebody else's.
+    // Broken credentials next to good ones are meant for another server.
     assert_eq!(
         malformed(&["Digest x".to_owned(), phone.authorization()]),
         Verdict::Accepted

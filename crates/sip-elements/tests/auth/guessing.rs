@@ -1,4 +1,4 @@
-//! Wrong passwords: what they cost and whom they slow down.
+//! Tests of wrong passwords: what they cost, and which senders they slow down.
 
 use crate::phone::Phone;
 use crate::server::{CHALLENGE, REALM, STALE, Server, at, here};
@@ -6,7 +6,7 @@ use sip_elements::auth::Verdict;
 use sip_elements::bans::{Bans, Source};
 use std::net::IpAddr;
 
-/// What a scan learns: a name of a subscriber and one of nobody are told apart neither by the answer nor by what it costs.
+/// A scan cannot tell the name of a subscriber from an unknown name, neither by the response nor by its cost.
 #[test]
 fn a_failed_password_costs_the_store_as_much_as_an_unknown_name() {
     let server = Server::new();
@@ -20,7 +20,7 @@ fn a_failed_password_costs_the_store_as_much_as_an_unknown_name() {
         };
         phone.counting(count).request()
     };
-    // Alice is cached, Bob is known to the store only, and there is no Carol.
+    // Alice is cached, Bob is only in the store, and Carol does not exist.
     let cache = &server.shared.credentials;
     cache.invalidate(b"bob", REALM.as_bytes());
     for name in ["alice", "bob", "carol"] {
@@ -39,7 +39,7 @@ fn a_failed_password_costs_the_store_as_much_as_an_unknown_name() {
     }
 }
 
-/// A request whose source is forged never got the challenge that went there, so it carries a nonce of somebody else, or none of ours.
+/// A sender that forges its source never gets the challenge sent there. So its nonce is from another source, or not ours.
 #[test]
 fn wrong_passwords_from_a_forged_source_count_against_nobody() {
     let server = Server::new();
@@ -84,7 +84,8 @@ fn after_three_wrong_passwords_even_the_right_one_waits() {
     assert_eq!(server.shared.bans.stats().offences, [3, 0, 1, 0]);
 }
 
-/// Clients behind edge proxies share the addresses of these proxies. Via values below theirs come from the client and are not trusted.
+/// Clients behind edge proxies share the addresses of the proxies. Via values below theirs come from the client and are
+/// not trusted.
 #[test]
 fn wrong_passwords_through_an_edge_proxy_pause_the_client_behind_it_alone() {
     let mut server = Server::new();
@@ -152,7 +153,7 @@ fn who_tries_many_names_is_banned() {
     assert!(server.shared.bans.is_banned(here(), at(250)));
 }
 
-/// A phone with a wrong password must not have everybody banned who shares its address.
+/// A phone with a wrong password must not get other phones at the same address banned.
 #[test]
 fn a_phone_that_goes_on_with_a_wrong_password_is_slowed_down_but_bans_nobody() {
     let server = Server::new();

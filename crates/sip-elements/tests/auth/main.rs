@@ -1,5 +1,5 @@
-//! Digest authentication as a phone sees it: challenges are parsed, answered and judged; what is forged, old or replayed is not
-//! accepted, and says no more than it must.
+//! Tests of digest authentication from a phone's point of view. Challenges are parsed, answered and judged. Forged, old
+//! and replayed credentials are rejected and reveal no more than they must.
 
 mod challenges;
 mod credentials;

@@ -1,4 +1,4 @@
-//! What a nonce is good for: how long, how often, from where.
+//! Tests of nonces: how long, how often and from where one is valid.
 
 use crate::phone::Phone;
 use crate::server::{STALE, Server, at};
@@ -19,7 +19,7 @@ fn an_old_nonce_is_stale_whatever_the_password() {
         ..late
     };
     assert_eq!(server.judge(&guess.request(), "alice", at(302)), STALE);
-    // It is not checked, so it does not count as a failure.
+    // The password is not checked, so this does not count as a failure.
     assert_eq!(server.shared.bans.stats().offences, [0; 4]);
 }
 

@@ -4,21 +4,21 @@ use crate::server::REALM;
 use sip_message::digest::{DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256};
 use std::fmt::Write as _;
 
-/// A request with credentials, as a phone makes it.
+/// A request with credentials, as a phone writes it.
 #[derive(Clone)]
 pub(crate) struct Phone {
     pub(crate) method: &'static str,
     pub(crate) request_uri: &'static str,
     pub(crate) digest_uri: &'static str,
     pub(crate) username: String,
-    /// What the phone hashes as its user name.
+    /// The user name that the phone hashes.
     pub(crate) hashed_username: String,
     pub(crate) password: String,
     pub(crate) realm: &'static str,
     pub(crate) algorithm: Option<&'static str>,
     pub(crate) sha256: bool,
     pub(crate) nonce: String,
-    /// qop, nc, cnonce.
+    /// The values of qop, nc and cnonce.
     pub(crate) qop: Option<(&'static str, String, &'static str)>,
     pub(crate) cseq: u32,
     pub(crate) branch: String,

@@ -57,7 +57,7 @@ pub(crate) fn shared(nonces: (u64, u64)) -> Shared {
     }
 }
 
-/// Where requests come from, unless a test says otherwise.
+/// The source of requests, unless a test sets another one.
 pub(crate) fn here() -> IpAddr {
     "192.0.2.1".parse().unwrap()
 }
@@ -82,7 +82,7 @@ impl Server {
         server
     }
 
-    /// What the store says of a subscriber.
+    /// Puts the store's answer about a subscriber into the cache.
     pub(crate) fn answer(&self, username: &[u8], now: Time) {
         let passwords = [(&b"alice"[..], &b"secret"[..]), (b"bob", b"hunter2")];
         let known = passwords.iter().find(|(name, _)| *name == username);
@@ -175,7 +175,7 @@ impl Server {
         self.judge_from(here(), request, username, now)
     }
 
-    /// The same; a failed password of a subscriber is asked for once more.
+    /// The same from another source. If a subscriber's password fails, the store is asked once more.
     pub(crate) fn judge_from(
         &self,
         source: IpAddr,

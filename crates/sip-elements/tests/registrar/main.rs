@@ -1,4 +1,4 @@
-//! The registrar as a phone sees it: REGISTER in, response and bindings out.
+//! Tests of the registrar from a phone's point of view: REGISTER in, response and bindings out.
 
 mod model;
 mod rules;

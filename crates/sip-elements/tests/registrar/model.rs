@@ -1,5 +1,5 @@
-//! Random sequences of REGISTERs against a model that follows the text of the RFC and nothing else: the same answers, the same
-//! bindings.
+//! Compares random sequences of REGISTERs with a model that follows only the text of the RFC. Responses and bindings must
+//! be the same.
 
 use crate::server::{Register, Server, at};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ const LIFETIMES: [u64; 4] = [0, 60, 100, 400];
 /// One REGISTER of the sequence.
 #[derive(Clone, Debug)]
 struct Step {
-    /// Seconds since the step before.
+    /// The time since the previous step, in seconds.
     pause: u64,
     call: u8,
     cseq: u32,
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     )
         .prop_map(
             |(pause, call, cseq, mut contacts, ends_all, retransmitted)| {
-                // A contact that is named twice has a test of its own.
+                // A contact that is named twice has its own test.
                 contacts.sort_by_key(|contact| contact.0);
                 contacts.dedup_by_key(|contact| contact.0);
                 Step {

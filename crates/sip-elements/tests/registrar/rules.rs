@@ -1,10 +1,10 @@
-//! Each rule of RFC 3261 section 10.3, RFC 3327 and the part of RFC 5626 that we keep.
+//! One test for each rule of RFC 3261 section 10.3, RFC 3327 and the supported part of RFC 5626.
 
 use crate::server::{ALICE, Register, Server, at};
 use sip_message::HeaderName;
 use sip_transport::{Listener, Protocol};
 
-/// Header lines of a REGISTER, the status of its response, the bindings afterwards.
+/// The header lines of a REGISTER, the status of its response, and the bindings afterwards.
 type Row = (&'static [&'static str], u16, &'static [&'static str]);
 
 const ROWS: &[Row] = &[
@@ -50,7 +50,7 @@ const ROWS: &[Row] = &[
         200,
         &["sip:a@192.0.2.1 1000 7200"],
     ),
-    // A malformed lifetime counts as an hour.
+    // A malformed lifetime counts as one hour.
     (
         &["Contact: <sip:a@192.0.2.1>;expires=soon"],
         200,
@@ -68,7 +68,7 @@ const ROWS: &[Row] = &[
     ),
     (&["Contact: <sip:a@192.0.2.1>;expires=59"], 423, &[]),
     (&["Contact: <sip:a@192.0.2.1>", "Expires: 1"], 423, &[]),
-    // One contact too brief: none is bound.
+    // One contact is too brief: none is bound.
     (
         &["Contact: <sip:a@192.0.2.1>, <sip:b@192.0.2.1>;expires=2"],
         423,
@@ -112,7 +112,7 @@ const ROWS: &[Row] = &[
         &[],
     ),
     (&["Contact: *;expires=0"], 400, &[]),
-    // Any scheme may be registered; header fields and odd escapes are kept as they are.
+    // Any scheme may be registered. Header fields and unusual escapes are kept as they are.
     (
         &["Contact: <tel:+358-555-1234567>"],
         200,
@@ -242,7 +242,7 @@ fn a_refusal_says_what_would_be_taken() {
     assert_eq!(server.bindings(at(0)), [""; 0], "all or nothing");
 }
 
-/// Section 10.3 step 7: only what is below an hour may be refused as too brief.
+/// Section 10.3 step 7: only lifetimes below one hour may be rejected as too brief.
 #[test]
 fn an_hour_is_never_too_brief() {
     let mut server = Server::new(2, 100);
@@ -345,7 +345,7 @@ fn contacts_whose_connection_has_ended_make_room() {
     server.register(at(0), &Register::new(1, &lines));
     let third = Register::new(2, &["Contact: <sip:c@h>"]);
     assert_eq!(server.register(at(0), &third).status(), 403, "over UDP");
-    // Made over a stream, and there is no connection: as after a restart.
+    // The bindings were made over a stream, but there is no connection, as after a restart.
     server.settings.listeners = vec![listener(Protocol::Tcp); 3];
     assert_eq!(server.register(at(0), &third).status(), 200);
     assert_eq!(
@@ -454,7 +454,7 @@ fn a_retransmission_gets_the_same_answer_and_changes_nothing() {
     }
 }
 
-/// Section 19.1.4 decides which binding is meant.
+/// Section 19.1.4 decides which binding a contact refers to.
 #[test]
 fn equal_uris_are_one_binding_and_others_are_not() {
     let bound = "sip:%61lice@EXAMPLE.org;transport=udp";
@@ -511,7 +511,7 @@ fn a_sips_address_of_record_takes_sips_contacts_only() {
             assert_eq!(response.reason(), "Contact must be sips as To is");
         }
     }
-    // What was registered for the sip address can be ended under either.
+    // A binding of the sip address can be ended under both addresses.
     let server = Server::new(10, 100);
     server.register(at(0), &Register::new(1, &["Contact: <sip:a@192.0.2.1>"]));
     let end = secure(2, &["Contact: <sip:a@192.0.2.1>;expires=0"]);
@@ -582,7 +582,7 @@ fn path_is_kept_in_order_and_echoed_to_who_knows_it() {
         server.shared.locations.visit(ALICE, at(0), |binding| {
             assert_eq!(String::from_utf8_lossy(binding.path), path);
         });
-        // A refresh on another way replaces it.
+        // A refresh on another path replaces it.
         server.register(at(1), &Register::new(2, &["Contact: <sip:a@h>"]));
         server
             .shared

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const ALICE: &[u8] = b"alice@example.org";
 const START: u64 = 1_800_000_000;
 
-/// Seconds after the start.
+/// The time `seconds` after the start.
 pub fn at(seconds: u64) -> Time {
     Time::from_unix_seconds(START + seconds)
 }
@@ -21,7 +21,7 @@ pub fn at(seconds: u64) -> Time {
 pub struct Register {
     pub call_id: String,
     pub cseq: u32,
-    /// Whole header lines.
+    /// Complete header lines.
     pub lines: Vec<String>,
     pub source: &'static str,
 }
@@ -114,7 +114,7 @@ impl Server {
         Response { bytes }
     }
 
-    /// The bindings as `uri q seconds`.
+    /// The bindings in the form `uri q seconds`.
     pub fn bindings(&self, now: Time) -> Vec<String> {
         let mut bindings = Vec::new();
         self.shared.locations.visit(ALICE, now, |binding| {
