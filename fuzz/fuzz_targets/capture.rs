@@ -1,4 +1,5 @@
-//! A capture file of any octets: it is read to its end or refused, and every packet is counted as something, within all bounds.
+//! Reads any bytes as a capture file. The file is read to its end or rejected. Every packet is counted in some way, and
+//! all bounds hold.
 //!
 //! Input: the file. The server is 192.0.2.1, 127.0.0.1 and 2001:db8::1.
 #![no_main]
@@ -30,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(messages <= BOUNDS.messages as usize);
         assert!(connections <= BOUNDS.connections);
         assert!(waiting <= BOUNDS.connection_bytes);
-        // Nothing that is counted is ever taken back.
+        // Counters never decrease.
         let counters = analysis.counters();
         for counter in Counter::ALL {
             assert!(counters.of(*counter) >= before.of(*counter), "{counter:?}");

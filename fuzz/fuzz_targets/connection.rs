@@ -1,8 +1,8 @@
-//! A connection from its socket to the messages in it, cut where the fuzzer likes: they are those of the uncut stream, and when
-//! the peer has gone nothing of it is left.
+//! A connection from its socket to its messages, with its data split at any positions. The messages are those of the
+//! unsplit stream. When the peer has gone, no state of the connection is left.
 //!
-//! Input: an octet that says which listener (a plain one, one behind a balancer, a WebSocket), the number of cuts, two octets for
-//! each, the stream.
+//! Input: a byte that selects the listener (a plain one, one behind a balancer, a WebSocket), the number of cuts, two
+//! bytes for each cut, the stream.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_runtime::{
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 const LONGEST: usize = 2_000;
 
-/// Keeps what it receives, and answers it.
+/// Stores what it receives, and answers it.
 struct Keeper(Rc<RefCell<Vec<Vec<u8>>>>);
 
 impl Node for Keeper {
@@ -104,7 +104,7 @@ impl Bench {
         }
     }
 
-    /// One connection with this to say, and the messages that came of it.
+    /// Sends this data over one connection and returns the messages that resulted.
     fn connect(&mut self, which: usize, pieces: &[&[u8]]) -> Vec<Vec<u8>> {
         let stats = self.driver.stats();
         let (ended, framing) = (closed(&stats), by_framing(&stats));
@@ -128,7 +128,7 @@ impl Bench {
         self.turn_until(|| stats.connections.value() == 0);
         assert_eq!(stats.connections_accepted.value(), closed(&stats));
         let mut received = self.received.take();
-        // Of what ends a plain stream the node gets as much as has come.
+        // If a plain stream ends with a framing error, the node gets the incomplete message too.
         if which != 2 && by_framing(&stats) > framing {
             received.pop();
         }
@@ -150,7 +150,7 @@ fn closed(stats: &Arc<WorkerStats>) -> u64 {
     stats.connections_closed.iter().map(|it| it.value()).sum()
 }
 
-/// How many connections ended because nobody knew where a message did.
+/// How many connections ended because the end of a message could not be found.
 fn by_framing(stats: &Arc<WorkerStats>) -> u64 {
     let reasons = [CloseReason::NotSip, CloseReason::TooLong, CloseReason::BadLength];
     let of = |reason: CloseReason| stats.connections_closed[reason as usize].value();

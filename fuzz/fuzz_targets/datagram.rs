@@ -1,4 +1,4 @@
-//! A datagram: parsed, judged, answered, patched. What is written must be a message again.
+//! Parses, checks, answers and patches a datagram. The output must be a valid message.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_message::{
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     forward(&message, bytes);
 });
 
-/// Every accessor.
+/// Calls every accessor.
 fn read(message: &Message<'_>) {
     for header in message.headers() {
         assert!(header.name == HeaderName::Invalid || !header.name_bytes.is_empty());
@@ -50,7 +50,7 @@ fn read(message: &Message<'_>) {
     let _ = hasher.cancelled_transaction(message);
 }
 
-/// A refusal, and what belongs to it.
+/// Writes a refusal, and the requests that belong to it.
 fn answer(message: &Message<'_>) {
     let mut out = Vec::new();
     let source = "[2001:db8::1]:5060".parse().expect("an address");
@@ -71,7 +71,7 @@ fn answer(message: &Message<'_>) {
     write_cancel(&mut cancel, message, b"");
 }
 
-/// Unedited it stays as it is; edited it stays valid if it was.
+/// An unedited message stays the same. An edited one stays valid if it was valid.
 fn forward(message: &Message<'_>, bytes: &[u8]) {
     let mut unedited = Vec::new();
     Patch::new(message).write(&mut unedited);

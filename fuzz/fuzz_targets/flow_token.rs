@@ -1,6 +1,6 @@
-//! A Route that nobody got from us: whatever its token and cookie say, it opens nobody's connection.
+//! A Route that the server did not issue. Whatever its token and cookie are, it never reaches another peer's connection.
 //!
-//! Input: the token and the cookie, divided by a line feed.
+//! Input: the token and the cookie, separated by a line feed.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_elements::auth::{CredentialCache, Nonces};
@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A node that relays for everybody and speaks UDP and TCP.
+/// A node that relays for everyone and supports UDP and TCP.
 fn node(now: Time) -> Exchange {
     let listeners = [Protocol::Udp, Protocol::Tcp].map(|protocol| Listener {
         protocol,

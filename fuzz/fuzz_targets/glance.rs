@@ -1,4 +1,4 @@
-//! A datagram: a glance sees what the parser of whole messages finds.
+//! Input: a datagram. A glance finds the same as the parser of complete messages.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_message::{Glance, HeaderName, Message, ParseError};

@@ -1,4 +1,4 @@
-//! `From`, `To`, `Contact`, `Route` and their kin.
+//! `From`, `To`, `Contact`, `Route` and similar header fields.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_message::NameAddr;

@@ -1,4 +1,4 @@
-//! Hosts: an address is never taken for a name.
+//! Hosts. An address is never parsed as a name.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_message::Host;

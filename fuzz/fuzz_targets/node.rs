@@ -1,7 +1,8 @@
-//! A sequence of messages into a whole node: nothing panics, nothing is lost count of, nothing outgrows its bound.
+//! Feeds a sequence of messages into a complete node. Nothing panics, all counts are consistent, and no table exceeds its
+//! bound.
 //!
-//! Input: records of a control octet, a length (two octets), and as many octets of message. The control octet says who sends it,
-//! whether time passes before, and whether the control plane answers.
+//! Input: records of a control byte, a length (two bytes), and a message of that length. The control byte selects the
+//! sender. It also decides whether time passes before the message, and whether the control plane answers.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_elements::auth::{CredentialCache, Nonces};
@@ -18,7 +19,7 @@ use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Few places in every table, so that the fuzzer reaches the bounds.
+/// Every table is small, so that the fuzzer reaches the bounds.
 const PLACES: usize = 8;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -77,7 +78,7 @@ fuzz_target!(|bytes: &[u8]| {
         node.receive(now, flow, message, &mut output);
         check(&node, &output);
         questions.extend(output.drain_questions());
-        // What went out may come back: answers of a peer that repeats what it gets.
+        // A peer may send back what it received.
         let echo: Vec<Vec<u8>> = output
             .outgoing()
             .iter()
@@ -101,7 +102,7 @@ fuzz_target!(|bytes: &[u8]| {
         check(&node, &output);
         output.clear();
     }
-    // Time passes, and everything ends.
+    // Time passes until everything has ended.
     for _ in 0..1000 {
         let Some(deadline) = node.next_deadline() else {
             break;

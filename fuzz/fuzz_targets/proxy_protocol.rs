@@ -1,4 +1,5 @@
-//! The beginning of a stream taken for a PROXY protocol header: what is incomplete stays so until it ends, and then for good.
+//! Parses the beginning of a stream as a PROXY protocol header. A prefix is incomplete until the result is known. Then
+//! the result does not change any more.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_transport::proxy_protocol::{MAX_HEADER, ProxyHeader, read};

@@ -1,7 +1,7 @@
-//! A stream in segments that come in any order, some twice: the messages are those of the stream in order.
+//! A stream in segments in any order, with some of them repeated. The messages are those of the stream in order.
 //!
-//! Input: the number of segments, three octets for each (where it is cut, and its place in the order), the stream. Each segment comes
-//! again if its place is odd. The analysis gets them as IP packets.
+//! Input: the number of segments, three bytes for each (its cut, and its place in the order), the stream. A segment with
+//! an odd place is repeated. The analysis gets the segments as IP packets.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use tandem_analyzer::capture::{LinkType, Moment, Packet, Time};
@@ -38,18 +38,19 @@ fuzz_target!(|bytes: &[u8]| {
         from = to;
     }
     let in_order = counted(segments.iter().map(|(_, from, to)| (*from, &stream[*from..*to])));
-    // In one piece, what is no SIP at its beginning is passed over whole; in pieces a message may begin where a piece does.
+    // In one piece, a stream that does not begin with SIP is skipped completely. In several pieces, a message may begin
+    // where a piece begins.
     let whole = counted([(0, stream)].into_iter());
     segments.sort_unstable();
     let mixed = counted(segments.iter().map(|(_, from, to)| (*from, &stream[*from..*to])));
-    // Cutting gives no fewer, and as long as nothing was passed over the same.
+    // Splitting never finds fewer messages. If nothing was skipped, it finds the same.
     if whole.1 == 0 {
         assert_eq!(in_order, whole);
         assert_eq!(mixed, whole);
     }
 });
 
-/// Messages, and times that something was passed over.
+/// The number of messages, and how often something was skipped.
 fn counted<'s>(segments: impl Iterator<Item = (usize, &'s [u8])>) -> (u64, u64) {
     let servers = Servers::new(vec!["192.0.2.1:5060".parse().unwrap()]);
     let exports = Exports::default();

@@ -1,6 +1,7 @@
-//! A request inside a dialog, altered: it is forwarded by a proof that we made for this dialog, to a party of the dialog, or not at all.
+//! An altered request inside a dialog. It is forwarded only with a proof that the server made for this dialog, and only
+//! to a party of the dialog.
 //!
-//! Input: the place of the alteration (two octets), how many octets go (one), and what comes instead.
+//! Input: the position of the alteration (two bytes), how many bytes to remove (one), and the bytes to insert.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_elements::auth::{CredentialCache, Nonces};
@@ -49,7 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Has a stranger call bob; what the caller's requests carry in Route.
+/// Makes a call from a stranger to bob. Returns the Route of the caller's requests.
 fn route_of_a_call(node: &mut Exchange, now: Time) -> String {
     let register = format!(
         "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {CALLEE};branch=z9hG4bK0\r\nMax-Forwards: 70\r\n\
@@ -86,7 +87,7 @@ fn route_of_a_call(node: &mut Exchange, now: Time) -> String {
     String::from_utf8_lossy(route).into_owned()
 }
 
-/// The requests that are sent on, and where.
+/// The forwarded requests and their destinations.
 fn forwarded(node: &mut Exchange, now: Time, from: &str, bytes: &[u8]) -> Vec<(String, String)> {
     let mut sent = receive(node, now, from, bytes);
     sent.retain(|(_, bytes)| !bytes.starts_with("SIP/2.0"));
@@ -108,7 +109,7 @@ fn receive(node: &mut Exchange, now: Time, from: &str, bytes: &[u8]) -> Vec<(Str
     sent.collect()
 }
 
-/// A node that relays for nobody and asks nobody for a password.
+/// A node that does not relay and does not authenticate.
 fn node(now: Time) -> Exchange {
     let listeners = vec![Listener {
         protocol: Protocol::Udp,

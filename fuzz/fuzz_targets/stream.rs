@@ -1,6 +1,6 @@
-//! A stream cut where the fuzzer likes: the frames are those of the uncut stream.
+//! A stream that is split at any positions. The frames are those of the unsplit stream.
 //!
-//! Input: the number of cuts, two octets for each, the stream.
+//! Input: the number of cuts, two bytes for each cut, the stream.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_message::framing::{Frame, FrameError, Framer};
@@ -38,7 +38,7 @@ fn frames<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Found {
                 Ok(Frame::Incomplete) => break,
                 Ok(Frame::Crlf(length)) => ('C', length),
                 Ok(Frame::Message(length)) => ('M', length),
-                // Two CRLFs that arrive apart are a CRLF and a ping; together they are one ping.
+                // Two CRLFs that arrive separately are a CRLF and a ping. Together they are one ping.
                 Ok(Frame::Ping(2)) => {
                     assert_eq!(found.pop(), Some(('C', b"\r\n".to_vec())));
                     buffered.drain(..2);

@@ -1,4 +1,4 @@
-//! A datagram taken for a Binding request: the answer is STUN, whole, and no lever.
+//! Parses a datagram as a Binding request. The response is complete STUN, and at most 2.5 times as long as the request.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_transport::stun::{BindingRequest, is_stun};

@@ -1,4 +1,4 @@
-//! URIs, alone and in pairs (divided by a line feed).
+//! URIs, alone and in pairs (separated by a line feed).
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_message::Uri;

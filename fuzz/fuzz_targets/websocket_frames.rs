@@ -1,6 +1,7 @@
-//! A stream of frames, cut where the fuzzer likes: the messages are those of the uncut stream, and what is buffered is bounded.
+//! A stream of frames that is split at any positions. The messages are those of the unsplit stream, and the buffered data
+//! is bounded.
 //!
-//! Input: an octet that says which side, the number of cuts, two octets for each, the stream.
+//! Input: a byte that selects the side, the number of cuts, two bytes for each cut, the stream.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_transport::websocket::{CloseCode, Decoder, Event, FrameError, Role};

@@ -1,6 +1,6 @@
-//! The opening handshake of either side, cut where the fuzzer likes: it comes to the same end as the uncut one.
+//! The opening handshake of either side, split at any positions. The result is that of the unsplit handshake.
 //!
-//! Input: an octet that says which side, the number of cuts, two octets for each, the stream.
+//! Input: a byte that selects the side, the number of cuts, two bytes for each cut, the stream.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use sip_transport::websocket::{ClientHandshake, Handshake, Opening, OpeningError, Origins, Upgrade};

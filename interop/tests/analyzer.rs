@@ -1,4 +1,5 @@
-//! `tandem analyze` beside tshark: the same messages at the same times, and response times that are the differences of tshark's.
+//! Compares `tandem analyze` with tshark: the same messages at the same times, and response times equal to the
+//! differences of tshark's times.
 
 use interop::{
     Capture, Child, Dissected, Scenario, Server, ServerOptions, Sipp, free_port, run, wait_until,
@@ -11,10 +12,11 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Calls of each test.
+/// The number of calls of each test.
 const CALLS: u32 = 25;
 
-/// Nothing is sent twice because the machine is busy, and no two messages leave in one piece, of which tshark reads the first only.
+/// Starts a server with a long T1, so that nothing is sent twice because the machine is busy. It sends no two messages in
+/// one piece, because tshark reads only the first.
 fn server(address: IpAddr) -> Server {
     Server::start(&ServerOptions {
         address,
@@ -22,7 +24,7 @@ fn server(address: IpAddr) -> Server {
     })
 }
 
-/// Bob's phone, registered with the transport that it takes.
+/// Bob's phone, registered with the transport that it accepts.
 fn bob(server: &Server, answer: &Scenario, params: &str) -> Sipp {
     let phone = answer.clone().calls(CALLS).start(server);
     let contact = format!("<sip:bob@{}{params}>", phone.address);
@@ -33,14 +35,14 @@ fn bob(server: &Server, answer: &Scenario, params: &str) -> Sipp {
     phone
 }
 
-/// Calls that are challenged, forwarded, answered and ended, and some for nobody.
+/// Makes calls that are challenged, forwarded, answered and ended, and one call to an unknown user.
 fn calls(server: &Server, over: impl Fn(Scenario) -> Scenario, bob: Sipp) {
     over(Scenario::new("call").calls(CALLS)).run(server);
     over(Scenario::new("call_refused").to("nobody")).run(server);
     bob.finish();
 }
 
-/// Runs `tandem analyze`; its report, and the lines of its messages and samples.
+/// Runs `tandem analyze`. Returns its report, and the lines of its messages and samples.
 fn analyze(server: &Server, source: &[&str]) -> (Value, Vec<Line>, Vec<Line>) {
     let folder = TempDir::new().expect("temporary folder");
     let [messages, samples] = ["messages.csv", "samples.csv"].map(|name| folder.path().join(name));
@@ -62,7 +64,7 @@ fn analyze(server: &Server, source: &[&str]) -> (Value, Vec<Line>, Vec<Line>) {
     (report, lines(&messages), lines(&samples))
 }
 
-/// A line of CSV, by name.
+/// A line of a CSV file, by column name.
 type Line = BTreeMap<String, String>;
 
 fn lines(path: &Path) -> Vec<Line> {
@@ -74,7 +76,7 @@ fn lines(path: &Path) -> Vec<Line> {
         .collect()
 }
 
-/// As `tandem analyze` writes it.
+/// Formats a time as `tandem analyze` does.
 fn decimal(nanoseconds: i64) -> String {
     format!(
         "{}.{:09}",
@@ -83,7 +85,7 @@ fn decimal(nanoseconds: i64) -> String {
     )
 }
 
-/// Whether a message goes to the server: `phones` are the ports at which others than the server listen.
+/// Whether a message goes to the server. `phones` are the ports at which phones listen.
 fn comes_in(message: &Dissected, server: &Server, phones: &[u16]) -> bool {
     let port = server.address().port();
     if message.source != port && message.destination != port {
@@ -97,7 +99,7 @@ fn comes_in(message: &Dissected, server: &Server, phones: &[u16]) -> bool {
 /// A response time: the frames of both messages, its name, and the difference of tshark's times.
 type Sample = (u64, u64, &'static str, String);
 
-/// The response times, from tshark's messages and the definitions in docs/analyzer.md alone.
+/// Computes the response times only from tshark's messages and the definitions in docs/analyzer.md.
 fn expected(messages: &[(bool, Dissected)]) -> Vec<Sample> {
     let same = |one: &Dissected, other: &Dissected| {
         (&one.call_id, one.cseq, &one.method) == (&other.call_id, other.cseq, &other.method)
@@ -170,7 +172,7 @@ fn expected(messages: &[(bool, Dissected)]) -> Vec<Sample> {
     samples
 }
 
-/// What was found in a file is what tshark says, message by message and response time by response time.
+/// Checks that the results from a file agree with tshark, message by message and response time by response time.
 fn assert_agrees(server: &Server, capture: Capture, phones: &[u16]) {
     let packets = capture.finish();
     let dissected = packets.dissect(phones);
@@ -236,7 +238,7 @@ fn assert_agrees(server: &Server, capture: Capture, phones: &[u16]) {
         .collect();
     assert_eq!(found, told);
 
-    // The summary counts them, each under its name, and nothing is left over.
+    // The summary counts each sample under its name, and no others.
     for (step, method, count) in [
         ("challenged", "INVITE", CALLS + 1),
         ("authenticated_forwarded", "INVITE", CALLS),
@@ -286,7 +288,7 @@ fn over_tcp_every_message_and_response_time_is_tsharks() {
     assert_agrees(&server, capture, &phones);
 }
 
-/// What an HTTP server answers.
+/// Sends a GET request to an HTTP server.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     write!(
@@ -324,7 +326,7 @@ fn a_live_capture_sees_what_tshark_sees_and_tells_prometheus() {
         get(metrics, "/metrics").is_some_and(|page| page.contains("tandem_analyzer_events_total"))
     });
     let capture = Capture::start(&server);
-    // What is no SIP port never gets past the kernel.
+    // The kernel filters out packets of ports that are not SIP ports.
     let (noise, nobody) = (
         std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket"),
         free_port(),

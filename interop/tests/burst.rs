@@ -1,17 +1,18 @@
-//! Many calls at a steady rate, twice: none fails, nothing is sent twice, and nothing is left behind, neither in the tables nor in memory.
+//! Makes many calls at a steady rate, twice. No call fails, no message is sent twice, and nothing stays behind in the
+//! tables or in memory.
 //!
-//! `TANDEM_INTEROP_CALLS=10000 TANDEM_INTEROP_RATE=500` makes it the full run, with the timers of the RFC.
+//! `TANDEM_INTEROP_CALLS=10000 TANDEM_INTEROP_RATE=500` selects the full run, with the timers of the RFC.
 
 use interop::{Outcome, Scenario, Server, ServerOptions, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What may stay when all is quiet again: the buffers of the admin interface, which this test asks all the time, pages of the database, and
-/// what the allocator keeps at hand for each thread.
+/// The memory that may stay in use after the calls: buffers of the admin interface, which this test polls all the time,
+/// pages of the database, and what the allocator keeps for each thread.
 const KEPT: u64 = 5 << 20;
-/// What the second burst may add to that.
+/// How much the second burst may add to that.
 const MOST_GROWTH: u64 = 1 << 20;
-/// Within this time after the last transaction the memory has been given back.
+/// The memory must be released within this time after the last transaction.
 const QUIET: Duration = Duration::from_secs(60);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
@@ -37,7 +38,7 @@ fn a_burst_of_calls_fails_none_repeats_nothing_and_leaves_nothing_behind() {
         assert!(gone, "transactions are left: {}", summary(&server));
         let at_the_end = resident(&server);
         let given_back = eventually(QUIET, || {
-            // Each look makes the server work: often would keep its memory warm.
+            // Each poll makes the server work. Polling often would keep its memory in use.
             std::thread::sleep(BETWEEN_LOOKS);
             resident(&server) <= most
         });
@@ -52,7 +53,7 @@ fn a_burst_of_calls_fails_none_repeats_nothing_and_leaves_nothing_behind() {
     assert_eq!(after["kernel_drops"], 0);
 }
 
-/// What the callers and the callees counted.
+/// The statistics of the callers and the callees.
 fn burst(server: &Server, calls: u32, rate: u32) -> [Outcome; 2] {
     let rate_text = rate.to_string();
     let many = |name| {

@@ -1,4 +1,5 @@
-//! `tandem lab capacity`: a server of its own under a CPU limit, found out in steps. Needs root, as the limit is a control group.
+//! Tests `tandem lab capacity`, which starts its own server under a CPU limit and finds its capacity in steps. It needs
+//! root, because the limit is a control group.
 
 use interop::{Server, ServerOptions, lab_users, run};
 use serde_json::Value;
@@ -6,7 +7,7 @@ use std::process::Command;
 
 const PHONES: u32 = 20;
 
-/// A search against a server that it starts itself with this server's configuration. Returns exit code, report and output.
+/// Runs a search against a server that it starts itself with this server's configuration. Returns exit code, report and output.
 fn search(server: &Server, arguments: &[&str]) -> (i32, Value, String) {
     laboratory("capacity", server, arguments)
 }
@@ -65,14 +66,14 @@ fn a_server_under_a_limit_carries_what_the_limit_lets_it_and_no_more() {
         trials.iter().any(|trial| rate(trial) > capacity),
         "{output}"
     );
-    // Of a trial that was ended early the first period of the limit is too large a part.
+    // In a trial that was ended early, the first period of the limit has too much weight.
     let whole = |trial: &&Value| {
         let rejected = trial["rejected"].as_str().unwrap_or_default();
         !rejected.starts_with("ended after")
     };
     for trial in trials.iter().filter(whole) {
         let used = trial["server_cpu"].as_f64().expect("known");
-        // The limit is given anew ten times a second, and the last one may have been used a little into the next.
+        // The CPU quota is renewed ten times a second, and the last one may be used partly in the next period.
         assert!(used < 0.03, "{trial}");
     }
     let is_left = |folder: &str| {

@@ -1,4 +1,4 @@
-//! The server's certificate is exchanged while people call over TLS: no call is lost, and who connects from then on sees the new one.
+//! Replaces the server's certificate during calls over TLS. No call is lost, and new connections get the new certificate.
 
 use interop::{Scenario, Server, ServerOptions, Tunnel, run, wait_until};
 use sip_transport::Protocol;
@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::Duration;
 
 const CALLS: u32 = 240;
-/// A call has its connection for that long: longer than it takes to exchange two certificates.
+/// How long a call keeps its connection. This is longer than it takes to replace two certificates.
 const TALK: &str = "3000";
 
-/// The serial number of the certificate that somebody sees who connects now, for a name that he asks for.
+/// The serial number of the certificate that a new connection gets for a server name.
 fn presented(server: &Server, name: &str) -> String {
     let address = server.address_of(Protocol::Tls).to_string();
     let (_, text) = run(Command::new("openssl")
@@ -34,7 +34,7 @@ fn serial(file: &std::path::Path) -> String {
     text
 }
 
-/// By the admin interface or by signal, in turn.
+/// Reloads through the admin interface and by signal, in turn.
 fn reload(server: &mut Server, turn: usize) {
     if turn.is_multiple_of(2) {
         let (code, output) = server.tandem(&["ctl", "config.reload"]);
@@ -85,7 +85,7 @@ fn a_certificate_that_does_not_fit_its_key_changes_nothing_and_is_complained_of(
     server.renew_certificate();
     std::fs::write(server.path("key.pem"), key).expect("a key");
     server.process().signal("HUP");
-    // The lines of one message may reach the log in pieces.
+    // The lines of one message may be written to the log separately.
     wait_until("it names the key", || {
         let log = server.log();
         log.contains("reload: ") && log.contains("key.pem")

@@ -1,4 +1,4 @@
-//! Thousands of connections with registrations on them, and what becomes of peers when there is no room for them.
+//! Thousands of connections with registrations, and the behavior when there is no room for more.
 
 use interop::{Server, ServerOptions, eventually, free_port, run, wait_until};
 use serde_json::Value;
@@ -7,14 +7,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-/// Connections held.
+/// The number of connections held.
 const CONNECTIONS: u32 = 2_000;
-/// Registrations over one connection, to know what one takes by itself.
+/// Registrations over one connection, to measure what a registration takes without a connection.
 const ALONE: u32 = 200;
-/// Bytes that an idle connection may take, at most. Half of it is the budget; a test build has other pages to share.
+/// The maximum number of bytes for an idle connection. The budget is half of it; a test build shares fewer pages.
 const BYTES_EACH: f64 = 2_048.0;
 
-/// A TCP listener for subscribers whom nobody asks for a password.
+/// A server with a TCP listener that does not authenticate.
 fn over_tcp(workers: u16, descriptors: Option<(u64, u64)>) -> (Server, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let sections = format!(
@@ -67,7 +67,7 @@ fn calls_find_their_way_over_any_of_thousands_of_connections() {
     wait_until("the server knows that they are gone", gone);
 }
 
-/// A connection that says hello and sees whether it is answered.
+/// Sends OPTIONS and returns whether it is answered.
 fn asks(stream: &mut TcpStream) -> bool {
     let local = stream.local_addr().expect("an address");
     let options = format!(
@@ -88,7 +88,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Processor time of a process so far, in clock ticks: a hundred a second.
+/// The processor time that a process has used, in clock ticks of 1/100 s.
 fn ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
     let (_, fields) = stat.rsplit_once(')').expect("its name");
@@ -103,7 +103,7 @@ fn without_room_newcomers_are_told_to_go_and_others_go_on() {
     let (mut server, address) = over_tcp(2, Some((64, 100)));
     let process = server.process().id();
     let mut streams: Vec<TcpStream> = (0..200).map(|_| connect(address)).collect();
-    // Whoever was not taken on reads the end at once, not after a deadline.
+    // A connection that is not accepted is closed at once, not after a deadline.
     let mut served: Vec<TcpStream> = Vec::new();
     let mut refused = 0;
     for mut stream in streams.drain(..) {
@@ -126,7 +126,7 @@ fn without_room_newcomers_are_told_to_go_and_others_go_on() {
     );
     assert!(served.iter_mut().all(asks), "they do not go on");
     let before = ticks(process);
-    // One more waits all the time, or is refused: neither keeps a worker busy.
+    // A further connection waits all the time or is refused. Neither keeps a worker busy.
     let late: Vec<TcpStream> = (0..3).map(|_| connect(address)).collect();
     std::thread::sleep(Duration::from_secs(2));
     let spent = ticks(process) - before;

@@ -1,6 +1,7 @@
-//! Agents, controller and its page in a browser: a scenario is registered and run, an agent vanishes, the controller restarts.
+//! Agents, a controller and its page in a browser. A scenario is registered and run, an agent vanishes, and the
+//! controller restarts.
 //!
-//! Pictures of the page are in the folder that the test prints. `TANDEM_INTEROP_SECONDS=10` makes the rate test the full one.
+//! Screenshots go to the folder that the test prints. `TANDEM_INTEROP_SECONDS=10` selects the full rate test.
 
 use interop::{Child, Laboratory, Look, Page, Server, ServerOptions};
 use serde_json::{Value, json};
@@ -79,7 +80,7 @@ fn a_scenario_is_run_from_the_page_and_a_run_that_lost_an_agent_is_not_trusted()
     println!("pictures: {}", env!("CARGO_TARGET_TMPDIR"));
 }
 
-/// A sound run.
+/// A run without faults.
 fn run_by_mouse(laboratory: &Laboratory, page: &mut Page) {
     page.choose("Scenario", "short.csv");
     page.fill("Talking", "0.3");
@@ -101,7 +102,7 @@ fn run_by_mouse(laboratory: &Laboratory, page: &mut Page) {
     assert_eq!(report["succeeded"], 200, "{report:#}");
     assert_eq!(report["command_lateness"]["count"], 200, "{report:#}");
     assert_eq!(report["command_confirmed"]["count"], 200, "{report:#}");
-    // A busy machine is late, and nothing else is wrong; then it says so.
+    // On a busy machine commands may be late. Then the page must say so, and nothing else may be wrong.
     let percentile = page.text("[data-figure='response p99']");
     if report["trusted"] == json!(true) {
         assert_eq!(report["session_request_delay"]["count"], 200);
@@ -126,7 +127,7 @@ fn run_by_mouse(laboratory: &Laboratory, page: &mut Page) {
     page.screenshot(&picture("6-after-on-a-phone"), PHONE);
 }
 
-/// A run that is registered and started by keyboard, and whose agent is killed in the middle.
+/// A run that is registered and started by keyboard. Its agent is killed in the middle.
 fn run_and_lose(agent: &mut Child, laboratory: &Laboratory, page: &mut Page) {
     page.choose("Scenario", "long.csv");
     page.click("Register");
@@ -195,7 +196,7 @@ fn scenarios_with_mistakes_are_shown_with_their_lines_and_not_run() {
         "{answer}"
     );
 
-    // An upload is refused in the same way, and taken when it is sound.
+    // An upload with mistakes is rejected in the same way, and accepted without them.
     let beside = laboratory.path("beside.csv");
     std::fs::write(&beside, "caller,callee\n").expect("a file");
     page.upload(&beside);
@@ -207,7 +208,7 @@ fn scenarios_with_mistakes_are_shown_with_their_lines_and_not_run() {
     page.click("Register");
     page.wait_for(".situation", |text| text.ends_with("Ready to start."));
 
-    // Phones that the server does not know are told with the reason.
+    // Phones that the server does not know are reported with the reason.
     laboratory.scenario("unknown.csv", 2, &[1_000], &[(9_998, 9_999)]);
     let (status, answer) = laboratory.post("/register", &json!({ "scenario": "unknown.csv" }));
     assert_eq!(status, 200, "{answer}");
@@ -228,7 +229,7 @@ fn scenarios_with_mistakes_are_shown_with_their_lines_and_not_run() {
 fn a_thousand_commands_a_second_leave_in_time_and_every_call_is_accounted_for() {
     let server = server();
     let laboratory = Laboratory::start();
-    // Twelve hundred a second.
+    // 1,200 calls per second.
     let seconds = std::env::var("TANDEM_INTEROP_SECONDS").map_or(3, |seconds| {
         seconds
             .parse::<u32>()
@@ -272,7 +273,7 @@ fn a_thousand_commands_a_second_leave_in_time_and_every_call_is_accounted_for() 
         "{report:#}"
     );
     assert_eq!(report["command_lateness"]["count"], calls);
-    // What the clock of a busy machine does is no promise of ours: a run that was late says so.
+    // On a busy machine commands may be late, but then the run must report it.
     let late = report["command_lateness"]["p99"]
         .as_u64()
         .expect("a percentile")

@@ -1,5 +1,5 @@
-//! The Prometheus configuration and the Grafana dashboard that go with the project, on a server that is called: Debian's Prometheus
-//! scrapes it, every expression is asked for, and must name what there is and give numbers.
+//! Tests the Prometheus configuration and the Grafana dashboard of Tandem on a server with calls. Debian's Prometheus
+//! scrapes the server. Every expression is evaluated; it must name existing metrics and return numbers.
 
 use interop::{PATIENCE, Prometheus, Server, ServerOptions, eventually, lab_run, lab_users};
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// With the deployed configuration, but for where the server is and how often it is scraped.
+/// Starts Prometheus with the deployed configuration, except for the server's address and the scrape interval.
 fn prometheus(server: &Server) -> Prometheus {
     let mut configuration = text("prometheus/prometheus.yml");
     for (deployed, here) in [
@@ -35,7 +35,7 @@ fn prometheus(server: &Server) -> Prometheus {
     Prometheus::start(&configuration, &[&deployed("prometheus/tandem.rules.yml")])
 }
 
-/// Calls at a rate, each of which rings for a while. All of them end well.
+/// Makes calls at a rate. Each rings for a while, and all of them succeed.
 fn call(server: &Server, duration: &str) {
     let phones = PHONES.to_string();
     let rate = ["call", "--rate", "40", "--duration", duration, "--quiet"];
@@ -49,7 +49,7 @@ fn call(server: &Server, duration: &str) {
     );
 }
 
-/// Every expression of the dashboard, with the panel it is in.
+/// Every expression of the dashboard, with its panel.
 fn expressions(dashboard: &Value) -> Vec<(String, String)> {
     let panels = dashboard["panels"].as_array().expect("panels");
     let mut found = Vec::new();
@@ -65,7 +65,7 @@ fn expressions(dashboard: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// What Grafana makes of an expression before it asks.
+/// The expression as Grafana sends it.
 fn as_asked(expression: &str) -> String {
     expression
         .replace("$instance", ".+")
@@ -79,7 +79,7 @@ fn metrics_of(expression: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("tandem_")).collect()
 }
 
-/// The metrics that the server shows.
+/// The metrics that the server exports.
 fn shown(server: &Server) -> BTreeSet<String> {
     let (status, page) = server.http("/metrics");
     assert_eq!(status, 200);
@@ -88,7 +88,7 @@ fn shown(server: &Server) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// What is wrong with an expression: it names no metric or one that there is not, Prometheus does not take it, or it gives no number.
+/// The problem of an expression: it names no metric or an unknown one, Prometheus rejects it, or it returns no number.
 fn problem(prometheus: &Prometheus, shown: &BTreeSet<String>, expression: &str) -> Option<String> {
     let named = metrics_of(expression);
     if named.is_empty() {
@@ -104,7 +104,7 @@ fn problem(prometheus: &Prometheus, shown: &BTreeSet<String>, expression: &str) 
     }
 }
 
-/// The 99th percentile of the durations of a method, from the server's own page, as Prometheus defines it.
+/// The 99th percentile of a method's durations from the server's own metrics, as Prometheus defines it.
 fn p99(server: &Server, method: &str) -> f64 {
     let (_, page) = server.http("/metrics");
     let of_method = format!("tandem_request_duration_seconds_bucket{{method=\"{method}\",le=\"");
@@ -155,7 +155,7 @@ fn every_panel_shows_a_server_that_is_called_and_its_p99() {
         });
         wrong.collect()
     };
-    // Rates are there once a counter has been scraped twice.
+    // A rate exists once a counter has been scraped twice.
     eventually(PATIENCE, || problems().is_empty());
     assert_eq!(problems(), [""; 0]);
     // The check can fail.
@@ -168,7 +168,7 @@ fn every_panel_shows_a_server_that_is_called_and_its_p99() {
         assert!(problem(&prometheus, &shown, wrong).is_some(), "{wrong}");
     }
 
-    // All calls have been scraped when Prometheus has as many as the server; then both have the same percentile.
+    // When Prometheus has counted as many calls as the server, all calls have been scraped. Then both have the same percentile.
     let count = "sum(tandem_request_duration_seconds_count{method=\"INVITE\"})";
     let own = server.metric("tandem_request_duration_seconds_count", "\"INVITE\"");
     assert!(
@@ -182,10 +182,10 @@ fn every_panel_shows_a_server_that_is_called_and_its_p99() {
     );
     assert_eq!(theirs.len(), 1);
     assert!((theirs[0] - ours).abs() < 1e-9, "{theirs:?} {ours}");
-    // The phones rang for 200 ms; a machine may be busy.
+    // The phones rang for 200 ms, but the machine may be busy.
     assert!((0.1..5.0).contains(&ours), "{ours}");
 
-    // Every alarm can be evaluated, and none is raised by a server that works.
+    // Every alert can be evaluated, and a working server raises none.
     let mut server = server;
     let evaluated = || prometheus.rules().iter().all(|rule| rule["health"] == "ok");
     assert!(eventually(PATIENCE, evaluated), "{:?}", prometheus.rules());

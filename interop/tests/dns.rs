@@ -1,5 +1,5 @@
-//! Next hops that are names (RFC 3263), with a real name server: which servers get the calls, and what becomes of them when servers or
-//! the name server go.
+//! Next hops given by name (RFC 3263), with a real name server: which servers get the calls, and what happens when
+//! servers or the name server fail.
 
 use interop::{
     Kamailio, NameServer, Outcome, Records, Scenario, Server, ServerOptions, Sipp, Tunnel, ZONE,
@@ -16,25 +16,25 @@ const TCP: &str = "_sip._tcp.carrier.test";
 const TLS: &str = "_sips._tcp.carrier.test";
 const FAR: &str = "sip:bob@nowhere.carrier.test";
 
-/// A Tandem that asks this name server, and sends its subscribers' calls to other domains where their URIs say.
+/// A Tandem that uses this name server and sends its subscribers' calls to other domains as their URIs say.
 fn server(names: &NameServer, proxy: &str) -> Server {
     let sections = format!("[proxy]\nforeign = \"relay\"\n{proxy}\n{}", names.section());
     Server::start(&ServerOptions::with(&sections))
 }
 
-/// Phones that only say where they are: they listen before there is a server that calls them.
+/// Phones that listen before there is a server that calls them.
 fn phones<const N: usize>(scenario: &str) -> [Sipp; N] {
     phones_that(&Scenario::new(scenario))
 }
 
 fn phones_that<const N: usize>(scenario: &Scenario) -> [Sipp; N] {
-    // Its own domain and address do not matter to a phone that is called.
+    // A phone that is only called does not use its domain and server address.
     let names = NameServer::start(&Records::new(), 0);
     let server = server(&names, "");
     [(); N].map(|()| scenario.clone().calls(1_000_000).start(&server))
 }
 
-/// The protocols of the server's Via in the calls that a phone has had.
+/// The protocols in the server's Via of the calls that a phone received.
 fn came_over(phone: Sipp) -> Vec<String> {
     let messages = phone.stop().messages;
     let invites = messages.received("INVITE").into_iter();
@@ -54,7 +54,7 @@ fn calls(count: u32) -> Scenario {
         .with(&["-r", "50"])
 }
 
-/// How many calls each phone has had.
+/// How many calls each phone received.
 fn had<const N: usize>(phones: [Sipp; N]) -> [usize; N] {
     phones.map(|phone| phone.stop().messages.received("INVITE").len())
 }
@@ -140,7 +140,7 @@ fn a_server_whose_port_is_closed_costs_no_time() {
     let both = only.clone().server(UDP, "dead.carrier.test", nobody, 1, 1);
     let took = |records: &Records, event_loop: &str| {
         let names = NameServer::start(records, 60);
-        // Each call is to find the dead server anew.
+        // Each call must find the dead server anew.
         let proxy = "[proxy]\nforeign = \"relay\"\ndead_target_lifetime = \"0s\"\n";
         let server = Server::start(&ServerOptions {
             event_loop: event_loop.to_owned(),
@@ -184,7 +184,7 @@ fn a_503_sends_the_call_to_the_next_server() {
 fn naptr_records_name_the_service_among_those_that_we_speak() {
     let [wanted, other] = phones::<2>("answer");
     let records = Records::new()
-        // SCTP, which we do not.
+        // SCTP, which Tandem does not support.
         .naptr(10, "SIP+D2S", "_sip._sctp.carrier.test")
         .naptr(20, "SIP+D2U", "_sip._udp.east.carrier.test")
         .server(
@@ -242,7 +242,7 @@ fn a_transport_in_the_uri_leaves_nothing_to_naptr() {
     assert_eq!(names.asked("NAPTR", ZONE), 0);
 }
 
-/// The section that makes a Tandem believe the certificate in this folder.
+/// The configuration that makes a Tandem trust the certificate in this folder.
 fn believing(folder: &TempDir) -> String {
     let chain = folder.path().join("chain.pem");
     let chain = chain.display();
@@ -294,7 +294,7 @@ fn a_name_that_does_not_exist_is_refused_with_its_reason_and_not_asked_for_each_
     let again = Scenario::new("call_refused").to(FAR).calls(5);
     again.with(&["-r", "100"]).run(&server);
     assert_eq!(server.count("tandem_lookups_total", "missing"), 6);
-    // sipp takes its time to begin: by then the first answer may have been forgotten.
+    // sipp starts slowly, so the first answer may already have expired.
     let asked = names.asked("NAPTR", "nowhere.carrier.test");
     assert!(asked <= 2, "asked {asked} times");
 }

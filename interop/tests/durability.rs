@@ -1,4 +1,4 @@
-//! What a 200 to REGISTER is worth when the process is killed in the middle of a storm of registrations.
+//! Tests that a 200 to REGISTER is durable when the process is killed during many registrations.
 
 use interop::{Server, ServerOptions};
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Registrations sent before answers are read.
+/// Registrations sent before responses are read.
 const BURST: usize = 64;
-/// `location.save_interval` and `location.max_lag` of the defaults.
+/// The sum of the defaults of `location.save_interval` and `location.max_lag`.
 const STATED: Duration = Duration::from_millis(1_020);
 
-/// Registers user after user until told to stop. Who was answered 200, and when.
+/// Registers one user after another until `stop` is set. Returns the users that got a 200, and when.
 fn storm(server: &Server, stop: &AtomicBool) -> Vec<(String, Instant)> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let short = Some(Duration::from_millis(2));
@@ -27,7 +27,7 @@ fn storm(server: &Server, stop: &AtomicBool) -> Vec<(String, Instant)> {
              From: <sip:{user}@example.org>;tag=1\r\nTo: <sip:{user}@example.org>\r\nCall-ID: {user}\r\nCSeq: 1 REGISTER\r\n\
              Contact: <sip:{user}@{here}>\r\nExpires: 3600\r\nContent-Length: 0\r\n\r\n"
         );
-        // Once the server is dead the kernel says so.
+        // Once the server is dead, the kernel returns an error.
         let _ = socket.send_to(request.as_bytes(), to);
         if number % BURST != 0 {
             continue;
@@ -49,7 +49,7 @@ fn storm(server: &Server, stop: &AtomicBool) -> Vec<(String, Instant)> {
     answered
 }
 
-/// Everybody who is registered.
+/// All registered users.
 fn registered(server: &Server) -> HashSet<String> {
     let mut found = HashSet::new();
     let mut after = Value::Null;
@@ -66,14 +66,14 @@ fn registered(server: &Server) -> HashSet<String> {
     }
 }
 
-/// Some moment within the next second and a half, another one each time.
+/// A time between 1.2 and 2.7 seconds that differs on each call.
 fn some_time() -> Duration {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let nanos = now.expect("after 1970").subsec_nanos();
     Duration::from_millis(1_200 + u64::from(nanos / 1_000 % 1_500))
 }
 
-/// Kills a server in a storm; every 200 that is older than `grace` must be worth something afterwards.
+/// Kills a server during many registrations. Every 200 that is older than `grace` must still be valid afterwards.
 fn no_answer_is_forgotten(sections: &str, grace: Duration) {
     let mut server = Server::start(&ServerOptions::with(&format!(
         "[auth]\nchallenge = []\n\n{sections}"

@@ -1,4 +1,5 @@
-//! Attacks on the real server, one module for each subject. What an attack must not reach is a real socket that would see it.
+//! Attacks on the real server, one module for each subject. The targets that an attack must not reach are real sockets,
+//! which would receive it.
 
 #[path = "hostile/bans.rs"]
 mod bans;

@@ -1,11 +1,11 @@
-//! What telephones send to keep a path open, and a STUN client that asks the SIP port for its address.
+//! The keep-alives of telephones, and a STUN client that asks the SIP port for its address.
 
 use interop::{Account, Library, Linphone, Server, ServerOptions, WebPhone, run, wait_until};
 use sip_transport::Protocol;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
-/// coturn's client, which says where its request came from.
+/// Runs coturn's client, which prints the source address of its request.
 fn ask(server: &Server, own: IpAddr) -> (i32, String) {
     let address = server.address();
     run(Command::new("turnutils_stunclient")
@@ -32,7 +32,7 @@ fn a_stun_client_is_told_its_address() {
     }
 }
 
-/// The double CRLFs that were answered.
+/// The number of double CRLFs that were answered.
 fn pings(server: &Server) -> u64 {
     server.count("tandem_stream_pings_total", "")
 }

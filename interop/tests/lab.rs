@@ -1,4 +1,4 @@
-//! The load generator: its counts are the server's, and those of sipp for the same traffic.
+//! The load generator: its counts agree with the server's, and with those of sipp for the same traffic.
 
 use interop::{
     Child, Scenario, Server, ServerOptions, eventually, lab_command, lab_run, lab_users, wait_until,
@@ -14,7 +14,7 @@ fn server(phones: u32) -> Server {
     })
 }
 
-/// What the server received and sent of calls.
+/// The messages of calls that the server received and sent.
 fn traffic(server: &Server) -> Value {
     let requests = |method: &str| server.count("tandem_requests_total", &format!("\"{method}\""));
     let responses =
@@ -42,11 +42,11 @@ fn the_generator_and_sipp_make_the_same_traffic() {
     let (code, report, output) = lab_run(&by_lab, Protocol::Udp, &[&arguments[..], &pace].concat());
     println!("{output}");
     let made = calls(&report, "attempted");
-    // A thousand times slower or faster would be no generator.
+    // This excludes a rate that is wrong by a factor.
     assert!((299..=301).contains(&made), "{made}");
     assert_eq!(calls(&report, "succeeded"), made);
     assert_eq!(report["calls_taken"], made);
-    // The machine may be busy, and then the report says so; but no call may fail.
+    // The machine may be busy, which the report then says. But no call may fail.
     assert!(code == 0 || output.contains("DO NOT TRUST"), "{output}");
 
     let by_sipp = Server::start(&ServerOptions::default());
@@ -158,7 +158,7 @@ fn attacks_come_to_nothing_and_one_that_is_let_in_is_told() {
     assert!(made >= 799, "{output}");
     assert_eq!(units(&report, "attacks", "succeeded"), made, "{output}");
     assert_eq!(attacked.count("tandem_registrations", ""), 0);
-    // All but the quarter that is noise are told so.
+    // All attacks get a refusal, except the quarter that is noise.
     let refusals = report["refusals"].as_object().expect("refusals");
     let refused: u64 = refusals.values().filter_map(Value::as_u64).sum();
     assert!(refused.abs_diff(made * 3 / 4) <= 3, "{output}");
@@ -275,6 +275,6 @@ fn phones_of_a_server_whose_port_is_closed_fail_at_once() {
     let took = begun.elapsed();
     assert_ne!(code, 0, "{output}");
     assert!(output.contains("unreachable"), "{output}\n{report}");
-    // A transaction would take 32 seconds to time out.
+    // A transaction would time out only after 32 seconds.
     assert!(took < Duration::from_secs(20), "{took:?}: {output}");
 }

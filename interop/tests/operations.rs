@@ -1,4 +1,4 @@
-//! What its operator does to a server while people call through it.
+//! Operations on a server during calls.
 
 use interop::{Scenario, Server, ServerOptions, Sipp, free_port, header, run, wait_until};
 use serde_json::json;
@@ -61,7 +61,7 @@ fn a_second_sigterm_ends_the_server_though_a_call_rings() {
     wait_until("it drains", || server.http("/health/ready").0 == 503);
     server.process().signal("TERM");
     assert!(server.process().wait().success(), "{}", server.log());
-    // What was registered a moment ago is saved all the same.
+    // Even the most recent registration has been saved.
     server.restart();
     assert_eq!(server.bindings("bob").len(), 1);
 }
@@ -74,7 +74,7 @@ fn a_reload_with_a_broken_file_changes_nothing_and_says_why() {
     let broken = "[proxy]\nforeign = \"perhaps\"\n\n[registrar]\nmax_contact = 3\n";
     server.configure(&ServerOptions::with(broken));
     server.process().signal("HUP");
-    // The lines of one message may reach the log in pieces.
+    // The lines of one message may be written to the log separately.
     let parts = ["foreign", "perhaps", "relay", "max_contact", "max_contacts"];
     wait_until("it names both mistakes", || {
         let log = server.log();

@@ -1,4 +1,4 @@
-//! Phones whose connections end, and phones that take no connections.
+//! Phones whose connections end, and phones that accept no connections.
 
 use interop::{Server, ServerOptions, free_port, header, wait_until};
 use sip_transport::Protocol;
@@ -8,15 +8,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 use tungstenite::client::IntoClientRequest;
 
-/// How long a message may take that is not delayed.
+/// How long a message may take without a delay.
 const SOON: Duration = Duration::from_secs(3);
 
-/// A server that asks nobody for a password.
+/// A server that does not authenticate.
 fn server() -> Server {
     Server::start(&ServerOptions::with("[auth]\nchallenge = []\n"))
 }
 
-/// A REGISTER of bob.
+/// A REGISTER from bob.
 fn register(transport: &str, from: SocketAddr, contact: &str, number: u32) -> String {
     format!(
         "REGISTER sip:example.org SIP/2.0\r\nVia: SIP/2.0/{transport} {from};branch=z9hG4bKr{number}\r\nMax-Forwards: 70\r\n\
@@ -25,7 +25,7 @@ fn register(transport: &str, from: SocketAddr, contact: &str, number: u32) -> St
     )
 }
 
-/// A request of alice from a socket, with a body of so many bytes.
+/// A request from alice, sent from `socket`, with a body of `body` bytes.
 fn request(method: &str, uri: &str, socket: &UdpSocket, more: &str, body: usize) -> String {
     let from = socket.local_addr().expect("bound");
     let mut text = format!(
@@ -42,7 +42,7 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// The next message at a socket that begins so; what else comes is passed over.
+/// The next message at a socket that begins with this text. Other messages are skipped.
 fn receive(socket: &UdpSocket, beginning: &str) -> String {
     let mut buffer = vec![0; 65_536];
     loop {
@@ -158,7 +158,7 @@ fn a_long_re_invite_to_a_phone_that_registered_over_udp_arrives_over_udp_at_once
     let port = free_port();
     let bob = UdpSocket::bind(("127.0.0.1", port)).expect("a socket");
     bob.set_read_timeout(Some(SOON)).expect("a timeout");
-    // It takes connections, and nobody reads them.
+    // It accepts connections but never reads from them.
     let _silent = TcpListener::bind(("127.0.0.1", port)).expect("a listener");
     let at = bob.local_addr().expect("bound");
     let text = register("UDP", at, &format!("<sip:bob@{at}>"), 1);

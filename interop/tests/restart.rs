@@ -1,4 +1,4 @@
-//! What survives `kill -9`: registrations, nonces and dialogs.
+//! Tests what survives `kill -9`: registrations, nonces and dialogs.
 
 use interop::{Scenario, Server, ServerOptions, wait_until};
 use serde_json::Value;
@@ -15,7 +15,7 @@ fn wait_until_saved(server: &Server) {
     });
 }
 
-/// Sends OPTIONS again and again until one is answered.
+/// Sends OPTIONS repeatedly until one is answered.
 fn wait_for_the_first_answer(server: &Server) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let short = Some(Duration::from_millis(5));
@@ -29,14 +29,14 @@ fn wait_for_the_first_answer(server: &Server) {
     );
     let mut answer = [0; 2000];
     wait_until("OPTIONS is answered", || {
-        // Before the socket is bound the kernel says that nobody listens.
+        // Before the socket is bound, the kernel reports that nothing listens.
         let _ = socket.send_to(options.as_bytes(), server.address());
         socket.recv(&mut answer).is_ok()
     });
     assert!(answer.starts_with(b"SIP/2.0 200"));
 }
 
-/// What does not change with time.
+/// Removes from bindings what changes with time.
 fn lasting(bindings: Vec<Value>) -> Vec<Value> {
     let mut bindings = bindings;
     for binding in &mut bindings {
@@ -118,7 +118,7 @@ fn a_nonce_given_before_the_crash_is_renewed_without_asking_the_user() {
     alice.cue();
     let alice = alice.finish();
     let challenges = alice.messages.received("SIP/2.0 401");
-    // How often it was used is forgotten, so it is not good any more; but it is known to be ours.
+    // The count of its uses is lost, so the nonce is no longer valid. But the server still recognizes it as its own.
     assert!(challenges[1].contains("stale=true"), "{}", challenges[1]);
     assert_eq!(server.bindings("alice").len(), 1);
 }

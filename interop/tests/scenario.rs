@@ -1,4 +1,5 @@
-//! A scenario file is played against a real server: as many calls as it has lines, between whom it says, when it says.
+//! Plays a scenario file against a real server: the number of calls, the caller and callee of each, and the times must
+//! agree with its lines.
 
 use interop::{Capture, Server, ServerOptions, lab_run, lab_users, run};
 use serde_json::Value;
@@ -7,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// One call, as the file plans it or as it went over the wire.
+/// One call, as planned in the file or as seen on the wire.
 #[derive(Debug)]
 struct Call {
     caller: u32,
@@ -26,8 +27,8 @@ fn server(phones: u32) -> Server {
     })
 }
 
-/// Plays a file and returns the report. That fails where the machine was too busy for its figures to be trusted, too: counts are
-/// exact all the same.
+/// Plays a file and returns the report. The exit code is ignored: it is also nonzero if the machine was too busy to trust
+/// the times, but counts are always exact.
 fn play(server: &Server, file: &str, more: &[&str]) -> Value {
     let arguments = [&["scenario", file, "--quiet"], more].concat();
     let (_, report, output) = lab_run(server, Protocol::Udp, &arguments);
@@ -120,7 +121,7 @@ fn every_line_of_a_scenario_is_a_call_between_its_phones_at_its_time() {
         "{report}"
     );
 
-    // The first INVITE of each call, as somebody else saw it.
+    // The first INVITE of each call, as tshark saw it.
     let mut known = BTreeSet::new();
     let messages = packets.messages().into_iter();
     let made: Vec<Call> = messages
@@ -136,7 +137,7 @@ fn every_line_of_a_scenario_is_a_call_between_its_phones_at_its_time() {
     let begun = made[0].seconds;
     for (made, planned) in made.iter().zip(&planned) {
         assert_eq!((made.caller, made.callee), (planned.caller, planned.callee));
-        // A busy machine may be late; what is asked for is the file's time, and neither another rate nor all at once.
+        // A busy machine may be late. The test checks that calls follow the times of the file, not another rate or all at once.
         let late = made.seconds - begun - planned.seconds;
         assert!(late.abs() < 1.5, "{made:?} is {planned:?}");
     }

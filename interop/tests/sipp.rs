@@ -1,4 +1,4 @@
-//! Calls between sipps through the server, one behaviour each. Every scenario is a file of `interop/sipp`.
+//! Calls between sipps through the server, one behavior each. Every scenario is a file in `interop/sipp`.
 
 use interop::{Messages, Scenario, Server, ServerOptions, Sipp, header};
 use serde_json::Value;
@@ -10,21 +10,21 @@ fn server() -> Server {
     Server::start(&ServerOptions::default())
 }
 
-/// A phone that does as the scenario says, registered for a user.
+/// A phone that runs a scenario, registered for a user.
 fn phone(server: &Server, user: &str, scenario: &Scenario, params: &str) -> Sipp {
     let phone = scenario.start(server);
     server.register(user, phone.address, params);
     phone
 }
 
-/// How a call ended that was refused.
+/// The final response of a rejected call.
 fn refusal(caller: &Messages) -> &str {
     let mut finals = caller.received("SIP/2.0 ").into_iter().rev();
     let last = finals.find_map(|response| response.lines().next());
     last.unwrap_or_default()
 }
 
-/// Panics unless each of these requests came over exactly one proxy.
+/// Panics unless each of these requests passed exactly one proxy.
 fn assert_came_through_the_server(phone: &Messages, requests: &[&str]) {
     for request in requests {
         let received = phone.received(request);
@@ -35,7 +35,7 @@ fn assert_came_through_the_server(phone: &Messages, requests: &[&str]) {
     }
 }
 
-/// The beginning of what a socket has received first.
+/// The beginning of the first datagram that a socket received.
 fn first_bytes(socket: &UdpSocket) -> Option<[u8; 6]> {
     socket.set_nonblocking(true).expect("a socket");
     let mut bytes = [0; 6];
@@ -128,7 +128,7 @@ fn a_busy_phone_makes_the_call_end_with_486() {
 
 #[test]
 fn a_503_of_the_only_phone_reaches_the_caller_as_500() {
-    // RFC 3261 section 16.7 step 6: the caller must not take it for ours.
+    // RFC 3261 section 16.7 step 6: the caller must not take it for a 503 of the server itself.
     let server = server();
     let bob = phone(&server, "bob", &Scenario::new("unavailable"), "");
     let alice = Scenario::new("call_refused").run(&server);
@@ -231,7 +231,7 @@ fn a_phone_that_gives_no_sign_of_life_is_passed_over() {
 fn a_200_is_sent_again_until_the_late_ack_comes() {
     let server = server();
     let bob = phone(&server, "bob", &Scenario::new("answer"), "");
-    // sipp repeats a 200 for the first time after half a second.
+    // sipp first retransmits a 200 after half a second.
     let alice = Scenario::new("call_late_ack")
         .with(&["-d", "1200"])
         .run(&server);
@@ -245,13 +245,13 @@ fn a_200_is_sent_again_until_the_late_ack_comes() {
 #[test]
 fn a_caller_who_repeats_everything_makes_one_call() {
     let server = server();
-    // Longer than the half second after which sipp, and the server, send again.
+    // Longer than half a second, after which sipp and the server retransmit.
     let slowly = Scenario::new("answer_slowly").with(&["-d", "700"]);
     let bob = phone(&server, "bob", &slowly, "");
     let alice = Scenario::new("call_retransmitted").run(&server);
     let bob = bob.finish();
     let repeated = |method| alice.messages.sent(method).len();
-    // One INVITE is challenged, the next is repeated.
+    // One INVITE is challenged, the next one is retransmitted.
     assert!(repeated("INVITE") >= 3, "INVITE {}", repeated("INVITE"));
     assert!(repeated("BYE") >= 2, "BYE {}", repeated("BYE"));
     assert_eq!(bob.count("TotalCallCreated"), 1);
@@ -264,7 +264,7 @@ fn a_caller_who_repeats_everything_makes_one_call() {
 fn calls_survive_a_line_that_loses_messages() {
     let server = server();
     let bob = phone(&server, "bob", &Scenario::new("answer").calls(40), "");
-    // Long enough for a lost ACK to be asked for three times.
+    // Long enough for three retransmissions of the 200 of a lost ACK.
     let lossy = ["-lost", "3", "-r", "40", "-d", "4000"];
     let lossy = Scenario::new("call").calls(40).with(&lossy);
     let alice = lossy.start(&server).finish_within(Duration::from_secs(60));

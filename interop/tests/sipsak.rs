@@ -1,13 +1,13 @@
-//! sipsak against the server: pings, registers, and sends what is no SIP any more.
+//! Runs sipsak against the server: it pings, registers, and sends damaged messages.
 
 use interop::{Server, ServerOptions, run, wait_until};
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// A flood is answered statelessly: what grows are buffers of the admin interface.
+/// A flood is answered statelessly, so only buffers of the admin interface grow.
 const MOST_GROWTH: u64 = 8 << 20;
 
-/// A domain that sipsak can resolve; it insists. It knows no other algorithm than MD5 and looks at the first challenge only.
+/// A domain that sipsak can resolve, which it requires. It supports only MD5 and reads only the first challenge.
 fn server() -> Server {
     Server::start(&ServerOptions {
         domain: "localhost".to_owned(),
@@ -15,7 +15,8 @@ fn server() -> Server {
     })
 }
 
-/// sipsak's exit code and output. The port is given apart: it cuts off the fifth digit of one in the URI.
+/// Runs sipsak. Returns exit code and output. The port is a separate argument, because sipsak cuts off the fifth digit of
+/// a port in the URI.
 fn sipsak(server: &Server, uri: &str, arguments: &[&str]) -> (i32, String) {
     let port = server.address().port().to_string();
     let to = ["-s", uri, "-r", &port, "--timer-t1=20"];
@@ -70,7 +71,7 @@ fn a_flood_and_messages_with_trashed_characters_leave_the_server_as_it_was() {
         let (code, output) = sipsak(&server, "sip:localhost", &["-F", "-e", "20000", "-i"]);
         assert_eq!(code, 0, "{output}");
     }
-    // Trashes one character, then two, and so on, until nothing that can be answered is left; exit code 3 says so.
+    // Damages one character, then two, and so on, until the server can no longer answer. Exit code 3 reports this.
     for _ in 0..10 {
         let (code, output) = sipsak(&server, "sip:localhost", &["-R", "-i"]);
         assert_eq!(code, 3, "{output}");
@@ -80,7 +81,7 @@ fn a_flood_and_messages_with_trashed_characters_leave_the_server_as_it_was() {
     assert!(server.is_ready());
     assert!(server.metric("tandem_responses_sent_total", "400") > 0.0);
     assert!(server.metric("tandem_dropped_total", "not_sip") > 0.0);
-    // What a worker could not serve at once waited in its backlog, whose memory goes back to the system a moment later.
+    // Messages that a worker could not serve at once waited in its backlog. That memory is released a moment later.
     wait_until("the memory of the flood is given back", || {
         memory().saturating_sub(before) <= MOST_GROWTH
     });

@@ -1,4 +1,4 @@
-//! Two telephones that nobody here wrote register with digest and call each other through the server.
+//! Two independent telephones register with digest and call each other through the server.
 
 use interop::{Baresip, Linphone, Moment, Phone, Server, ServerOptions, wait_until};
 
@@ -51,7 +51,7 @@ fn linphone_takes_sha_256_where_it_is_offered_first() {
     );
 }
 
-/// Whoever leaves takes his binding with him, and the other's stays.
+/// A phone that unregisters removes its own binding, and the other one's stays.
 fn assert_each_unregisters_for_himself(server: &Server, alice: Baresip, mut bob: Linphone) {
     alice.quit();
     wait_until("alice is gone", || server.bindings("alice").is_empty());

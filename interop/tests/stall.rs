@@ -1,4 +1,4 @@
-//! A server that stands still for two seconds: its own histograms show it, as the load generator and the analyzer do.
+//! Stops a server for two seconds. Its own histograms show the stall, as do the load generator and the analyzer.
 
 use interop::{Capture, Server, ServerOptions, lab_run, lab_users, run};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const BEFORE: Duration = Duration::from_secs(3);
 const STALL: Duration = Duration::from_secs(2);
-/// A hundredth of the messages waited longer: the calls of the stall are a third of all.
+/// More than a hundredth of the messages waited longer, because a third of all calls fall into the stall.
 const LEAST: f64 = 1.5;
 
 #[test]
@@ -57,7 +57,7 @@ fn check(event_loop: &str) {
     for p99 in [by_generator, by_analyzer, by_server] {
         assert!((LEAST..=2.5).contains(&p99), "{p99}");
     }
-    // Most messages came before and after.
+    // Most messages came before or after the stall.
     let queueing = quantile(&server, "tandem_queueing_delay_seconds", "");
     assert!((0.75..=2.5).contains(&queueing), "{queueing}");
 }
@@ -66,7 +66,7 @@ fn seconds(microseconds: &Value) -> f64 {
     microseconds.as_f64().unwrap_or_default() / 1e6
 }
 
-/// What `tandem analyze` says of the first INVITEs in a capture.
+/// The 99th percentile of the first INVITEs in a capture, from `tandem analyze`.
 fn analyzed(server: &Server, capture: &Path) -> f64 {
     let mut command = Command::new(Server::binary());
     let address = server.address().to_string();
@@ -86,7 +86,7 @@ fn signal(name: &str, process: u32) {
     assert_eq!(code, 0, "{output}");
 }
 
-/// The 99th percentile that a histogram tells, all workers together: the middle of its bucket.
+/// The 99th percentile of a histogram over all workers, as the middle of its bucket.
 fn quantile(server: &Server, name: &str, label: &str) -> f64 {
     let text = server.http("/metrics").1;
     let bucket = format!("{name}_bucket{{");

@@ -1,8 +1,10 @@
-//! The torture messages of RFC 4475 and RFC 5118 against the running server: what a peer sees of each.
+//! Sends the torture messages of RFC 4475 and RFC 5118 to the running server, and checks what a peer sees of each.
 //!
-//! REGISTER goes to a registrar for `example.com`, everything else to a proxy that is responsible for none of the domains in the messages. Both
-//! ask nobody to authenticate and relay what is not theirs to a next hop that the test plays. The table is ours: what the RFCs leave open is
-//! decided here.
+//! A REGISTER goes to a registrar for `example.com`. All other messages go to a proxy that is responsible for none of the
+//! domains in them. Both servers do not authenticate. They relay messages for other domains to a next hop that the test
+//! plays.
+//!
+//! The table of outcomes is ours: it decides what the RFCs leave open.
 
 use interop::{Server, ServerOptions};
 use sip_message::Message;
@@ -10,14 +12,14 @@ use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// What the sender, or the next hop, sees.
+/// What the sender or the next hop sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Answered with that status.
+    /// Answered with this status.
     Answered(u16),
-    /// Sent on to the next hop; every header field that a proxy has no business with, and the body, octet for octet.
+    /// Forwarded to the next hop. The body and all header fields that a proxy must not touch are unchanged, byte for byte.
     Forwarded,
-    /// No answer, nothing sent on.
+    /// Neither answered nor forwarded.
     Dropped,
 }
 use Outcome::{Answered, Dropped, Forwarded};
@@ -97,7 +99,7 @@ const RFC_5118: &[Row] = table! { "rfc5118":
     "ipv6-correct-abnf-2-colons" => Forwarded, "4.10 two colons";
 };
 
-/// How long an answer may take. A dropped message costs no waiting: what is sent behind it is answered first.
+/// How long a response may take. A dropped message costs no waiting, because a later request is answered first.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Peers {
@@ -106,18 +108,20 @@ struct Peers {
 }
 
 impl Peers {
-    /// Sends a message and says what came of it.
+    /// Sends a message and returns its outcome.
     fn outcome(&self, server: &Server, name: &str, message: &[u8]) -> (Outcome, Vec<u8>) {
         self.sender
             .send_to(message, server.address())
             .expect("sent");
-        // What earlier messages still cause (retransmissions to a next hop that never answers) is not this one's outcome.
+        // Earlier messages may still cause retransmissions to a next hop that never answers. They do not belong to this
+        // outcome.
         let call_id = Message::parse(message)
             .ok()
             .and_then(|parsed| parsed.call_id().map(<[u8]>::to_vec));
         let mut answered = None;
-        // The first is perhaps handled with the message, and what goes to different addresses then leaves in any order. What a
-        // worker (there is one) reads after its answer, it reads when everything has left.
+        // The first marker may be handled together with the message. Then the order of packets to different addresses is
+        // undefined. The second one is read after the first is answered, when everything has been sent. There is only one
+        // worker.
         for marker in [format!("behind-{name}"), format!("after-{name}")] {
             for answer in self.answers_until(server, &marker) {
                 let parsed =
@@ -143,7 +147,7 @@ impl Peers {
         forwarded.or(answered).unwrap_or((Dropped, Vec::new()))
     }
 
-    /// Sends an OPTIONS, and gives what comes before its answer.
+    /// Sends an OPTIONS and returns the messages received before its response.
     fn answers_until(&self, server: &Server, marker: &str) -> Vec<Vec<u8>> {
         let port = self.sender.local_addr().expect("bound").port();
         let address = server.address();
@@ -182,7 +186,7 @@ fn receive_now(socket: &UdpSocket) -> Option<Vec<u8>> {
     received
 }
 
-/// Panics unless the copy carries every line of the original that a proxy may not touch, in order, and the same body.
+/// Panics unless the copy has the same body and, in order, every line of the original that a proxy must not touch.
 fn assert_same(name: &str, original: &[u8], copy: &[u8]) {
     let (original_lines, original_body) = split(original);
     let (copied_lines, copied_body) = split(copy);
@@ -203,7 +207,7 @@ fn assert_same(name: &str, original: &[u8], copy: &[u8]) {
     }
 }
 
-/// Header fields, folded lines joined to the first, and the body by Content-Length.
+/// The header fields, with folded lines joined, and the body by Content-Length.
 fn split(message: &[u8]) -> (Vec<Vec<u8>>, &[u8]) {
     let parsed = Message::parse(message).expect("parses");
     let end = message
@@ -236,7 +240,7 @@ fn split(message: &[u8]) -> (Vec<Vec<u8>>, &[u8]) {
 fn each_torture_message_meets_the_rfcs() {
     let next_hop = UdpSocket::bind("127.0.0.1:0").expect("socket");
     let outbound = next_hop.local_addr().expect("bound");
-    // In datagrams, however long.
+    // In datagrams of any length.
     let start = |domain: &str| {
         Server::start(&ServerOptions {
             sections: format!(
@@ -268,7 +272,7 @@ fn each_torture_message_meets_the_rfcs() {
             .ok()
             .and_then(|parsed| Some(parsed.top_via()?.bytes.to_vec()));
         if via.is_some() && !seen.insert(via) {
-            // It shares its transaction with an earlier message, whose retransmission it would be.
+            // It has the same transaction as an earlier message, so it would count as a retransmission.
             server.restart();
         }
         let (got, bytes) = peers.outcome(server, name, message);

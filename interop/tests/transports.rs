@@ -1,5 +1,5 @@
-//! Calls from each transport to each other one, between telephones that nobody here wrote: baresip and linphone over UDP, TCP and
-//! TLS, browsers over WS and WSS.
+//! Calls between all pairs of transports, with independent telephones: baresip and linphone over UDP, TCP and TLS,
+//! browsers over WS and WSS.
 
 use interop::{
     Account, Baresip, Library, Linphone, Moment, Phone, Scenario, Server, ServerOptions, WebPhone,
@@ -16,7 +16,7 @@ use Protocol::{Tcp, Tls, Udp, Ws, Wss};
 const DESK: [Protocol; 3] = [Udp, Tcp, Tls];
 const WEB: [Protocol; 2] = [Ws, Wss];
 
-/// A telephone, registered for a user of its own.
+/// A telephone that is registered for its own user.
 struct Line {
     user: String,
     protocol: Protocol,
@@ -24,8 +24,8 @@ struct Line {
 }
 
 impl Line {
-    /// baresip 1.0 brings no ICE to its end with the many addresses that a browser offers when it calls; when it calls a browser
-    /// itself it does.
+    /// Whether the caller can hear the callee. baresip 1.0 does not complete ICE with the many addresses of a calling
+    /// browser. If baresip calls the browser, it works.
     fn hears_whom_it_calls(&self, callee: &Self) -> bool {
         !(WEB.contains(&self.protocol) && DESK.contains(&callee.protocol))
     }
@@ -37,11 +37,11 @@ enum Side {
     Callee,
 }
 
-/// What telephones there can be, and the first letters of their users.
+/// The kinds of telephones. Their users begin with different letters.
 #[derive(Clone, Copy)]
 enum Kind {
     Baresip,
-    /// With media that a browser takes.
+    /// With media that suit a browser.
     BaresipForBrowsers,
     Linphone,
     JsSip,
@@ -111,12 +111,13 @@ fn options() -> ServerOptions {
     }
 }
 
-/// Who has called whom over what, and who has hung up.
+/// The calls made: caller and callee, transports, and the side that hung up.
 #[derive(Default)]
 struct Matrix(BTreeMap<(&'static str, &'static str), Vec<String>>);
 
 impl Matrix {
-    /// Each of these calls each of those, and is called by it. Each of the two ends one call: as the caller or as the callee, in turn.
+    /// Each phone of `these` calls each one of `those` and is called by it. The caller ends one of the two calls, the
+    /// callee the other, in turn.
     fn calls_between(&mut self, server: &Server, these: &mut [Line], those: &mut [Line]) {
         let mut ends = [Side::Caller, Side::Callee].into_iter().cycle();
         for this in these.iter_mut() {
@@ -128,7 +129,8 @@ impl Matrix {
         }
     }
 
-    /// A call that each side talks in, and that one of them ends. All of it takes the way that both registered by.
+    /// A call in which both sides talk and one of them hangs up. All its requests use the transports that both sides
+    /// registered with.
     fn call(&mut self, server: &Server, caller: &mut Line, callee: &mut Line, ends: Side) {
         let what = format!("{} calls {}", caller.user, callee.user);
         eprintln!("{what}");
@@ -159,8 +161,8 @@ impl Matrix {
         self.0.entry(pair).or_default().push(entry);
     }
 
-    /// A browser calls a sipp over UDP, which has no voice. A telephone that may be called over TCP as well gets no offer as long as
-    /// that of a browser in a datagram (RFC 3261 section 18.1.1); this one wants it.
+    /// A browser calls a sipp over UDP, which sends no audio. A telephone that also accepts TCP would not get an offer as
+    /// long as a browser's in a datagram (RFC 3261 section 18.1.1). This one asks for UDP.
     fn call_from_browser_over_udp(&mut self, server: &Server, caller: &mut Line) {
         let bob = Scenario::new("answer").for_browsers().start(server);
         let contact = format!("<sip:bob@{};transport=udp>", bob.address);
@@ -192,7 +194,7 @@ impl Matrix {
     }
 }
 
-/// The requests of the call that is over came as they should: INVITE and ACK to the callee, BYE to the other side.
+/// Checks the transports of the requests of the last call: INVITE and ACK to the callee, BYE to the other side.
 fn assert_way_of_requests(what: &str, caller: &Line, callee: &Line, ends: Side) {
     let came = |to: &Line, from: &Line, method: &str| {
         let trace = to.phone.log();
@@ -219,7 +221,7 @@ fn assert_way_of_requests(what: &str, caller: &Line, callee: &Line, ends: Side) 
     }
 }
 
-/// The server is in Record-Route for the side of the callee, and for that of the caller where that is another one.
+/// Checks that the server is in Record-Route for the callee's transport, and for the caller's if that differs.
 fn assert_recorded(what: &str, routes: &[String], sides: [Protocol; 2]) {
     let transport = |protocol: &Protocol| match protocol {
         Udp => None,
@@ -239,7 +241,7 @@ fn transport_of(route: &str) -> Option<String> {
     rest.split([';', '>']).next().map(str::to_owned)
 }
 
-/// Connections that were begun by the telephones, and by the server.
+/// The number of connections opened by the telephones, and by the server.
 fn connections(server: &Server) -> [u64; 2] {
     ["by=\"peer\"", "by=\"server\""].map(|by| server.count("tandem_connections_begun_total", by))
 }
@@ -253,7 +255,7 @@ fn each_transport_calls_each_other_one() {
     let mut web = Kind::JsSip.lines(&server, &WEB);
     let mut other_web = Kind::SipJs.lines(&server, &WEB);
     let before = connections(&server);
-    // Two over TCP and TLS of each of three, and two of each of two.
+    // Two over TCP and TLS from each of three kinds, and two from each of two kinds.
     assert_eq!(before, [10, 0]);
     let mut matrix = Matrix::default();
     matrix.calls_between(&server, &mut desk, &mut other_desk);
@@ -296,7 +298,7 @@ fn each_transport_calls_over_ipv6() {
     assert_eq!(connections(&server), before, "no call needs another one");
 }
 
-/// It is behind no NAT, so its Contact is tried, where nothing listens any more (RFC 3261 section 16.6 step 7).
+/// The phone is not behind NAT, so the server tries its Contact, where nothing listens any more (RFC 3261 section 16.6 step 7).
 #[test]
 fn a_phone_that_died_with_its_connection_is_refused_at_once_and_called_when_it_is_back() {
     let server = Server::start(&ServerOptions::default());

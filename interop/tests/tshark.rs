@@ -1,4 +1,4 @@
-//! The server's messages read by tshark: what it makes of them, and in which order they went over the wire.
+//! The server's messages as tshark parses them, and their order on the wire.
 
 use interop::{Capture, Packets, Scenario, Server, ServerOptions, Sipp, WireMessage};
 use serde_json::json;
@@ -14,7 +14,7 @@ fn assert_well_formed(packets: &Packets) {
     assert_eq!(packets.oddities(), Vec::<Vec<Vec<String>>>::new());
 }
 
-/// What one phone sent (>) and received (<), in order.
+/// The messages that one phone sent (>) and received (<), in order.
 fn ladder(messages: &[WireMessage], phone: u16) -> String {
     let steps = messages.iter().filter_map(|message| {
         let arrow = match phone {
@@ -29,7 +29,7 @@ fn ladder(messages: &[WireMessage], phone: u16) -> String {
 
 #[test]
 fn a_call_goes_over_the_wire_as_the_rfc_draws_it() {
-    // Nothing is sent twice because the machine is busy.
+    // A long T1, so that nothing is sent twice because the machine is busy.
     let patient = "[timers]\nt1 = \"4s\"\n";
     let server = Server::start(&ServerOptions::with(patient));
     let bob = phone(&server, "bob", "answer");
@@ -57,7 +57,7 @@ fn a_call_goes_over_the_wire_as_the_rfc_draws_it() {
         let begins_the_dialog = message.what == "INVITE";
         let tags = usize::from(!begins_the_dialog && message.what != "100");
         assert_eq!(message.to_tags.len(), tags, "{message:?}");
-        // What makes the dialog names us in Record-Route, once, towards both.
+        // The messages that establish the dialog name the server in Record-Route once, towards both sides.
         let makes_it = ["180", "200"].contains(&&*message.what) && message.method == "INVITE";
         let ours = usize::from(begins_the_dialog || makes_it);
         assert_eq!(message.record_routes.len(), ours, "{message:?}");
@@ -93,7 +93,7 @@ fn nothing_the_server_sends_is_malformed() {
     }
     let packets = capture.finish();
     assert_well_formed(&packets);
-    // It has seen them all, and knew them for SIP.
+    // tshark has seen all messages and recognized them as SIP.
     let messages = packets.messages().into_iter();
     let sent = messages.filter(|message| message.source == server.address().port());
     let seen: BTreeSet<String> = sent.map(|message| message.what).collect();

@@ -1,4 +1,4 @@
-//! A password guesser: banned, in the log, and found there by fail2ban.
+//! A password guesser is banned and logged, and fail2ban finds it in the log.
 
 use interop::{PATIENCE, Server, ServerOptions, header, wait_until};
 use serde_json::json;
@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-/// An address of this machine that is not loopback, which is never banned. Nothing is sent to find it.
+/// An address of this machine that is not loopback, because loopback is never banned. Finding it sends no packet.
 fn own_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
     socket
@@ -22,7 +22,7 @@ fn own_address() -> IpAddr {
     address
 }
 
-/// A phone that sends whatever credentials it likes.
+/// A phone that can send any credentials.
 struct Guesser {
     socket: UdpSocket,
     server: SocketAddr,
@@ -39,7 +39,7 @@ impl Guesser {
         }
     }
 
-    /// What is answered to a REGISTER with these credentials, if anything.
+    /// Sends a REGISTER with these credentials. Returns the response, if there is one.
     fn register(&mut self, user: &str, credentials: &str, patience: Duration) -> Option<String> {
         self.sent += 1;
         let (number, here) = (self.sent, self.socket.local_addr().expect("bound"));
@@ -59,7 +59,7 @@ impl Guesser {
         Some(String::from_utf8_lossy(&answer[..length]).into_owned())
     }
 
-    /// Asks for a challenge and answers it with this password. The status.
+    /// Gets a challenge and answers it with this password. Returns the status.
     fn guess(&mut self, user: &str, password: &str) -> u16 {
         let challenge = self.register(user, "", PATIENCE).expect("a challenge");
         let nonce = header(&challenge, "WWW-Authenticate")
@@ -99,7 +99,7 @@ fn a_password_guesser_is_banned_until_the_operator_lifts_it() {
         assert_eq!(guesser.guess(&format!("user{number}"), "1234"), 401);
     }
     assert_eq!(guesser.guess("alice", "1234"), 401);
-    // Silence proves nothing by itself: the drop is counted.
+    // A missing response proves nothing, so the drop must be counted too.
     assert_eq!(
         guesser.register("bob", "", Duration::from_millis(300)),
         None
@@ -130,7 +130,7 @@ fn a_password_guesser_is_banned_until_the_operator_lifts_it() {
     assert_eq!(guesser.guess("bob", &Server::password("bob")), 200);
 }
 
-/// `deploy/fail2ban` finds so many failures of the source in the server's log, and not a line more.
+/// Checks that `deploy/fail2ban` finds this number of failures of the source in the server's log, and no other lines.
 fn fail2ban_finds(server: &Server, source: &str, failures: usize) {
     let filter = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -1,17 +1,17 @@
-//! Who has called once tries to use that dialog for something else: a call through a trunk that trusts the server's address, a message to
-//! a third party, a message in another user's name.
+//! A caller tries to misuse a dialog after its first call: for a call through a trunk that trusts the server's address,
+//! for a message to a third party, and for a message in another user's name.
 
 use interop::{Kamailio, Server, ServerOptions, header};
 use std::fmt::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Longer than a message takes on this host, however busy it is.
+/// Longer than a message takes on this host, even if the host is busy.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long nothing must come.
+/// How long no message may arrive.
 const SILENCE: Duration = Duration::from_millis(700);
 
-/// A phone without manners.
+/// A phone that ignores the rules.
 struct Phone {
     socket: UdpSocket,
     address: SocketAddr,
@@ -29,7 +29,7 @@ impl Phone {
         assert_eq!(sent.expect("sent"), message.len());
     }
 
-    /// The next message whose first line begins so; what else comes is left out.
+    /// The next message whose first line begins with this text. Other messages are skipped.
     fn receive(&self, beginning: &str) -> String {
         self.receive_within(beginning, PATIENCE)
             .unwrap_or_else(|| panic!("{beginning} did not come"))
@@ -47,7 +47,7 @@ impl Phone {
         }
     }
 
-    /// The final response to what was sent last.
+    /// The final response to the last request.
     fn receive_final(&self) -> String {
         loop {
             let response = self.receive("SIP/2.0 ");
@@ -58,7 +58,7 @@ impl Phone {
     }
 }
 
-/// A request with what the others leave open.
+/// A request with the parts that vary.
 struct Request<'r> {
     line: &'r str,
     from: &'r str,
@@ -85,7 +85,7 @@ impl Request<'_> {
     }
 }
 
-/// A call from a stranger that Bob has answered: what the stranger knows of it.
+/// What a stranger knows after Bob has answered its call.
 struct Known {
     server: Server,
     mallory: Phone,
@@ -97,7 +97,7 @@ struct Known {
 
 const MALLORY: &str = "<sip:mallory@elsewhere.example>;tag=m";
 
-/// The INVITE that all these calls begin with.
+/// The INVITE that begins all these calls.
 const INVITE: Request<'_> = Request {
     line: "INVITE sip:bob@example.org",
     from: MALLORY,
@@ -144,7 +144,7 @@ fn call(sections: &str) -> Known {
         routes,
         bob_uri,
     };
-    // What it is good for.
+    // The proof is valid for this call.
     let line = format!("ACK {}", known.bob_uri);
     known.try_it(&line, MALLORY, &known.to.clone(), 0);
     known.bob.receive("ACK");
@@ -166,7 +166,7 @@ impl Known {
         self.mallory.send(self.server.address(), &text);
     }
 
-    /// How the server answers it.
+    /// The server's final response to such a request.
     fn fate(&self, line: &str, from: &str, to: &str, body: usize) -> String {
         self.try_it(line, from, to, body);
         let response = self.mallory.receive_final();
@@ -194,7 +194,7 @@ fn nobody_calls_through_a_trunk_with_the_proof_of_an_earlier_call() {
     }
     let silence = subscriber_of_trunk.receive_within("", SILENCE);
     assert_eq!(silence, None, "the trunk has had a call");
-    // The trunk does take calls, from whoever reaches it.
+    // The trunk does accept calls from others that reach it.
     let invite = Request {
         line: &line,
         from: MALLORY,
@@ -215,7 +215,7 @@ fn nobody_makes_the_server_send_to_a_third_party() {
     for protocol in ["", ";transport=tcp", ";transport=tls"] {
         let line = format!("INVITE sip:1@{}{protocol}", victim.address);
         let fate = known.fate(&line, MALLORY, &known.to.clone(), 20_000);
-        // The same, whether anybody listens there or not.
+        // The response does not depend on whether something listens there.
         assert!(fate.starts_with("SIP/2.0 481"), "{fate}");
     }
     assert_eq!(victim.receive_within("", SILENCE), None);
@@ -230,7 +230,7 @@ fn nobody_speaks_in_a_dialog_for_a_subscriber_who_is_somebody_else() {
     let fate = known.fate(&line, alice, &known.to.clone(), 5);
     assert!(fate.starts_with("SIP/2.0 407"), "{fate}");
     assert_eq!(known.bob.receive_within("MESSAGE", SILENCE), None);
-    // As himself he may.
+    // Under its own name it may send a message.
     known.try_it(&line, MALLORY, &known.to.clone(), 6);
     let message = known.bob.receive("MESSAGE");
     assert!(message.contains("mallory"), "{message}");
@@ -238,7 +238,7 @@ fn nobody_speaks_in_a_dialog_for_a_subscriber_who_is_somebody_else() {
 
 #[test]
 fn networks_off_limits_are_reached_by_nobody() {
-    // Bob's own address: he has registered from there, and is not called all the same.
+    // This is Bob's own address. He has registered from there, but still gets no call.
     let server = Server::start(&ServerOptions::with(
         "[proxy]\noff_limits = [\"127.0.0.0/8\"]\n",
     ));

@@ -1,11 +1,11 @@
-//! Somebody without an account: pretends to be a subscriber, acts on phones, looks for names, and tries passwords.
+//! An attacker without an account pretends to be a subscriber, acts on phones, searches for names, and tries passwords.
 
 use interop::{PATIENCE, Server, ServerOptions, wait_until};
 use sip_message::digest::{DigestInput, ha1_md5, response_md5};
 use sip_message::{Challenge, HeaderName, Message};
 use std::net::{SocketAddr, UdpSocket};
 
-/// A socket of an attacker, or of a phone.
+/// A socket of an attacker or a phone.
 struct Peer {
     socket: UdpSocket,
     server: SocketAddr,
@@ -37,7 +37,7 @@ impl Peer {
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     }
 
-    /// The final response to a message, as the status and the whole.
+    /// Sends a message. Returns the status and the text of the final response.
     fn ask(&self, message: &str) -> (u16, String) {
         self.send(message);
         loop {
@@ -50,7 +50,7 @@ impl Peer {
     }
 }
 
-/// A request to a subscriber; `id` makes its branch and Call-ID, always as long.
+/// A request to a subscriber. `id` determines its branch and Call-ID, which always have the same length.
 fn request(peer: &Peer, method: &str, uri: &str, from: &str, id: u32, extra: &str) -> String {
     let at = peer.address();
     format!(
@@ -66,7 +66,7 @@ fn register(peer: &Peer, user: &str, id: u32, extra: &str) -> String {
         .replace("To: <sip:example.org>", &format!("To: <{address}>"))
 }
 
-/// Credentials that answer a 401 to REGISTER.
+/// Credentials that answer the 401 of a REGISTER.
 fn credentials(challenge: &str, user: &str, password: &str) -> String {
     let message = Message::parse(challenge.as_bytes()).expect("a response");
     let value = message.header(HeaderName::WwwAuthenticate);
@@ -133,7 +133,7 @@ fn nothing_that_acts_on_a_phone_gets_past_the_server_unproven() {
             assert_eq!(status, expected, "{method} from {from}: {answer}");
         }
     }
-    // The first that the phone gets is what a stranger may send, without the identity that it asserts.
+    // The first message that the phone gets is one that a stranger may send. The identity it asserts is removed.
     let asserted = "P-Asserted-Identity: <sip:chief@example.org>\n";
     attacker.send(&request(
         &attacker,
@@ -212,7 +212,7 @@ fn a_new_password_ends_what_the_old_one_registered() {
         assert_eq!(code, 0, "{output}");
     };
     change("new-secret", &[]);
-    // A phone that has the new password at once keeps what it registers, and the thief does not.
+    // A phone that registers with the new password right after the change keeps its binding. The thief's binding ends.
     wait_until("the new password is accepted", || {
         log_in(&phone, "alice", "new-secret", 200) == 200
     });

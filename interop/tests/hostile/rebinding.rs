@@ -1,4 +1,4 @@
-//! A web page that the operator has open, and whose name its author points at the operator's machine.
+//! A web page that the operator has open attacks the admin interface, through a name that points at the operator's machine.
 
 use interop::{Server, ServerOptions};
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 const DRAIN: &str = r#"{"jsonrpc":"2.0","id":1,"method":"node.drain"}"#;
 
-/// The status of a POST of [`DRAIN`] as a browser sends it for a page of this origin.
+/// Sends a POST of [`DRAIN`] as a browser does for a page of this origin. Returns the status.
 fn drain(server: &Server, host: &str, origin: &str) -> u16 {
     let mut stream = TcpStream::connect(server.admin_address()).expect("connected");
     write!(

@@ -1,4 +1,4 @@
-//! Peers that take descriptors, memory and time by their connections, and pages of foreign origins.
+//! Peers that use up descriptors, memory and time with their connections, and pages of foreign origins.
 
 use interop::{Server, ServerOptions, eventually, free_port, wait_until};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use tungstenite::client::IntoClientRequest;
 
-/// A TCP listener beside the usual ones, with these settings of connections, where nobody is asked for a password.
+/// A server with an additional TCP listener and these connection settings. It does not authenticate.
 fn listening(connections: &str, descriptors: Option<(u64, u64)>) -> (Server, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let server = Server::start(&ServerOptions {
@@ -22,7 +22,7 @@ fn listening(connections: &str, descriptors: Option<(u64, u64)>) -> (Server, Soc
     (server, address)
 }
 
-/// A connection from an address of the loopback network; `None`: the kernel or the server refused it.
+/// Opens a connection from an address of the loopback network. `None` if the kernel or the server refused it.
 fn connected(from: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     bind(&socket, &SocketAddr::from((from, 0))).expect("bind");
@@ -80,7 +80,7 @@ fn connections_silence_neither_the_admin_interface_nor_other_addresses() {
     assert_eq!(without, 0, "some found no descriptor");
 }
 
-/// Resident memory of a process in bytes.
+/// The resident memory of a process in bytes.
 fn memory(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/statm")).expect("a process");
     let pages: u64 = status
@@ -103,7 +103,7 @@ fn messages_that_never_end_do_not_fill_memory() {
         let mut stream = connected(Ipv4Addr::new(127, 0, 9, 1), address).expect("a connection");
         let head = request("MESSAGE", &stream);
         let head = head.replace("Content-Length: 0", "Content-Length: 65000");
-        // It may be closed for what the others hold.
+        // The server may close it because of the memory that the others hold.
         let _ = stream.write_all(head.as_bytes());
         let _ = stream.write_all(&body);
         held.push(stream);
@@ -185,7 +185,7 @@ fn pages_of_foreign_origins_open_no_web_socket() {
     assert_eq!(status(Some("https://phone.example.net"), None), 101);
     assert_eq!(status(Some("https://evil.example"), None), 403);
     assert_eq!(status(Some("null"), None), 403);
-    // A name of the attacker's that leads here (DNS rebinding).
+    // A name of the attacker that points here (DNS rebinding).
     assert_eq!(
         status(Some("http://evil.example"), Some("evil.example")),
         403

@@ -1,10 +1,10 @@
-//! Off-path senders: they forge responses, write the addresses of others on requests, and fill tables.
+//! Off-path senders that forge responses, forge source addresses of requests, and fill tables.
 
 use interop::{PATIENCE, Server, ServerOptions};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Retransmissions of an INVITE's final response would come after 0.5, 1.5 and 3.5 seconds.
+/// Retransmissions of the final response to an INVITE would be sent after 0.5, 1.5 and 3.5 seconds.
 const RETRANSMISSIONS: Duration = Duration::from_secs(4);
 
 /// A socket at an address of this machine.
@@ -32,7 +32,7 @@ impl Peer {
         assert_eq!(sent.expect("is sent"), message.len());
     }
 
-    /// The next message, if one comes in time.
+    /// The next message, if one arrives in time.
     fn next(&self, within: Duration) -> Option<String> {
         let mut buffer = vec![0; 65_536];
         let timeout = Some(within).filter(|within| !within.is_zero())?;
@@ -43,7 +43,7 @@ impl Peer {
         Some(String::from_utf8_lossy(&buffer[..length]).into_owned())
     }
 
-    /// The next message that begins like this.
+    /// The next message that begins with this text.
     fn expect(&self, beginning: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -55,14 +55,14 @@ impl Peer {
         }
     }
 
-    /// All messages that come within a time.
+    /// All messages that arrive within a time.
     fn collect(&self, within: Duration) -> Vec<String> {
         let deadline = Instant::now() + within;
         std::iter::from_fn(|| self.next(deadline.saturating_duration_since(Instant::now())))
             .collect()
     }
 
-    /// An INVITE of somebody of another domain.
+    /// An INVITE from another domain.
     fn invite(&self, callee: &str, number: usize) -> String {
         let at = self.address();
         format!(
@@ -73,7 +73,7 @@ impl Peer {
     }
 }
 
-/// The response to a request as its receiver would make it.
+/// The response to a request, as the receiver of the request would build it.
 fn response(request: &str, status: &str) -> String {
     let copied = ["Via:", "From:", "Call-ID:", "CSeq:", "Record-Route:"];
     let copy = |line: &str| {
@@ -91,7 +91,7 @@ fn response(request: &str, status: &str) -> String {
     )
 }
 
-/// The seal of a branch: the 16 digits behind cookie, place and generation.
+/// Replaces the seal of a branch: the 16 digits after cookie, place and generation.
 fn with_another_seal(response: &str) -> String {
     let seal = response.find("z9hG4bK").expect("a branch") + 7 + 16;
     [
@@ -111,7 +111,8 @@ fn a_forged_response_ends_no_call() {
     caller.send(&caller.invite("bob", 1));
     let invite = phone.expect("INVITE ");
     let busy = response(&invite, "486 Busy Here");
-    // One knows the whole request, but is elsewhere; the other shares the phone's address, but has not seen the seal.
+    // One attacker knows the whole request, but has another address. The other one shares the phone's address, but has
+    // not seen the seal.
     attacker.send(&busy);
     for _ in 0..300 {
         same_address.send(&with_another_seal(&busy));
@@ -147,7 +148,7 @@ fn a_spoofed_invite_is_not_multiplied() {
         invite.len()
     );
     assert!(bytes <= 3 * invite.len() && !answers.is_empty());
-    // The other one has waited as long.
+    // The other responses have been collected for as long.
     let answers = unknown.collect(Duration::from_millis(100));
     let bytes: usize = answers.iter().map(String::len).sum();
     println!("unknown user: {} bytes in, {bytes} out", invite.len());
