@@ -1,4 +1,4 @@
-// What the controller says and takes: the types of crates/tandem-lab/src/controller/view.rs, and the requests.
+// The controller's API: the types of crates/tandem-lab/src/controller/view.rs, and the requests.
 
 export type Phase = "idle" | "registering" | "incomplete" | "registered" | "running" | "ending";
 
@@ -47,7 +47,7 @@ export interface Run {
   command_confirmed: Delays;
   agent_lateness: Delays;
   session_request_delay: Delays | null;
-  /** From a call's command to its first response, the challenge included. */
+  /** From a call's command to the first response that shows that the callee was found, including the challenge. */
   response_delay: Delays | null;
   answer_delay: Delays | null;
   trusted: boolean;
@@ -98,7 +98,7 @@ export interface Scenario {
   problems: string[];
 }
 
-/** What went wrong, in words that can be shown. */
+/** An error with reasons that can be shown to the user. */
 export class Refused extends Error {
   constructor(readonly reasons: string[]) {
     super(reasons.join("\n"));
@@ -139,7 +139,7 @@ export const start = (scenario: string, ringing_ms: number, talking_ms: number) 
 
 export const stop = () => post("/stop", {});
 
-/** Follows the state, again and again after the connection was lost. `undefined`: the controller does not answer. */
+/** Follows the state, and reconnects after the connection was lost. `undefined`: the controller does not answer. */
 export function follow(tell: (view: View | undefined) => void): () => void {
   let source: EventSource;
   let again: number | undefined;

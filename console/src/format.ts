@@ -1,16 +1,16 @@
-// Figures for people.
+// Formats numbers for display.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 export const count = (value: number) => whole.format(value);
 
-/** Microseconds as milliseconds, with as many digits as mean something. */
+/** Formats microseconds as milliseconds, with significant digits only. */
 export function milliseconds(us: number): string {
   const ms = us / 1000;
   return ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : whole.format(ms);
 }
 
-/** Seconds as 1:05 or 1:02:03. */
+/** Formats seconds as 1:05 or 1:02:03. */
 export function time(seconds: number): string {
   const rounded = Math.max(0, Math.round(seconds));
   const two = (value: number) => String(value).padStart(2, "0");
@@ -21,5 +21,5 @@ export function time(seconds: number): string {
 
 export const clock = (ms: number) => new Date(ms).toLocaleTimeString("en-GB");
 
-/** One call, 2 calls. */
+/** Adds a plural s where needed: 1 call, 2 calls. */
 export const several = (value: number, what: string) => `${count(value)} ${what}${value === 1 ? "" : "s"}`;
