@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fills the corpora from the torture messages of RFC 4475 and RFC 5118: whole messages for the targets that take messages, the
-# header fields found in them for those that take one.
+# Fills the corpora from the torture messages of RFC 4475 and RFC 5118. Targets that take messages get complete messages. Targets that
+# take a header field get the header fields found in them.
 set -eu
 cd "$(dirname "$0")"
 torture=../crates/sip-message/tests/torture
@@ -10,19 +10,19 @@ for target in datagram stream uri host params header_name header_via header_name
     mkdir -p "corpus/$target"
 done
 
-# A record of the node target: control octet, length in two octets, message.
+# A record of the node target: control byte, length in two bytes, message.
 record() {
     size=$(wc -c < "$2")
     printf "\\$(printf %03o "$1")\\$(printf %03o $((size % 256)))\\$(printf %03o $((size / 256)))"
     cat "$2"
 }
 
-# Two octets, in the byte order of the network.
+# Two bytes, in network byte order.
 number() {
     printf "\\$(printf %03o $(($1 / 256)))\\$(printf %03o $(($1 % 256)))"
 }
 
-# A capture file (pcap, in the byte order of the network, IP packets) with a message twice: in a datagram to the server, and in a segment from it.
+# A capture file (pcap, network byte order, IP packets) with a message twice: in a datagram to the server, and in a segment from it.
 pcap() {
     size=$(wc -c < "$1")
     printf '\241\262\303\324\000\002\000\004\000\000\000\000\000\000\000\000\000\000\377\377\000\000\000\145'
@@ -49,7 +49,7 @@ for message in "$torture"/*/*.dat; do
     { printf '\003\012\000\144\000\054\001'; cat "$message"; cat "$message"; } > "corpus/stream/$name-cut"
 done
 
-# The values of the header fields whose name matches $1, folds undone, go to the corpora named behind it, one file each.
+# Writes the values of the header fields whose name matches $1, unfolded, to the corpora in the other arguments, one file per value.
 seed_headers() {
     pattern=$1
     shift
@@ -93,7 +93,7 @@ key='dGhlIHNhbXBsZSBub25jZQ=='
     printf '\001\000HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
     printf 'Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: sip\r\n\r\n'
 } > corpus/websocket_handshake/response
-# Hello, in one frame and in two with a ping between; then a close. Masked by a client, bare from a server.
+# Hello and a close. From a client: one masked frame. From a server: two unmasked frames with a ping between them.
 printf '\000\000\201\205\067\372\041\075\177\237\115\121\130\210\202\067\372\041\075\064\022' > corpus/websocket_frames/masked
 printf '\001\001\003\000\001\003Hel\211\004ping\200\002lo\202\176\000\200%128s\210\002\003\350' '' > corpus/websocket_frames/bare
 printf '\000\001\000\000\041\022\244\102transaction.' > corpus/stun/bare
