@@ -3,8 +3,8 @@
 //! A nonce carries its time of issue, a number, and a keyed hash over both, the realm, and the source it was issued to.
 //! So credentials that answer a nonce prove that their sender receives what the server sends to that source.
 //!
-//! The server only remembers how often a nonce has been used (RFC 7616 section 3.3: `nc`), and only after its first use
-//! with a right password. So a flood of requests that are only challenged costs no memory.
+//! The server only remembers how often a nonce has been used (RFC 7616 section 3.3: `nc`), beginning with its first use
+//! with a right password. So a flood of requests that are only challenged costs nothing.
 //!
 //! ```text
 //! nonce = base64url(seconds:4 number:6 mac:6), 22 characters

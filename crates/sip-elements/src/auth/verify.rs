@@ -29,7 +29,7 @@ const MOST_USERNAME: usize = 255;
 /// single request.
 const ONLY_USE: u32 = u32::MAX;
 
-/// Compared with if there is no such subscriber, so that the response takes equally long.
+/// Replaces the stored credentials if there is no such subscriber, so that the response takes equally long.
 const NOBODY: StoredCredentials = StoredCredentials {
     ha1_md5: [0; 16],
     ha1_sha256: [0; 32],
@@ -60,7 +60,7 @@ pub enum Verdict {
 /// A challenge that does not set `stale`.
 const CHALLENGE: Verdict = Verdict::Challenge { stale: false };
 
-/// The user that a request must prove, and where the request came from.
+/// The user that a request must prove to speak for, and where the request came from.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'s> {
     /// The role that asks for the proof.

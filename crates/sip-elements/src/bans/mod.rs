@@ -55,7 +55,7 @@ pub struct BanSettings {
     pub window: Duration,
     /// How long an automatic ban lasts.
     pub duration: Duration,
-    /// Requests whose User-Agent begins with one of these are dropped without a response. In lower case.
+    /// Requests whose User-Agent begins with one of these are dropped without a response. The entries are in lower case.
     pub drop_user_agents: Vec<String>,
 }
 

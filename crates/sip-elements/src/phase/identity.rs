@@ -227,8 +227,8 @@ fn refuse_third_party(
     }
 }
 
-/// Rejects a Path that does not come from one of our edge proxies. It decides where the subscriber's calls are sent (RFC
-/// 3327). Ignoring it is no solution: the phone would be registered but not reachable.
+/// Rejects a Path that does not come from one of our edge proxies. A Path decides where the subscriber's calls are sent
+/// (RFC 3327). Ignoring it is no solution: the phone would be registered but not reachable.
 fn refuse_foreign_path(round: &Round<'_>, request: &Message<'_>, source: Flow) -> Result<(), Stop> {
     let is_edge = || {
         round
