@@ -1,4 +1,4 @@
-//! Rebuilds the crate when a migration is added: they are embedded at compile time.
+//! Rebuilds the crate when a migration is added, because migrations are embedded at compile time.
 
 fn main() {
     println!("cargo::rerun-if-changed=migrations");

@@ -1,10 +1,11 @@
-//! How fast subscribers and locations go to the database and come back: `cargo bench -p tandem-store [-- ROWS]` (default: a million).
+//! Measures how fast subscribers and locations are written to the database and read back: `cargo bench -p tandem-store [-- ROWS]` (default:
+//! a million).
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tandem_store::{AddressBindings, BindingRow, Existing, Store, StoredCredentials, Subscriber};
 
-/// What `tandem user import` writes at a time.
+/// Subscribers that `tandem user import` writes per batch.
 const IMPORT_BATCH: u32 = 5_000;
 const SAVE_BATCH: u32 = 1_000;
 
@@ -121,11 +122,11 @@ async fn load(store: &Store, rows: u32) {
     report("bindings loaded", rows, begun.elapsed());
 }
 
-/// As they come, and cut into batches in the order of their addresses, as the server does with what waits.
+/// Saves batches in random order, and batches cut from a list sorted by address, as the server does with pending changes.
 async fn save_changed(store: &Store, rows: u32) {
     const BATCHES: u32 = 50;
     for (in_order, what) in [(false, "as they come"), (true, "in order")] {
-        // Other addresses in each round: those of the last one are in the page cache.
+        // Each round uses other addresses: those of the last round are in the page cache.
         let first = u32::from(in_order) * BATCHES * SAVE_BATCH;
         let mut changed: Vec<u32> = (first..first + BATCHES * SAVE_BATCH)
             .map(|number| scattered(number, rows))

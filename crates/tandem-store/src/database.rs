@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 /// How long a statement waits for a lock that another connection or process holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// `SQLite` has one writer at a time; the others are for reads that go on meanwhile.
+/// `SQLite` has one writer at a time. The other connections read while it writes.
 const CONNECTIONS: u32 = 4;
-/// Rows that a connection reads ahead of its reader, so that streaming a million does not switch threads for each. Measured: thousands
-/// cost twice the time of hundreds, because they leave the processor's cache.
+/// Rows that a connection reads ahead, so that streaming a million rows does not switch threads for each. By measurement, thousands take
+/// twice as long as hundreds, because they no longer fit into the processor's cache.
 const READ_AHEAD_ROWS: usize = 256;
 /// Page cache of each connection, in KiB.
 const PAGE_CACHE_KIB: &str = "-8192";
-/// Pages in the write-ahead log before it is worked into the file: a page that several transactions touch is then written once.
+/// Pages in the write-ahead log before a checkpoint. A page that several transactions change is then written to the file only once.
 const LOG_PAGES: &str = "8192";
-/// The write-ahead log is cut back to this after a burst, in bytes.
+/// The write-ahead log is truncated to this size after a burst, in bytes.
 const LOG_SIZE_LIMIT: &str = "67108864";
 
-/// What made the tables and changed them since: description and SQL, from version 1 on. What has been released stays as it is.
+/// All migrations, from version 1 on: description and SQL. Never change a released one.
 const MIGRATIONS: [(&str, &str); 2] = [
     (
         "subscribers and locations",
@@ -34,7 +34,7 @@ const MIGRATIONS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Whether a database that does not exist is made.
+/// Whether to create a database that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     Create,
@@ -44,10 +44,10 @@ pub(crate) enum IfMissing {
 /// What a committed change survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commits {
-    /// The end of the process, in whatever way. The operating system writes it out later; if the machine itself stops, the last seconds may be
-    /// lost, and the database is sound.
+    /// Any end of the process. The operating system writes the data to the disk later. If the machine stops before, the last seconds may be
+    /// lost, but the database stays sound.
     Written,
-    /// The end of the machine, too: a commit waits until the disk says that it has it.
+    /// The end of the machine, too: a commit waits until the disk confirms it.
     Synced,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Opened {
     pub created: bool,
 }
 
-/// Opens what the URL names and brings its tables up to date.
+/// Opens the database that the URL names and brings its tables up to date.
 pub(crate) async fn open(
     url: &str,
     if_missing: IfMissing,
@@ -89,8 +89,8 @@ pub(crate) async fn open(
     Ok(Opened { pool, created })
 }
 
-/// The file that a `sqlite:` URL names. `sqlite:a.db`, `sqlite://a.db`: beside the working directory; `sqlite:/a.db`, `sqlite:///a.db`: from
-/// the root.
+/// The file that a `sqlite:` URL names. `sqlite:a.db` and `sqlite://a.db` are relative to the working directory; `sqlite:/a.db` and
+/// `sqlite:///a.db` are absolute.
 fn path_of(url: &str) -> Result<PathBuf, StoreError> {
     let refused = |shown: &str, problem: &str| StoreError::Url {
         url: shown.to_owned(),
@@ -100,7 +100,7 @@ fn path_of(url: &str) -> Result<PathBuf, StoreError> {
         return Err(refused(url, "it has no scheme"));
     };
     if !scheme.eq_ignore_ascii_case("sqlite") {
-        // What follows may hold a password: it is not repeated.
+        // The rest may contain a password, so the error must not repeat it.
         let shown = format!("{scheme}:…");
         return Err(refused(&shown, "this version stores in SQLite only"));
     }
@@ -120,8 +120,8 @@ fn path_of(url: &str) -> Result<PathBuf, StoreError> {
     Ok(PathBuf::from(file))
 }
 
-/// Makes sure that there is a file that we may write; returns whether it was made now. A new one is for its owner's eyes only:
-/// an HA1 is as good as the password for whoever speaks digest.
+/// Makes sure that a writable file exists, and returns whether it was created now. Only its owner may read a new file: for digest, an HA1
+/// is as good as the password.
 fn prepare_file(url: &str, path: &Path, if_missing: IfMissing) -> Result<bool, StoreError> {
     let refused = |problem: String| StoreError::Open {
         url: url.to_owned(),
@@ -144,7 +144,7 @@ fn prepare_file(url: &str, path: &Path, if_missing: IfMissing) -> Result<bool, S
     options.read(true).write(true);
     match options.open(path) {
         Ok(file) => {
-            // An empty file is what a creation that was cut short leaves behind.
+            // A creation that was interrupted leaves an empty file.
             let empty = file.metadata().is_ok_and(|data| data.len() == 0);
             return Ok(empty);
         }
@@ -164,7 +164,7 @@ fn prepare_file(url: &str, path: &Path, if_missing: IfMissing) -> Result<bool, S
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
         Ok(_) => Ok(true),
-        // Another process made it a moment ago.
+        // Another process has just created it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(refused(format!(
             "{} can't be created: {error}",
@@ -180,12 +180,12 @@ fn working_directory() -> String {
     )
 }
 
-/// Creates or updates the tables, all or nothing, one process at a time.
+/// Creates or updates the tables in one transaction. Only one process does this at a time.
 async fn migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
         match try_migrate(url, pool).await {
-            // SQLite does not wait for every lock while the log of a new file is being set up.
+            // `SQLite` does not wait for every lock while it sets up the log of a new file.
             Err(StoreError::Busy { .. }) if Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -197,7 +197,7 @@ async fn migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
 async fn try_migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
     let opening = |error: sqlx::Error| StoreError::from_opening(url, &error);
     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(opening)?;
-    // `run` says the same in a way that makes this future fit for one thread only.
+    // `run` does the same, but makes this future `!Send`.
     migrations()
         .run_direct(None, &mut *transaction, false)
         .await
@@ -205,7 +205,7 @@ async fn try_migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
     transaction.commit().await.map_err(opening)
 }
 
-/// `sqlx::migrate!` would build the database's driver once more for the compiler.
+/// Not `sqlx::migrate!`: it would build the database driver a second time, for the compiler.
 fn migrations() -> Migrator {
     let migrations = MIGRATIONS.iter().zip(1..);
     let migration = |(&(description, sql), version): (&(&'static str, &'static str), i64)| {

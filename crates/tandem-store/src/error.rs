@@ -1,9 +1,9 @@
-//! What can go wrong with the store, by whose fault it is. Each message says what is wrong, where, and what to do.
+//! Errors of the store, classified by whose fault they are. Each message says what is wrong, where, and how to fix it.
 
 use sqlx::migrate::MigrateError;
 use std::fmt;
 
-/// Why the store could not do what it was asked.
+/// Why the store failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -18,31 +18,31 @@ pub enum StoreError {
     Open {
         /// As configured.
         url: String,
-        /// What the operating system or the database said.
+        /// The message of the operating system or the database.
         problem: String,
     },
-    /// There is no database, and none was to be made.
+    /// The database does not exist and must not be created.
     NoDatabase {
         /// As configured.
         url: String,
-        /// Where it was looked for.
+        /// Where the store looked for it.
         problem: String,
     },
-    /// What is there is damaged, or no database.
+    /// The file is damaged, or is not a database.
     Corrupt {
         /// As configured.
         url: String,
-        /// What the database said.
+        /// The message of the database.
         problem: String,
     },
-    /// The tables are not ours, or those of another version.
+    /// The tables belong to another program or another version.
     Schema {
         /// As configured.
         url: String,
-        /// What does not fit.
+        /// What does not match.
         problem: String,
     },
-    /// Somebody else held the database for longer than we wait. Trying again later helps.
+    /// Another process or connection held the database for longer than the timeout. A retry helps.
     Busy {
         /// As configured.
         url: String,
@@ -51,10 +51,10 @@ pub enum StoreError {
     Unwritable {
         /// As configured.
         url: String,
-        /// What the database said.
+        /// The message of the database.
         problem: String,
     },
-    /// The subscriber to add exists.
+    /// The subscriber to add already exists.
     Exists {
         /// `username@domain`.
         address: String,
@@ -66,27 +66,27 @@ pub enum StoreError {
     },
     /// The operating system gave no random numbers.
     Random {
-        /// What it said.
+        /// The message of the operating system.
         problem: String,
     },
-    /// A statement failed for any other reason: a fault of this program, or of hands that changed its tables.
+    /// A statement failed for any other reason: a bug of this program, or tables that were changed by hand.
     Query {
         /// As configured.
         url: String,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the database said.
+        /// The message of the database.
         problem: String,
     },
 }
 
 impl StoreError {
-    /// Whether the same call may succeed a moment later.
+    /// Whether a retry of the same call may succeed.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Busy { .. })
     }
 
-    /// Sorts an error of the database by whose fault it is.
+    /// Classifies an error of the database by whose fault it is.
     pub(crate) fn from_database(url: &str, doing: &'static str, error: &sqlx::Error) -> Self {
         let url = url.to_owned();
         if matches!(error, sqlx::Error::PoolTimedOut) {
@@ -105,7 +105,8 @@ impl StoreError {
         }
     }
 
-    /// The same while the database is being opened, when trouble with files is trouble with opening.
+    /// Like [`from_database`](Self::from_database), for an error while the database is opened: file errors become
+    /// [`StoreError::Open`].
     pub(crate) fn from_opening(url: &str, error: &sqlx::Error) -> Self {
         match Self::from_database(url, "open the database", error) {
             Self::Unwritable { url, problem } | Self::Query { url, problem, .. } => {
@@ -115,7 +116,7 @@ impl StoreError {
         }
     }
 
-    /// The same while tables are being created and brought up to date.
+    /// Like [`from_database`](Self::from_database), for an error while tables are created or updated.
     pub(crate) fn from_migration(url: &str, error: &MigrateError) -> Self {
         let url = url.to_owned();
         match error {
@@ -192,7 +193,7 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// What kind of trouble an error of the database is.
+/// Classes of database errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Busy,
@@ -203,7 +204,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// By `SQLite`'s result codes (the low byte of an extended code; <https://www.sqlite.org/rescode.html>).
+    /// Classifies by `SQLite`'s result code (the low byte of an extended code; <https://www.sqlite.org/rescode.html>).
     fn of(error: &sqlx::Error) -> Self {
         let code = error
             .as_database_error()
@@ -225,7 +226,7 @@ mod tests {
     use sqlx::error::{DatabaseError, ErrorKind};
     use std::borrow::Cow;
 
-    /// What a database says with this result code.
+    /// A database error with this result code.
     #[derive(Debug)]
     struct Said(i32);
 

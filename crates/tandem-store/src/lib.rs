@@ -1,13 +1,13 @@
-//! What is at rest: subscribers, locations and the secret of the node, in a SQL database.
+//! Persistent data in a SQL database: subscribers, locations and the secret of the node.
 //!
 //! ```text
 //! Store ── subscribers()  who may register and call (HA1 only), and what changed since a server last looked
-//!       ├─ locations()    bindings, saved behind the running server and restored at its start
+//!       ├─ locations()    bindings, saved in the background and restored at the start of the server
 //!       └─ secret()       32 random bytes that outlive restarts
 //! ```
 //!
-//! Everything here is control plane: asynchronous, one small pool per process. Nothing on the call path waits for it.
-//! The database is `SQLite`. The SQL keeps to what other databases understand too; what is peculiar to `SQLite` is in `database.rs`.
+//! Everything here belongs to the control plane: asynchronous, one small pool per process. The call path never waits for it. The database
+//! is `SQLite`. The SQL is portable to other databases; everything that only `SQLite` has is in `database.rs`.
 
 mod database;
 mod error;

@@ -1,7 +1,7 @@
-//! Bindings at rest (RFC 3261 section 10): saved behind the running server, restored at its start.
+//! Saved bindings (RFC 3261 section 10): the server saves them in the background and restores them at its start.
 //!
-//! The server's memory is the truth. What is here lags behind it by the interval of saving; a save states what an address of record is
-//! bound to now, so saving again does no harm and a lost save is made good by the next one of the same address.
+//! The server's memory is authoritative. The database lags behind it by the save interval. A save writes the current bindings of an address
+//! of record. Saving again is therefore harmless, and the next save of the same address repairs a lost one.
 
 mod full_save;
 
@@ -14,7 +14,7 @@ use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
-/// Rows written per statement: one statement of many rows costs less than many of one.
+/// Rows written per statement. One statement with many rows costs less than many statements.
 const ROWS_PER_STATEMENT: usize = 100;
 
 /// One contact of an address of record.
@@ -24,43 +24,43 @@ pub struct BindingRow<'a> {
     pub contact: Cow<'a, [u8]>,
     /// Preference in thousandths.
     pub q: u16,
-    /// When it ends, seconds since the Unix epoch.
+    /// When it expires, in seconds since the Unix epoch.
     pub expires_at: u32,
-    /// Call-ID of the REGISTER that made it.
+    /// Call-ID of the REGISTER that created it.
     pub call_id: Cow<'a, [u8]>,
     /// `CSeq` of the last REGISTER.
     pub cseq: u32,
-    /// Path header field values, comma-joined, first hop first; empty: none (RFC 3327).
+    /// Path header field values, comma-joined, first hop first; empty if there are none (RFC 3327).
     pub path: Cow<'a, [u8]>,
-    /// `+sip.instance` value; empty: none (RFC 5626).
+    /// `+sip.instance` value; empty if there is none (RFC 5626).
     pub instance: Cow<'a, [u8]>,
-    /// User-Agent; empty: none.
+    /// User-Agent; empty if there is none.
     pub user_agent: Cow<'a, [u8]>,
     /// Where the REGISTER came from.
     pub source: SocketAddr,
-    /// Our listener that it came in on, as `transport:address`: listeners may change their order from start to start.
+    /// The listener that received the REGISTER, as `transport:address`: listeners may change their order between starts.
     pub listener: Cow<'a, str>,
 }
 
-/// All bindings of one address of record; none removes those at rest.
+/// All bindings of one address of record. An empty list removes the saved bindings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressBindings<'a> {
-    /// `user@domain`, canonical.
+    /// `user@domain`, in canonical form.
     pub address: Cow<'a, [u8]>,
-    /// What it is bound to now.
+    /// Its current bindings.
     pub bindings: Vec<BindingRow<'a>>,
 }
 
-/// What a restore found.
+/// The result of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// Bindings shown.
+    /// Bindings passed to the callback.
     pub bindings: u64,
-    /// Rows that make no sense and were passed over; other hands than ours wrote them.
+    /// Invalid rows that were skipped. The store writes none, so another program wrote them.
     pub unreadable: u64,
 }
 
-/// The bindings at rest of a [`Store`].
+/// The saved bindings of a [`Store`].
 #[derive(Clone, Copy, Debug)]
 pub struct Locations<'s> {
     store: &'s Store,
@@ -71,7 +71,7 @@ impl<'s> Locations<'s> {
         Self { store }
     }
 
-    /// Shows every binding that is good after `now` (seconds since the Unix epoch) to `restore`, with its address of record, in no
+    /// Passes every binding that expires after `now` (seconds since the Unix epoch) to `restore`, with its address of record, in no
     /// particular order. Rows are streamed: a million need no more memory than one.
     ///
     /// # Errors
@@ -101,15 +101,17 @@ impl<'s> Locations<'s> {
         Ok(loaded)
     }
 
-    /// Saves what these addresses of record are bound to now, in one transaction. Of two entries for one address the later counts.
+    /// Saves the current bindings of these addresses of record in one transaction. If a batch has two entries for one address, the later
+    /// one counts.
     ///
     /// # Errors
-    /// Any error of the database; nothing of the batch was saved then.
+    /// Any error of the database; then nothing of the batch is saved.
     pub async fn save(&self, batch: &[AddressBindings<'_>]) -> Result<(), StoreError> {
         self.save_as(batch, 0).await
     }
 
-    /// Removes what ended before or at `now` (seconds since the Unix epoch). Reads the whole table: meant for the start. Returns how many.
+    /// Removes bindings that expired at or before `now` (seconds since the Unix epoch), and returns their number. It reads the whole table,
+    /// so call it only at the start.
     ///
     /// # Errors
     /// Any error of the database.
@@ -122,7 +124,7 @@ impl<'s> Locations<'s> {
         Ok(deleted.rows_affected())
     }
 
-    /// How many bindings are at rest, expired ones included.
+    /// The number of saved bindings, including expired ones.
     ///
     /// # Errors
     /// Any error of the database.
@@ -167,11 +169,11 @@ impl<'s> Locations<'s> {
     }
 }
 
-/// The entries of a batch in the order of their addresses, which is that of the pages they lie on, without those that a later one of the
-/// same address makes void.
+/// The entries of a batch in the order of their addresses, which is the order of their pages. If an address has several entries, only the
+/// latest is kept.
 fn latest_in_order<'b, 'a>(batch: &'b [AddressBindings<'a>]) -> Vec<&'b AddressBindings<'a>> {
     let mut entries: Vec<_> = batch.iter().rev().collect();
-    // A stable sort leaves the latest of an address as the first of them.
+    // The sort is stable. On the reversed list, the latest entry of an address comes first.
     entries.sort_by(|a, b| a.address.cmp(&b.address));
     entries.dedup_by(|later, kept| later.address == kept.address);
     entries
@@ -214,7 +216,7 @@ async fn insert(
             .push_bind(binding.listener.as_ref())
             .push_bind(full_save);
     });
-    // One contact twice is the caller's mistake; it must not cost the others of the batch their save.
+    // A contact that appears twice is a mistake of the caller. It must not make the save of the other entries fail.
     insert.push(
         " ON CONFLICT (address, contact) DO UPDATE SET q = excluded.q, expires_at = excluded.expires_at, \
          call_id = excluded.call_id, cseq = excluded.cseq, path = excluded.path, instance = excluded.instance, \

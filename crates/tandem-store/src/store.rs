@@ -1,11 +1,11 @@
-//! The open store: one small pool of connections per process, however many workers it has.
+//! The open store: one small pool of connections per process, for any number of workers.
 
 use crate::database::{self, Commits, IfMissing, Opened};
 use crate::{Locations, StoreError, Subscribers};
 use sqlx::{Sqlite, SqlitePool, Transaction};
 use std::sync::Arc;
 
-/// An open database with all tables up to date. Cloning shares the pool.
+/// An open database with all tables up to date. Clones share the pool.
 #[derive(Clone, Debug)]
 pub struct Store {
     pool: SqlitePool,
@@ -14,8 +14,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the database that `url` names (`sqlite:FILE`, relative to the working directory), makes it where there is none, and
-    /// brings its tables up to date.
+    /// Opens the database that `url` names (`sqlite:FILE`, relative to the working directory), creates it if it does not exist, and brings
+    /// its tables up to date.
     ///
     /// # Errors
     /// [`StoreError::Url`], [`StoreError::Open`], [`StoreError::Corrupt`], [`StoreError::Schema`], or [`StoreError::Busy`].
@@ -23,7 +23,7 @@ impl Store {
         Self::open_with(url, IfMissing::Create, Commits::Written).await
     }
 
-    /// As [`Store::open`], saying what commits must survive.
+    /// Like [`Store::open`], with a choice of what a commit must survive.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -31,10 +31,10 @@ impl Store {
         Self::open_with(url, IfMissing::Create, commits).await
     }
 
-    /// As [`Store::open`], but a database that does not exist is an error: for commands that make no sense on an empty one.
+    /// Like [`Store::open`], but fails if the database does not exist. It is for commands that make no sense on an empty database.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// As [`Store::open`], and [`StoreError::NoDatabase`].
     pub async fn open_existing(url: &str) -> Result<Self, StoreError> {
         Self::open_with(url, IfMissing::Fail, Commits::Written).await
     }
@@ -52,7 +52,7 @@ impl Store {
         })
     }
 
-    /// Whether opening made the database.
+    /// Whether [`Store::open`] created the database.
     pub fn created(&self) -> bool {
         self.created
     }
@@ -62,17 +62,18 @@ impl Store {
         &self.url
     }
 
-    /// Who may register and call.
+    /// The subscribers: who may register and call.
     pub fn subscribers(&self) -> Subscribers<'_> {
         Subscribers::new(self)
     }
 
-    /// The bindings at rest.
+    /// The saved bindings.
     pub fn locations(&self) -> Locations<'_> {
         Locations::new(self)
     }
 
-    /// 32 random bytes, drawn at the first start and the same ever after, for nonces and Record-Route cookies that survive a restart.
+    /// 32 random bytes for nonces and Record-Route cookies, which must survive a restart. They are drawn at the first start and never
+    /// change.
     ///
     /// # Errors
     /// [`StoreError::Random`], or any error of the database.
@@ -82,7 +83,7 @@ impl Store {
             problem: error.to_string(),
         })?;
         let failed = |error| self.failed("read the node's secret", &error);
-        // Of two processes that start at once, one draws it and both read that one.
+        // If two processes start at once, one writes the secret and both read it.
         let mut transaction = self.begin("read the node's secret").await?;
         sqlx::query(
             "INSERT INTO node_secret (id, secret) VALUES (1, $1) ON CONFLICT (id) DO NOTHING",
@@ -106,7 +107,7 @@ impl Store {
         })
     }
 
-    /// Waits for what is under way and closes all connections.
+    /// Waits for running operations and closes all connections.
     pub async fn close(&self) {
         self.pool.close().await;
     }
@@ -115,7 +116,8 @@ impl Store {
         &self.pool
     }
 
-    /// Begins a transaction that writes. It takes the write lock at once: one that began by reading could not wait for it later.
+    /// Begins a transaction that writes. It takes the write lock at once, because a transaction that begins with a read cannot wait for the
+    /// lock later.
     pub(crate) async fn begin(
         &self,
         doing: &'static str,

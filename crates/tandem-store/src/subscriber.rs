@@ -1,7 +1,7 @@
-//! Subscribers at rest: who may register and call, with HA1 for both algorithms and never a clear-text password.
+//! Saved subscribers: who may register and call, with HA1 for both algorithms and never a clear-text password.
 //!
-//! Every change is listed under a version in the transaction that makes it. A running server reads the version every second or so and
-//! asks what changed since, so that `tandem user` and a server that caches credentials need no channel between them.
+//! Each transaction that changes subscribers also records the changes under a new version. A running server reads the version about every
+//! second and asks what has changed since. `tandem user` and a server that caches credentials therefore need no channel between them.
 
 mod change;
 mod import;
@@ -16,34 +16,34 @@ use sqlx::sqlite::SqliteRow;
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// What is kept of a password: H(username:domain:password), the realm being the domain (RFC 7616 section 3.4.2).
+/// What the store keeps of a password: H(username:domain:password), with the domain as realm (RFC 7616 section 3.4.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StoredCredentials {
-    /// By MD5.
+    /// HA1 with MD5.
     pub ha1_md5: [u8; 16],
-    /// By SHA-256.
+    /// HA1 with SHA-256.
     pub ha1_sha256: [u8; 32],
 }
 
-/// Shows nothing: an HA1 is as good as the password to whoever speaks digest.
+/// Prints no hashes: for digest, an HA1 is as good as the password.
 impl fmt::Debug for StoredCredentials {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("StoredCredentials")
     }
 }
 
-/// One subscriber. Names are kept as given: canonical form (domain in lower case) is the caller's business.
+/// One subscriber. The store keeps names as given: the caller passes the canonical form (domain in lower case).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscriber {
     /// User part of the address of record.
     pub username: String,
-    /// Its domain, which is the digest realm too.
+    /// Domain of the address of record, which is also the digest realm.
     pub domain: String,
-    /// Instead of the password.
+    /// The hashes kept instead of the password.
     pub credentials: StoredCredentials,
 }
 
-/// What becomes of a subscriber's registrations when the password changes.
+/// What happens to a subscriber's registrations when the password changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registrations {
     /// They end, so that devices with the old password receive no more calls.
@@ -66,7 +66,7 @@ impl<'s> Subscribers<'s> {
     /// Adds a subscriber.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if there is one of this name, who stays as he is; or any error of the database.
+    /// [`StoreError::Exists`] if the name exists; the existing subscriber is not changed. Or any error of the database.
     pub async fn add(&self, subscriber: &Subscriber) -> Result<(), StoreError> {
         const DOING: &str = "add a subscriber";
         let Subscriber {
@@ -94,11 +94,11 @@ impl<'s> Subscribers<'s> {
             .await
     }
 
-    /// Gives a subscriber another password. What was registered with the old one ends or stays, in the same transaction; running
-    /// servers learn of it by [`Subscribers::registrations_ended`].
+    /// Changes a subscriber's password. Registrations made with the old one end or stay, in the same transaction. Running servers see this
+    /// in [`Subscribers::registrations_ended`].
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is none of this name, or any error of the database.
+    /// [`StoreError::Missing`] if the name does not exist, or any error of the database.
     pub async fn set_password(
         &self,
         subscriber: &Subscriber,
@@ -138,10 +138,10 @@ impl<'s> Subscribers<'s> {
             .map_err(|error| self.store.failed(DOING, &error))
     }
 
-    /// Removes a subscriber. Bindings that he has are not touched.
+    /// Removes a subscriber, but not its bindings.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is none of this name, or any error of the database.
+    /// [`StoreError::Missing`] if the name does not exist, or any error of the database.
     pub async fn remove(&self, username: &str, domain: &str) -> Result<(), StoreError> {
         const DOING: &str = "remove a subscriber";
         let mut transaction = self.store.begin(DOING).await?;
@@ -158,7 +158,7 @@ impl<'s> Subscribers<'s> {
             .await
     }
 
-    /// The credentials of one subscriber; `None`: there is no such subscriber.
+    /// The credentials of one subscriber; `None` if the name does not exist.
     ///
     /// # Errors
     /// Any error of the database.
@@ -180,7 +180,7 @@ impl<'s> Subscribers<'s> {
             .transpose()
     }
 
-    /// How many there are, in all or of one domain.
+    /// The number of subscribers, in total or of one domain.
     ///
     /// # Errors
     /// Any error of the database.
@@ -198,8 +198,7 @@ impl<'s> Subscribers<'s> {
         Ok(count.cast_unsigned())
     }
 
-    /// Shows the names of subscribers to `visit` (username, domain), in the order of their usernames, at most `limit` of them,
-    /// until it breaks. Returns how many it was shown.
+    /// Passes at most `limit` subscribers (username, domain) to `visit`, ordered by username, until it breaks. Returns how many it passed.
     ///
     /// # Errors
     /// Any error of the database.
@@ -232,8 +231,8 @@ impl<'s> Subscribers<'s> {
         Ok(shown)
     }
 
-    /// Shows every subscriber to `visit` (username, domain, credentials), in no particular order: for warming a cache at start.
-    /// Returns how many there were.
+    /// Passes every subscriber (username, domain, credentials) to `visit`, in no particular order, to warm a cache at the start. Returns
+    /// their number.
     ///
     /// # Errors
     /// Any error of the database.
@@ -261,7 +260,7 @@ fn missing(username: &str, domain: &str) -> StoreError {
     }
 }
 
-/// The two hashes from `column` on.
+/// Reads the two hashes, beginning at `column`.
 fn credentials(row: &SqliteRow, column: usize) -> Result<StoredCredentials, sqlx::Error> {
     Ok(StoredCredentials {
         ha1_md5: hash(row, column)?,

@@ -1,4 +1,4 @@
-//! Bindings at rest: saved address by address or all at once, restored after a restart.
+//! Saved bindings: written address by address or all at once, restored after a restart.
 
 mod fixture;
 
@@ -68,7 +68,7 @@ async fn a_restart_restores_what_was_saved() {
     );
 }
 
-/// The server does not close anything when it is killed: another pool reads what the first had committed.
+/// A killed server closes nothing: another pool must read what the first one committed.
 #[tokio::test]
 async fn a_kill_loses_nothing_that_was_saved() {
     let fixture = Fixture::new();
@@ -293,7 +293,7 @@ async fn a_full_save_replaces_everything() {
                 ("carol@example.org", &[5, 6])
             ])
         );
-        // What is saved alone in between takes part in the next one.
+        // The next full save must also remove rows of a plain save in between.
         store
             .locations()
             .save(&[bound("dave@example.org", &[7])])

@@ -1,4 +1,4 @@
-//! Opening: what a first start makes, what every later one finds, and what is said when it can't be done.
+//! Opening: what the first start creates, what later starts find, and which errors are reported.
 
 mod fixture;
 
@@ -137,7 +137,7 @@ async fn a_damaged_database_is_told() {
         .expect("imports");
     store.close().await;
     let mut bytes = std::fs::read(fixture.file()).expect("reads");
-    // All pages but the first, which says what kind of file it is.
+    // Damage all pages except the first, which identifies the file format.
     bytes.iter_mut().skip(4096).for_each(|byte| *byte = 0x5a);
     std::fs::write(fixture.file(), bytes).expect("writes");
     let read = async {
@@ -173,7 +173,7 @@ async fn a_directory_in_the_place_of_the_file_is_told() {
     assert!(error.to_string().contains("is a directory"), "{error}");
 }
 
-/// Not even root may make files in /proc.
+/// Not even root can create files in /proc.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_directory_that_takes_no_files_is_told() {
@@ -189,7 +189,7 @@ async fn a_directory_that_takes_no_files_is_told() {
     );
 }
 
-/// The database can be read, but nothing can be made beside it: a directory stands where its log would be.
+/// The database can be read, but no log can be created: a directory has the name of the log.
 #[tokio::test]
 async fn a_directory_that_takes_no_log_is_told() {
     let fixture = Fixture::new();

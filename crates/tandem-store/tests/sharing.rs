@@ -1,4 +1,4 @@
-//! A server and a command on one database at once: neither may fail because of the other.
+//! A server and a command use one database at the same time: neither may fail because of the other.
 
 mod fixture;
 
@@ -46,7 +46,7 @@ async fn a_server_saves_while_a_command_imports() {
     assert_eq!(server.locations().count().await.expect("counts"), 1);
 }
 
-/// Who is read while somebody writes sees the state before or after, never a part.
+/// A reader sees the state before or after a write, never a part of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_never_sees_half_a_batch() {
     let fixture = Fixture::new();

@@ -1,4 +1,4 @@
-//! Subscribers: one at a time, in bulk, and what a running server notices of it.
+//! Subscribers: one at a time, in bulk, and the changes that a running server notices.
 
 mod fixture;
 

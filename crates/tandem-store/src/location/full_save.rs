@@ -1,15 +1,16 @@
-//! A save of everything, for when changes came faster than they could be listed.
+//! Saves all bindings, for the case that changes came faster than they could be listed.
 
 use super::{AddressBindings, Locations};
 use crate::{Store, StoreError};
 
-/// A full save under way: [`FullSave::add`] every address of record, then [`FullSave::finish`], which removes whatever was not added.
+/// A full save in progress: [`FullSave::add`] every address of record, then call [`FullSave::finish`], which removes everything that was
+/// not added.
 ///
-/// It is not one long transaction, which would keep `tandem user` waiting: each batch is committed by itself and carries the mark of this
-/// save, and what carries another mark goes at the end. One that is given up halfway leaves rows of before beside those of now, as any
-/// save that has not happened yet does. Save changes in between with [`FullSave::add`], not with [`Locations::save`].
+/// It is not one long transaction, because that would block `tandem user`. Each batch is committed on its own and carries the mark of this
+/// save; `finish` removes rows with another mark. A full save that is abandoned halfway leaves old rows beside new ones, like any save that
+/// has not happened yet. While it is in progress, save changes with [`FullSave::add`], not with [`Locations::save`].
 ///
-/// Batches in the order of their addresses cost a fraction of what they cost in no order: neighbours lie on the same pages.
+/// Batches in the order of their addresses are much cheaper than batches in random order, because neighbours lie on the same pages.
 #[derive(Debug)]
 pub struct FullSave<'s> {
     store: &'s Store,
@@ -17,7 +18,7 @@ pub struct FullSave<'s> {
 }
 
 impl<'s> Locations<'s> {
-    /// Begins a save of everything.
+    /// Begins a save of all bindings.
     ///
     /// # Errors
     /// Any error of the database.
@@ -29,7 +30,7 @@ impl<'s> Locations<'s> {
                 self.store
                     .failed("begin a full save of the locations", &error)
             })?;
-        // Plain saves carry 0.
+        // Rows of plain saves carry 0.
         let mark = last.unwrap_or(0).max(0) + 1;
         Ok(FullSave {
             store: self.store,
@@ -39,15 +40,15 @@ impl<'s> Locations<'s> {
 }
 
 impl FullSave<'_> {
-    /// Saves what these addresses of record are bound to now, in one transaction. About a thousand are a good batch.
+    /// Saves the current bindings of these addresses of record in one transaction. About a thousand addresses make a good batch.
     ///
     /// # Errors
-    /// Any error of the database; nothing of the batch was saved then.
+    /// Any error of the database; then nothing of the batch is saved.
     pub async fn add(&mut self, batch: &[AddressBindings<'_>]) -> Result<(), StoreError> {
         Locations::new(self.store).save_as(batch, self.mark).await
     }
 
-    /// Removes what was not added. Returns how many bindings that were.
+    /// Removes the bindings that were not added, and returns their number.
     ///
     /// # Errors
     /// Any error of the database.

@@ -1,34 +1,36 @@
-//! What changed since a server last looked.
+//! The changes since a server last looked.
 
 use super::{Registrations, Subscribers};
 use crate::StoreError;
 use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
 
-/// How many changes are remembered by name; a server that is further behind forgets all that it cached.
+/// How many changes are remembered by name. A server that is further behind drops its whole cache.
 const REMEMBERED: i64 = 100_000;
-/// Names listed per statement: one statement of many rows costs less than many of one.
+/// Names recorded per statement. One statement with many rows costs less than many statements.
 const ROWS_PER_STATEMENT: usize = 250;
 
 /// Which subscribers changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// These (username, domain): added, removed, or with another password. Oldest change first; a name may come twice.
+    /// These (username, domain) were added, removed, or got another password. The oldest change comes first; a name may
+    /// appear twice.
     Named(Vec<(String, String)>),
-    /// More than are remembered: whatever is cached may be wrong.
+    /// More changes than are remembered: any cached entry may be wrong.
     Anything,
 }
 
-/// The answer to "what changed since version so-and-so?".
+/// The changes since a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriberChanges {
-    /// The version now: what to ask with next time.
+    /// The current version, for the next call of [`Subscribers::changes_since`].
     pub version: u64,
-    /// What changed on the way to it.
+    /// The changes up to that version.
     pub changed: Changed,
 }
 
 impl Subscribers<'_> {
-    /// Counts the changes of subscribers by whatever process. One cheap read, meant to be polled every second or so.
+    /// The version, which counts the changes of subscribers by all processes. One cheap read, meant to be polled about
+    /// every second.
     ///
     /// # Errors
     /// Any error of the database.
@@ -41,7 +43,7 @@ impl Subscribers<'_> {
         Ok(version.cast_unsigned())
     }
 
-    /// Which subscribers changed since `version`, as [`Subscribers::version`] or an earlier answer gave it.
+    /// The subscribers that changed after `version`, a result of [`Subscribers::version`] or of an earlier call.
     ///
     /// # Errors
     /// Any error of the database.
@@ -50,7 +52,7 @@ impl Subscribers<'_> {
         let failed = |error| self.store.failed(DOING, &error);
         let now = self.version().await?;
         let Some(expected) = now.checked_sub(version) else {
-            // The counter went back: the database is another one, or from a backup.
+            // The counter went back: this is another database, or a restored backup.
             return Ok(SubscriberChanges {
                 version: now,
                 changed: Changed::Anything,
@@ -70,7 +72,7 @@ impl Subscribers<'_> {
         .fetch_all(self.store.pool())
         .await
         .map_err(failed)?;
-        // Of more changes than are remembered, the oldest are missing.
+        // If there were more changes than are remembered, the oldest are missing.
         let changed = if rows.len() as u64 == expected {
             let name = |row: &sqlx::sqlite::SqliteRow| Ok((row.try_get(0)?, row.try_get(1)?));
             Changed::Named(
@@ -88,7 +90,8 @@ impl Subscribers<'_> {
         })
     }
 
-    /// The subscribers (username, domain) whose registrations were ended behind version `after`, up to version `last`.
+    /// The subscribers (username, domain) whose registrations were ended after version `after`, up to and including
+    /// version `last`.
     ///
     /// # Errors
     /// Any error of the database.
@@ -108,7 +111,7 @@ impl Subscribers<'_> {
         .map_err(|error| self.store.failed("look for ended registrations", &error))
     }
 
-    /// Lists the changes (username, domain) that `transaction` makes, and commits it.
+    /// Records the changes (username, domain) that `transaction` makes, and commits it.
     pub(super) async fn record_and_commit(
         &self,
         mut transaction: Transaction<'static, Sqlite>,
@@ -121,7 +124,7 @@ impl Subscribers<'_> {
         committed.map_err(|error| self.store.failed(doing, &error))
     }
 
-    /// Lists the changes (username, domain) that `transaction` makes.
+    /// Records the changes (username, domain) that `transaction` makes.
     pub(super) async fn record(
         &self,
         transaction: &mut Transaction<'static, Sqlite>,
@@ -131,7 +134,7 @@ impl Subscribers<'_> {
     ) -> Result<(), StoreError> {
         let failed = |error| self.store.failed(doing, &error);
         let count = i64::try_from(changed.len()).unwrap_or(i64::MAX);
-        // The row lock of this update makes versions visible in the order in which they were given out.
+        // This update locks the row, so versions become visible in the order of their numbers.
         let last: i64 = sqlx::query_scalar(
             "UPDATE subscriber_version SET version = version + $1 WHERE id = 1 RETURNING version",
         )

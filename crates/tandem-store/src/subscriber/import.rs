@@ -1,4 +1,4 @@
-//! Many subscribers at once.
+//! Adds or replaces many subscribers at once.
 
 use super::{Subscriber, Subscribers};
 use crate::StoreError;
@@ -8,34 +8,34 @@ use std::collections::{HashMap, HashSet};
 /// Subscribers written per statement.
 const ROWS_PER_STATEMENT: usize = 250;
 
-/// What happens to subscribers that exist.
+/// What happens to subscribers that already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// They stay as they are.
     Keep,
-    /// They get the new password. Of two entries in one batch the later counts.
+    /// They get the new password. If a batch has two entries for one name, the later one counts.
     Replace,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// New subscribers.
     pub added: u64,
-    /// Subscribers with another password now.
+    /// Subscribers that got another password.
     pub replaced: u64,
-    /// Positions in the batch of those that exist and were kept as they are.
+    /// Positions in the batch of subscribers that existed and were kept.
     pub kept: Vec<usize>,
 }
 
 type Name<'a> = (&'a str, &'a str);
 
 impl Subscribers<'_> {
-    /// Adds a batch of subscribers in one transaction: all of it is done, or nothing. A few thousand are a good batch; leave the
-    /// database alone for a moment between two, so that a server's own saves get their turn.
+    /// Adds a batch of subscribers in one transaction: all of them, or none. A few thousand make a good batch. Pause briefly between two
+    /// batches, so that a server can save in between.
     ///
     /// # Errors
-    /// Any error of the database; nothing of the batch was done then.
+    /// Any error of the database; then nothing of the batch is written.
     pub async fn import(
         &self,
         batch: &[Subscriber],
@@ -64,7 +64,7 @@ fn name(subscriber: &Subscriber) -> Name<'_> {
     (&subscriber.username, &subscriber.domain)
 }
 
-/// What of a chunk must be written: each name once.
+/// The entries of a chunk to write: each name once.
 struct Plan<'b> {
     write: Vec<&'b Subscriber>,
 }
@@ -105,7 +105,7 @@ impl<'b> Plan<'b> {
     }
 }
 
-/// Which of these names are in the database.
+/// The names among these that are in the database.
 async fn known_among(
     transaction: &mut Transaction<'static, Sqlite>,
     chunk: &[Subscriber],
@@ -125,7 +125,6 @@ async fn known_among(
         .collect()
 }
 
-/// Adds or replaces.
 async fn write(
     transaction: &mut Transaction<'static, Sqlite>,
     entries: &[&Subscriber],
