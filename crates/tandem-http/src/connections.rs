@@ -1,4 +1,4 @@
-//! The connections of an HTTP interface: how many, how many of one peer, how long a header may take.
+//! Bounds the connections of an HTTP interface: their number, their number per peer, and the time for a header.
 
 use crate::guard::{Guard, Refusal};
 use axum::Router;
@@ -20,23 +20,23 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// Bytes that one connection reads ahead: bounds its header, too.
+/// Bytes that a connection reads ahead. This also bounds the header of a request.
 const READ_BUFFER: usize = 32 << 10;
 
 /// Bounds of an interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time. A quarter of them is kept for this machine.
+    /// Open connections. A quarter of them is reserved for this machine.
     pub connections: usize,
-    /// Connections of one IPv4 address, or of one IPv6 network of 64 bits, at a time.
+    /// Open connections of one IPv4 address, or of one IPv6 network of 64 bits.
     pub per_peer: usize,
-    /// How long the header of a request may take, and how long a connection may be idle.
+    /// Time limit for the header of a request, and for an idle connection.
     pub header_timeout: Duration,
-    /// How long a connection may live; `None`: as long as it likes, for those that stream.
+    /// Longest life of a connection. `None` sets no limit, for connections that stream.
     pub lifetime: Option<Duration>,
 }
 
-/// What an interface counts.
+/// Counters of an interface.
 #[derive(Debug, Default)]
 pub struct Counts {
     open: AtomicU64,
@@ -50,12 +50,12 @@ impl Counts {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Connections that were closed at once because there were too many.
+    /// Connections closed at once because a limit was reached.
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }
 
-    /// Requests that were refused for this.
+    /// Requests refused for this reason.
     pub fn refused(&self, refusal: Refusal) -> u64 {
         self.refused[refusal as usize].load(Ordering::Relaxed)
     }
@@ -67,7 +67,7 @@ impl Counts {
 
 /// Where a connection comes from.
 pub trait Peer: Clone + Send + Sync + 'static {
-    /// Its address; `None`: this machine, by a file.
+    /// Its address; `None` for a peer on this machine that connects through a socket file.
     fn ip(&self) -> Option<IpAddr>;
 }
 
@@ -83,10 +83,10 @@ impl Peer for tokio::net::unix::SocketAddr {
     }
 }
 
-/// The share of the connections that is kept for this machine.
+/// One connection in this many is reserved for this machine.
 const KEPT_FOR_LOOPBACK: usize = 4;
 
-/// Who counts as one peer: an IPv4 address, or an IPv6 network of 64 bits.
+/// The source that counts as one peer: an IPv4 address, or an IPv6 network of 64 bits.
 fn source(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) if !ip.is_loopback() => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
@@ -94,11 +94,11 @@ fn source(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// How many connections each source has.
+/// The number of connections of each source.
 #[derive(Debug, Default)]
 struct Peers(Mutex<HashMap<IpAddr, usize>>);
 
-/// One connection's place in [`Peers`]; it is given back when this goes.
+/// The place of one connection in [`Peers`], released on drop.
 #[derive(Debug)]
 struct Place {
     peers: Arc<Peers>,
@@ -135,8 +135,8 @@ impl Drop for Place {
     }
 }
 
-/// Serves `router` behind `guard` for ever. A connection beyond the limits is closed at once, so that it costs a moment and no memory.
-/// Handlers find the peer as `ConnectInfo<L::Addr>`.
+/// Serves `router` behind `guard` and never returns. A connection beyond the limits is closed at once, so it costs hardly any time and no
+/// memory. Handlers find the peer as `ConnectInfo<L::Addr>`.
 pub async fn serve<L>(
     mut listener: L,
     router: Router,
@@ -210,7 +210,7 @@ where
         .serve_connection(TokioIo::new(io), service)
         .with_upgrades()
         .await;
-    // A peer that broke off has been dealt with.
+    // An error means that the peer broke off. There is nothing left to do.
     drop(served);
 }
 
@@ -233,7 +233,7 @@ mod tests {
         assert!(enter("2001:db8::3").is_some());
     }
 
-    /// A peer that stays.
+    /// A peer that stays connected.
     #[derive(Clone, Debug)]
     struct Caller(IpAddr);
 
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Connections from these addresses, and no more.
+    /// A listener that accepts one connection from each of these addresses, and no more.
     struct Queue(Vec<IpAddr>, Vec<tokio::io::DuplexStream>);
 
     impl Listener for Queue {
@@ -275,7 +275,7 @@ mod tests {
         let counts = Arc::new(Counts::default());
         let far = (1..=9_u8).map(|last| IpAddr::from([192, 0, 2, last]));
         let mut queue: Vec<IpAddr> = far.collect();
-        // Popped last.
+        // The queue pops from the end, so these connect last.
         queue.splice(0..0, [IpAddr::from([127, 0, 0, 1]); 2]);
         let served = serve(
             Queue(queue, Vec::new()),

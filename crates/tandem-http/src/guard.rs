@@ -1,13 +1,13 @@
-//! Which requests are let through.
+//! Decides which requests pass.
 //!
-//! Three callers must be told apart: an operator's tool, a web page of ours, and a web page of somebody else that the operator's browser
-//! has open. The last one reaches a loopback address, too. What gives it away:
+//! An interface must distinguish an operator's tool, a web page of ours, and a foreign web page that the operator's browser has open. The
+//! foreign page can also reach a loopback address. Three checks reject it:
 //!
-//! - **Host.** With DNS rebinding a foreign page becomes "same origin" by pointing its own name at our address; but the browser then sends
-//!   that name as Host. So Host must be `localhost`, a configured name, or a literal address. A literal address is always fine: no DNS
-//!   stands behind it, so its page was served from there.
+//! - **Host.** With DNS rebinding, a foreign page points its own name at our address and so becomes "same origin". The browser then sends
+//!   that name as Host. Host must therefore be `localhost`, a configured name, or a literal address. A literal address is always accepted:
+//!   it needs no DNS, so its page was served from that address.
 //! - **Origin.** Browsers send it with every cross-origin request that changes anything. It must be the origin of the request itself.
-//! - **Token.** Where one is configured, every caller must send it. An interface that other machines can reach needs one.
+//! - **Token.** If a token is configured, every caller must send it. An interface that other machines can reach needs one.
 
 use crate::origin::{authority, is_same, literal};
 use crate::token::Token;
@@ -27,27 +27,27 @@ const COOKIE: &str = "tandem_token";
 /// Decides which requests are let through.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// Names that Host may carry beside `localhost` and literal addresses, in lower case.
+    /// Names that Host may carry in addition to `localhost` and literal addresses, in lower case.
     pub hosts: Vec<String>,
-    /// What callers must show; `None`: nothing.
+    /// The token that callers must send; `None` if they need none.
     pub token: Option<Token>,
-    /// Paths that need no token begin like this; empty: all need it.
+    /// Paths with this prefix need no token. If it is empty, all paths need one.
     pub open: &'static str,
-    /// Whether a page may log in with `?token=…`, which becomes a cookie.
+    /// Whether a page may log in with `?token=…`, which the browser then keeps as a cookie.
     pub pages: bool,
-    /// Whether only the token is not asked for and Host may be anything: callers on a Unix socket, who are known by the permissions of its
-    /// file.
+    /// Whether callers come over a Unix socket, whose file permissions identify them. Host, Origin and token are then not checked; the
+    /// limits of the body still apply.
     pub local: bool,
-    /// Largest body that is read, in bytes.
+    /// Largest accepted body, in bytes.
     pub largest_body: usize,
-    /// How long a body may take to arrive.
+    /// Time limit for a body.
     pub body_timeout: Duration,
 }
 
-/// Why a request is not let through.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No Host, several, or one that does not parse.
+    /// Host is missing, repeated or malformed.
     BadHost,
     /// Host is not a name of this interface.
     ForeignHost,
@@ -55,14 +55,14 @@ pub enum Refusal {
     ForeignOrigin,
     /// The token is missing or wrong.
     Token,
-    /// The body is too long.
+    /// The body is too large.
     TooLarge,
     /// The body did not arrive in time.
     Slow,
 }
 
 impl Refusal {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 6] = [
         Self::BadHost,
         Self::ForeignHost,
@@ -72,7 +72,7 @@ impl Refusal {
         Self::Slow,
     ];
 
-    /// In one word, for metrics.
+    /// The label in metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::BadHost => "bad_host",
@@ -125,7 +125,8 @@ impl IntoResponse for Refusal {
 }
 
 impl Guard {
-    /// Lets everything through that names `localhost` or a literal address, with bodies of at most `largest_body` bytes in ten seconds.
+    /// A guard that accepts `localhost` and literal addresses as Host, without a token, and bodies of at most `largest_body` bytes within
+    /// ten seconds.
     pub fn new(largest_body: usize) -> Self {
         Self {
             hosts: Vec::new(),
@@ -138,10 +139,10 @@ impl Guard {
         }
     }
 
-    /// Refuses, or passes on with the whole body. `refused` counts.
+    /// Refuses the request, or reads its whole body and passes it on. The caller counts refusals with `refused`.
     ///
     /// # Errors
-    /// Why the request is not let through.
+    /// Why the request is refused.
     pub async fn pass(&self, request: Request, next: Next) -> Result<Response, Refusal> {
         let (parts, body) = request.into_parts();
         self.judge(&parts)?;
@@ -194,7 +195,8 @@ impl Guard {
                         && in_query(parts.uri.query()).is_some_and(|shown| token.is(shown)))
     }
 
-    /// A page was asked for with the token in its query: the browser keeps it as a cookie, and its address no longer shows it.
+    /// Redirects a request for a page with the token in its query. The browser keeps the token as a cookie, and the address no longer shows
+    /// it.
     fn log_in(&self, parts: &Parts) -> Option<Response> {
         let shown = in_query(parts.uri.query()).filter(|_| self.pages && self.token.is_some())?;
         let shown = std::str::from_utf8(shown).ok()?;
@@ -230,7 +232,7 @@ fn in_query(query: Option<&str>) -> Option<&[u8]> {
     pairs.find_map(|pair| Some(pair.strip_prefix("token=")?.as_bytes()))
 }
 
-/// Whether callers of other machines can reach a listener there.
+/// Whether other machines can reach a listener at this address.
 pub fn is_beyond_loopback(address: SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }

@@ -1,7 +1,7 @@
 //! HTTP interfaces for operators: the server's admin interface and the laboratory's controller.
 //!
-//! Both let their callers do everything, and both usually listen on a loopback address, where every web page that the operator opens can
-//! reach them through the browser. [`Guard`] decides which requests are let through; [`serve`] bounds what their connections cost.
+//! Both let their callers do everything. Both usually listen on a loopback address, which any web page in the operator's browser can reach.
+//! [`Guard`] decides which requests pass; [`serve`] bounds what connections cost.
 
 mod connections;
 mod guard;

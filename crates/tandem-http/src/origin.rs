@@ -1,10 +1,10 @@
-//! Which host a request names, and whether it comes from a page of that host.
+//! Finds which host a request names, and whether it comes from a page of that host.
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Uri, Version, header};
 use std::net::IpAddr;
 
-/// The authority that a request is for (RFC 9112 section 3.2). `Ok(None)`: HTTP/1.0 without Host, which no browser speaks.
+/// The authority that a request is for (RFC 9112 section 3.2). `Ok(None)` means HTTP/1.0 without Host, which no browser sends.
 pub(crate) fn authority(
     version: Version,
     uri: &Uri,
@@ -17,7 +17,7 @@ pub(crate) fn authority(
         (None, _) => None,
     };
     match (host, uri.authority()) {
-        // Section 3.2.2: what stands in the request line counts; a client that says two things is no client of ours.
+        // By section 3.2.2 the request line would decide. A client that names two different hosts is refused instead.
         (Some(host), Some(named)) if !host.as_str().eq_ignore_ascii_case(named.as_str()) => Err(()),
         (Some(host), _) => Ok(Some(host)),
         (None, Some(named)) => Ok(Some(named.clone())),
@@ -31,7 +31,7 @@ fn parse(value: &HeaderValue) -> Option<Authority> {
     (!authority.as_str().contains('@')).then_some(authority)
 }
 
-/// The address that an authority names literally.
+/// The literal address in an authority.
 pub(crate) fn literal(authority: &Authority) -> Option<IpAddr> {
     let host = authority.host();
     let bare = host
@@ -40,8 +40,8 @@ pub(crate) fn literal(authority: &Authority) -> Option<IpAddr> {
     bare.unwrap_or(host).parse().ok()
 }
 
-/// Whether a page of this origin was loaded from that authority. Scheme and port of a proxy in front are its own affair: the port is
-/// compared only where both name one.
+/// Whether a page of this origin was loaded from that authority. The scheme is not compared, because a proxy in front may change it. Host
+/// and port must be equal.
 pub(crate) fn is_same(origin: &HeaderValue, authority: &Authority) -> bool {
     let parsed = origin.to_str().ok().and_then(|origin| {
         let rest = origin

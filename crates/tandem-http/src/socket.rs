@@ -9,17 +9,17 @@ use tokio::net::UnixListener;
 /// Connections that may wait to be accepted.
 const WAITING: i32 = 64;
 
-/// Binds a socket file of mode 0600. Replaces one that a process has left behind, never one that a process listens on, nor any other file.
-/// Must be called on a tokio runtime.
+/// Binds a socket file of mode 0600. It replaces a socket file that a dead process left behind, but no socket that a process listens on,
+/// and no other file. Call it on a tokio runtime.
 ///
 /// # Errors
-/// The path is taken or cannot be bound.
+/// The path is in use or cannot be bound.
 pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     remove_stale(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    // Before anybody can connect: that is possible only once it listens.
+    // Clients can connect only after `listen`, so there is no moment with other permissions.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     rustix::net::listen(&socket, WAITING)?;
     UnixListener::from_std(socket.into())

@@ -1,19 +1,19 @@
-//! The secret that a caller shows as `Authorization: Bearer TOKEN` (RFC 6750 section 2.1).
+//! The secret that a caller sends as `Authorization: Bearer TOKEN` (RFC 6750 section 2.1).
 
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::path::Path;
 
-/// Shortest token, in characters: shorter ones can be guessed.
+/// Shortest token, in characters. Shorter ones are too easy to guess.
 const SHORTEST: usize = 16;
 /// Longest token file, in bytes.
 const LONGEST: u64 = 4_096;
 
-/// A token, kept as its hash only.
+/// A token. Only its hash is kept.
 #[derive(Clone)]
 pub struct Token([u8; 32]);
 
-/// Why a token cannot be used.
+/// Why a token is not usable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenError(String);
 
@@ -32,10 +32,10 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// From its characters: 16 or more of those that a header field may carry, without spaces.
+    /// Creates a token from at least 16 characters that a header field may carry, without spaces.
     ///
     /// # Errors
-    /// It is too short, or contains other characters.
+    /// The text is too short, or contains other characters.
     pub fn new(text: &str) -> Result<Self, TokenError> {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             let problem = "must consist of visible ASCII characters without spaces";
@@ -50,7 +50,7 @@ impl Token {
         Ok(Self(Sha256::digest(text.as_bytes()).into()))
     }
 
-    /// The text of a token file, without the white space around it.
+    /// Reads the text of a token file, without surrounding white space.
     ///
     /// # Errors
     /// The file cannot be read, or contains no valid token.
@@ -78,7 +78,8 @@ impl Token {
         Self::new(&Self::read_text(file)?)
     }
 
-    /// Whether this is the token. Takes the same time for every wrong one: digests are compared, and all of them.
+    /// Whether this is the token. Every wrong token takes the same time, because the comparison covers the whole of
+    /// both digests.
     pub fn is(&self, shown: &[u8]) -> bool {
         let shown: [u8; 32] = Sha256::digest(shown).into();
         let pairs = self.0.iter().zip(shown);
