@@ -1,7 +1,7 @@
-//! What transactions cost: CPU time of both sides of an INVITE and of another request, and of the timer wheel.
+//! Measures the CPU time of transactions: both sides of an INVITE and of another request, and the timer wheel.
 //!
-//! Messages are written once, beforehand, and only branches change: what is measured is the transaction layer with its copies, not
-//! the writing of messages. Responses are parsed, as they must be; that part is also measured by itself.
+//! All messages are written beforehand, and only the branches change. The result is therefore the cost of the transaction layer with its
+//! copies, not of writing messages. Responses are parsed, as a server must do; this part is also measured on its own.
 
 use divan::{Bencher, black_box};
 use sip_message::{
@@ -27,7 +27,7 @@ fn main() {
     divan::main();
 }
 
-/// A message with the place of the branch in it.
+/// A message and the position of the branch in it.
 struct Template {
     bytes: Vec<u8>,
     branch: std::ops::Range<usize>,
@@ -95,7 +95,7 @@ impl Template {
     }
 }
 
-/// One worker under load: calls begin at a steady rate, so that tables and the wheel are as full as they would be.
+/// One worker under load: calls begin at a steady rate, so the tables and the wheel are realistically full.
 struct Worker {
     all: Transactions,
     now: Time,
@@ -136,7 +136,7 @@ impl Worker {
         )
     }
 
-    /// A request comes in and is forwarded; its responses come back. Both transactions.
+    /// Receives a request and forwards it, then relays its responses: both transactions.
     fn relay(
         &mut self,
         kind: Kind,
@@ -183,7 +183,7 @@ impl Worker {
         self.output.clear();
     }
 
-    /// Time goes on as at 10,000 calls a second, and what is due happens.
+    /// Advances the time as at 10,000 calls per second, and handles what is due.
     fn go_on(&mut self) {
         self.now = self.now + Duration::from_micros(100);
         self.all
@@ -228,7 +228,7 @@ impl Call {
     }
 }
 
-/// INVITE, 100, 180, 200, through a server and a client transaction, and what time brings about later.
+/// INVITE, 100, 180 and 200 through a server and a client transaction, with the timers that fire later.
 #[divan::bench(sample_count = 50, sample_size = 10_000)]
 fn invite_100_180_200(bencher: Bencher<'_, '_>) {
     let (mut worker, mut call) = (Worker::new(), Call::new());
@@ -248,7 +248,7 @@ fn bye_200(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Both, with 32 seconds of 10,000 calls a second lingering in the tables: 1.3 million transactions' worth of cache misses.
+/// Both, while 32 seconds of 10,000 calls per second linger in the tables: cache misses of 1.3 million transactions.
 #[divan::bench(sample_count = 20, sample_size = 20_000)]
 fn call_under_load(bencher: Bencher<'_, '_>) {
     let (mut worker, mut call) = (Worker::new(), Call::new());
@@ -264,7 +264,7 @@ fn call_under_load(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The part of both that is not the transactions': parsing the four responses.
+/// The part of both that is not the transaction layer: parsing the four responses.
 #[divan::bench(sample_count = 50, sample_size = 10_000)]
 fn parsing_in_it(bencher: Bencher<'_, '_>) {
     let call = Call::new();
@@ -275,7 +275,7 @@ fn parsing_in_it(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Armed and cancelled, with 300,000 others there.
+/// Arms and cancels a timer among 300,000 others.
 #[divan::bench(sample_count = 50, sample_size = 10_000)]
 fn wheel_arm_and_cancel(bencher: Bencher<'_, '_>) {
     let mut wheel = full_wheel();
@@ -287,7 +287,7 @@ fn wheel_arm_and_cancel(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Armed, moved, and fired 32 seconds later, with 300,000 others there.
+/// Arms a timer among 300,000 others, moves it, and lets it fire 32 seconds later.
 #[divan::bench(sample_count = 50, sample_size = 10_000)]
 fn wheel_arm_move_and_fire(bencher: Bencher<'_, '_>) {
     let mut wheel = full_wheel();

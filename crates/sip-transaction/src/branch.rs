@@ -1,8 +1,8 @@
-//! Our branch (RFC 3261 section 8.1.1.7): it names the client transaction, so that a response finds it without a search, and proves
-//! that we wrote it, so that a response cannot be forged without having seen the request.
+//! The branch of our requests (RFC 3261 section 8.1.1.7). It names the client transaction, so a response finds it without a search. It also
+//! proves that we wrote it, so nobody can forge a response without having seen the request.
 //!
-//! 55 bytes: the magic cookie `z9hG4bK`, then in lower-case hex 8 digits of the transaction's place, 8 of its generation, 16 of the
-//! seal (a keyed hash of place, generation and Call-ID), and 16 that are the transaction user's.
+//! 55 bytes: the magic cookie `z9hG4bK`, then lower-case hex digits: 8 for the transaction's place, 8 for its generation, 16 for the seal
+//! (a keyed hash of place, generation and Call-ID), and 16 that belong to the transaction user.
 
 use crate::ClientId;
 use sip_message::KeyHasher;
@@ -10,7 +10,7 @@ use sip_message::KeyHasher;
 const COOKIE: &[u8; 7] = b"z9hG4bK";
 const LENGTH: usize = 55;
 
-/// The branch of a request of ours.
+/// The branch of one of our requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branch {
     pub(crate) id: ClientId,
@@ -19,7 +19,7 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// The branch of a client transaction in the call `call_id`, with 64 bits of the caller's (loop detection).
+    /// Creates the branch of a client transaction in the call `call_id`. `suffix` belongs to the caller (loop detection).
     pub fn new(hasher: &KeyHasher, id: ClientId, call_id: &[u8], suffix: u64) -> Self {
         Self {
             id,
@@ -28,7 +28,7 @@ impl Branch {
         }
     }
 
-    /// Reads a branch back; `None` when it cannot be one of ours. Anybody can write one that reads well: see [`Branch::is_genuine`].
+    /// Parses a branch; `None` if it cannot be ours. Any peer can write a branch that parses: check it with [`Branch::is_genuine`].
     pub fn parse(branch: &[u8]) -> Option<Self> {
         let branch: &[u8; LENGTH] = branch.try_into().ok()?;
         let digits = branch.strip_prefix(COOKIE)?;
@@ -51,12 +51,12 @@ impl Branch {
         self.seal == seal(hasher, self.id, call_id)
     }
 
-    /// The 64 bits of the transaction user.
+    /// The 64 bits that belong to the transaction user.
     pub const fn suffix(&self) -> u64 {
         self.suffix
     }
 
-    /// Appends it.
+    /// Appends the branch to `into`.
     pub fn write(&self, into: &mut Vec<u8>) {
         let mut branch = [0; LENGTH];
         branch[..7].copy_from_slice(COOKIE);
@@ -73,8 +73,8 @@ fn seal(hasher: &KeyHasher, id: ClientId, call_id: &[u8]) -> u64 {
     hasher.hash(&[b"branch", &place.to_be_bytes(), call_id])
 }
 
-/// The same from the value of a Via header field, when our branch is the first parameter of its first value: that is how we write it,
-/// and everybody copies it as it is. Says `None` wherever a look at the bytes does not settle it; a full parse may know more.
+/// Finds our branch in the value of a Via header field, if it is the first parameter of the first value. We write it there, and other
+/// implementations copy it unchanged. `None` means that this quick look finds none; a full parse may still find it.
 pub(crate) fn leading_branch(via: &[u8]) -> Option<Branch> {
     let params = via
         .iter()
@@ -96,7 +96,7 @@ fn write_hex(into: &mut [u8], value: u64) {
     }
 }
 
-/// At most 16 lower-case digits. Wrong ones are only looked for at the end: the usual branch has none.
+/// Parses at most 16 lower-case digits. It checks for invalid digits only at the end, because the usual branch has none.
 fn parse_hex(digits: &[u8]) -> Option<u64> {
     let (value, wrong) = digits.iter().fold((0, 0), |(value, wrong), &digit| {
         let nibble = match digit {

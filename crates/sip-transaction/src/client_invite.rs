@@ -23,8 +23,8 @@ use crate::timer::{Timer, Timing};
 ///          v                    v   v                          |
 ///      terminated <-------------------------------------------+
 /// ```
-/// A CANCEL must not leave before a provisional response has come; the states of which there are two remember that the user wants
-/// it, or that it has left.
+/// A CANCEL must not leave before a provisional response arrives. The second states of *Calling* and *Proceeding* remember that the user
+/// cancelled, or that the CANCEL has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Calling,
@@ -38,7 +38,7 @@ pub(crate) enum State {
 use State::{Accepted, Calling, CallingToCancel, Cancelling, Completed, Proceeding};
 
 impl State {
-    /// The user gives the INVITE.
+    /// The user sends the INVITE.
     pub(crate) fn start(timing: Timing) -> Step<Self> {
         Step::to(Calling)
             .send(Send::Given)
@@ -49,7 +49,7 @@ impl State {
             )
     }
 
-    /// 1xx. No timer runs while the called party is alerted: the proxy bounds that with timer C.
+    /// 1xx. No timer runs while the callee is alerted: the proxy bounds this time with timer C.
     pub(crate) fn provisional(self, timing: Timing) -> Step<Self> {
         match self {
             Calling => Step::to(Proceeding).stop_timers().tell(Tell::Message),
@@ -59,8 +59,8 @@ impl State {
         }
     }
 
-    /// 2xx. More may come, again or from other branches of a fork, and all are the user's (RFC 6026). The INVITE is needed no
-    /// more: their ACKs are the user's as well.
+    /// 2xx. More may follow: retransmissions, or 2xx of other branches of a fork. All of them, and their ACKs, belong to the user (RFC
+    /// 6026). The INVITE is therefore no longer needed.
     pub(crate) fn success(self, timing: Timing) -> Step<Self> {
         match self {
             Calling | CallingToCancel | Proceeding | Cancelling => Step::to(Accepted)
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// 3xx to 6xx. The ACK takes the place of the INVITE, to go out again when the response does.
+    /// 3xx to 6xx. The ACK replaces the INVITE. It is sent again for each retransmission of the response.
     pub(crate) fn failure(self, timing: Timing) -> Step<Self> {
         match self {
             Calling | CallingToCancel | Proceeding | Cancelling if timing.reliable => {
@@ -88,7 +88,7 @@ impl State {
         }
     }
 
-    /// The user wants the INVITE cancelled.
+    /// The user cancels the INVITE.
     pub(crate) fn cancel(self, timing: Timing) -> Step<Self> {
         match self {
             Calling => Step::to(CallingToCancel),
@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    /// The INVITE again; `retransmissions` of it have gone out with this one.
+    /// Retransmits the INVITE; `retransmissions` includes this one.
     pub(crate) fn timer_a(self, timing: Timing, retransmissions: u8) -> Step<Self> {
         match self {
             Calling | CallingToCancel => Step::to(self)
@@ -107,7 +107,7 @@ impl State {
         }
     }
 
-    /// No response at all.
+    /// There was no response.
     pub(crate) fn timer_b(self) -> Step<Self> {
         match self {
             Calling | CallingToCancel => Step::end().tell(Tell::Timeout),
@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// A cancelled INVITE without a final response: a server of RFC 2543 sends none.
+    /// A cancelled INVITE got no final response: a server of RFC 2543 sends none.
     pub(crate) fn cancel_wait(self) -> Step<Self> {
         match self {
             Cancelling => Step::end().tell(Tell::Timeout),
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    /// No more retransmissions of the final response to expect.
+    /// No more retransmissions of the final response are expected.
     pub(crate) fn timer_d(self) -> Step<Self> {
         if self == Completed {
             Step::end()
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    /// No more 2xx to expect.
+    /// No more 2xx are expected.
     pub(crate) fn timer_m(self) -> Step<Self> {
         if self == Accepted {
             Step::end()

@@ -1,4 +1,4 @@
-//! The client transaction of every request but INVITE and ACK (RFC 3261 section 17.1.2).
+//! The client transaction of every request except INVITE and ACK (RFC 3261 section 17.1.2).
 
 use crate::step::{Keep, Send, Step, Tell};
 use crate::timer::{Timer, Timing};
@@ -30,7 +30,7 @@ pub(crate) enum State {
 use State::{Completed, Proceeding, Trying};
 
 impl State {
-    /// The user gives the request.
+    /// The user sends the request.
     pub(crate) fn start(timing: Timing) -> Step<Self> {
         Step::to(Trying)
             .send(Send::Given)
@@ -41,7 +41,8 @@ impl State {
             )
     }
 
-    /// 1xx. The request goes on being sent: no ACK will end the retransmissions of a final response that is lost.
+    /// 1xx. Retransmissions of the request continue, because they make the server repeat a lost final response; there
+    /// is no ACK for it.
     pub(crate) fn provisional(self) -> Step<Self> {
         match self {
             Trying | Proceeding => Step::to(Proceeding).tell(Tell::Message),
@@ -61,7 +62,7 @@ impl State {
         }
     }
 
-    /// The request again; `retransmissions` of it have gone out with this one.
+    /// Retransmits the request; `retransmissions` includes this one.
     pub(crate) fn timer_e(self, timing: Timing, retransmissions: u8) -> Step<Self> {
         match self {
             Trying => Step::to(self)
@@ -74,7 +75,7 @@ impl State {
         }
     }
 
-    /// No final response.
+    /// There was no final response.
     pub(crate) fn timer_f(self) -> Step<Self> {
         match self {
             Trying | Proceeding => Step::end().tell(Tell::Timeout),
@@ -82,7 +83,7 @@ impl State {
         }
     }
 
-    /// No more retransmissions of the final response to expect.
+    /// No more retransmissions of the final response are expected.
     pub(crate) fn timer_k(self) -> Step<Self> {
         if self == Completed {
             Step::end()

@@ -1,4 +1,4 @@
-//! The table of client transactions, and how one of them sends.
+//! The table of client transactions, and how a client transaction sends.
 
 use crate::client_invite::State as Invite;
 use crate::client_non_invite::State as NonInvite;
@@ -9,39 +9,39 @@ use crate::{Account, ClientId, Ledger};
 use sip_message::{Message, Method, write_ack};
 use sip_transport::{Flow, Output};
 
-/// A request whose body is worth a copy of the header to be rid of.
+/// Requests longer than this are worth a copy of the header, to free the body.
 const LONG: usize = 4096;
 
-/// One client transaction. Hundreds of thousands linger for 64*T1: see `a_lingering_transaction_is_small`.
+/// One client transaction. Hundreds of thousands linger for 64*T1, so it must be small: see
+/// `a_lingering_transaction_is_small`.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) owner: u64,
-    /// The request as sent, or in its place the ACK of a non-2xx final response.
+    /// The request as sent; after a non-2xx final response, the ACK instead.
     pub(crate) kept: Option<Box<[u8]>>,
-    /// `None` until it is started.
+    /// `None` until the transaction is started.
     pub(crate) flow: Option<Flow>,
     /// The transaction of the CANCEL of this INVITE.
     pub(crate) cancel: ClientId,
     pub(crate) generation: u32,
-    /// Whom it is held for.
+    /// The account that it is charged to.
     pub(crate) account: Account,
-    /// The bytes kept that the ledger knows of.
+    /// The bytes of `kept` that the ledger has counted.
     pub(crate) counted: u32,
     pub(crate) schedule: Schedule,
     pub(crate) machine: Machine,
-    /// The transaction of a CANCEL: the transaction user does not know of it.
+    /// Whether this is the transaction of a CANCEL, which the transaction user does not see.
     pub(crate) internal: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Machine {
-    /// The branch is being written.
+    /// The id is given out, but the request is not sent yet.
     Reserved,
     Invite(Invite),
     NonInvite(NonInvite),
 }
 
-/// All client transactions.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     pub(crate) slab: Slab<Client>,
@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// Tells the ledger what is kept now.
+    /// Updates the ledger with the bytes that are kept now.
     pub(crate) fn count(&mut self, ledger: &mut Ledger) {
         let kept = self.kept.as_deref().map_or(0, <[u8]>::len);
         if kept != self.counted as usize {
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// Forgets the body of a request that will not be sent again: its header is enough for ACK and CANCEL.
+    /// Drops the body of a request that will not be sent again: its header is enough for ACK and CANCEL.
     pub(crate) fn forget_body(&mut self) {
         let long = self.kept.as_deref().filter(|kept| kept.len() > LONG);
         let Some(kept) = long else {
@@ -109,7 +109,8 @@ impl Client {
         }
     }
 
-    /// Whether the request had that method. Once it is forgotten any will do: what comes then is absorbed anyway.
+    /// Whether the request had that method. If the request is dropped, every method matches: the response is absorbed
+    /// anyway.
     pub(crate) fn sent(&self, method: Method<'_>) -> bool {
         self.kept.as_deref().is_none_or(|request| {
             request
@@ -118,7 +119,7 @@ impl Client {
         })
     }
 
-    /// Sends a message to where the request goes, and keeps it where the machine says so.
+    /// Sends a message to the request's flow, and keeps it if the machine says so.
     pub(crate) fn send<Q>(
         &mut self,
         output: &mut Output<Q>,
@@ -138,7 +139,7 @@ impl Client {
         }
     }
 
-    /// The ACK of a non-2xx final response (section 17.1.1.3).
+    /// Sends the ACK of a non-2xx final response (section 17.1.1.3).
     pub(crate) fn send_ack<Q>(
         &mut self,
         output: &mut Output<Q>,

@@ -1,4 +1,4 @@
-//! Client transactions: matching (RFC 3261 section 17.1.3), what they send, and the CANCELs that belong to them (section 9.1).
+//! Client transactions: matching of responses (RFC 3261 section 17.1.3), sending, and their CANCELs (section 9.1).
 
 use crate::branch::{Branch, leading_branch};
 use crate::client_invite::State as Invite;
@@ -12,14 +12,14 @@ use sip_message::{HeaderName, Message, Method, write_cancel};
 use sip_transport::{Flow, Output, Time};
 use std::net::SocketAddr;
 
-/// How the topmost Via begins in what we write.
+/// The beginning of the topmost Via in our requests.
 const VIA: &[u8] = b"\r\nVia: ";
 
-/// What matching found: a transaction and the class of the response, or why there is none.
+/// The result of matching: a transaction and the class of the response, or why there is none.
 type Found = Result<(ClientId, Class), ResponseMatch>;
 
-/// Names a client transaction; stale ids are recognised. It travels in the branch, so that a response finds its transaction
-/// without a search.
+/// Identifies a client transaction. A stale id is recognised by its generation. The branch carries the id, so a response finds its
+/// transaction without a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientId {
     pub(crate) index: u32,
@@ -27,7 +27,7 @@ pub struct ClientId {
 }
 
 impl ClientId {
-    /// Names no transaction: no slab grows so far.
+    /// Identifies no transaction: no slab grows to this index.
     pub(crate) const NONE: Self = Self {
         index: u32::MAX,
         generation: 0,
@@ -35,8 +35,8 @@ impl ClientId {
 }
 
 impl Transactions {
-    /// Takes a place for a client transaction, so that its id can go into the branch of the request. Follow with
-    /// `start_client` in the same round, or `abandon_client`.
+    /// Reserves a client transaction, so that its id can go into the branch of the request. Call `start_client` in the same round, or
+    /// `abandon_client`.
     pub fn reserve_client(&mut self, owner: u64) -> Result<ClientId, Full> {
         if self.clients.len() >= self.limits.clients {
             self.stats.full += 1;
@@ -45,7 +45,7 @@ impl Transactions {
         Ok(self.insert_client(owner, Account::KNOWN))
     }
 
-    /// The same for an account, within its share and its part of the table: that of the request which is forwarded.
+    /// Like [`Transactions::reserve_client`], charged to the account of the forwarded request, within its share of the table.
     pub fn reserve_client_for(&mut self, account: Account, owner: u64) -> Result<ClientId, Full> {
         let (live, limit) = (self.clients.len(), self.limits.clients);
         self.ledger.join(Table::Clients, account, live, limit)?;
@@ -60,7 +60,7 @@ impl Transactions {
         ClientId { index, generation }
     }
 
-    /// Sends the request and starts the machine. Does nothing when the place is not, or no longer, reserved.
+    /// Sends the request and starts the machine. Does nothing if the id is not, or no longer, reserved.
     #[expect(
         clippy::too_many_arguments,
         reason = "where and how to send, beside the usual three"
@@ -92,15 +92,16 @@ impl Transactions {
         self.follow_client(now, id.index, step);
     }
 
-    /// Forgets a client transaction, and the CANCEL that belongs to it; later responses to them are stray.
+    /// Drops a client transaction and its CANCEL. Later responses to them are stray.
     pub fn abandon_client(&mut self, id: ClientId) {
         if self.clients.get(id).is_some() {
             self.end_client(id.index);
         }
     }
 
-    /// Matches a response (section 17.1.3) and drives the machine: acknowledges non-2xx finals, absorbs retransmissions. It matches by the
-    /// branch of its topmost Via, which proves that we sent the request, by the address that it comes from, and by its `CSeq` method.
+    /// Matches a response (section 17.1.3) and drives the machine, which acknowledges non-2xx final responses and absorbs retransmissions.
+    /// A response matches by the branch of its topmost Via, which proves that we sent the request, by its source address, and by its `CSeq`
+    /// method.
     pub fn receive_response<Q>(
         &mut self,
         now: Time,
@@ -120,7 +121,7 @@ impl Transactions {
         matched
     }
 
-    /// Gives a response to its machine and does what that says.
+    /// Passes a response to its machine and executes the step.
     fn drive_client<Q>(
         &mut self,
         now: Time,
@@ -166,9 +167,9 @@ impl Transactions {
         }
     }
 
-    /// Cancels an INVITE (section 9.1): now when a provisional response has come, as soon as one comes otherwise, never once a final
-    /// one has. `ClientTimeout` follows after 64*T1 when no final response comes. `reason` is the value of the CANCEL's Reason header
-    /// field (RFC 3326); empty: it has none.
+    /// Cancels an INVITE (section 9.1). The CANCEL is sent at once after a provisional response, or otherwise with the first one, and never
+    /// after a final response. `ClientTimeout` follows after 64*T1 without a final response. `reason` is the value of the CANCEL's Reason
+    /// header field (RFC 3326); if it is empty, the CANCEL has none.
     pub fn cancel_client<Q>(
         &mut self,
         now: Time,
@@ -193,24 +194,24 @@ impl Transactions {
         self.follow_client(now, id.index, step);
     }
 
-    /// The request as sent, while the machine keeps it.
+    /// The request as sent, as long as the machine keeps it.
     pub fn client_request(&self, id: ClientId) -> Option<&[u8]> {
         let client = self.clients.get(id)?;
-        // What an INVITE keeps once it is completed is the ACK.
+        // A completed INVITE keeps the ACK instead.
         let is_request = !matches!(client.machine, Machine::Invite(Invite::Completed));
         client.kept.as_deref().filter(|_| is_request)
     }
 
-    /// The transaction whose request these bytes are, or begin: what a network gives back is often cut off. `None`: not a request that one
-    /// of ours waits for an answer to. ACK and CANCEL carry the branch of their INVITE, but are none. The bytes must be those that were
-    /// sent: an error that a network reports is as easily forged as a response.
+    /// The transaction that sent these bytes, or a request that begins with them: networks often quote only the beginning. `None` if no
+    /// transaction waits for a response to such a request. ACK and CANCEL carry the branch of their INVITE, but do not count. The bytes
+    /// must be equal to those sent, because an error that a network reports is as easy to forge as a response.
     pub fn client_that_sent(&self, bytes: &[u8]) -> Option<ClientResponse> {
         let via = bytes.windows(VIA.len()).position(|window| window == VIA)?;
         let id = leading_branch(bytes.get(via + VIA.len()..)?)?.id;
         let client = self.clients.get(id)?;
         let request = client.kept.as_deref().filter(|_| !client.internal)?;
         let waits = !matches!(client.machine, Machine::Invite(Invite::Completed));
-        // Of a request that will not be sent again only the header may be left.
+        // Only the header may be left of a request that will not be sent again.
         let same = request.starts_with(bytes) || bytes.starts_with(request);
         (waits && same).then_some(ClientResponse {
             id,
@@ -218,9 +219,9 @@ impl Transactions {
         })
     }
 
-    /// The transaction of the request that a network could not deliver: the error quotes its bytes, or how they begin, and says where
-    /// they were sent. Such errors can be forged. So the bytes must be those that were sent, with the branch that nobody can guess, and
-    /// to that address; and a transaction that has had a response is `None`: its peer is there.
+    /// The transaction of a request that a network could not deliver. The error quotes the bytes of the request, or their beginning, and
+    /// says where they were sent. Such errors can be forged. Therefore the bytes and the address must be those of the request, whose branch
+    /// an attacker cannot guess. The result is `None` if the transaction has had a response, because then its peer is reachable.
     pub fn client_unreached(&self, to: SocketAddr, bytes: &[u8]) -> Option<ClientResponse> {
         let found = self.client_that_sent(bytes)?;
         let client = self.clients.get(found.id)?;
@@ -229,17 +230,17 @@ impl Transactions {
             Machine::Invite(Invite::Calling) | Machine::NonInvite(NonInvite::Trying)
         );
         let sent_to = client.flow?.remote;
-        // The kernel may leave the zone of a link-local address out.
+        // The kernel may omit the zone of a link-local address.
         let same = (sent_to.ip(), sent_to.port()) == (to.ip(), to.port());
         (is_unheard && same).then_some(found)
     }
 
-    /// Where it was sent.
+    /// The flow that the request was sent on.
     pub fn client_flow(&self, id: ClientId) -> Option<Flow> {
         self.clients.get(id)?.flow
     }
 
-    /// A timer of a client transaction has fired.
+    /// Handles a timer of a client transaction that has fired.
     pub(crate) fn client_timer<Q>(
         &mut self,
         now: Time,
@@ -281,7 +282,7 @@ impl Transactions {
         told
     }
 
-    /// The transaction that a response belongs to. A request has no status code.
+    /// The transaction that a response belongs to. A request never matches, because it has no status code.
     fn match_response(&self, flow: Flow, response: &Message<'_>) -> Found {
         let stray = ResponseMatch::Stray;
         let class = Class::of(response.status()).ok_or(stray)?;
@@ -305,8 +306,8 @@ impl Transactions {
         Ok((matched, class))
     }
 
-    /// Sends the CANCEL of an INVITE, in a transaction of its own when there is room for one: that which was prepared, else one with
-    /// this reason.
+    /// Sends the CANCEL of an INVITE, in a transaction of its own if there is room for one. It sends the prepared CANCEL if there is one,
+    /// otherwise one with this reason.
     fn send_cancel<Q>(&mut self, now: Time, index: u32, reason: &[u8], output: &mut Output<Q>) {
         let Some(client) = self.clients.slab.get(index) else {
             return;
@@ -325,7 +326,7 @@ impl Transactions {
         self.follow_client(now, id.index, step);
     }
 
-    /// Writes the CANCEL of an INVITE into a transaction of its own, which is started when the CANCEL may leave.
+    /// Writes the CANCEL of an INVITE into a transaction of its own, which starts when the CANCEL may leave.
     fn prepare_cancel(&mut self, index: u32, reason: &[u8]) -> Option<ClientId> {
         let client = self.clients.slab.get(index)?;
         let invite = Message::parse(client.kept.as_deref()?).ok()?;
@@ -344,7 +345,7 @@ impl Transactions {
         Some(id)
     }
 
-    /// Without a transaction, nothing sends the CANCEL again when it is lost.
+    /// Sends the CANCEL without a transaction. If it is lost, it is not retransmitted.
     fn send_cancel_once<Q>(&self, index: u32, reason: &[u8], output: &mut Output<Q>) {
         let client = self.clients.slab.get(index);
         if let Some(client) = client
@@ -355,7 +356,7 @@ impl Transactions {
         }
     }
 
-    /// The new state of a client transaction, its timers and what it forgets.
+    /// Applies the new state of a client transaction: its timers and what it keeps.
     fn follow_client(&mut self, now: Time, index: u32, step: Step<Machine>) {
         let Some(machine) = step.next else {
             self.end_client(index);
@@ -385,7 +386,7 @@ impl Transactions {
         );
     }
 
-    /// The end of a client transaction, and of its CANCEL's, whose responses would find nobody.
+    /// Ends a client transaction and that of its CANCEL, because responses to the CANCEL could no longer find it.
     fn end_client(&mut self, index: u32) {
         let mut next = Some(index);
         while let Some(mut client) = next.and_then(|index| self.clients.slab.remove(index)) {
@@ -399,17 +400,18 @@ impl Transactions {
     }
 }
 
-/// The branch of the topmost Via, where it can be ours. The glance spares nearly every response the parse of its Via.
+/// The branch of the topmost Via, if it can be ours. The quick look saves nearly every response a parse of its Via.
 fn branch_of(response: &Message<'_>) -> Option<Branch> {
     let seen = response.header(HeaderName::Via).and_then(leading_branch);
     seen.or_else(|| Branch::parse(response.top_via()?.branch()?))
 }
 
-/// Whether what came on a flow can be the answer to what was sent on another: it is from the same address, or over the same connection.
+/// Whether a message received on one flow can be the response to a request sent on another: it comes from the same address, or over the
+/// same connection.
 ///
-/// Ports may differ: section 18.2.2 says where a server sends a response to, not the port that it sends from, and a stream that the peer opens
-/// for a response (the connection of the request is gone) has a port of its own. An address is as much as an off-path sender lacks; the
-/// seal of the branch tells those apart that share one.
+/// Ports may differ. Section 18.2.2 says where a server sends a response to, not which port it sends from. If the connection of the request
+/// is gone, the peer opens another one for the response, with a port of its own. The address check stops off-path senders. The seal of the
+/// branch distinguishes the peer from other senders at its address.
 fn is_from_peer(sent: Flow, received: Flow) -> bool {
     let same_connection = sent.connection.is_some() && sent.connection == received.connection;
     same_connection || sent.remote.ip().to_canonical() == received.remote.ip().to_canonical()

@@ -1,19 +1,19 @@
-//! How much may be sent to an address that has not proved that it asked: a few times what came from there (three in QUIC, RFC 9000
-//! section 8.1). Otherwise a forged source address would turn the server into an amplifier.
+//! Limits how many bytes may be sent to an unproven address: a few times the bytes received from it (three in QUIC, RFC 9000 section 8.1).
+//! Otherwise a forged source address would turn the server into an amplifier.
 
-/// What a provisional response leaves for the final one, and for sending that again. Where there is less, no provisional response
-/// stops the client from sending its request again, which earns more.
+/// Bytes that a provisional response must leave for the final response and its repetition. If less is left, no provisional response is
+/// sent. The client then retransmits its request, which adds credit.
 const RESERVE: u32 = 1200;
 
-/// What a server transaction may still send.
+/// The bytes that a server transaction may still send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Credit(u32);
 
 impl Credit {
-    /// For senders that are known, or that a reliable transport has proved to be where they say.
+    /// For known senders, and for senders whose address a reliable transport has proved.
     pub(crate) const UNLIMITED: Self = Self(u32::MAX);
 
-    /// For a request of so many bytes.
+    /// The credit for a request of `size` bytes.
     pub(crate) fn of_request(size: usize, factor: u32) -> Self {
         let mut credit = Self(0);
         credit.earn(size, factor);
@@ -24,7 +24,7 @@ impl Credit {
         self.0 != u32::MAX
     }
 
-    /// The request came again.
+    /// Adds credit for a retransmission of the request.
     pub(crate) fn earn(&mut self, size: usize, factor: u32) {
         if self.is_limited() {
             let earned = u32::try_from(size)
@@ -34,7 +34,7 @@ impl Credit {
         }
     }
 
-    /// Whether so many bytes may go out; then they are spent.
+    /// Spends `size` bytes; `false` if the credit is too small.
     pub(crate) fn spend(&mut self, size: usize) -> bool {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         let left = self.0.checked_sub(size);
@@ -44,13 +44,13 @@ impl Credit {
         left.is_some() || !self.is_limited()
     }
 
-    /// The same for a provisional response.
+    /// Like [`Credit::spend`], for a provisional response.
     pub(crate) fn spend_on_provisional(&mut self, size: usize) -> bool {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.0 >= size.saturating_add(RESERVE) && self.spend(size as usize)
     }
 
-    /// Nothing is left.
+    /// Sets the credit to zero.
     pub(crate) const fn exhaust(&mut self) {
         if self.is_limited() {
             self.0 = 0;

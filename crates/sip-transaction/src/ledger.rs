@@ -1,9 +1,9 @@
-//! What one worker holds for whom: entries of its tables and bytes of messages, bounded in all and for each source.
+//! Bounds what one worker holds, in total and for each source: entries of its tables and bytes of messages.
 //!
-//! A source is an IPv4 address, or the first 64 bits of an IPv6 address. One that has proved nothing gets a sixteenth of each table and of
-//! the bytes, all of them together three quarters; the rest is for senders that have proved who they are. Requests inside dialogs may use
-//! half as much again as the limit of a table, and brief ones half as much again of the bytes, so that calls can end when nothing new
-//! begins. One source gets a quarter for its subscribers, and another for its dialogs. Trusted peers have no share.
+//! A source is an IPv4 address, or the first 64 bits of an IPv6 address. An unproven source gets a sixteenth of each table and of the
+//! bytes. All unproven sources together get three quarters; the rest is for senders that have proved who they are. Requests inside dialogs
+//! may use half as much again as the limit of a table, and brief ones half as much again of the bytes. Calls can therefore end when nothing
+//! new is accepted. One source gets a quarter for its subscribers, and another quarter for its dialogs. Trusted peers have no share.
 
 use crate::Full;
 use crate::slab::Slab;
@@ -11,29 +11,29 @@ use hashbrown::HashTable;
 use sip_message::KeyHasher;
 use std::net::IpAddr;
 
-/// One source that has proved nothing may hold this part of each bound.
+/// An unproven source may hold one part in this many of each bound.
 const SHARE_OF_STRANGER: usize = 16;
-/// One source may hold this part for its subscribers, and as much for its dialogs: many phones may share its address.
+/// A source may hold one part in this many for its subscribers, and as much for its dialogs, because many phones may share its address.
 const SHARE_OF_PROVEN: usize = 4;
-/// Entries and bytes that a source may hold in any case: tables of a test are small.
+/// Entries and bytes that a source may hold in any case, because the tables of tests are small.
 const LEAST_ENTRIES: usize = 16;
 const LEAST_BYTES: usize = 128 * 1024;
 
-/// Who something is held for.
+/// What the sender of a request has proved, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// A sender that has proved nothing but that packets with its address arrive.
+    /// A sender that has proved nothing. Only packets with its address arrive.
     Stranger(IpAddr),
-    /// An authenticated subscriber at this address; `None`: a trusted peer.
+    /// An authenticated subscriber at this address, or a trusted peer (`None`).
     Known(Option<IpAddr>),
-    /// A request inside a dialog that was established through us, from this address; `None`: from a trusted peer.
+    /// A request inside a dialog that we established, from this address or from a trusted peer (`None`).
     Established(Option<IpAddr>),
-    /// The same, without a body, or a BYE.
+    /// Like [`Standing::Established`], for a BYE or a request without a body.
     Brief(Option<IpAddr>),
 }
 
 impl Standing {
-    /// Where its sender is, unless that is a trusted peer.
+    /// The address of the sender; `None` for a trusted peer.
     pub const fn source(self) -> Option<IpAddr> {
         match self {
             Self::Stranger(address) => Some(address),
@@ -51,7 +51,7 @@ impl Standing {
     }
 }
 
-/// How much of a bound something may use.
+/// A class of senders, which decides how much of a bound they may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Room {
     Stranger,
@@ -61,11 +61,11 @@ enum Room {
 }
 
 impl Room {
-    /// The entries of a table that may be in use before one more, and the bytes.
+    /// The limits that apply to the class: entries of a table, and bytes.
     const fn bounds(self, table: Table, limit: usize, bytes: usize) -> (usize, usize) {
         match self {
             Self::Stranger => (limit - limit / 4, bytes - bytes / 4),
-            // No request inside a dialog ever waits for subscriber data.
+            // Subscribers may fill this table, because no request inside a dialog waits for subscriber data.
             Self::Known if matches!(table, Table::Parked) => (limit, bytes),
             Self::Known => (limit - limit / 8, bytes - bytes / 8),
             Self::Established => (limit.saturating_add(limit / 2), bytes),
@@ -83,7 +83,7 @@ impl Room {
         }
     }
 
-    /// Brief requests are part of the same share as the others of their dialogs.
+    /// The class whose share is used: brief requests use that of their dialogs.
     const fn shared(self) -> Self {
         match self {
             Self::Brief => Self::Established,
@@ -102,9 +102,9 @@ pub enum Table {
     Parked,
 }
 
-/// Whom an entry is charged to. Each entry of a table keeps the account that it was entered with, and leaves with it.
+/// The account that an entry is charged to. Each entry keeps the account that it entered with, and leaves with it.
 ///
-/// The upper two bits say how much room it has, the others which source has a share of it.
+/// The upper two bits hold the [`Room`], the others the source whose share it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account(u32);
 
@@ -112,7 +112,7 @@ impl Account {
     const SOURCE_BITS: u32 = 30;
     const NO_SOURCE: u32 = (1 << Self::SOURCE_BITS) - 1;
 
-    /// Senders that are known, without a share.
+    /// The account of known senders without a share.
     pub const KNOWN: Self = Self::new(Room::Known, Self::NO_SOURCE);
 
     const fn new(room: Room, source: u32) -> Self {
@@ -137,18 +137,18 @@ impl Account {
         }
     }
 
-    /// Whether it is that of a sender that has proved nothing.
+    /// Whether the sender is unproven.
     pub const fn is_stranger(self) -> bool {
         matches!(self.room(), Room::Stranger)
     }
 
-    /// Whether the sender may be elsewhere than its datagrams say: the proof of a dialog is good from any address.
+    /// Whether the sender may be at another address than its datagrams say. The proof of a dialog is valid from any address.
     pub(crate) const fn may_be_elsewhere(self) -> bool {
         self.source().is_some() && !matches!(self.room(), Room::Known)
     }
 }
 
-/// What one source holds. It dies when that is nothing.
+/// What one source holds. The source is removed when it holds no entry.
 #[derive(Debug)]
 struct Source {
     key: Key,
@@ -156,23 +156,23 @@ struct Source {
     bytes: usize,
 }
 
-/// What a source has a share of, and its address.
+/// The class and the address that share an account.
 type Key = (Room, u128);
 
-/// Counts of what is held.
+/// Counters of the ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerStats {
     /// Bytes of messages held.
     pub bytes: u64,
-    /// Sources that something is held for.
+    /// Sources with at least one entry.
     pub sources: u64,
-    /// Entries refused because a source had its share.
+    /// Entries refused because a source had used up its share.
     pub shares_refused: u64,
-    /// Entries refused because what is open to strangers was taken, or a table was full.
+    /// Entries refused because a table, or its part for strangers, was full.
     pub full: u64,
 }
 
-/// What one worker holds.
+/// What one worker holds, in total and for each source.
 #[derive(Debug)]
 pub struct Ledger {
     hasher: KeyHasher,
@@ -185,7 +185,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nothing is held. The secret of `hasher` keeps addresses from colliding by design.
+    /// Creates an empty ledger. The secret of `hasher` prevents an attacker from choosing addresses that collide.
     pub(crate) fn new(hasher: KeyHasher, most_bytes: usize) -> Self {
         Self {
             hasher,
@@ -198,12 +198,12 @@ impl Ledger {
         }
     }
 
-    /// Changes the bound; what is beyond a lower one stays.
+    /// Changes the bound. If it is lower, held messages beyond it stay.
     pub(crate) const fn set_most_bytes(&mut self, most_bytes: usize) {
         self.most_bytes = most_bytes;
     }
 
-    /// Enters something new into a table that has `live` entries and room for `limit`. Follow with [`Ledger::leave`].
+    /// Enters an entry into a table that has `live` entries and room for `limit`. Call [`Ledger::leave`] when it is removed.
     ///
     /// # Errors
     /// The table, the bytes, or the share of the source are used up.
@@ -228,7 +228,7 @@ impl Ledger {
         entered.map(|()| account)
     }
 
-    /// Enters something into a table for an account that holds something already.
+    /// Enters another entry for an existing account.
     ///
     /// # Errors
     /// The table, the bytes, or the share of the source are used up.
@@ -261,7 +261,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// An entry has left its table.
+    /// Removes an entry of a table.
     pub fn leave(&mut self, table: Table, account: Account) {
         let Some(index) = account.source() else {
             return;
@@ -274,7 +274,7 @@ impl Ledger {
         self.bury(index);
     }
 
-    /// What is held for an account changes from `before` bytes to `after`. Whoever holds bytes has an entry, so this never ends a source.
+    /// Changes what an account holds from `before` to `after` bytes. An account with bytes has an entry, so this never removes a source.
     pub fn hold(&mut self, account: Account, before: usize, after: usize) {
         self.bytes = (self.bytes + after).saturating_sub(before);
         if let Some(index) = account.source()
@@ -284,7 +284,7 @@ impl Ledger {
         }
     }
 
-    /// Whether `bytes` more may be held at all.
+    /// Whether another `bytes` bytes fit.
     pub const fn has_room(&self, bytes: usize) -> bool {
         self.bytes + bytes <= self.most_bytes
     }
@@ -299,7 +299,7 @@ impl Ledger {
         self.full + self.shares_refused
     }
 
-    /// Counts.
+    /// The current counters.
     pub fn stats(&self) -> LedgerStats {
         LedgerStats {
             bytes: self.bytes as u64,
@@ -324,7 +324,7 @@ impl Ledger {
         Err(Full)
     }
 
-    /// The place of a source, made where there is none.
+    /// The index of a source, which is inserted if it is new.
     fn source(&mut self, key: Key) -> u32 {
         let hash = self.hash(key);
         let sources = &self.sources;
@@ -346,7 +346,7 @@ impl Ledger {
         index
     }
 
-    /// Ends a source that nothing is held for.
+    /// Removes a source that holds nothing.
     fn bury(&mut self, index: u32) {
         let is_empty = |source: &Source| source.entries == [0; 4];
         let Some(key) = self
@@ -373,7 +373,7 @@ fn hash_key(hasher: &KeyHasher, (room, address): Key) -> u64 {
     hasher.hash(&[b"source", &[room as u8], &address.to_be_bytes()])
 }
 
-/// An IPv4 address, or the network of an IPv6 address: whoever has one address has 2^64 of them.
+/// An IPv4 address, or the network of an IPv6 address: a host with one IPv6 address has 2^64 of them.
 fn key_of(address: IpAddr) -> u128 {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),

@@ -1,13 +1,13 @@
 //! SIP transactions (RFC 3261 section 17, RFC 6026), sans-IO: the four machines, matching, and the timer wheel.
 //!
-//! [`Transactions`] owns every transaction of one worker. Messages and time go in; retransmissions, ACKs and CANCELs go out
-//! through [`sip_transport::Output`]; what the transaction user must know comes back as return values and [`Event`]s.
+//! [`Transactions`] owns every transaction of one worker. The caller passes in messages and the time. Retransmissions, ACKs and CANCELs go
+//! out through [`sip_transport::Output`]. Return values and [`Event`]s report what the transaction user must know.
 //!
-//! The machines are pure: they answer an event with a state and a few values that say what to do ([`step`]). `docs/transactions.md`
-//! holds their tables, `src/snapshots/` the whole state × event matrix as it is.
+//! The machines are pure: they respond to an event with a state and a few values that say what to do ([`step`]). `docs/transactions.md`
+//! holds their tables. `src/snapshots/` records the whole state × event matrix.
 //!
-//! What is deliberately absent: dialogs (an ACK of a 2xx and its retransmissions belong to the transaction user), routing, DNS,
-//! clocks, randomness, locks. Transactions of different workers never meet.
+//! Deliberately absent: dialogs (the ACK of a 2xx and the retransmissions of the 2xx belong to the transaction user), routing, DNS, clocks,
+//! randomness, locks. Transactions of different workers share no state.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The full state × event matrix of each machine, as snapshots: what every state answers to every event, over an unreliable and over
-//! a reliable transport.
+//! The full state × event matrix of each machine, as snapshots: the response of every state to every event, over an unreliable and over a
+//! reliable transport.
 
 use crate::step::{Keep, Send, Step, Tell, Timers};
 use crate::timer::Timing;
@@ -23,7 +23,7 @@ const SETTINGS: TimerSettings = {
     }
 };
 
-/// What is done, then the new state: `-` for nothing at all, no state where it stays.
+/// The actions, then the new state. `-` means no action; the state is omitted if it stays.
 fn line<S: Debug + PartialEq>(before: Option<&S>, step: &Step<S>) -> String {
     let mut parts = Vec::new();
     match step.send {
@@ -71,7 +71,7 @@ fn line<S: Debug + PartialEq>(before: Option<&S>, step: &Step<S>) -> String {
 
 type Reaction<'m, S> = (&'m str, &'m dyn Fn(S, Timing) -> Step<S>);
 
-/// Every state against every event.
+/// Formats every state against every event.
 fn matrix<S: Debug + Copy + PartialEq>(states: &[S], events: &[Reaction<'_, S>]) -> String {
     let mut text = String::new();
     for (transport, timing) in [("unreliable", UNRELIABLE), ("reliable", RELIABLE)] {

@@ -1,8 +1,8 @@
-//! What the transaction user learns from a call: matches, events, counts, refusals.
+//! Results for the transaction user: matches, events, counters, refusals.
 
 use crate::{ClientId, ServerId};
 
-/// The table is full: answer 503 with Retry-After.
+/// The table is full. Answer 503 with Retry-After.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -14,30 +14,31 @@ impl std::fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// What a request means to the transactions there are.
+/// How a request matches the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestMatch {
-    /// No transaction: the transaction user decides (an ACK that lands here acknowledges a 2xx, or belongs to nobody).
+    /// No match: the transaction user decides. An ACK that lands here acknowledges a 2xx, or belongs to no call.
     New,
-    /// A retransmission (the stored response went out again) or the ACK of a non-2xx final response: done.
+    /// A retransmission (the stored response was sent again), or the ACK of a non-2xx final response. Nothing is left to do.
     Absorbed,
 }
 
-/// What a response means to the transactions there are.
+/// How a response matches the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseMatch {
-    /// It belongs to one of them, and the transaction user must see it.
+    /// It matches a transaction, and the transaction user must see it.
     Told(ClientResponse),
-    /// It belongs to one of them: a retransmission, or a response to a CANCEL.
+    /// It matches a transaction: a retransmission, or a response to a CANCEL. Nothing is left to do.
     Absorbed,
-    /// It belongs to none of them: its transaction has ended, or was never ours.
+    /// It matches no transaction: its transaction has ended, or was never ours.
     Stray,
-    /// Its branch looks like ours, but we did not write it for this Call-ID, or the response does not come from where its request went.
+    /// Its branch looks like ours, but we did not write it for this Call-ID, or the response comes from another address than its request
+    /// went to.
     Forged,
 }
 
 impl ResponseMatch {
-    /// What the transaction user must see.
+    /// The response that the transaction user must see, if any.
     pub const fn told(self) -> Option<ClientResponse> {
         match self {
             Self::Told(response) => Some(response),
@@ -51,58 +52,59 @@ impl ResponseMatch {
 pub struct ClientResponse {
     /// Its transaction.
     pub id: ClientId,
-    /// What the transaction user gave at `reserve_client`.
+    /// The value that the transaction user passed to `reserve_client`.
     pub owner: u64,
 }
 
-/// What time brought about.
+/// What the expiry of a timer means for the transaction user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Timer B or F, or the 64*T1 after a CANCEL that nobody answered: no final response came. The transaction is gone.
+    /// No final response arrived before timer B or F fired, or within 64*T1 after a CANCEL. The transaction has ended.
     ClientTimeout {
         /// The transaction.
         id: ClientId,
-        /// What the transaction user gave.
+        /// The value that the transaction user passed.
         owner: u64,
     },
-    /// Timer H: no ACK came for a non-2xx final response. The transaction is gone.
+    /// Timer H: no ACK arrived for a non-2xx final response. The transaction has ended.
     ServerUnacknowledged {
         /// The transaction.
         id: ServerId,
-        /// What the transaction user gave.
+        /// The value that the transaction user passed.
         owner: u64,
     },
 }
 
-/// Counts since the start: `created == ended + live` always holds, for each.
+/// Counters since the start. For servers and clients, `created == ended + live` always holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Server transactions begun.
+    /// Server transactions created.
     pub servers_created: u64,
-    /// Server transactions that are gone.
+    /// Server transactions ended.
     pub servers_ended: u64,
-    /// Server transactions there are.
+    /// Live server transactions.
     pub servers_live: u64,
-    /// Client transactions begun, with those reserved and those of our CANCELs.
+    /// Client transactions created, including reserved ones and those of CANCELs.
     pub clients_created: u64,
-    /// Client transactions that are gone.
+    /// Client transactions ended.
     pub clients_ended: u64,
-    /// Client transactions there are.
+    /// Live client transactions.
     pub clients_live: u64,
-    /// Requests of ours sent again by timer A or E.
+    /// Requests retransmitted by timer A or E.
     pub requests_retransmitted: u64,
-    /// Responses of ours sent again, by timer G or because the request came again.
+    /// Responses retransmitted, by timer G or because the request was retransmitted.
     pub responses_retransmitted: u64,
-    /// Requests that went no further than their transaction: retransmissions, and ACKs of non-2xx responses.
+    /// Requests handled by their transaction alone: retransmissions, and ACKs of non-2xx responses.
     pub requests_absorbed: u64,
-    /// Responses that belong to no client transaction.
+    /// Responses that match no client transaction.
     pub responses_stray: u64,
     /// Responses with a branch that we did not write, or from an address that their request was not sent to.
     pub responses_forged: u64,
-    /// Events that the transaction user was given.
+    /// Timeouts reported to the transaction user.
     pub timeouts: u64,
     /// Transactions refused because a table was full.
     pub full: u64,
-    /// Responses held back from senders that may be elsewhere than their datagrams say: three times the bytes of their request had gone out.
+    /// Responses withheld from senders that may be at another address than their datagrams say, because three times the bytes of their
+    /// request had been sent.
     pub responses_withheld: u64,
 }

@@ -1,9 +1,9 @@
 //! The timers of one transaction: two deadlines, one entry on the wheel.
 //!
-//! At most two timers of a transaction run at a time, one that repeats (A, E, G) and one that ends (the others). Only the earlier one
-//! is on the wheel; the later one is a number here. That costs one entry of 32 bytes per transaction instead of two, and for the
-//! usual transaction, which is answered before anything fires, one arm and one move instead of two arms and two cancels.
-//! The entry always says the truth (it is moved, not left to fire in vain), so the wheel wakes nobody for nothing.
+//! A transaction has at most two running timers: one that retransmits (A, E, G) and one that ends it (the others). Only the earlier one is
+//! on the wheel; the later one is a number here. This costs one entry of 32 bytes per transaction instead of two. A typical transaction is
+//! answered before any timer fires; it takes one arm and one move instead of two arms and two cancels. The entry is moved when a deadline
+//! changes, so the wheel never wakes up for a stale entry.
 
 use crate::step::Timers;
 use crate::timer::Timer;
@@ -11,7 +11,7 @@ use crate::wheel::{TimerId, TimerWheel};
 use sip_transport::Time;
 use std::time::Duration;
 
-/// What a timer on the wheel carries: whose it is, and which. Flat, so that it has 8 bytes.
+/// The value of a timer on the wheel: its transaction, and which timer it is. Flat, so that it has 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) index: u32,
@@ -19,14 +19,14 @@ pub(crate) struct Due {
     pub(crate) timer: Timer,
 }
 
-/// Which slab a transaction lies in.
+/// The slab that a transaction lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Server,
     Client,
 }
 
-/// A transaction by its place.
+/// Identifies a transaction by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) side: Side,
@@ -37,17 +37,17 @@ pub(crate) struct Owner {
 #[derive(Debug)]
 pub(crate) struct Schedule {
     on_wheel: TimerId,
-    /// When `end_timer` fires: the low half of milliseconds since the epoch. No timer runs for the 24 days that half of them spans.
+    /// When `end_timer` fires: the low 32 bits of milliseconds since the epoch. No timer runs for 24 days, which is half of their range.
     end: u32,
     end_timer: Timer,
-    /// How often the message kept has gone out again. Never set back: no machine has two timers that repeat.
+    /// How often the kept message has been retransmitted. It is never reset, because no machine has two retransmission timers.
     retransmissions: u8,
-    /// Not a time, but there is room for it here: the transport delivers by itself.
+    /// Whether the transport is reliable. It is no deadline, but it fits into the padding here.
     pub(crate) reliable: bool,
 }
 
 impl Schedule {
-    /// No timer runs.
+    /// A schedule without running timers.
     pub(crate) const fn new(reliable: bool) -> Self {
         Self {
             on_wheel: TimerId::NONE,
@@ -58,7 +58,7 @@ impl Schedule {
         }
     }
 
-    /// Does what a machine said.
+    /// Executes the timer changes of a step.
     pub(crate) fn follow(
         &mut self,
         timers: Timers,
@@ -84,20 +84,20 @@ impl Schedule {
         }
     }
 
-    /// No timer runs any more.
+    /// Stops all timers.
     pub(crate) fn stop(&mut self, wheel: &mut TimerWheel<Due>) {
         wheel.cancel(self.on_wheel);
         self.on_wheel = TimerId::NONE;
     }
 
-    /// Its entry on the wheel has fired. Returns the retransmissions there have been, with the one that a repeating timer brings.
+    /// Records that the entry on the wheel has fired. Returns the number of retransmissions, including the one that follows.
     pub(crate) fn fired(&mut self) -> u8 {
         self.on_wheel = TimerId::NONE;
         self.retransmissions = self.retransmissions.saturating_add(1);
         self.retransmissions
     }
 
-    /// A retransmission that would come no earlier than the end never comes.
+    /// Arms the retransmission, or the end if the retransmission would not come earlier.
     fn repeat(
         &mut self,
         timer: Timer,
@@ -119,7 +119,7 @@ impl Schedule {
         self.on_wheel = wheel.rearm(self.on_wheel, at, Due { index, side, timer });
     }
 
-    /// The end as a time; what has passed counts as now.
+    /// The end as a time. A time in the past becomes `now`.
     fn end(&self, now: Time) -> Time {
         let now = now.as_micros() / 1000;
         let remaining = u64::try_from(self.end.wrapping_sub(now as u32).cast_signed()).unwrap_or(0);

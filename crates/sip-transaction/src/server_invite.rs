@@ -33,10 +33,10 @@ pub(crate) enum State {
 use State::{Accepted, Completed, Confirmed, Proceeding};
 
 impl State {
-    /// The INVITE came; the user knows of it and sends 100 (Trying) when it will take longer than 200 ms.
+    /// The INVITE has been passed up. The user sends 100 (Trying) if it will take longer than 200 ms.
     pub(crate) const INITIAL: Self = Proceeding;
 
-    /// The INVITE comes again.
+    /// A retransmission of the INVITE.
     pub(crate) fn invite(self) -> Step<Self> {
         match self {
             Proceeding | Completed => Step::to(self).send(Send::Kept),
@@ -44,8 +44,8 @@ impl State {
         }
     }
 
-    /// An ACK. That of a 2xx has a branch of its own when it comes from a client of RFC 3261; one that carries the branch of the
-    /// INVITE is passed up as well (RFC 6026).
+    /// An ACK. A client of RFC 3261 gives the ACK of a 2xx a branch of its own. An ACK with the branch of the INVITE is passed up as well
+    /// (RFC 6026).
     pub(crate) fn ack(self, timing: Timing) -> Step<Self> {
         match self {
             Completed if timing.reliable => Step::end(),
@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    /// The user sends 2xx: the first one, or, as a proxy, one that came again from downstream.
+    /// The user sends 2xx: the first one or, as a proxy, a retransmission from downstream.
     pub(crate) fn success(self, timing: Timing) -> Step<Self> {
         match self {
             Proceeding => Step::to(Accepted)
@@ -91,7 +91,7 @@ impl State {
         }
     }
 
-    /// The final response again; `retransmissions` of it have gone out with this one.
+    /// Retransmits the final response; `retransmissions` includes this one.
     pub(crate) fn timer_g(self, timing: Timing, retransmissions: u8) -> Step<Self> {
         match self {
             Completed => Step::to(self)
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// No ACK.
+    /// There was no ACK.
     pub(crate) fn timer_h(self) -> Step<Self> {
         if self == Completed {
             Step::end().tell(Tell::Timeout)
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// No more ACKs to expect.
+    /// No more ACKs are expected.
     pub(crate) fn timer_i(self) -> Step<Self> {
         if self == Confirmed {
             Step::end()
@@ -119,7 +119,7 @@ impl State {
         }
     }
 
-    /// No more retransmissions of the INVITE to expect.
+    /// No more retransmissions of the INVITE are expected.
     pub(crate) fn timer_l(self) -> Step<Self> {
         if self == Accepted {
             Step::end()
@@ -129,7 +129,7 @@ impl State {
     }
 }
 
-/// A response is kept to be sent again, which never happens over a reliable transport.
+/// Keeps a response for retransmission, which never happens over a reliable transport.
 const fn keep_sent(timing: Timing) -> Keep {
     if timing.reliable {
         Keep::Nothing

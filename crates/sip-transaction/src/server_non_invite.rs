@@ -1,4 +1,4 @@
-//! The server transaction of every request but INVITE and ACK (RFC 3261 section 17.2.2).
+//! The server transaction of every request except INVITE and ACK (RFC 3261 section 17.2.2).
 
 use crate::step::{Keep, Send, Step};
 use crate::timer::{Timer, Timing};
@@ -30,10 +30,10 @@ pub(crate) enum State {
 use State::{Completed, Proceeding, Trying};
 
 impl State {
-    /// The request came; the user knows of it.
+    /// The request has been passed up.
     pub(crate) const INITIAL: Self = Trying;
 
-    /// The request comes again.
+    /// A retransmission of the request.
     pub(crate) fn request(self) -> Step<Self> {
         match self {
             Trying => Step::to(self),
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// The user will never answer (RFC 4320 section 4.2): what is retransmitted goes unanswered, and is not taken for a new request.
+    /// The user will send no final response (RFC 4320 section 4.2). Retransmissions get no response, and are not taken for a new request.
     pub(crate) fn silence(self, timing: Timing) -> Step<Self> {
         match self {
             Trying | Proceeding if timing.reliable => Step::end(),
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// No more retransmissions of the request to expect.
+    /// No more retransmissions of the request are expected.
     pub(crate) fn timer_j(self) -> Step<Self> {
         if self == Completed {
             Step::end()

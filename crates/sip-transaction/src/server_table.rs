@@ -1,4 +1,4 @@
-//! The table of server transactions: by place and by key.
+//! The table of server transactions, by place and by key.
 
 use crate::credit::Credit;
 use crate::schedule::Schedule;
@@ -10,19 +10,19 @@ use hashbrown::HashTable;
 use sip_message::TransactionKey;
 use sip_transport::{Flow, Output};
 
-/// One server transaction. Hundreds of thousands linger for 64*T1: see `a_lingering_transaction_is_small`.
+/// One server transaction. Hundreds of thousands linger for 64*T1, so it must be small: see `a_lingering_transaction_is_small`.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// The key, in halves: a `u128` would be aligned to 16 bytes.
+    /// The key in halves, because a `u128` would be aligned to 16 bytes.
     pub(crate) key: [u64; 2],
     pub(crate) owner: u64,
     /// The last response, for retransmission.
     pub(crate) kept: Option<Box<[u8]>>,
     pub(crate) flow: Flow,
     pub(crate) generation: u32,
-    /// Whom it is held for.
+    /// The account that it is charged to.
     pub(crate) account: Account,
-    /// What it may still send.
+    /// The bytes that it may still send.
     pub(crate) credit: Credit,
     pub(crate) schedule: Schedule,
     pub(crate) machine: Machine,
@@ -38,12 +38,12 @@ pub(crate) enum Machine {
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
     pub(crate) slab: Slab<Server>,
-    /// Places by key. The keys themselves lie in the slab: an entry has 8 bytes, so the table stays in the cache longer, and growing
-    /// it touches no transaction.
+    /// Places by key. The keys themselves lie in the slab. An entry has only 8 bytes, so more of the table stays in the cache, and growth
+    /// touches no transaction.
     by_key: HashTable<Entry>,
 }
 
-/// Part of the key, which is a keyed hash already, and the place.
+/// A part of the key, which is a keyed hash already, and the place.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     tag: u32,
@@ -51,7 +51,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The table takes bits from both ends.
+    /// Repeats the tag, because the table takes bits from both ends of a hash.
     const fn hash(self) -> u64 {
         (self.tag as u64) << 32 | self.tag as u64
     }
@@ -62,7 +62,7 @@ pub(crate) const fn halves(key: TransactionKey) -> [u64; 2] {
 }
 
 impl Servers {
-    /// A table that has been large and is nearly empty is made smaller, unless it is small anyway.
+    /// A nearly empty table shrinks if it has room for more entries than this.
     const SHRINK_ABOVE: usize = 4096;
 
     pub(crate) const fn len(&self) -> usize {
@@ -136,17 +136,17 @@ impl Server {
         }
     }
 
-    /// What it keeps from now on.
+    /// Replaces the kept response.
     pub(crate) fn keep(&mut self, bytes: Option<Box<[u8]>>, ledger: &mut Ledger) {
         let length = |kept: Option<&[u8]>| kept.map_or(0, <[u8]>::len);
         let before = length(self.kept.as_deref());
-        // Beyond the bound a lost response stays lost.
+        // Beyond the bound the response is not kept: if it is lost, it stays lost.
         let fits = |bytes: &[u8]| ledger.has_room(bytes.len());
         self.kept = bytes.filter(|bytes| fits(bytes));
         ledger.hold(self.account, before, length(self.kept.as_deref()));
     }
 
-    /// Sends the response kept; `false` when there is none, or no credit.
+    /// Sends the kept response again; `false` if there is none, or no credit.
     pub(crate) fn send_again<Q>(&mut self, output: &mut Output<Q>) -> bool {
         let Some(kept) = self.kept.as_deref() else {
             return false;

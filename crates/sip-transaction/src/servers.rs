@@ -1,4 +1,4 @@
-//! Server transactions: matching (RFC 3261 section 17.2.3), and what they send.
+//! Server transactions: matching of requests (RFC 3261 section 17.2.3), and sending.
 
 use crate::credit::Credit;
 use crate::schedule::{Owner, Schedule, Side};
@@ -12,32 +12,32 @@ use sip_message::{Method, TransactionKey};
 use sip_transport::{Flow, Output, Time};
 use std::ops::Range;
 
-/// Names a server transaction; stale ids are recognised.
+/// Identifies a server transaction. A stale id is recognised by its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-/// A request that a server transaction is begun for.
+/// A request for which a server transaction is created.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
-    /// That of `KeyHasher::server_transaction`.
+    /// The result of `KeyHasher::server_transaction`.
     pub key: TransactionKey,
-    /// Its kind.
+    /// INVITE or not.
     pub kind: Kind,
     /// Where its responses go.
     pub flow: Flow,
-    /// Whether the transport delivers by itself.
+    /// Whether the transport is reliable.
     pub reliable: bool,
     /// What its sender has proved.
     pub standing: Standing,
-    /// Its length in bytes.
+    /// Length of the request in bytes.
     pub size: usize,
 }
 
 impl Transactions {
-    /// Matches a received request of `size` bytes (section 17.2.3). `key` is that of `KeyHasher::server_transaction`.
+    /// Matches a received request of `size` bytes (section 17.2.3). `key` is the result of `KeyHasher::server_transaction`.
     pub fn receive_request<Q>(
         &mut self,
         now: Time,
@@ -74,8 +74,8 @@ impl Transactions {
         RequestMatch::Absorbed
     }
 
-    /// Begins a server transaction, for a request that `receive_request` called new. `reliable`: the transport delivers by itself
-    /// (`Protocol::is_reliable`).
+    /// Creates a server transaction for a request that `receive_request` reported as new. `reliable` is the result of
+    /// `Protocol::is_reliable`.
     pub fn create_server(
         &mut self,
         _now: Time,
@@ -100,8 +100,8 @@ impl Transactions {
         Ok(self.insert_server(&admission, owner, Account::KNOWN))
     }
 
-    /// Begins a server transaction for a request whose sender may be anybody: within the share of its source, and with no more to send than
-    /// three times what came, unless it is known or its transport proves where it is. The proof of a dialog does not prove that.
+    /// Creates a server transaction for a request of any sender, within the share of its source. It may send at most three times the bytes
+    /// received, unless its sender is known or its transport proves the address. The proof of a dialog does not prove the address.
     pub fn admit_server(&mut self, admission: &Admission) -> Result<ServerId, Full> {
         let (live, limit) = (self.servers.len(), self.limits.servers);
         let account = self
@@ -136,8 +136,8 @@ impl Transactions {
         ServerId { index, generation }
     }
 
-    /// The sender of a request has proved something: the request moves to the share of that, and credit has a limit only where it still may
-    /// be elsewhere.
+    /// Records that the sender of a request has proved something. The request moves to the matching share. The credit becomes unlimited if
+    /// the sender cannot be at another address.
     ///
     /// # Errors
     /// There is no room in that share. Nothing has changed.
@@ -158,22 +158,23 @@ impl Transactions {
         Ok(())
     }
 
-    /// Whom it is held for. What belongs to the request goes to the same account.
+    /// The account that it is charged to. Everything that belongs to the request is charged to the same account.
     pub fn server_account(&self, id: ServerId) -> Option<Account> {
         Some(self.servers.get(id)?.account)
     }
 
-    /// Forgets a server transaction: what comes again is new.
+    /// Drops a server transaction. A retransmission of its request is then new.
     pub fn abandon_server(&mut self, id: ServerId) {
         if self.servers.get(id).is_some() {
             self.end_server(id.index);
         }
     }
 
-    /// Sends a response through a server transaction and drives its machine. Writes nothing and returns `None` when the
-    /// transaction is gone or has sent its final response already (a 2xx after a 2xx of an INVITE still passes: RFC 6026), or
-    /// when the status code is none. The range is empty where the transaction has no credit left: a final response then goes out when
-    /// the request comes again.
+    /// Sends a response through a server transaction and drives its machine.
+    ///
+    /// It sends nothing and returns `None` if the transaction has ended, if it has already sent its final response, or if the status code
+    /// is invalid. A 2xx of an INVITE may follow another 2xx (RFC 6026). The range is empty if the credit is used up; a final response is
+    /// then sent when the request is retransmitted.
     pub fn respond<Q>(
         &mut self,
         now: Time,
@@ -217,8 +218,8 @@ impl Transactions {
         Some(range)
     }
 
-    /// Sends a response, if it may be, to a sender that has proved nothing. The first final response of success always goes out: it is
-    /// one message, and the call is lost without it.
+    /// Sends a response to an unproven sender, if its credit allows it. The first 2xx is always sent: it is one message, and the call is
+    /// lost without it.
     fn send_on_credit<Q>(
         &mut self,
         index: u32,
@@ -251,30 +252,30 @@ impl Transactions {
         range
     }
 
-    /// The server transaction with that key (CANCEL: `KeyHasher::cancelled_transaction`).
+    /// The server transaction with this key. For a CANCEL, use `KeyHasher::cancelled_transaction`.
     pub fn find_server(&self, key: TransactionKey) -> Option<ServerId> {
         let index = self.servers.find(key)?;
         Some(self.servers.slab.get(index)?.id(index))
     }
 
-    /// What the transaction user gave, while the transaction lives.
+    /// The value that the transaction user passed, while the transaction lives.
     pub fn server_owner(&self, id: ServerId) -> Option<u64> {
         Some(self.servers.get(id)?.owner)
     }
 
-    /// Changes what belongs to it (a parked request goes on to be proxied).
+    /// Changes the value that the transaction user passed (when a parked request is forwarded).
     pub fn set_server_owner(&mut self, id: ServerId, owner: u64) {
         if let Some(server) = self.servers.get_mut(id) {
             server.owner = owner;
         }
     }
 
-    /// Where its responses go.
+    /// The flow that its responses go to.
     pub fn server_flow(&self, id: ServerId) -> Option<Flow> {
         Some(self.servers.get(id)?.flow)
     }
 
-    /// Whether a final response has been sent (or the transaction is gone).
+    /// Whether a final response has been sent, or the transaction has ended.
     pub fn server_is_final(&self, id: ServerId) -> bool {
         self.servers
             .get(id)
@@ -284,8 +285,8 @@ impl Transactions {
             })
     }
 
-    /// Ends a non-INVITE server transaction without a final response: what a proxy does when nobody answered in time (RFC 4320 section
-    /// 4.2). Retransmissions are still absorbed, in silence, until Timer J.
+    /// Ends a non-INVITE server transaction without a final response, as a proxy does after a timeout (RFC 4320 section 4.2).
+    /// Retransmissions are still absorbed, without a response, until Timer J.
     pub fn silence_server(&mut self, now: Time, id: ServerId) {
         let Some(server) = self.servers.get(id) else {
             return;
@@ -297,7 +298,7 @@ impl Transactions {
         }
     }
 
-    /// A timer of a server transaction has fired.
+    /// Handles a timer of a server transaction that has fired.
     pub(crate) fn server_timer<Q>(
         &mut self,
         now: Time,
@@ -332,7 +333,7 @@ impl Transactions {
         (step.tell == Tell::Timeout).then_some(event)
     }
 
-    /// The new state of a server transaction, its timers and what it forgets.
+    /// Applies the new state of a server transaction: its timers and what it keeps.
     fn follow_server(&mut self, now: Time, index: u32, step: Step<Machine>) {
         let Some(machine) = step.next else {
             return self.end_server(index);

@@ -1,4 +1,4 @@
-//! What the transaction user chooses: kinds of transactions, timers, bounds.
+//! Settings of the transaction user: kinds of transactions, timers, bounds.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ pub enum Kind {
     NonInvite,
 }
 
-/// T1, T2 and T4 (section 17.1.1.1, table 4). The others follow from them. Each is taken as at least a millisecond and at most a
-/// minute, and T2 as no less than T1.
+/// T1, T2 and T4 (section 17.1.1.1, table 4). The other timers derive from them. Each is clamped to a millisecond at least and a minute at
+/// most, and T2 to at least T1.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the names are the RFC's")]
 pub struct TimerSettings {
@@ -31,7 +31,7 @@ impl Default for TimerSettings {
 }
 
 impl TimerSettings {
-    /// Within bounds: with a T2 of zero a request would go out for ever within one instant.
+    /// The settings within bounds. With a T2 of zero, a request would be sent without end within one instant.
     pub(crate) fn bounded(self) -> Self {
         let bound = |time: Duration| time.clamp(Duration::from_millis(1), Duration::from_secs(60));
         let t1 = bound(self.t1);
@@ -43,14 +43,14 @@ impl TimerSettings {
     }
 }
 
-/// The most transactions that may live at a time.
+/// The largest number of live transactions, and other bounds.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "named by what they bound")]
 pub struct Limits {
     pub servers: usize,
     pub clients: usize,
-    /// Bytes of messages.
+    /// Bytes of held messages.
     pub bytes: usize,
-    /// Bytes that may be sent over UDP, for each byte that came, to a sender that has proved nothing.
+    /// Bytes that may be sent over UDP to an unproven sender, for each byte received.
     pub amplification: u32,
 }

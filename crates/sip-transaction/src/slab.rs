@@ -1,25 +1,25 @@
-//! A slab in chunks: values by index, memory that grows without copying and is given back.
+//! A slab in chunks: values by index, in memory that grows without copying and is freed again.
 //!
-//! A `Vec` would move hundreds of thousands of transactions when it grows, in the middle of the load that made it grow, and
-//! would never shrink. Here growing is one more chunk. New values go into the lowest chunk that has room, so that after a
-//! peak the upper chunks drain and are freed; one empty chunk stays, so that a single transaction coming and going at the
-//! edge does not allocate each time.
+//! A `Vec` would move hundreds of thousands of transactions when it grows, under the very load that makes it grow, and
+//! would never shrink. This slab grows by one chunk. New values go into the lowest chunk with room. After a peak, the
+//! upper chunks therefore become empty and are freed. One empty chunk keeps its memory, so that a single transaction at
+//! the edge does not allocate each time.
 
 /// Values per chunk: 50 kB of transactions, 16 kB of timers.
 const CHUNK: usize = 512;
 
-/// Values by index. Indexes are reused; whoever hands them out must tell generations apart.
+/// Values by index. Indexes are reused, so the caller must distinguish generations.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
     /// One bit for each chunk that has room.
     roomy: Vec<u64>,
     len: usize,
-    /// The one chunk that is empty but keeps its memory.
+    /// The one empty chunk that keeps its memory.
     spare: Option<usize>,
 }
 
-/// `slots` and `free` are empty while the chunk holds no memory.
+/// One chunk. `slots` and `free` are empty while it holds no memory.
 #[derive(Debug)]
 struct Chunk<T> {
     slots: Box<[Option<T>]>,
@@ -36,7 +36,7 @@ impl<T> Chunk<T> {
 
     fn allocate(&mut self) {
         self.slots = std::iter::repeat_with(|| None).take(CHUNK).collect();
-        // The last in the list is taken first: low indexes first.
+        // The list is used from its end: low indexes first.
         self.free = (0..CHUNK as u16).rev().collect();
     }
 
@@ -57,12 +57,12 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// How many values there are.
+    /// The number of values.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Puts a value in and returns its index.
+    /// Inserts a value and returns its index.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         let number = self.roomy_chunk();
         let chunk = &mut self.chunks[number];
@@ -81,7 +81,7 @@ impl<T> Slab<T> {
         (number * CHUNK) as u32 + u32::from(slot)
     }
 
-    /// Takes a value out.
+    /// Removes a value.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
         let (number, slot) = place(index);
         let chunk = self.chunks.get_mut(number)?;
@@ -108,14 +108,13 @@ impl<T> Slab<T> {
         self.chunks.get_mut(number)?.slots.get_mut(slot)?.as_mut()
     }
 
-    /// All values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks
             .iter()
             .flat_map(|chunk| chunk.slots.iter().flatten())
     }
 
-    /// The lowest chunk with room, made when there is none.
+    /// The lowest chunk with room; if there is none, a new one.
     fn roomy_chunk(&mut self) -> usize {
         let found = self.roomy.iter().enumerate().find(|(_, bits)| **bits != 0);
         if let Some((word, bits)) = found {
@@ -181,13 +180,13 @@ mod tests {
             slab.remove(index);
         }
         assert_eq!((slab.len(), chunks_with_memory(&slab)), (0, 1));
-        // That one stays, however often it is used and emptied.
+        // The spare chunk stays, however often it is used and emptied.
         for _ in 0..3 {
             let index = slab.insert(0);
             slab.remove(index);
             assert_eq!(chunks_with_memory(&slab), 1);
         }
-        // And it can grow again.
+        // The slab can grow again.
         let again: Vec<u32> = (0..3 * CHUNK).map(|n| slab.insert(n)).collect();
         assert!(
             again

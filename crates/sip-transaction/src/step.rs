@@ -1,15 +1,15 @@
-//! What a machine answers to an event: the new state and what to do, as plain values.
+//! The response of a machine to an event: the new state and the actions, as plain values.
 //!
-//! The machines do nothing themselves. That keeps them small, lets every state meet every event in one snapshot, and leaves bytes,
-//! tables and the wheel to [`crate::Transactions`].
+//! The machines have no side effects. This keeps them small and lets one snapshot test every state against every event. Bytes, tables and
+//! the wheel are left to [`crate::Transactions`].
 
 use crate::timer::Timer;
 use std::time::Duration;
 
-/// The answer of a machine. When it ends, its timers stop and what it keeps is dropped without being told so.
+/// The response of a machine. When the transaction ends, its timers stop and its kept message is dropped, without an explicit action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step<S> {
-    /// The new state; `None`: the transaction is gone.
+    /// The new state; `None` ends the transaction.
     pub(crate) next: Option<S>,
     pub(crate) send: Send,
     pub(crate) keep: Keep,
@@ -17,55 +17,55 @@ pub(crate) struct Step<S> {
     pub(crate) tell: Tell,
 }
 
-/// What goes out.
+/// The message to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Send {
     Nothing,
-    /// The message that the transaction user gives with the event.
+    /// The message that the transaction user passes with the event.
     Given,
-    /// The message kept, once more.
+    /// The kept message, again.
     Kept,
-    /// The ACK for the response that came, made from the INVITE kept.
+    /// The ACK of the received response, derived from the kept INVITE.
     Ack,
-    /// The CANCEL of the INVITE kept, in a transaction of its own.
+    /// The CANCEL of the kept INVITE, in a transaction of its own.
     Cancel,
 }
 
-/// What happens to the message kept.
+/// What happens to the kept message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     AsIs,
-    /// What has just gone out takes its place.
+    /// The message just sent replaces it.
     Sent,
     Nothing,
 }
 
-/// What happens to the two timers of a transaction: one that repeats (A, E, G) and one that ends (the others).
+/// What happens to the two timers of a transaction: one that retransmits (A, E, G) and one that ends it (the others).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timers {
     AsIs,
     Stop,
-    /// Starts the repeating one again; the other goes on.
+    /// Restarts the retransmission timer. The other keeps running.
     Repeat(Timer, Duration),
-    /// Both anew.
+    /// Restarts both.
     Start {
         repeat: Option<(Timer, Duration)>,
         end: (Timer, Duration),
     },
 }
 
-/// What the transaction user learns.
+/// What to report to the transaction user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tell {
     Nothing,
-    /// The message that came: a response, or the ACK of a 2xx.
+    /// The received message: a response, or the ACK of a 2xx.
     Message,
-    /// Nobody answered: no final response, or no ACK.
+    /// There was no final response, or no ACK.
     Timeout,
 }
 
 impl<S> Step<S> {
-    /// To a state, or staying there: nothing to do.
+    /// Moves to a state, or stays there, without an action.
     pub(crate) const fn to(state: S) -> Self {
         Self {
             next: Some(state),
@@ -76,7 +76,7 @@ impl<S> Step<S> {
         }
     }
 
-    /// The end of the transaction.
+    /// Ends the transaction.
     pub(crate) const fn end() -> Self {
         Self {
             next: None,
@@ -102,7 +102,7 @@ impl<S> Step<S> {
         self
     }
 
-    /// Stops what runs and starts the timer that ends this state.
+    /// Stops all timers and starts the one that ends this state.
     pub(crate) const fn start(mut self, timer: Timer, after: Duration) -> Self {
         self.timers = Timers::Start {
             repeat: None,
@@ -111,7 +111,7 @@ impl<S> Step<S> {
         self
     }
 
-    /// Starts, beside the timer that ends this state, the one that repeats; not over a reliable transport (`None`).
+    /// Starts the timer that ends this state, and the retransmission timer unless the transport is reliable (`None`).
     pub(crate) const fn start_repeating(
         mut self,
         repeat: Option<(Timer, Duration)>,
@@ -131,7 +131,7 @@ impl<S> Step<S> {
         self
     }
 
-    /// The same step of a machine that is one of several.
+    /// Converts the step of one machine into the step of an enum of machines.
     pub(crate) fn map<T>(self, state: impl FnOnce(S) -> T) -> Step<T> {
         Step {
             next: self.next.map(state),
@@ -143,7 +143,7 @@ impl<S> Step<S> {
     }
 }
 
-/// What a machine wants to know of a status code.
+/// The classes of status codes that the machines distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// 1xx.
@@ -155,7 +155,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// `None` when it is no status code.
+    /// `None` for an invalid status code.
     pub(crate) const fn of(status: u16) -> Option<Self> {
         match status {
             100..=199 => Some(Self::Provisional),

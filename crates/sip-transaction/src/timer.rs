@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) enum Timer {
     A,
     B,
-    /// How long a cancelled INVITE waits for its final response (section 9.1); the RFC gives it no letter.
+    /// How long a cancelled INVITE waits for its final response (section 9.1). The RFC gives it no letter.
     CancelWait,
     D,
     E,
@@ -22,21 +22,21 @@ pub(crate) enum Timer {
     M,
 }
 
-/// How long the timers of one transaction run.
+/// The durations of the timers of one transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     pub(crate) settings: TimerSettings,
-    /// The transport delivers by itself: nothing is retransmitted, nothing lingers for retransmissions.
+    /// Whether the transport is reliable: no retransmissions, and no state that lingers for them.
     pub(crate) reliable: bool,
 }
 
 impl Timing {
-    /// 64*T1: how long a transaction lasts that nobody answers (B, F, H, J, L, M).
+    /// 64*T1: how long a transaction waits without a response (B, F, H, J, L, M).
     pub(crate) fn transaction_timeout(self) -> Duration {
         self.settings.t1.saturating_mul(64)
     }
 
-    /// Timer D: at least 32 seconds, and no less than the server's timer H.
+    /// Timer D: at least 32 seconds, and at least the server's timer H.
     pub(crate) fn wait_for_responses(self) -> Duration {
         self.transaction_timeout().max(Duration::from_secs(32))
     }
@@ -48,12 +48,12 @@ impl Timing {
             .saturating_mul(1 << retransmissions.min(20))
     }
 
-    /// The same up to T2 (E, G).
+    /// T1 doubled with each retransmission up to T2 (E, G).
     pub(crate) fn doubled_to_t2(self, retransmissions: u8) -> Duration {
         self.doubled(retransmissions).min(self.settings.t2)
     }
 
-    /// A repeating timer, which does not run over a reliable transport.
+    /// A retransmission timer; `None` over a reliable transport.
     pub(crate) fn unless_reliable(self, timer: Timer) -> Option<(Timer, Duration)> {
         (!self.reliable).then_some((timer, self.settings.t1))
     }

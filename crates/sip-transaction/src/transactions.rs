@@ -1,4 +1,4 @@
-//! All transactions of one worker: what they share. Their two sides are in `servers.rs` and `clients.rs`.
+//! All transactions of one worker, and what their two sides share. The sides are in `servers.rs` and `clients.rs`.
 
 use crate::client_table::Clients;
 use crate::schedule::{Due, Side};
@@ -12,8 +12,8 @@ use sip_transport::{Output, Time};
 
 /// All transactions of one worker.
 ///
-/// The transaction user gives every request to [`Transactions::receive_request`] and every response to
-/// [`Transactions::receive_response`], and calls [`Transactions::expire`] when [`Transactions::next_deadline`] has come.
+/// The transaction user passes every request to [`Transactions::receive_request`] and every response to [`Transactions::receive_response`].
+/// It calls [`Transactions::expire`] at [`Transactions::next_deadline`].
 #[derive(Debug)]
 pub struct Transactions {
     pub(crate) servers: Servers,
@@ -22,7 +22,7 @@ pub struct Transactions {
     pub(crate) settings: TimerSettings,
     pub(crate) limits: Limits,
     pub(crate) stats: Stats,
-    /// What is held for whom, here and by the transaction user.
+    /// What is held for each source, here and by the transaction user.
     pub(crate) ledger: Ledger,
     /// Seals branches.
     pub(crate) hasher: KeyHasher,
@@ -30,8 +30,8 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// None yet. `hasher` seals branches. `epoch` (random) is where the generations begin, so that branches of an earlier life are not
-    /// taken for ours.
+    /// Creates an empty set. `hasher` seals branches. `epoch` (random) is the first generation, so that branches from an earlier run of the
+    /// program do not match.
     pub fn new(
         now: Time,
         timers: TimerSettings,
@@ -52,19 +52,19 @@ impl Transactions {
         }
     }
 
-    /// The branch for the request of a client transaction in the call `call_id`, with 64 bits of the caller's.
+    /// The branch for the request of a client transaction in the call `call_id`. `suffix` belongs to the caller.
     pub fn branch(&self, id: ClientId, call_id: &[u8], suffix: u64) -> Branch {
         Branch::new(&self.hasher, id, call_id, suffix)
     }
 
-    /// Changes timers and limits. Timers that run already keep their time, and transactions beyond a lower limit live on.
+    /// Changes timers and limits. Running timers keep their time, and transactions beyond a lower limit stay.
     pub fn reconfigure(&mut self, timers: TimerSettings, limits: Limits) {
         self.settings = timers.bounded();
         self.limits = limits;
         self.ledger.set_most_bytes(limits.bytes);
     }
 
-    /// Everything that is due: retransmissions go out, transactions end; what the user must know is appended to `events`.
+    /// Handles all timers that are due: sends retransmissions and ends transactions. It appends what the user must know to `events`.
     pub fn expire<Q>(&mut self, now: Time, output: &mut Output<Q>, events: &mut Vec<Event>) {
         while let Some(due) = self.wheel.pop_due(now) {
             let event = match due.side {
@@ -78,22 +78,23 @@ impl Transactions {
         }
     }
 
-    /// When to call `expire` next.
+    /// The time at which to call [`Transactions::expire`] next.
     pub fn next_deadline(&self) -> Option<Time> {
         self.wheel.next_deadline()
     }
 
-    /// What is held for whom. The transaction user enters what it holds itself.
+    /// The ledger, in which the transaction user also enters what it holds.
     pub const fn ledger(&mut self) -> &mut Ledger {
         &mut self.ledger
     }
 
-    /// Counts of what is held.
+    /// Counters of the ledger.
     pub fn ledger_stats(&self) -> LedgerStats {
         self.ledger.stats()
     }
 
-    /// Bytes of messages that transactions hold, counted one by one: what the ledger says must be this and what the user holds.
+    /// Bytes of messages that transactions hold, counted one by one. Together with those of the user, they must equal the count of the
+    /// ledger.
     pub fn count_bytes(&self) -> usize {
         let servers = self.servers.slab.iter().map(|server| &server.kept);
         let clients = self.clients.slab.iter().map(|client| &client.kept);
@@ -101,7 +102,7 @@ impl Transactions {
         kept.map(|bytes| bytes.len()).sum()
     }
 
-    /// Counts.
+    /// The current counters.
     pub fn stats(&self) -> Stats {
         Stats {
             servers_live: self.servers.len() as u64,
@@ -118,7 +119,8 @@ impl Transactions {
         }
     }
 
-    /// Generations never repeat within 2^32 transactions, so an id that names a place also says which of its tenants is meant.
+    /// The next generation. Generations repeat only after 2^32 transactions, so an id with a place and a generation identifies one
+    /// transaction.
     pub(crate) const fn next_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1);
         self.generation

@@ -1,11 +1,11 @@
-//! A hierarchical timer wheel: O(1) arm and cancel, no allocation once warm.
+//! A hierarchical timer wheel: O(1) arm and cancel, and no allocation once warm.
 //!
-//! Time is cut into ticks. Four wheels of slots, each coarser than the one before, hold doubly linked lists of timers; a bit for
-//! each slot says whether it is occupied, so that empty time costs nothing, however long. A timer goes into the finest wheel that
-//! reaches far enough, and moves to a finer one when the beginning of its slot is reached.
+//! Time is divided into ticks. Four wheels of slots, each coarser than the one before, hold doubly linked lists of timers. One bit per slot
+//! says whether it is occupied, so empty time costs nothing, however long it is. A timer goes into the finest wheel that reaches far
+//! enough. It moves to a finer wheel when the time reaches the start of its slot.
 //!
-//! The finest wheel reaches over 41 seconds, because transactions wait for 32 (64*T1): they would make up nearly all timers of a
-//! busy node, and in a small finest wheel all of them would have to move once, tens of thousands at the same moment.
+//! The finest wheel covers more than 41 seconds, because transactions wait for 32 seconds (64*T1). These are nearly all timers of a busy
+//! node. If the finest wheel were small, all of them would have to move once, tens of thousands at the same moment.
 
 use crate::slab::Slab;
 use sip_transport::Time;
@@ -14,15 +14,15 @@ use std::num::NonZeroU16;
 /// Microseconds in a tick.
 const TICK: u64 = 5_000;
 
-/// One of the wheels: slots of 2^`shift` ticks, `slots` of them, from `first` on in the common list of slots.
+/// One wheel: `slots` slots of 2^`shift` ticks, from `first` on in the common list of slots.
 struct Level {
     shift: u32,
     first: usize,
     slots: usize,
 }
 
-/// Reach: 41 seconds, 87 minutes, 23 hours, 248 days. What lies beyond waits in the last slot and is put in again from there.
-/// Every number of slots is a multiple of 64, and a wheel reaches at least as far as one slot of the next.
+/// Reach: 41 seconds, 87 minutes, 23 hours, 248 days. A later timer waits in the last slot and is inserted again from there. Every number
+/// of slots is a multiple of 64, and a wheel reaches at least as far as one slot of the next.
 const LEVELS: [Level; 4] = [
     Level {
         shift: 0,
@@ -50,7 +50,7 @@ const SLOTS: usize = 12800;
 /// The end of a list.
 const NIL: u32 = u32::MAX;
 
-/// Names an armed timer; stale ids are recognised (generation) and ignored.
+/// Identifies an armed timer. A stale id is recognised by its generation and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerId {
     pub(crate) index: u32,
@@ -58,23 +58,23 @@ pub struct TimerId {
 }
 
 impl TimerId {
-    /// Names no timer.
+    /// Identifies no timer.
     pub(crate) const NONE: Self = Self {
         index: NIL,
         generation: 0,
     };
 }
 
-/// Timers that carry a small value to whoever armed them. Resolution 5 ms (T1/100); a timer never fires early.
+/// Timers that carry a small value. The resolution is 5 ms (T1/100), and a timer never fires early.
 #[derive(Debug)]
 pub struct TimerWheel<T> {
-    /// The tick up to which everything has been looked at.
+    /// The tick up to which all timers have been handled.
     elapsed: u64,
-    /// No occupied slot begins before this tick. It may lie too early after a cancel, never too late.
+    /// No occupied slot begins before this tick. After a cancel it may be too early, but it is never too late.
     earliest: u64,
-    /// First timer of each slot.
+    /// The first timer of each slot.
     heads: Box<[u32]>,
-    /// One bit for each slot that has a timer.
+    /// One bit per slot, set if it has a timer.
     occupied: Box<[u64]>,
     timers: Slab<Timer<T>>,
     generation: u32,
@@ -90,7 +90,7 @@ struct Timer<T> {
     value: T,
 }
 
-/// Place in the common list of slots, plus one: the zero that is left over lets `Option<Timer>` cost no memory.
+/// Place in the common list of slots, plus one: the unused zero lets `Option<Timer>` cost no memory.
 #[derive(Clone, Copy, Debug)]
 struct SlotNumber(NonZeroU16);
 
@@ -105,7 +105,7 @@ impl SlotNumber {
 }
 
 impl<T: Copy> TimerWheel<T> {
-    /// An empty wheel that starts at `now`.
+    /// Creates an empty wheel that starts at `now`.
     pub fn new(now: Time) -> Self {
         Self {
             elapsed: now.as_micros() / TICK,
@@ -134,7 +134,7 @@ impl<T: Copy> TimerWheel<T> {
         TimerId { index, generation }
     }
 
-    /// Disarms it; nothing happens when it has fired already. O(1).
+    /// Disarms a timer, or does nothing if it has already fired. O(1).
     pub fn cancel(&mut self, id: TimerId) {
         if self.is_armed(id) {
             self.unlink(id.index);
@@ -142,8 +142,8 @@ impl<T: Copy> TimerWheel<T> {
         }
     }
 
-    /// Moves an armed timer to another time and gives it another value; arms a new one when it is not armed. O(1), and cheaper
-    /// than `cancel` and `arm`.
+    /// Moves an armed timer to another time and replaces its value; if it is not armed, arms a new one. O(1), and cheaper than `cancel` and
+    /// `arm`.
     pub fn rearm(&mut self, id: TimerId, at: Time, value: T) -> TimerId {
         if !self.is_armed(id) {
             return self.arm(at, value);
@@ -157,8 +157,8 @@ impl<T: Copy> TimerWheel<T> {
         id
     }
 
-    /// The next due timer at `now`, disarmed, or `None`. Call until `None`; arming in between is fine. Timers come in the order of
-    /// their ticks, those of one tick in no particular order.
+    /// Disarms and returns the next timer that is due at `now`. Call it until it returns `None`; you may arm timers in between. Timers fire
+    /// in the order of their ticks, and within one tick in no particular order.
     pub fn pop_due(&mut self, now: Time) -> Option<T> {
         let now = now.as_micros() / TICK;
         if now < self.earliest {
@@ -185,17 +185,17 @@ impl<T: Copy> TimerWheel<T> {
         }
     }
 
-    /// A lower bound, never later than the earliest timer, for sleeping; cheap.
+    /// A cheap lower bound for sleeping: never later than the earliest timer.
     pub fn next_deadline(&self) -> Option<Time> {
         (!self.is_empty()).then(|| Time::from_micros(self.earliest.saturating_mul(TICK)))
     }
 
-    /// How many are armed.
+    /// The number of armed timers.
     pub fn len(&self) -> usize {
         self.timers.len()
     }
 
-    /// Whether none is.
+    /// Whether no timer is armed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -206,7 +206,7 @@ impl<T: Copy> TimerWheel<T> {
             .is_some_and(|timer| timer.generation == id.generation)
     }
 
-    /// Where a timer for that tick belongs now. What is past is due at once. Notes when the slot begins.
+    /// The slot for a timer at this tick. A tick in the past is due at once. Also updates `earliest`.
     fn place(&mut self, tick: u64) -> (u64, SlotNumber) {
         let tick = tick.max(self.elapsed);
         let mut level = &LEVELS[0];
@@ -252,7 +252,7 @@ impl<T: Copy> TimerWheel<T> {
         }
     }
 
-    /// Moves the timers of a coarse slot, whose beginning has been reached, to where they belong now.
+    /// Moves the timers of a coarse slot to finer slots when the time reaches its start.
     fn cascade(&mut self, slot: usize) {
         self.occupied[slot / 64] &= !(1 << (slot % 64));
         let mut index = std::mem::replace(&mut self.heads[slot], NIL);
@@ -267,7 +267,7 @@ impl<T: Copy> TimerWheel<T> {
         }
     }
 
-    /// The occupied slot that begins first, and when; `u64::MAX` when there is none.
+    /// The start of the occupied slot that begins first, and the slot; `u64::MAX` if there is none.
     fn next_occupied(&self) -> (u64, usize) {
         let mut found = (u64::MAX, 0);
         for level in &LEVELS {
@@ -282,14 +282,14 @@ impl<T: Copy> TimerWheel<T> {
         found
     }
 
-    /// How many slots behind `start` the first occupied one lies, going round.
+    /// The distance from `start` to the first occupied slot, with wrap-around.
     fn occupied_from(&self, level: &Level, start: usize) -> Option<usize> {
         let words = &self.occupied[level.first / 64..(level.first + level.slots) / 64];
         let ahead = words[start / 64] & (u64::MAX << (start % 64));
         if ahead != 0 {
             return Some(ahead.trailing_zeros() as usize - start % 64);
         }
-        // The word of `start` comes once more at the end, for the bits below it.
+        // The word of `start` is searched again at the end, for the bits below `start`.
         (1..=words.len()).find_map(|step| {
             let word = (start / 64 + step) % words.len();
             let bit = (words[word] != 0).then(|| words[word].trailing_zeros() as usize)?;
@@ -298,7 +298,7 @@ impl<T: Copy> TimerWheel<T> {
     }
 }
 
-/// The slot of a level in which a tick lies.
+/// The slot of a level that contains a tick.
 const fn slot_at(level: &Level, tick: u64) -> usize {
     level.first + (tick >> level.shift) as usize % level.slots
 }

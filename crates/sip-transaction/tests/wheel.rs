@@ -1,4 +1,4 @@
-//! The timer wheel against a model that sorts.
+//! Compares the timer wheel with a model that sorts.
 
 use proptest::prelude::*;
 use sip_transaction::{TimerId, TimerWheel};
@@ -8,25 +8,25 @@ use std::time::Duration;
 
 const TICK: u64 = 5_000;
 
-/// Some day, not at the beginning of a tick.
+/// An arbitrary day, not at the start of a tick.
 const START: Time = Time::from_micros(1_763_600_000_001_234);
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A timer that much later (or, negative, earlier).
+    /// Arms a timer this much later (or, if negative, earlier).
     Arm(i64),
-    /// One of the timers there have been.
+    /// Cancels one of the timers armed so far.
     Cancel(prop::sample::Index),
     Rearm(prop::sample::Index, i64),
-    /// Time passes, nothing is popped.
+    /// Advances the time without popping.
     Advance(u64),
-    /// At most so many are popped.
+    /// Pops at most this many timers.
     Pop(usize),
-    /// Time passes up to the next deadline.
+    /// Advances the time to the next deadline.
     Sleep,
 }
 
-/// From microseconds to years: a random power of two times a bit.
+/// A duration from microseconds to years: a random number with a random count of bits.
 fn duration() -> impl Strategy<Value = i64> {
     (0u32..50, any::<u64>()).prop_map(|(bits, random)| (random & ((1 << bits) - 1)).cast_signed())
 }
@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the wheel ought to do: serial numbers of timers, with the ticks at which they are due.
+/// The expected behaviour: serial numbers of timers, with the ticks at which they are due.
 struct Model {
     wheel: TimerWheel<usize>,
     now: Time,
@@ -77,7 +77,7 @@ impl Model {
         self.armed.remove(&serial);
     }
 
-    /// A timer that has fired or been cancelled comes back as a new one.
+    /// A timer that has fired or been cancelled is armed as a new one.
     fn rearm(&mut self, serial: usize, after: i64) {
         let at = self.later(after);
         let id = self.wheel.rearm(self.ids[serial], at, serial);
@@ -86,7 +86,7 @@ impl Model {
         self.armed.insert(serial, at.as_micros().div_ceil(TICK));
     }
 
-    /// Whatever fires was armed and is due; when nothing fires, nothing was due.
+    /// A timer that fires must be armed and due. If none fires, none may be due.
     fn pop(&mut self) -> bool {
         let tick = self.now.as_micros() / TICK;
         if let Some(serial) = self.wheel.pop_due(self.now) {
@@ -114,7 +114,7 @@ impl Model {
         match (self.wheel.next_deadline(), earliest) {
             (None, None) => {}
             (Some(next), Some(&tick)) => {
-                // A timer armed for the past is due at once, whatever its time was.
+                // A timer armed for the past is due at once, in the current tick.
                 let tick = tick.max(self.now.as_micros() / TICK);
                 assert!(next.as_micros() <= tick * TICK, "wakes too late");
             }

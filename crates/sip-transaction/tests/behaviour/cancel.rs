@@ -1,4 +1,4 @@
-//! CANCEL (RFC 3261 section 9.1): when it leaves, and what becomes of its INVITE.
+//! CANCEL (RFC 3261 section 9.1): when it is sent, and what happens to its INVITE.
 
 use crate::world::{World, reliable, unreliable};
 use sip_message::{HeaderName, KeyHasher, Message, Method};

@@ -1,4 +1,4 @@
-//! INVITE transactions, a client's and a server's against each other.
+//! INVITE transactions of a client and a server against each other.
 
 use crate::world::{SERVER, World, reliable, unreliable, write_request};
 use sip_message::Method;
@@ -176,7 +176,7 @@ fn ack_is_repeated_for_each_retransmission_of_the_final_response() {
             "1510 -> ACK",
         ]
     );
-    // The server is done after T4, the client after timer D.
+    // The server ends after T4, the client after timer D.
     assert_eq!(world.server.stats().servers_live, 0);
     assert_eq!(world.client.stats().clients_live, 1);
     world.run(1_000);
@@ -352,7 +352,7 @@ fn what_the_network_gives_back_names_the_transaction_that_sent_it() {
     assert_eq!(found(&world, &sent), None, "it has ended");
 }
 
-/// An error that anybody may have forged ends no transaction whose peer has spoken, nor one of another destination.
+/// An ICMP error may be forged. It must not end a transaction that has had a response, or one with another destination.
 #[test]
 fn an_error_for_what_was_sent_elsewhere_or_had_a_response_is_ignored() {
     for method in [Method::Invite, Method::Bye] {

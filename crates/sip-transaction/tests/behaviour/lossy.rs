@@ -1,4 +1,4 @@
-//! Random calls over a network that loses at random: everything ends, and the user sees each request once.
+//! Random calls over a network with random loss: every transaction ends, and the user sees each request once.
 
 use crate::world::{World, unreliable};
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ proptest! {
                 Act::Respond(_) | Act::AnswerCancel => {}
             }
         }
-        // Whoever was asked answers in the end.
+        // Every request that the server's user received gets a final response.
         for incoming in ["INVITE", "OPTIONS", "CANCEL"] {
             if world.incoming.iter().any(|one| one.method == incoming) {
                 world.respond(incoming, 500);
@@ -76,7 +76,7 @@ proptest! {
         prop_assert!(world.is_at_rest(), "{trace:#?}");
         prop_assert!(count(&trace, &format!("new {name}")) <= 1, "{trace:#?}");
         prop_assert!(count(&trace, "timeout") <= 1, "{trace:#?}");
-        // The client's user learns of the end of its request: a final response or a timeout, never both.
+        // The client's user sees one end of its request: a final response or a timeout, never both.
         let finals = trace.iter().filter(|line| {
             line.split_once(" up ").is_some_and(|(_, status)| status.parse().is_ok_and(|status: u16| status >= 200))
         });

@@ -1,4 +1,4 @@
-//! What the transaction layer does, seen from outside: two of them against each other under virtual time.
+//! Black-box tests of the transaction layer: two instances against each other under virtual time.
 
 mod cancel;
 mod invite;

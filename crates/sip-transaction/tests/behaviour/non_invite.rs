@@ -1,4 +1,4 @@
-//! Non-INVITE transactions, a client's and a server's against each other.
+//! Non-INVITE transactions of a client and a server against each other.
 
 use crate::world::{reliable, unreliable};
 use sip_message::Method;

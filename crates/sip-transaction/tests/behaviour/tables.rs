@@ -1,4 +1,4 @@
-//! The tables: bounds, ids, matching, settings, counts.
+//! The tables: bounds, ids, matching, settings, counters.
 
 use crate::world::{
     HASHER, ROOMY, START, TO_CLIENT, TO_SERVER, World, unreliable, write_request, write_response,
@@ -176,7 +176,7 @@ fn nobody_can_answer_a_cancel_by_its_own_place() {
     world.run(5);
     world.cancel(invite);
     world.trace();
-    // Places are taken in order, and so are generations.
+    // Places and generations are both assigned in order, so they are easy to guess.
     let forged = format!(
         "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{:08x}{:08x}00000000000000000000000000000000\r\n\
          CSeq: 1 CANCEL\r\nCall-ID: x\r\nFrom: <sip:a@b>\r\nTo: <sip:a@b>\r\n\r\n",
@@ -188,7 +188,7 @@ fn nobody_can_answer_a_cancel_by_its_own_place() {
     assert_eq!(world.client.stats().responses_forged, 1);
 }
 
-/// The response that the server would give to a request of the world's, with `change` made to its text.
+/// The server's response to a request of the world, with `change` applied to its text.
 fn changed_response(request: &[u8], change: impl Fn(String) -> String) -> Vec<u8> {
     let mut response = Vec::new();
     write_response(&mut response, request, 486);
@@ -197,7 +197,7 @@ fn changed_response(request: &[u8], change: impl Fn(String) -> String) -> Vec<u8
 
 #[test]
 fn a_response_without_the_seal_of_its_request_is_forged() {
-    // Whoever knows everything about a request but its seal: place, generation, Call-ID, where it went.
+    // The attacker knows everything about a request except its seal: place, generation, Call-ID and destination.
     let mut world = unreliable();
     let id = world.request(Method::Invite);
     let mut request = Vec::new();
@@ -255,10 +255,10 @@ fn a_response_comes_from_the_address_that_its_request_went_to() {
         (TO_SERVER, port, true),
         (TO_SERVER, mapped, true),
         (TO_SERVER, elsewhere(TO_SERVER), false),
-        // A stream opened for the request, and one that the peer opened for its response.
+        // A connection opened for the request, and one that the peer opened for its response.
         (TO_SERVER, connection(1), true),
         (connection(1), connection(2), true),
-        // The peer's address as a balancer sees it has changed; the connection has not.
+        // Behind a balancer the peer's address may change, but the connection stays the same.
         (connection(1), elsewhere(connection(1)), true),
         (connection(1), elsewhere(connection(2)), false),
         (connection(1), elsewhere(TO_SERVER), false),

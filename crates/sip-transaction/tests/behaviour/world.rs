@@ -1,13 +1,13 @@
-//! Two transaction layers, a client's and a server's, over a network that can lose, under virtual time. What happens is written down
-//! as a trace, one line for each message and event, with the milliseconds at which it began:
+//! Two transaction layers, a client's and a server's, over a network that can lose messages, under virtual time. The trace has one line for
+//! each message and event, with its start in milliseconds:
 //!
 //! ```text
 //! 0 -> INVITE          the client sends
-//! 500 -> INVITE lost   and the network loses
-//! 505 new INVITE       the server's user learns of a request
+//! 500 -> INVITE lost   the client sends, and the network loses
+//! 505 new INVITE       the server's user receives a request
 //! 505 <- 180           the server sends
-//! 510 up 180           the client's user learns of a response
-//! 32000 timeout        the client's user learns that none came
+//! 510 up 180           the client's user receives a response
+//! 32000 timeout        the client's user gets a timeout
 //! 32000 no ACK         the server's user learns that no ACK came
 //! ```
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub const HASHER: KeyHasher = KeyHasher::new((1, 2));
 pub const START: Time = Time::from_unix_seconds(1_763_600_000);
-/// How long a message is on its way.
+/// The delay of each message.
 pub const LATENCY: Duration = Duration::from_millis(5);
 pub const CLIENT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 5060);
@@ -53,7 +53,7 @@ struct InFlight {
     bytes: Vec<u8>,
 }
 
-/// A request that the server's user was given.
+/// A request that was passed to the server's user.
 pub struct Incoming {
     pub id: Option<ServerId>,
     pub method: String,
@@ -126,14 +126,14 @@ impl World {
         self.cancel_because(id, "");
     }
 
-    /// The same with a Reason.
+    /// Like [`World::cancel`], with a Reason.
     pub fn cancel_because(&mut self, id: ClientId, reason: &str) {
         self.client
             .cancel_client(self.now, id, reason.as_bytes(), &mut self.output);
         self.flush(Direction::ToServer);
     }
 
-    /// The server's user answers the last request of that method. Whether the transaction let the response pass.
+    /// The server's user responds to the last request of that method. Returns whether the transaction sent the response.
     pub fn respond(&mut self, method: &str, status: u16) -> bool {
         let incoming = self
             .incoming
@@ -155,19 +155,19 @@ impl World {
         sent.is_some()
     }
 
-    /// The client's user sends the ACK of a 2xx, with the branch of the INVITE as some clients of old do.
+    /// The client's user sends the ACK of a 2xx with the branch of the INVITE, as some old clients do.
     pub fn ack_with_branch_of(&mut self, invite: ClientId) {
         let mut bytes = Vec::new();
         write_request(&mut bytes, Method::Ack, invite);
         self.put_in_flight(Direction::ToServer, bytes);
     }
 
-    /// A datagram arrives at the client out of nowhere, from the server's address.
+    /// Delivers a datagram to the client that the server did not send, from the server's address.
     pub fn inject_response(&mut self, response: &[u8]) {
         self.inject_response_from(TO_SERVER, response);
     }
 
-    /// The same on this flow.
+    /// Like [`World::inject_response`], on this flow.
     pub fn inject_response_from(&mut self, from: Flow, response: &[u8]) {
         self.deliver(&InFlight {
             arrives: self.now,
@@ -177,7 +177,7 @@ impl World {
         });
     }
 
-    /// Time passes; messages arrive and timers fire in their order.
+    /// Advances the time; messages arrive and timers fire in order.
     pub fn run(&mut self, milliseconds: u64) {
         let until = self.now + Duration::from_millis(milliseconds);
         while let Some(next) = self.next_happening().filter(|&next| next <= until) {
@@ -196,12 +196,12 @@ impl World {
         self.check_counts();
     }
 
-    /// What has happened since it was asked last.
+    /// The trace since the last call.
     pub fn trace(&mut self) -> Vec<String> {
         std::mem::take(&mut self.trace)
     }
 
-    /// Whether both sides are as empty as they began.
+    /// Whether both sides are as empty as at the start.
     pub fn is_at_rest(&self) -> bool {
         let live = |stats: Stats| stats.servers_live + stats.clients_live;
         live(self.client.stats()) + live(self.server.stats()) == 0
