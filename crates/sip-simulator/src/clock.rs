@@ -1,9 +1,10 @@
-//! Virtual time: a queue of what will happen, in order of time, and among equals in the order it was planned.
+//! Virtual time: a queue of planned events, ordered by time. Events at the same time keep the order in which they were
+//! planned.
 use sip_transport::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The events of a world yet to come, and the present.
+/// The planned events of a world, and the current time.
 #[derive(Debug)]
 pub struct Clock<E> {
     now: Time,
@@ -39,7 +40,7 @@ impl<E> Ord for Entry<E> {
 }
 
 impl<E> Clock<E> {
-    /// An empty queue at `now`.
+    /// Creates an empty queue at `now`.
     pub const fn new(now: Time) -> Self {
         Self {
             now,
@@ -48,12 +49,12 @@ impl<E> Clock<E> {
         }
     }
 
-    /// The present.
+    /// The current time.
     pub const fn now(&self) -> Time {
         self.now
     }
 
-    /// Plans an event. What should have happened already happens next.
+    /// Plans an event. An event in the past happens next.
     pub fn plan(&mut self, at: Time, event: E) {
         self.planned += 1;
         let at = at.max(self.now);
@@ -64,7 +65,7 @@ impl<E> Clock<E> {
         }));
     }
 
-    /// The next event that happens no later than `until`; time moves on to it.
+    /// Removes and returns the next event at or before `until`, and advances the time to it.
     pub fn next_before(&mut self, until: Time) -> Option<E> {
         let Reverse(first) = self.queue.peek()?;
         if first.at > until {
@@ -75,7 +76,7 @@ impl<E> Clock<E> {
         Some(entry.event)
     }
 
-    /// Lets time pass without an event.
+    /// Advances the time without an event.
     pub fn advance_to(&mut self, now: Time) {
         self.now = self.now.max(now);
     }

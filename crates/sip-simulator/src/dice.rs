@@ -1,10 +1,10 @@
-//! The only source of chance: one seed, from which every part of a world draws from a stream of its own.
+//! The only source of randomness. One seed gives every part of a world a random stream of its own.
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::time::Duration;
 
-/// A stream of chance. Streams with different labels do not disturb each other, so that one more phone does not
-/// change the weather of all the others.
+/// A random stream. Streams with different labels are independent, so one more phone does not change the weather of all
+/// the others.
 #[derive(Clone, Debug)]
 pub struct Dice {
     seed: u64,
@@ -12,7 +12,7 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// The stream `label` of a seed.
+    /// Creates the stream `label` of a seed.
     pub fn new(seed: u64, label: &str) -> Self {
         let mut key = [0_u8; 32];
         let mut hash = Fingerprint::default();
@@ -25,7 +25,7 @@ impl Dice {
         }
     }
 
-    /// The stream of a whole key.
+    /// Creates a stream from a whole key.
     pub fn from_key(key: [u8; 32]) -> Self {
         Self {
             seed: 0,
@@ -33,63 +33,63 @@ impl Dice {
         }
     }
 
-    /// A stream of the same seed under another label.
+    /// Creates a stream of the same seed with another label.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
         Self::new(self.seed, label)
     }
 
-    /// 64 bits.
+    /// Draws 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.stream.next_u64()
     }
 
-    /// A key for somebody else's generator.
+    /// Draws a key for another generator.
     pub fn key(&mut self) -> [u8; 32] {
         let mut key = [0; 32];
         self.stream.fill_bytes(&mut key);
         key
     }
 
-    /// A number below `bound`; 0 when `bound` is 0.
+    /// Draws a number below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The high half of the product: no division, and a bias far below what a simulation can see.
+        // The high half of the product needs no division. Its bias is far too small to matter in a simulation.
         let wide = u128::from(self.bits()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, inclusive.
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// True `per_mille` times in a thousand.
+    /// Returns true `per_mille` times in a thousand.
     pub fn chance(&mut self, per_mille: u32) -> bool {
         per_mille > 0 && self.below(1000) < u64::from(per_mille)
     }
 
-    /// A time span from `low` to `high`, in whole microseconds.
+    /// Draws a duration from `low` to `high`, in whole microseconds.
     pub fn span(&mut self, low: Duration, high: Duration) -> Duration {
         let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         Duration::from_micros(self.range(micros(low), micros(high)))
     }
 
-    /// One of several.
+    /// Picks one of `choices`.
     ///
     /// # Panics
-    /// When there is none.
+    /// If `choices` is empty.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         let length = u64::try_from(choices.len()).unwrap_or(u64::MAX);
         &choices[usize::try_from(self.below(length)).unwrap_or(0)]
     }
 
-    /// A short token of letters and digits, for tags, branches and Call-IDs.
+    /// Draws a short token of letters and digits, for tags, branches and Call-IDs.
     pub fn token(&mut self) -> String {
         format!("{:010x}", self.bits() >> 24)
     }
 }
 
-/// A running hash of everything that happened: two runs of one seed must end with the same value.
+/// A running hash of all events: two runs of one seed must end with the same value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(u64);
 
@@ -100,7 +100,7 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// Takes bytes in, eight at a time.
+    /// Hashes bytes, eight at a time.
     pub fn write(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
@@ -112,13 +112,13 @@ impl Fingerprint {
         self.write_word(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     }
 
-    /// Takes a number in.
+    /// Hashes a number.
     pub fn write_word(&mut self, word: u64) {
         let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 29);
     }
 
-    /// What it has come to.
+    /// The current value.
     pub const fn value(self) -> u64 {
         self.0
     }

@@ -1,5 +1,5 @@
-//! One machine: its workers, the queues between them, and a control plane that answers their questions after a
-//! while, late, or never.
+//! One machine: its workers, the queues between them, and a control plane that answers their questions soon, late, or
+//! never.
 use crate::dice::Dice;
 use crate::observe::{Account, BoundContact, Census, HostFacts};
 use sip_transport::{Flow, Node, Output, Time};
@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What the node of a machine asks.
+/// The questions that the node of a machine asks.
 pub type QuestionOf<M> = <<M as Machine>::Node as Node>::Question;
-/// What it is told.
+/// The answers to them.
 pub type AnswerOf<M> = <<M as Machine>::Node as Node>::Answer;
 
 /// A machine under test: how it starts, what its disk keeps, how its control plane answers, and what can be counted.
@@ -18,46 +18,46 @@ pub trait Machine {
     /// The node that each worker runs.
     type Node: Node;
 
-    /// What is known of it.
+    /// The facts about the machine that the invariants need.
     fn facts(&self) -> HostFacts;
 
-    /// Starts it from what was saved: one node for each worker. `key` seeds the nodes' randomness.
+    /// Starts the machine from its saved state: one node for each worker. `key` seeds the nodes' randomness.
     fn boot(&mut self, now: Time, key: [u8; 32]) -> Vec<Self::Node>;
 
-    /// The power fails: whatever was not saved is gone. `boot` follows.
+    /// Simulates a power failure: all unsaved state is lost. `boot` follows.
     fn crash(&mut self, now: Time);
 
-    /// The control plane replies to a question; with `failing`, its store is away.
+    /// The control plane's answer to a question. With `failing`, its store is not available.
     fn reply(&mut self, now: Time, question: &QuestionOf<Self>, failing: bool) -> AnswerOf<Self>;
 
-    /// Called every few hundred milliseconds: save, sweep, and give orders to workers.
+    /// Saves, sweeps, and gives orders to workers. Called every few hundred milliseconds.
     fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, AnswerOf<Self>)>);
 
-    /// Counts what one worker has in its tables.
+    /// Counts the entries in the tables of one worker.
     fn census(&self, node: &Self::Node) -> Census;
 
     /// Counts the bindings.
     fn bindings(&self) -> Account;
 
-    /// The registrar's view.
+    /// The bindings in the registrar's view.
     fn bound_contacts(&self, now: Time) -> Vec<BoundContact>;
 }
 
 /// How the control plane behaves. Rates are per thousand.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlManners {
-    /// Least and most time from question to answer.
+    /// Minimum and maximum time from question to answer.
     pub delay: (Duration, Duration),
-    /// Questions never answered.
+    /// Questions that are never answered.
     pub ignored: u32,
-    /// Questions answered twice.
+    /// Questions that are answered twice.
     pub doubled: u32,
-    /// Questions answered with a failure.
+    /// Questions that are answered with a failure.
     pub failing: u32,
 }
 
 impl ControlManners {
-    /// Every question is answered once, after two milliseconds.
+    /// Answers every question once, after two milliseconds.
     pub const PROMPT: Self = Self {
         delay: (Duration::from_millis(2), Duration::from_millis(2)),
         ignored: 0,
@@ -65,7 +65,7 @@ impl ControlManners {
         failing: 0,
     };
 
-    /// Anything from prompt to hopeless.
+    /// Draws any behaviour, from prompt to hopeless.
     pub fn any(dice: &mut Dice) -> Self {
         if dice.chance(400) {
             return Self::PROMPT;
@@ -81,14 +81,14 @@ impl ControlManners {
     }
 }
 
-/// One worker: its node, its output, and when it will be woken.
+/// One worker: its node, its output, and its next wake-up.
 pub(crate) struct Worker<N: Node> {
     pub(crate) node: N,
     pub(crate) output: Output<N::Question>,
     pub(crate) wake: Option<Time>,
-    /// Questions by number, with the time after which nobody waits for the answer.
+    /// Open questions by number, with the time at which each one's wait ends.
     pub(crate) outstanding: BTreeMap<u64, Time>,
-    /// Messages that siblings handed over, in order.
+    /// Messages that sibling workers handed over, in order.
     pub(crate) inbox: VecDeque<(Time, Flow, Rc<[u8]>)>,
 }
 
@@ -98,13 +98,13 @@ pub(crate) struct Host<M: Machine> {
     pub(crate) facts: HostFacts,
     pub(crate) manners: ControlManners,
     pub(crate) dice: Dice,
-    /// Empty while it is down.
+    /// Empty while the machine is down.
     pub(crate) workers: Vec<Worker<M::Node>>,
-    /// Counts its starts, so that what was meant for an earlier life is recognised.
+    /// Counts the starts, to recognise events that were planned for an earlier life.
     pub(crate) life: u32,
-    /// Nothing runs on it before.
+    /// Nothing runs on the machine before this time.
     pub(crate) stalled_until: Time,
-    /// The control plane answers nothing before.
+    /// The control plane answers nothing before this time.
     pub(crate) control_away_until: Time,
 }
 
@@ -151,7 +151,7 @@ impl<M: Machine> Host<M> {
         self.machine.crash(now);
     }
 
-    /// The worker whose socket the kernel picks for a datagram: a hash of its ends.
+    /// The worker whose socket the kernel picks for a datagram: a hash of both addresses.
     pub(crate) fn worker_for(&self, source: SocketAddr, destination: SocketAddr) -> usize {
         let key = crate::observe::hash(&[
             source.to_string().as_bytes(),

@@ -1,5 +1,5 @@
-//! A deterministic simulator: machines and scripted phones in one thread, under virtual time, over a network that loses,
-//! duplicates, reorders and delays datagrams. One seed decides everything; hours pass in a second.
+//! A deterministic simulator: machines and scripted phones in one thread, under virtual time, over a network that
+//! loses, duplicates, reorders and delays datagrams. One seed decides everything; hours pass in a second.
 //!
 //! ```text
 //!          script ──▶ phones ◀──── network ────▶ machines ◀── faults
@@ -9,12 +9,15 @@
 //!                        invariants ──┴── trace ──▶ ladder of a failing seed, fingerprint
 //! ```
 //!
-//! * A [`Machine`] says how a machine under test starts, what its disk keeps over a crash, and how its control plane
-//!   answers. The simulator drives its nodes through [`sip_transport::Node`] alone and does not know what a proxy is.
-//! * A [`Phone`] is a user agent of the simulator's own: it registers with digest, refreshes, calls, answers, cancels,
-//!   retransmits by the RFC's timers, vanishes, and, told so, misbehaves.
-//! * An [`Invariant`] sees every [`Observation`] and says when a rule is broken. [`invariants`] has one file for each.
-//! * A [`Plan`] is what a seed decides: [`simulate`] runs it. [`calm`] makes a small world for a hand-written script.
+//! * A [`Machine`] defines how a machine under test starts, what its disk keeps after a crash, and how its control
+//!   plane answers. The simulator drives its nodes only through [`sip_transport::Node`] and does not know what a proxy
+//!   is.
+//! * A [`Phone`] is a user agent of the simulator. It registers with digest, refreshes, calls, answers, cancels,
+//!   retransmits by the RFC's timers, vanishes, and misbehaves on request.
+//! * An [`Invariant`] sees every [`Observation`] and reports when its rule is violated. [`invariants`] has one file for
+//!   each.
+//! * A [`Plan`] contains all decisions of a seed; [`simulate`] runs it. [`calm`] builds a small world for a
+//!   hand-written script.
 //!
 //! ```no_run
 //! # fn demo<M: sip_simulator::Machine>(machine: impl FnMut(&sip_simulator::HostPlan) -> M) {
@@ -38,8 +41,8 @@
 //! # }
 //! ```
 //!
-//! Nothing here reads a clock, draws a number from elsewhere or iterates over a table in random order: the same seed
-//! gives the same events, byte for byte. How to run, replay and extend it: `docs/simulator.md`.
+//! Nothing here reads a clock, uses another source of randomness or iterates over a table in random order. The same
+//! seed therefore gives the same events, byte for byte. How to run, replay and extend it: `docs/simulator.md`.
 
 mod clock;
 mod dice;

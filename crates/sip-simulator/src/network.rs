@@ -1,5 +1,5 @@
-//! The network between the machines: it loses, duplicates, delays and thereby reorders datagrams, and cuts off
-//! whom the plan says.
+//! The network between the machines. It loses, duplicates and delays datagrams, and thereby reorders them. It also cuts
+//! off the addresses that the plan names.
 use crate::dice::Dice;
 use sip_transport::Time;
 use std::collections::BTreeMap;
@@ -9,22 +9,22 @@ use std::time::Duration;
 /// What the network does to datagrams. Rates are per thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weather {
-    /// Lost.
+    /// Lost datagrams.
     pub loss: u32,
-    /// Delivered twice, each copy with a delay of its own.
+    /// Datagrams delivered twice, each copy with its own delay.
     pub duplication: u32,
-    /// Least delay.
+    /// Minimum delay.
     pub delay: Duration,
-    /// Added to it, evenly distributed: as soon as it exceeds the time between two datagrams, they are reordered.
+    /// Added to the delay, uniformly distributed. If it exceeds the time between two datagrams, it can reorder them.
     pub jitter: Duration,
-    /// Delayed by up to `late_by` more.
+    /// Datagrams delayed by up to `late_by` more.
     pub late: u32,
-    /// See `late`.
+    /// Largest additional delay of late datagrams.
     pub late_by: Duration,
 }
 
 impl Weather {
-    /// Nothing is lost, everything takes a millisecond.
+    /// No loss, and a delay of one millisecond.
     pub const CALM: Self = Self {
         loss: 0,
         duplication: 0,
@@ -34,7 +34,7 @@ impl Weather {
         late_by: Duration::ZERO,
     };
 
-    /// Any weather from a calm day to a storm.
+    /// Draws any weather, from a calm day to a storm.
     pub fn any(dice: &mut Dice) -> Self {
         let calm = dice.chance(150);
         let millis = Duration::from_millis;
@@ -65,14 +65,14 @@ fn u32_of(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// What becomes of one datagram: how long each delivered copy takes.
+/// What happens to one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It never arrives, by chance.
+    /// Lost by chance.
     Lost,
-    /// It never arrives, because one of its ends is cut off.
+    /// Lost because one end is cut off.
     CutOff,
-    /// It arrives after this time, and a second copy where there is one after that time.
+    /// Delivered after this time; a second copy, if any, after the second time.
     Delivered(Duration, Option<Duration>),
 }
 
@@ -85,7 +85,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// With its own stream of chance.
+    /// Creates a network with its own random stream.
     pub const fn new(dice: Dice, weather: Weather) -> Self {
         Self {
             dice,
@@ -94,33 +94,33 @@ impl Network {
         }
     }
 
-    /// What it is like now.
+    /// The current weather.
     pub const fn weather(&self) -> Weather {
         self.weather
     }
 
-    /// From now on it is like that.
+    /// Changes the weather.
     pub const fn set_weather(&mut self, weather: Weather) {
         self.weather = weather;
     }
 
-    /// Nothing reaches or leaves this address until then.
+    /// Cuts off an address, in both directions, until this time.
     pub fn cut_off(&mut self, address: IpAddr, until: Time) {
         let end = self.cut_off.entry(address).or_insert(until);
         *end = until.max(*end);
     }
 
-    /// All partitions end.
+    /// Ends all partitions.
     pub fn heal(&mut self) {
         self.cut_off.clear();
     }
 
-    /// Whether nothing reaches or leaves this address.
+    /// Whether this address is cut off.
     pub fn is_cut_off(&self, address: IpAddr, now: Time) -> bool {
         self.cut_off.get(&address).is_some_and(|until| now < *until)
     }
 
-    /// Decides what becomes of a datagram.
+    /// Decides what happens to a datagram.
     pub fn carry(&mut self, now: Time, from: IpAddr, to: IpAddr) -> Fate {
         if self.is_cut_off(from, now) || self.is_cut_off(to, now) {
             return Fate::CutOff;

@@ -1,5 +1,5 @@
-//! What the invariants see: every datagram at both ends of the network, every round of every worker, and what the
-//! phones come to believe.
+//! What the invariants see: every datagram at both ends of the network, every round of every worker, and the state that
+//! the phones believe in.
 use crate::dice::Fingerprint;
 use crate::phone::PhoneEvent;
 use sip_message::{HeaderName, Message, Method, Via};
@@ -8,40 +8,40 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Who lives at an address.
+/// The owner of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
-    /// A machine under test, by its place in the world.
+    /// A machine under test, by its index in the world.
     Host(usize),
-    /// A phone, by its place in the world.
+    /// A phone, by its index in the world.
     Phone(usize),
-    /// Nobody: the datagram goes nowhere.
+    /// No owner: the datagram goes nowhere.
     Nobody,
 }
 
-/// A message as the network sees it, its keys read once for all invariants.
+/// A message as the network sees it. Its keys are parsed once for all invariants.
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
     /// The parsed message.
     pub message: Message<'a>,
-    /// Its method; of a response: that of `CSeq`.
+    /// Its method; for a response, the method of `CSeq`.
     pub method: Method<'a>,
     /// Its status code; 0 in a request.
     pub status: u16,
     /// Call-ID.
     pub call_id: &'a [u8],
-    /// Branch of the topmost Via, empty where there is none (RFC 2543).
+    /// Branch of the topmost Via; empty if there is none (RFC 2543).
     pub branch: &'a [u8],
     /// `CSeq` number.
     pub cseq: u32,
-    /// From tag, empty where there is none.
+    /// From tag; empty if there is none.
     pub from_tag: &'a [u8],
-    /// To tag, empty where there is none.
+    /// To tag; empty if there is none.
     pub to_tag: &'a [u8],
 }
 
 impl<'a> Seen<'a> {
-    /// Reads the keys; `None` for what is no SIP message or lacks one of them.
+    /// Parses the keys; `None` if the bytes are no SIP message or lack a key.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let message = Message::parse(bytes).ok()?;
         let method = message.method();
@@ -78,17 +78,17 @@ impl<'a> Seen<'a> {
         self.status / 100 == 2 && self.method == Method::Invite
     }
 
-    /// Names the transaction; ACK and CANCEL count as their own.
+    /// Identifies the transaction. ACK and CANCEL count as transactions of their own.
     pub fn transaction(&self) -> u64 {
         self.name(self.branch, self.method.as_bytes())
     }
 
-    /// Names the INVITE transaction that an ACK or CANCEL with this branch is about.
+    /// Identifies the INVITE transaction that an ACK or CANCEL with this branch refers to.
     pub fn invite_transaction(&self) -> u64 {
         self.name(self.branch, b"INVITE")
     }
 
-    /// Names the transaction on the other side of the machine that put the topmost Via on: the one below.
+    /// Identifies the transaction upstream of the machine that added the topmost Via, from the Via below.
     pub fn upstream_transaction(&self) -> u64 {
         let below = self
             .message
@@ -105,13 +105,13 @@ impl<'a> Seen<'a> {
         hash(&[branch, method, self.call_id, &self.cseq.to_le_bytes()])
     }
 
-    /// Names the call.
+    /// Identifies the call.
     pub fn call(&self) -> u64 {
         hash(&[self.call_id])
     }
 }
 
-/// A name for a sequence of byte strings.
+/// Hashes a sequence of byte strings.
 pub fn hash(parts: &[&[u8]]) -> u64 {
     let mut print = Fingerprint::default();
     for part in parts {
@@ -120,7 +120,7 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
     print.value()
 }
 
-/// Created, ended and live members of a table.
+/// Created, ended and live entries of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by what they count")]
 pub struct Account {
@@ -129,7 +129,7 @@ pub struct Account {
     pub live: u64,
 }
 
-/// What one worker has in its tables.
+/// The entries in the tables of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Server transactions.
@@ -140,33 +140,33 @@ pub struct Census {
     pub contexts: Account,
     /// Requests that wait for the control plane.
     pub parked: u64,
-    /// Messages that these hold.
+    /// Message bytes that these tables hold.
     pub held: Held,
 }
 
-/// What the tables of a worker hold.
+/// Message bytes that the tables of a worker hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Bytes, as the worker accounts for them.
+    /// Bytes by the worker's own accounts.
     pub believed: u64,
-    /// Bytes, counted one by one.
+    /// Bytes counted one by one.
     pub counted: u64,
-    /// Sources that it accounts for.
+    /// Sources in the worker's accounts.
     pub sources: u64,
 }
 
 /// Why a worker ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A datagram, of its own or handed over.
+    /// A datagram, received or handed over.
     Message,
-    /// The control plane.
+    /// An answer of the control plane.
     Answer,
-    /// Time.
+    /// A timer.
     Deadline,
 }
 
-/// How much a worker put out in one round.
+/// The output of a worker in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     /// Why it ran.
@@ -188,27 +188,27 @@ pub struct BoundContact {
     pub address: String,
     /// The contact URI.
     pub contact: String,
-    /// When it ends, seconds since the Unix epoch.
+    /// When it expires, in seconds since the Unix epoch.
     pub expires_at: u64,
 }
 
-/// Something that happened.
+/// An event in the world.
 #[derive(Clone, Debug)]
 pub enum Observation<'a> {
-    /// A datagram left its sender; whether it arrives is the network's business.
+    /// A datagram was sent. The network decides whether it arrives.
     Sent {
         /// The sender.
         from: Party,
         /// Its address.
         source: SocketAddr,
-        /// Who lives where it goes.
+        /// The owner of the destination.
         to: Party,
-        /// Where it goes.
+        /// The destination.
         destination: SocketAddr,
-        /// The message; `None` when it is none.
+        /// The message; `None` if the datagram is no message.
         seen: Option<&'a Seen<'a>>,
     },
-    /// A datagram arrived at somebody who is alive.
+    /// A datagram arrived at a live receiver.
     Delivered {
         /// The sender.
         from: Party,
@@ -216,18 +216,18 @@ pub enum Observation<'a> {
         source: SocketAddr,
         /// The receiver.
         to: Party,
-        /// The message; `None` when it is none.
+        /// The message; `None` if the datagram is no message.
         seen: Option<&'a Seen<'a>>,
     },
-    /// A worker ran.
+    /// A worker ran one round.
     Ran {
         /// The machine.
         host: usize,
         /// The worker.
         worker: usize,
-        /// What it put out.
+        /// Its output.
         round: Round,
-        /// Its tables afterwards.
+        /// Its tables after the round.
         census: Census,
         /// Its questions that are neither answered nor past their deadline.
         outstanding: usize,
@@ -236,7 +236,7 @@ pub enum Observation<'a> {
     Bindings {
         /// The machine.
         host: usize,
-        /// How many there are.
+        /// Their number.
         account: Account,
     },
     /// A machine started, for the first time or again.
@@ -249,33 +249,33 @@ pub enum Observation<'a> {
         /// The machine.
         host: usize,
     },
-    /// A phone learned something.
+    /// A phone reported an event.
     Phone {
         /// The phone.
         phone: usize,
-        /// What.
+        /// The event.
         event: &'a PhoneEvent,
     },
-    /// No phone has a transaction left and the network is empty; the registrars' views are attached.
+    /// No phone has a transaction left, and the network is empty.
     Calm {
-        /// Of each machine.
+        /// The registrar's view of each machine.
         bindings: &'a [Vec<BoundContact>],
     },
-    /// So much time has passed since that everything must have ended.
+    /// So much time has passed since `Calm` that everything must have ended.
     Quiet {
-        /// Of each machine.
+        /// The registrar's view of each machine.
         bindings: &'a [Vec<BoundContact>],
     },
 }
 
-/// What is known of a machine besides what can be observed.
+/// Facts about a machine that cannot be observed.
 #[derive(Clone, Debug)]
 pub struct HostFacts {
     /// The domain it is responsible for.
     pub domain: String,
     /// Its listeners.
     pub listeners: Vec<SocketAddr>,
-    /// Where it may send anything: its configured next hop.
+    /// Its configured next hop, to which it may send anything.
     pub outbound: Option<SocketAddr>,
     /// Whether it forwards requests of its own subscribers to other domains.
     pub relays: bool,
@@ -285,7 +285,7 @@ pub struct HostFacts {
     pub bounds: Bounds,
 }
 
-/// The bounds of one worker of a machine, and its promises in time.
+/// The bounds of one worker of a machine, and its promised times.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Server transactions.
@@ -296,7 +296,7 @@ pub struct Bounds {
     pub contexts: u64,
     /// Requests that wait for the control plane.
     pub parked: u64,
-    /// Bytes of messages that these hold.
+    /// Message bytes that these tables hold.
     pub held_bytes: u64,
     /// Bindings of the whole machine.
     pub bindings: u64,
@@ -304,7 +304,7 @@ pub struct Bounds {
     pub fan_out: usize,
     /// T1.
     pub t1: Duration,
-    /// How long an INVITE may take from its arrival to its final response.
+    /// The longest time from the arrival of an INVITE to its final response.
     pub invite_answered: Duration,
     /// The same for other requests.
     pub other_answered: Duration,
@@ -314,36 +314,36 @@ pub struct Bounds {
     pub write_behind: Duration,
 }
 
-/// What is known of a phone besides what can be observed.
+/// Facts about a phone that cannot be observed.
 #[derive(Clone, Debug)]
 pub struct PhoneFacts {
     /// `user@domain`, the identity that it may use.
     pub address_of_record: String,
-    /// Whether it keeps to the protocol: what it sends is well-formed and its credentials are right.
+    /// Whether it follows the protocol: its messages are well-formed and its credentials are right.
     pub honest: bool,
     /// The machine it registers with.
     pub home: usize,
 }
 
-/// What is known of a world besides what can be observed.
+/// Facts about a world that cannot be observed.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The machines.
     pub hosts: Vec<HostFacts>,
     /// The phones.
     pub phones: Vec<PhoneFacts>,
-    /// Longest time that a datagram, a hand-over or a stalled machine can be late.
+    /// The longest delay of a datagram, a hand-over or a stalled machine.
     pub lateness: Duration,
 }
 
-/// A rule was broken.
+/// A violated rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The invariant.
     pub invariant: &'static str,
     /// What happened.
     pub what: String,
-    /// The Call-ID concerned, to pick its messages out of the trace.
+    /// The Call-ID concerned, to select its messages from the trace.
     pub call_id: Option<Vec<u8>>,
 }
 
@@ -355,10 +355,10 @@ impl fmt::Display for Violation {
 
 /// A rule that holds in every world at every time.
 pub trait Invariant: fmt::Debug {
-    /// Its name: that of its file.
+    /// Its name, which is that of its file.
     fn name(&self) -> &'static str;
 
-    /// Takes note of something that happened; an error when it must not have.
+    /// Records an event; an error if the event violates the rule.
     fn observe(
         &mut self,
         facts: &Facts,

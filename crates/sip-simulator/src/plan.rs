@@ -1,4 +1,4 @@
-//! What a seed decides before time begins: machines, phones, weather, script and faults.
+//! The decisions of a seed, made before time begins: machines, phones, weather, script and faults.
 use crate::dice::Dice;
 use crate::host::ControlManners;
 use crate::network::Weather;
@@ -9,31 +9,31 @@ use sip_transport::Time;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// Everything that a seed decides.
+/// All decisions of a seed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The seed.
     pub seed: u64,
-    /// When it begins.
+    /// When the world begins.
     pub start: Time,
     /// How long there is traffic.
     pub duration: Duration,
-    /// The weather at the beginning.
+    /// The initial weather.
     pub weather: Weather,
     /// The machines.
     pub hosts: Vec<HostPlan>,
     /// The phones.
     pub phones: Vec<PhonePlan>,
-    /// What the phones are told, and when, from the start.
+    /// The actions of the phones, with their time since the start.
     pub script: Vec<(Duration, usize, Action)>,
-    /// What goes wrong, and when, from the start.
+    /// The faults, with their time since the start.
     pub faults: Vec<(Duration, Fault)>,
 }
 
-/// A machine to be.
+/// The plan of a machine.
 #[derive(Clone, Debug)]
 pub struct HostPlan {
-    /// Its place in the world.
+    /// Its index in the world.
     pub index: usize,
     /// The domain it is responsible for.
     pub domain: String,
@@ -43,19 +43,19 @@ pub struct HostPlan {
     pub workers: u16,
     /// Its subscribers; their passwords are those of [`Profile::right_password`].
     pub users: Vec<String>,
-    /// Server and client transactions of each worker.
+    /// Server transactions, and client transactions, per worker.
     pub most_transactions: usize,
-    /// Response contexts of each worker.
+    /// Response contexts per worker.
     pub most_contexts: usize,
-    /// Requests of each worker that wait for the control plane.
+    /// Requests per worker that wait for the control plane.
     pub most_parked: usize,
     /// Bindings of the machine.
     pub most_bindings: usize,
-    /// Whether it forwards to other domains, for everybody.
+    /// Whether it forwards to other domains for every sender.
     pub relays: bool,
-    /// Where it sends its subscribers' requests to other domains.
+    /// The next hop for its subscribers' requests to other domains.
     pub outbound: Option<SocketAddr>,
-    /// Domains of the other machines, and where to find them: what its name server says.
+    /// The domains and addresses of the other machines, as its name server knows them.
     pub peers: Vec<(String, SocketAddr)>,
     /// Timer C.
     pub timer_c: Duration,
@@ -63,11 +63,11 @@ pub struct HostPlan {
     pub no_answer: Option<Duration>,
     /// How long a request waits for the control plane.
     pub question_deadline: Duration,
-    /// How long a nonce is good.
+    /// How long a nonce is valid.
     pub nonce_lifetime: Duration,
-    /// Whether it stays on the path of dialogs.
+    /// Whether it adds Record-Route, to stay on the path of dialogs.
     pub record_route: bool,
-    /// A change of a binding is on disk after this time.
+    /// How long a change of a binding takes to reach the disk.
     pub write_behind: Duration,
     /// Bounds of a binding's lifetime, in seconds.
     pub expires: (u32, u32),
@@ -75,19 +75,19 @@ pub struct HostPlan {
     pub manners: ControlManners,
 }
 
-/// A phone to be.
+/// The plan of a phone.
 #[derive(Clone, Debug)]
 pub struct PhonePlan {
-    /// Who it is.
+    /// Its identity and behaviour.
     pub profile: Profile,
-    /// Its machine.
+    /// The machine that it registers with.
     pub home: usize,
-    /// Whether it keeps to the protocol.
+    /// Whether it follows the protocol.
     pub honest: bool,
 }
 
 impl HostPlan {
-    /// A single machine with ample tables, for hand-made worlds.
+    /// A single machine with ample tables, for hand-written worlds.
     pub fn simple(index: usize, workers: u16, users: &[&str]) -> Self {
         Self {
             index,
@@ -119,7 +119,7 @@ pub(crate) fn domain(host: usize) -> String {
     format!("host{host}.test")
 }
 
-/// Where the machines of plans live.
+/// The address of a machine in a plan.
 pub fn host_address(host: usize, ipv6: bool) -> SocketAddr {
     let number = u8::try_from(host + 1).unwrap_or(u8::MAX);
     let ip = if ipv6 {
@@ -130,7 +130,7 @@ pub fn host_address(host: usize, ipv6: bool) -> SocketAddr {
     SocketAddr::new(ip, 5060)
 }
 
-/// Where the phones of plans live.
+/// The address of a phone in a plan.
 pub fn phone_address(phone: usize, ipv6: bool) -> SocketAddr {
     let number = u16::try_from(phone + 1).unwrap_or(u16::MAX);
     let [high, low] = number.to_be_bytes();
@@ -143,7 +143,7 @@ pub fn phone_address(phone: usize, ipv6: bool) -> SocketAddr {
 }
 
 impl Plan {
-    /// What the seed decides.
+    /// Makes all decisions of the seed.
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed, "plan");
         let hosts = if dice.chance(250) { 2 } else { 1 };
@@ -185,7 +185,7 @@ pub(crate) fn usize_of(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Today, the first day of the epoch, the edge of signed 32-bit seconds, or far ahead.
+/// Today, the first day of the epoch, the end of signed 32-bit seconds, or the far future.
 fn start(dice: &mut Dice) -> Time {
     let seconds = match dice.below(10) {
         0 => 0,
@@ -248,7 +248,7 @@ fn phone(dice: &mut Dice, plan: &Plan, index: usize, honest: bool, ipv6: bool) -
     let home = usize_of(dice.below(plan.hosts.len() as u64));
     let ipv6 = ipv6 && dice.chance(400);
     let server = host_address(home, ipv6);
-    // Two phones of one subscriber make a fork.
+    // Two phones of one subscriber cause a fork.
     let mut siblings = plan
         .phones
         .iter()

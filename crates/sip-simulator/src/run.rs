@@ -1,4 +1,4 @@
-//! One seed from beginning to end.
+//! Runs one seed from beginning to end.
 use crate::host::Machine;
 use crate::invariants;
 use crate::observe::Violation;
@@ -7,25 +7,25 @@ use crate::plan::{HostPlan, Plan, domain, host_address, phone_address};
 use crate::statistics::Statistics;
 use crate::world::World;
 
-/// How one seed ended.
+/// The result of one seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
-    /// The rule it broke.
+    /// The violated rule, if any.
     pub violation: Option<Violation>,
-    /// The rule with the messages that led to it.
+    /// The violated rule with the messages that led to it.
     pub report: Option<String>,
-    /// A hash of everything that happened.
+    /// A hash of all events.
     pub fingerprint: u64,
-    /// What happened, counted.
+    /// Counters of the run.
     pub statistics: Statistics,
-    /// Virtual seconds that it covered.
+    /// Virtual time of the run, in seconds.
     pub virtual_seconds: u64,
 }
 
 impl Outcome {
-    /// The command that runs this seed again.
+    /// The command that replays this seed.
     pub fn replay(&self) -> String {
         format!(
             "cargo run --release -p sip-simulator --example simulate -- --seeds 1 --first-seed {}",
@@ -33,10 +33,10 @@ impl Outcome {
         )
     }
 
-    /// Panics when a rule was broken, with the rule, the messages that led to it, and how to replay it.
+    /// Panics if a rule was violated.
     ///
     /// # Panics
-    /// See above: for tests.
+    /// The message contains the rule, the messages that led to it, and how to replay it.
     pub fn expect_sound(&self) {
         if let Some(report) = &self.report {
             panic!(
@@ -48,7 +48,7 @@ impl Outcome {
     }
 }
 
-/// Builds the world of a plan: nothing has happened in it yet, everything is planned.
+/// Builds the world of a plan. Everything is planned, but nothing has happened yet.
 pub fn build<M: Machine>(plan: &Plan, mut machine: impl FnMut(&HostPlan) -> M) -> World<M> {
     let mut world = World::new(plan.seed, plan.start, invariants::all());
     world.set_weather(plan.weather);
@@ -67,8 +67,9 @@ pub fn build<M: Machine>(plan: &Plan, mut machine: impl FnMut(&HostPlan) -> M) -
     world
 }
 
-/// A small world in calm weather, for tests that write their own script: `hosts` machines of `workers` workers each that
-/// find one another, and `phones` phones `user0`, `user1` …, each at the machine `index % hosts`. Nobody has registered.
+/// Builds a small world in calm weather, for tests with their own script. It has `hosts` machines with `workers`
+/// workers each that can find one another. It has `phones` phones `user0`, `user1` …, each at the machine `index %
+/// hosts`. No phone is registered.
 pub fn calm<M: Machine>(
     seed: u64,
     hosts: usize,
@@ -108,7 +109,7 @@ pub fn calm<M: Machine>(
     world
 }
 
-/// Runs a seed: its plan, then until everything is quiet, under all invariants.
+/// Runs the plan of a seed until everything is quiet, under all invariants.
 pub fn simulate<M: Machine>(seed: u64, machine: impl FnMut(&HostPlan) -> M) -> Outcome {
     let plan = Plan::new(seed);
     let mut world = build(&plan, machine);

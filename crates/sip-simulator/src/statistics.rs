@@ -1,8 +1,8 @@
-//! What happened, counted: a test that proves something must show that something happened.
+//! Counts what happened, so that a test can show that something did.
 use crate::phone::PhoneEvent;
 use std::collections::BTreeMap;
 
-/// Counts of one world.
+/// Counters of one world.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Datagrams sent.
@@ -13,19 +13,19 @@ pub struct Statistics {
     pub questions: u64,
     /// REGISTERs confirmed.
     pub registered: u64,
-    /// Callers that got a 2xx.
+    /// Callers that received a 2xx.
     pub answered: u64,
-    /// Callers that did not, by status.
+    /// Callers that did not, by status code.
     pub failed: BTreeMap<u16, u64>,
-    /// Callees that got their ACK.
+    /// Callees that received the ACK.
     pub acknowledged: u64,
     /// Callees that did not.
     pub unacknowledged: u64,
     /// Calls ended.
     pub ended: u64,
-    /// Requests of phones by the status that ended them.
+    /// Requests of phones, by their final status code.
     pub finals: BTreeMap<u16, u64>,
-    /// Requests of phones that nobody answered.
+    /// Requests of phones without a response.
     pub timed_out: u64,
 }
 
@@ -49,7 +49,7 @@ impl Statistics {
         }
     }
 
-    /// Takes another world's counts in.
+    /// Adds the counters of another world.
     pub fn add(&mut self, other: &Self) {
         self.sent += other.sent;
         self.lost += other.lost;

@@ -1,4 +1,4 @@
-//! What happened last, told as a ladder: one line for each message, with its sender and receiver.
+//! The last events as a ladder: one line for each message, with its sender and receiver.
 use crate::dice::Fingerprint;
 use crate::observe::{Party, Seen};
 use sip_transport::Time;
@@ -10,20 +10,20 @@ use std::rc::Rc;
 /// How many events are kept for the ladder.
 const KEPT: usize = 60_000;
 
-/// The end of a datagram's way.
+/// What happened to a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// It left and will arrive.
+    /// Sent, and will arrive.
     Sent,
-    /// It left and will arrive twice.
+    /// Sent, and will arrive twice.
     SentTwice,
-    /// It left and the network lost it.
+    /// Sent, but lost by the network.
     Lost,
-    /// It left and one end is cut off.
+    /// Sent, but one end is cut off.
     CutOff,
-    /// It arrived.
+    /// Arrived.
     Arrived,
-    /// It arrived where nobody is (any more).
+    /// Arrived at an address without a live receiver.
     Unheard,
 }
 
@@ -52,7 +52,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Begins at `start`, which the ladder counts from.
+    /// Creates an empty trace. The ladder shows times relative to `start`.
     pub fn new(start: Time) -> Self {
         Self {
             start,
@@ -61,7 +61,7 @@ impl Trace {
         }
     }
 
-    /// A hash of everything that ever went in: equal for equal runs.
+    /// A hash of everything that was ever traced: equal for equal runs.
     pub const fn fingerprint(&self) -> u64 {
         self.fingerprint.value()
     }
@@ -104,7 +104,7 @@ impl Trace {
         self.entries.push_back((now, entry));
     }
 
-    /// The last `lines` lines; with `call_id`, only the messages of that call.
+    /// The last `lines` lines. With `call_id`, only the messages of that call.
     pub fn ladder(&self, lines: usize, call_id: Option<&[u8]>) -> String {
         let mut chosen: Vec<_> = self
             .entries
@@ -121,7 +121,7 @@ impl Trace {
         text
     }
 
-    /// The last message of a call in full, or of any call.
+    /// The full text of the last message, or of the last message of a call.
     pub fn last_message(&self, call_id: Option<&[u8]>) -> Option<String> {
         self.entries
             .iter()
@@ -192,7 +192,7 @@ fn name(party: Party, address: SocketAddr) -> String {
     }
 }
 
-/// The start line and the keys of a message in one line.
+/// The start line and the keys of a message, on one line.
 fn summary(bytes: &[u8]) -> String {
     let Some(seen) = Seen::read(bytes) else {
         let beginning = bytes.get(..bytes.len().min(40)).unwrap_or_default();

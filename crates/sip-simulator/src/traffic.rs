@@ -1,4 +1,4 @@
-//! What the phones of a plan are told to do, and what goes wrong meanwhile.
+//! The script of a plan: actions of the phones, and faults.
 use crate::dice::Dice;
 use crate::network::Weather;
 use crate::phone::{Action, CallPlan, Mischief};
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// An address that no machine or phone has: whoever sends there was misled.
+/// An address of no machine or phone. Only a misled machine sends there.
 fn victim() -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), 5060)
 }
@@ -63,7 +63,7 @@ fn ordinary(dice: &mut Dice, plan: &Plan) -> Action {
     }
 }
 
-/// A subscriber's URI; now and then nobody's.
+/// The URI of a subscriber; sometimes of an unknown one.
 fn some_user(dice: &mut Dice, plan: &Plan) -> String {
     if dice.chance(40) {
         return format!("sip:nobody@{}", dice.pick(&plan.hosts).domain);
@@ -101,7 +101,7 @@ fn mischief(dice: &mut Dice, plan: &Plan) -> Mischief {
     }
 }
 
-/// What goes wrong in a plan. A quarter of all plans are spared.
+/// The faults of a plan. A quarter of all plans have none.
 pub(crate) fn faults(dice: &mut Dice, plan: &Plan) -> Vec<(Duration, Fault)> {
     let mut faults = Vec::new();
     if dice.chance(250) {

@@ -1,4 +1,4 @@
-//! How datagrams get from one end to the other, and who sees them on the way.
+//! Delivers datagrams from one end to the other, and shows them to the observers.
 use super::{Event, World};
 use crate::host::Machine;
 use crate::network::Fate;
@@ -60,7 +60,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// An answer that is neither a refusal nor a 100 shows that the credentials of its request were accepted.
+    /// Records accepted credentials for a replay: any response other than 100 or a rejection proves that they were
+    /// accepted.
     pub(super) fn overhear(&mut self, phone: usize, response: &Seen<'_>) {
         let known = self
             .authorized

@@ -1,4 +1,4 @@
-//! The machines of a world: what runs their workers, carries out what they put out, and goes wrong with them.
+//! The machines of a world: runs their workers, executes their output, and lets them fail.
 use super::{Event, Fault, HAND_OVER, HOUSEKEEPING, World};
 use crate::host::{AnswerOf, Machine, QuestionOf};
 use crate::observe::{Cause, Observation, Party, Round};
@@ -115,7 +115,7 @@ impl<M: Machine> World<M> {
         }
         let now = self.now();
         if self.hosts[host].workers[worker].wake != Some(at) {
-            return; // An earlier wake-up took its place.
+            return; // An earlier wake-up replaced this one.
         }
         if self.hosts[host].stalled_until > now {
             let until = self.hosts[host].stalled_until;
@@ -144,7 +144,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Runs a worker once and carries out what it puts out.
+    /// Runs a worker once and executes its output.
     pub(super) fn run(
         &mut self,
         host: usize,
@@ -187,7 +187,8 @@ impl<M: Machine> World<M> {
         self.plan_wake(host, worker);
     }
 
-    /// There are only datagrams here: aliases and closed connections mean nothing.
+    /// Executes the output of a worker. Aliases and closed connections are ignored, because there are only datagrams
+    /// here.
     pub(super) fn carry_out(
         &mut self,
         host: usize,
@@ -255,7 +256,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// The control plane comes to a question.
+    /// Lets the control plane answer a question.
     pub(super) fn reply(
         &mut self,
         host: usize,
@@ -270,7 +271,7 @@ impl<M: Machine> World<M> {
             return;
         }
         if hosted.control_away_until > now {
-            // What piles up is answered late, or has been forgotten.
+            // Questions that pile up are answered late, or forgotten.
             if hosted.dice.chance(500) {
                 let until = hosted.control_away_until;
                 self.clock.plan(

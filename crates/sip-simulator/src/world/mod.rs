@@ -18,25 +18,25 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often a machine's control plane saves and sweeps.
+/// The interval at which a machine's control plane saves and sweeps.
 const HOUSEKEEPING: Duration = Duration::from_millis(250);
-/// A message of a sibling worker is read this late at most.
+/// The longest delay of a message handed over by a sibling worker.
 const HAND_OVER: Duration = Duration::from_micros(400);
-/// How long the phones may take to come to rest.
+/// The longest time until the phones are idle.
 const REST: Duration = Duration::from_secs(900);
-/// After that long without traffic nothing may be left.
+/// After this time without traffic, no state may be left.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// Something that goes wrong.
+/// A planned fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing reaches or leaves a phone for so long.
+    /// Cuts off a phone for this long.
     CutOff(usize, Duration),
-    /// A machine loses its power and starts again after so long.
+    /// A machine loses its power, and starts again after this time.
     Crash(usize, Duration),
-    /// A machine stands still for so long, and then finds everything that has arrived meanwhile.
+    /// A machine stands still for this long, and then processes everything that has arrived meanwhile.
     Stall(usize, Duration),
-    /// A machine's control plane answers nothing for so long.
+    /// A machine's control plane answers nothing for this long.
     ControlAway(usize, Duration),
     /// The weather changes.
     Weather(Weather),
@@ -91,15 +91,14 @@ enum Event<M: Machine> {
     },
 }
 
-/// A world. Build it with [`World::new`], [`World::add_host`] and [`World::add_phone`], tell its phones what to do, and
-/// let time pass.
+/// A world. Build it with [`World::new`], [`World::add_host`] and [`World::add_phone`], give its phones actions, and let time pass.
 pub struct World<M: Machine> {
     clock: Clock<Event<M>>,
     dice: Dice,
     network: Network,
     hosts: Vec<Host<M>>,
     phones: Vec<Phone>,
-    /// When each phone will be woken.
+    /// The next wake-up of each phone.
     wakes: Vec<Option<Time>>,
     directory: BTreeMap<SocketAddr, Party>,
     facts: Facts,
@@ -109,14 +108,14 @@ pub struct World<M: Machine> {
     statistics: Statistics,
     questions: u64,
     in_flight: u64,
-    /// The last request with credentials of each phone, by transaction.
+    /// The last request with credentials of each phone, with its transaction.
     authorized: BTreeMap<usize, (u64, Rc<[u8]>)>,
-    /// The last of them that was accepted, for whoever replays it. One that was lost would be new to the machine.
+    /// The last of them that was accepted, for phones that replay it. A lost request would be new to the machine.
     overheard: Option<Rc<[u8]>>,
 }
 
 impl<M: Machine> World<M> {
-    /// An empty world in calm weather, under the given invariants.
+    /// Creates an empty world in calm weather, with the given invariants.
     pub fn new(seed: u64, start: Time, invariants: Vec<Box<dyn Invariant>>) -> Self {
         let dice = Dice::new(seed, "world");
         Self {
@@ -142,7 +141,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Adds a machine and starts it. Returns its place.
+    /// Adds a machine, starts it, and returns its index.
     pub fn add_host(&mut self, machine: M, manners: ControlManners) -> usize {
         let index = self.hosts.len();
         let dice = self.dice.fork(&format!("host {index}"));
@@ -156,7 +155,7 @@ impl<M: Machine> World<M> {
         index
     }
 
-    /// Adds a phone of the machine `home`. Returns its place. `honest` phones keep to the protocol and own their credentials.
+    /// Adds a phone of the machine `home`, and returns its index. `honest` phones follow the protocol and use their own credentials.
     pub fn add_phone(&mut self, profile: Profile, home: usize, honest: bool) -> usize {
         let index = self.phones.len();
         let address_of_record = profile.address_of_record();
@@ -174,65 +173,65 @@ impl<M: Machine> World<M> {
         index
     }
 
-    /// The present.
+    /// The current time.
     pub const fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// A phone.
+    /// The phone with this index.
     pub fn phone(&self, phone: usize) -> &Phone {
         &self.phones[phone]
     }
 
-    /// A machine.
+    /// The machine with this index.
     pub fn machine(&self, host: usize) -> &M {
         &self.hosts[host].machine
     }
 
-    /// The nodes of a machine, one for each worker; none while it is down.
+    /// The nodes of a machine, one for each worker; none while the machine is down.
     pub fn nodes(&self, host: usize) -> impl Iterator<Item = &M::Node> {
         self.hosts[host].workers.iter().map(|worker| &worker.node)
     }
 
-    /// What has been counted so far.
+    /// The counters so far.
     pub const fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// What has been seen so far.
+    /// The trace so far.
     pub const fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// The first rule that was broken. Time stands still after it.
+    /// The first violation. Time stands still after it.
     pub const fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
-    /// From now on the weather is like that.
+    /// Changes the weather.
     pub const fn set_weather(&mut self, weather: Weather) {
         self.network.set_weather(weather);
     }
 
-    /// Tells a phone to do something now.
+    /// Makes a phone perform an action now.
     pub fn perform(&mut self, phone: usize, action: Action) {
         let now = self.now();
         self.clock.plan(now, Event::Act { phone, action });
     }
 
-    /// Tells a phone to do something after a while.
+    /// Makes a phone perform an action after this time.
     pub fn perform_in(&mut self, after: Duration, phone: usize, action: Action) {
         let at = self.now() + after;
         self.clock.plan(at, Event::Act { phone, action });
     }
 
-    /// Lets something go wrong after a while.
+    /// Plans a fault after this time.
     pub fn fault_in(&mut self, after: Duration, fault: Fault) {
         let at = self.now() + after;
         self.clock.plan(at, Event::Fault(fault));
     }
 
-    /// An order to all workers of a machine, as its control plane would give it.
+    /// Sends an order to all workers of a machine, as its control plane does.
     pub fn order(&mut self, host: usize, order: impl Fn() -> AnswerOf<M>) {
         let (now, life) = (self.now(), self.hosts[host].life);
         for worker in 0..self.hosts[host].workers.len() {
@@ -249,7 +248,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Lets time pass, until a rule is broken.
+    /// Lets time pass, until a rule is violated.
     pub fn run_for(&mut self, duration: Duration) {
         let until = self.now() + duration;
         while self.violation.is_none() {
@@ -261,8 +260,8 @@ impl<M: Machine> World<M> {
         self.clock.advance_to(until);
     }
 
-    /// Ends all traffic and all faults, waits until the phones have come to rest and everything must have ended, and
-    /// has the invariants that look at the end look at it.
+    /// Ends all traffic and all faults, then waits until the phones are idle and everything must have ended. The invariants then check the
+    /// final state.
     pub fn run_until_quiet(&mut self) {
         self.network.heal();
         for phone in 0..self.phones.len() {
@@ -281,7 +280,7 @@ impl<M: Machine> World<M> {
         self.look_at_the_end(true);
     }
 
-    /// Everything about the broken rule: what, and the last messages that led to it.
+    /// Describes the violation, with the last messages that led to it.
     pub fn report(&self, lines: usize) -> Option<String> {
         let violation = self.violation.as_ref()?;
         let call_id = violation.call_id.as_deref();
@@ -298,10 +297,10 @@ impl<M: Machine> World<M> {
         Some(report)
     }
 
-    /// Panics with the report when a rule was broken.
+    /// Panics if a rule was violated.
     ///
     /// # Panics
-    /// See above: for tests.
+    /// The message is the report.
     pub fn expect_sound(&self) {
         if let Some(report) = self.report(80) {
             panic!("{report}");

@@ -1,4 +1,4 @@
-//! The phones of a world: what they are told, what they put out, and what others overhear of it.
+//! The phones of a world: passes actions to them, sends their output, and records accepted credentials.
 use super::{Event, World};
 use crate::host::Machine;
 use crate::observe::{Observation, Party, Seen};
@@ -60,7 +60,7 @@ impl<M: Machine> World<M> {
         let source = self.phones[index].address();
         for (destination, bytes) in &output.messages {
             if self.facts.phones[index].honest && is_authorized(bytes) {
-                // What happens inside a dialog is vouched for by its Record-Route, not by credentials.
+                // Inside a dialog the Record-Route is the proof, not the credentials.
                 let outside = Seen::read(bytes).filter(|seen| seen.to_tag.is_empty());
                 if let Some(seen) = outside {
                     self.authorized
