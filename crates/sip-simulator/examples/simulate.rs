@@ -1,4 +1,4 @@
-//! Runs seeds of the simulator against the exchange until the time is over or a rule is broken.
+//! Runs seeds of the simulator against the exchange until the time is up or a rule is violated.
 //!
 //! ```text
 //! cargo run --release -p sip-simulator --example simulate -- --seeds 1000 --first-seed 1 --minutes 10

@@ -1,4 +1,4 @@
-//! The simulator drives any node: small ones here, that show what the world does to them.
+//! The simulator drives any node. These small nodes show how the world treats them.
 
 use sip_message::{Message, Method, ResponseWriter};
 use sip_simulator::{
@@ -11,16 +11,16 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a [`Small`] node does with requests.
+/// How a [`Small`] node handles requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Habit {
-    /// Nothing.
+    /// Ignores them.
     Swallows,
-    /// Asks the control plane, and answers 200 when the answer is there.
+    /// Asks the control plane, and responds with 200 after its answer.
     Asks,
-    /// Worker 0 hands everything over to worker 1, which answers 200.
+    /// Worker 0 hands all requests over to worker 1, which responds with 200.
     HandsOver,
-    /// Wants to be woken each second, and counts.
+    /// Wakes up every second, and counts.
     Wakes,
 }
 
@@ -152,10 +152,10 @@ impl Machine for Smalls {
     }
 }
 
-/// What phones have sent: milliseconds since the beginning, and the Call-ID.
+/// The messages that phones have sent: milliseconds since the start, and the Call-ID.
 type Sent = Rc<RefCell<Vec<(u128, String)>>>;
 
-/// No rule, only a record.
+/// An invariant without a rule, which only records.
 #[derive(Debug)]
 struct Recorder {
     start: Time,
@@ -308,7 +308,7 @@ fn what_a_worker_hands_over_reaches_its_sibling_in_order_and_is_answered_from_th
     };
     let handed_over: Vec<_> = nodes[1].handed_over.iter().filter_map(call_id).collect();
     assert!(handed_over.len() >= 5, "the kernel gave worker 0 nobody");
-    // In calm weather everything arrives as it was sent.
+    // In calm weather everything arrives in the order in which it was sent.
     let sent = sent
         .borrow()
         .clone()

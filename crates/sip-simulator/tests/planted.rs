@@ -1,5 +1,5 @@
-//! Every invariant can fail: a machine with one planted fault is found out, by the rule that the fault breaks, and the
-//! seed that found it finds it again.
+//! Every invariant can fail. A machine with one planted fault violates the right rule, and the seed that found it finds
+//! it again.
 
 mod exchange;
 
@@ -13,50 +13,50 @@ use sip_simulator::{
 use sip_transport::{Flow, Node, Output, Time};
 use std::sync::Arc;
 
-/// What is wrong with a machine.
+/// The planted fault of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// Every fifth final response is written and never sent.
+    /// Every fifth final response is written, but not sent.
     LosesResponses,
-    /// Responses to repeated requests are sent the first time only.
+    /// Only the first of several equal responses is sent.
     AnswersOnce,
-    /// Every INVITE goes out a second time, in a transaction of its own.
+    /// Every INVITE is sent a second time, in a transaction of its own.
     ForwardsTwice,
-    /// Some refusals are followed by another one.
+    /// Some rejections are followed by another one.
     RefusesTwice,
-    /// Callers are refused, and their calls go on all the same.
+    /// Callers are rejected, but their calls continue.
     RefusesAndForwards,
-    /// No ACK goes out.
+    /// No ACK is sent.
     LosesAcks,
-    /// No CANCEL goes out.
+    /// No CANCEL is sent.
     LosesCancels,
-    /// CANCELs go out without their reason.
+    /// CANCELs are sent without their reason.
     KeepsReasons,
-    /// Whoever cancels, the call was answered elsewhere.
+    /// Every CANCEL says that the call was answered elsewhere.
     InventsReasons,
     /// Requests for one user go to a third party.
     Misdirects,
-    /// Responses go to the port that Via would have by default.
+    /// Responses go to the default port, whatever their request's Via says.
     AnswersAtDefaultPort,
-    /// Everybody is believed.
+    /// Every identity is accepted.
     TrustsEverybody,
-    /// One transaction is never given back.
+    /// One transaction never ends.
     Leaks,
-    /// Ends are not counted while somebody is live.
+    /// Ends are not counted while a transaction is live.
     CountsBadly,
-    /// Bytes are given back that nobody held.
+    /// The machine accounts for only half of the held bytes.
     MisjudgesBytes,
-    /// The tables hold more than they may.
+    /// The tables hold more than their limit.
     Overfills,
-    /// One message begets a hundred.
+    /// One message causes a hundred.
     Multiplies,
-    /// It wants to be woken all the time.
+    /// The machine asks to be woken all the time.
     Spins,
-    /// Removals of contacts are not carried out.
+    /// Contacts are not removed.
     KeepsContacts,
-    /// The disk forgets.
+    /// The disk loses its contents.
     LosesRegistrations,
-    /// Bindings are never taken off the count.
+    /// Removed bindings are still counted.
     CountsBindingsBadly,
 }
 
@@ -64,7 +64,7 @@ enum Fault {
 struct Broken {
     fault: Fault,
     machine: ExchangeMachine,
-    /// Contacts that a machine which keeps them has ever seen.
+    /// All contacts that this machine has ever had, for [`Fault::KeepsContacts`].
     seen: Vec<BoundContact>,
 }
 
@@ -107,7 +107,7 @@ impl<N: Node> BrokenNode<N> {
     }
 }
 
-/// What a broken machine sends in place of a message.
+/// The messages that a broken machine sends instead of one message.
 fn spoil(
     fault: Fault,
     count: u64,
@@ -309,7 +309,7 @@ impl Machine for Broken {
     }
 }
 
-/// Runs seeds until the fault is found out, which must not take many.
+/// Runs seeds until the fault is detected, which must not take many.
 fn found_out(fault: Fault, invariant: &str) -> Outcome {
     let run = |seed| simulate(seed, |plan| Broken::new(fault, plan));
     let outcome = (1..60).map(run).find(|outcome| outcome.violation.is_some());

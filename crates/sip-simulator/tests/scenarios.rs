@@ -1,4 +1,4 @@
-//! Calls as people make them, told step by step in worlds made by hand.
+//! Typical calls, step by step, in hand-written worlds.
 
 mod exchange;
 
@@ -30,7 +30,7 @@ fn patient_call(to: &str, patience: u64) -> Action {
     })
 }
 
-/// A world of `phones` phones at one machine, all registered.
+/// A world with one machine and `phones` phones, all registered.
 fn registered(workers: u16, phones: usize) -> World<ExchangeMachine> {
     let mut world = calm(1, 1, workers, phones, ExchangeMachine::new);
     for phone in 0..phones {
@@ -41,7 +41,7 @@ fn registered(workers: u16, phones: usize) -> World<ExchangeMachine> {
     world
 }
 
-/// A world with one machine and phones that the test describes. They have not registered.
+/// A world with one machine and the phones of the test, which are not registered.
 fn described(profiles: impl IntoIterator<Item = (Profile, bool)>) -> World<ExchangeMachine> {
     let profiles: Vec<_> = profiles.into_iter().collect();
     let users: Vec<_> = profiles
@@ -73,7 +73,7 @@ fn answering(index: usize, user: &str, answering: Answering) -> Profile {
     }
 }
 
-/// Has all phones register, then the first one call, and lets the world come to rest.
+/// Registers all phones, lets the first one call, and runs the world until it is quiet.
 fn first_calls(
     mut world: World<ExchangeMachine>,
     phones: usize,
@@ -561,7 +561,7 @@ fn an_acceptance_is_passed_on_when_the_call_is_long_over() {
         world.perform(phone, Action::Register);
     }
     world.run_for(SECOND);
-    // Only the last INVITE, 31.5 seconds after the first, gets through to the second phone.
+    // Only the last INVITE, 31.5 seconds after the first, reaches the second phone.
     world.fault_in(Duration::ZERO, Fault::CutOff(2, seconds(31)));
     world.perform(0, call("sip:bob@host0.test"));
     world.run_for(seconds(31));
@@ -572,11 +572,12 @@ fn an_acceptance_is_passed_on_when_the_call_is_long_over() {
         world.run_for(Duration::from_micros(100));
     }
     assert_eq!(world.phone(2).calls(), 1, "it rings at last");
-    // It gets its CANCEL and accepts nevertheless, which nobody hears until the first 2xx is more than 32 seconds old.
+    // The phone gets its CANCEL and accepts nevertheless. The 2xx arrives when the first 2xx is more than 32 seconds
+    // old.
     world.run_for(Duration::from_micros(1_500));
     world.fault_in(Duration::ZERO, Fault::CutOff(2, seconds(3)));
     world.run_for(seconds(40));
-    // The caller has forgotten its INVITE by now; that the 2xx reached it is for the invariants to say.
+    // The caller has forgotten its INVITE by now. The invariants check that the 2xx reached it.
     let seen = world.statistics();
     assert_eq!((seen.acknowledged, seen.unacknowledged), (1, 1), "{seen:?}");
     world.run_until_quiet();

@@ -1,4 +1,4 @@
-//! A few hundred seeds against the exchange, under all invariants.
+//! Runs a few hundred seeds against the exchange, under all invariants.
 
 mod exchange;
 
@@ -6,7 +6,7 @@ use exchange::ExchangeMachine;
 use sip_simulator::{Outcome, Statistics, simulate};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs seeds on all cores. The first one that breaks a rule panics with its report.
+/// Runs seeds on all cores. The first one that violates a rule panics with its report.
 fn run(seeds: std::ops::Range<u64>) -> Statistics {
     let next = AtomicU64::new(seeds.start);
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -38,7 +38,7 @@ fn run(seeds: std::ops::Range<u64>) -> Statistics {
 #[test]
 fn no_seed_breaks_a_rule_and_much_has_happened() {
     let total = run(1..301);
-    // A simulation in which nothing happens proves nothing.
+    // A simulation without events would prove nothing.
     assert!(total.registered > 5_000, "{total:?}");
     assert!(
         total.answered > 3_000 && total.acknowledged > 3_000,

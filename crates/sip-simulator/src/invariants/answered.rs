@@ -1,8 +1,8 @@
-//! Every request is answered: what an honest phone sends and the network delivers gets a final response in time, and
-//! the response is repeated for every repetition of the request, so that losses heal.
+//! Every request is answered. A request that an honest phone sends and the network delivers gets a final response in
+//! time. Each retransmission of the request gets the response again, so losses heal.
 //!
-//! One exception is the RFC's: a request other than INVITE that was forwarded and that nobody answered stays unanswered
-//! (RFC 4320 section 4.2).
+//! RFC 4320 section 4.2 makes one exception: a forwarded request other than INVITE that gets no final response stays
+//! unanswered.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, violation};
 use sip_message::Method;
 use sip_transport::Time;
@@ -18,22 +18,23 @@ struct Awaited {
     what: String,
     call_id: Vec<u8>,
     is_invite: bool,
-    /// Until then a response must be sent.
+    /// The deadline for a response.
     due: Option<Time>,
-    /// When and how it was answered.
+    /// The time and status of the final response.
     answered: Option<(Time, u16)>,
     acknowledged: bool,
 }
 
-/// A request on the far side of a machine.
+/// A request that a machine has forwarded.
 #[derive(Debug)]
 struct Forwarded {
     at: Time,
-    /// Its transactions there, in the order in which they began.
+    /// Its downstream transactions, in the order in which they began.
     branches: Vec<u64>,
-    /// The last of them had its final response. Where one before it was, the machine may have given that one up.
+    /// Whether the last of them has had its final response. If only an earlier one has, the machine may have abandoned
+    /// that one before.
     answered: bool,
-    /// One of them had a 2xx.
+    /// Whether one of them has had a 2xx.
     accepted: bool,
 }
 
@@ -42,7 +43,7 @@ struct Forwarded {
 pub struct Answered {
     awaited: BTreeMap<Key, Awaited>,
     due: BTreeSet<(Time, Key)>,
-    /// By machine and transaction on the near side.
+    /// By machine and upstream transaction.
     forwarded: BTreeMap<(usize, u64), Forwarded>,
 }
 
@@ -120,8 +121,8 @@ impl Answered {
             };
             return self.await_answer(now, key, now + within + facts.lateness, seen);
         };
-        // The 2xx of an INVITE is repeated by the callee (RFC 6026), a 503 may be followed by something better, everything
-        // else is repeated by the server transaction.
+        // The callee retransmits the 2xx of an INVITE (RFC 6026), and a better response may follow a 503. The server
+        // transaction repeats all other responses.
         let Some((at, status)) = awaited.answered else {
             return;
         };
@@ -171,7 +172,7 @@ impl Answered {
         let Some(awaited) = self.awaited.get_mut(&key) else {
             return;
         };
-        // A machine that answered statelessly may take the repetition: any response will do then.
+        // A machine that answered statelessly may accept the retransmission. Then any response will do.
         if (status >= 200 || awaited.answered.is_some())
             && let Some(due) = awaited.due.take()
         {
@@ -182,7 +183,7 @@ impl Answered {
         }
     }
 
-    /// A response counts while its client transaction must still live.
+    /// Counts a response as long as its client transaction must still live.
     fn response_arrived(&mut self, facts: &Facts, now: Time, host: usize, seen: &Seen<'_>) {
         let alive = (facts.hosts[host].bounds.t1 * 64).saturating_sub(facts.lateness);
         let request = (host, seen.upstream_transaction());

@@ -1,5 +1,5 @@
-//! Nothing grows without bound: tables stay within their limits, one message causes few others, questions do not
-//! pile up, and a worker does not wake without end.
+//! Nothing grows without bound: tables stay within their limits, one message causes only few others, questions do not
+//! pile up, and a worker does not wake up without end.
 use crate::observe::{
     Bounds, Cause, Census, Facts, HostFacts, Invariant, Observation, Round, Violation, violation,
 };
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 /// The longest datagram that UDP carries.
 const LONGEST: usize = 65_507;
-/// More wake-ups in vain than this in one [`WINDOW`] make a worker that spins.
+/// A worker spins if it has more idle wake-ups than this in one [`WINDOW`].
 const MOST_WAKE_UPS: u32 = 1_000;
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// The rule.
 #[derive(Debug, Default)]
 pub struct Bounded {
-    /// Wake-ups in vain of each worker since the beginning of its window.
+    /// Idle wake-ups of each worker since the start of its window.
     wake_ups: BTreeMap<(usize, usize), (Time, u32)>,
     /// The tables before the round.
     last: BTreeMap<(usize, usize), Census>,
@@ -81,7 +81,7 @@ fn tables(bounds: &Bounds, census: &Census) -> Option<String> {
     full.map(|(table, live, most)| format!("{live} {table}, at most {most}"))
 }
 
-/// Each parked request has one question out; each response context may ask for one name.
+/// Each parked request has one open question, and each response context may have one for a name.
 fn questions(facts: &HostFacts, outstanding: usize) -> Option<String> {
     let outstanding = u64::try_from(outstanding).unwrap_or(u64::MAX);
     let names = if facts.relays {
@@ -110,7 +110,7 @@ impl Bounded {
                 round.longest
             ));
         }
-        // Time may bring every transaction to resend; anything else concerns one call.
+        // Timers may make every transaction retransmit. Any other event concerns one call.
         let timers = if round.cause == Cause::Deadline {
             before.max(live) + census.contexts.live
         } else {
@@ -129,7 +129,7 @@ impl Bounded {
         })
     }
 
-    /// Waking is in vain when nothing is sent and nothing ends: a coarse timer wheel may do so now and then.
+    /// A wake-up is idle if nothing is sent and nothing ends. A coarse timer wheel may cause some.
     fn spins(
         &mut self,
         place: (usize, usize),

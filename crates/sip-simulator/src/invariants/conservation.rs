@@ -1,4 +1,4 @@
-//! Conservation: created = ended + live, for every table, after every round; and no count ever steps back.
+//! Conservation: created = ended + live for every table after every round, and no counter decreases.
 use crate::observe::{Account, Facts, Invariant, Observation, Violation, violation};
 use sip_transport::Time;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The rule.
 #[derive(Debug, Default)]
 pub struct Conservation {
-    /// By machine, worker (none: the whole machine) and table.
+    /// By machine, worker (`None` for the whole machine) and table.
     last: BTreeMap<(usize, Option<usize>, &'static str), Account>,
 }
 

@@ -1,4 +1,4 @@
-//! Every transaction ends: once traffic has stopped and all timers have run out, no table has a member left.
+//! Every transaction ends: after the traffic has stopped and all timers have run out, all tables are empty.
 use crate::observe::{Census, Facts, Invariant, Observation, Violation, violation};
 use sip_transport::Time;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
-//! What a worker believes to hold is what it holds: bytes of messages, in all its tables; within its bound, and nothing when they are
+//! A worker accounts for exactly the message bytes that its tables hold. They stay within its bound, and are zero when the tables are
 //! empty.
 use crate::observe::{Facts, Invariant, Observation, Violation, violation};
 use sip_transport::Time;
 
-/// What one request may go beyond the bound, as received and as sent.
+/// The bytes by which one request may exceed the bound, as received and as sent.
 const LONGEST: u64 = 2 * 65_535;
 
 /// The rule.

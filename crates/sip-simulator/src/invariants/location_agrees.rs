@@ -1,5 +1,5 @@
-//! The registrar and the phones agree: what a 200 confirmed is in the registrar's view until it expires, what a 200
-//! removed is not, and nobody else's contact is.
+//! The registrar and the phones agree: the registrar has what a 200 confirmed until it expires, does not have what a 200 removed, and has
+//! no contact of another phone.
 use crate::observe::{
     BoundContact, Facts, Invariant, Observation, Party, Seen, Violation, violation,
 };
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Belief {
-    /// The contact is registered until that second.
+    /// The contact is registered until this second.
     Bound(String, u64),
     /// The contact is not registered.
     Gone(String),
-    /// A REGISTER was never answered, or its effect may have been lost in a crash.
+    /// A REGISTER got no response, or a crash may have undone its effect.
     Unknown,
 }
 
@@ -23,11 +23,11 @@ enum Belief {
 struct Phone {
     belief: Belief,
     confirmed_at: Time,
-    /// A REGISTER is under way.
+    /// A REGISTER is in progress.
     open: bool,
-    /// The registrar crashed meanwhile: what it answers or has answered may not have been saved.
+    /// The registrar crashed during the REGISTER: the effect of its response may not have been saved.
     doubtful: bool,
-    /// The registrar has started anew: a refresh that moved the end by little may not have been saved.
+    /// The registrar has restarted: a refresh that moved the end only a little may not have been saved.
     restored: bool,
 }
 
@@ -35,10 +35,10 @@ struct Phone {
 #[derive(Debug, Default)]
 pub struct LocationAgrees {
     phones: BTreeMap<usize, Phone>,
-    /// The highest `CSeq` of each phone's REGISTERs that its registrar has got.
+    /// The highest `CSeq` of each phone's REGISTERs that its registrar received.
     latest: BTreeMap<usize, (u64, u32)>,
-    /// Phones whose registrar got a REGISTER after a later one: section 10.3 compares it with the bindings there are, so that
-    /// a straggler brings a removed contact back.
+    /// Phones whose registrar received a REGISTER after a later one. It compares the REGISTER only with existing bindings (section 10.3),
+    /// so a straggler restores a removed contact.
     straggled: BTreeSet<usize>,
 }
 
@@ -129,7 +129,7 @@ impl LocationAgrees {
                 let what = format!("phone{phone} got a 200 whose Contacts contradict its REGISTER");
                 return Err(violation(self.name(), what, None));
             }
-            // An answer was lost, and its repetition may have failed where the request itself did not.
+            // The response was lost, and the retransmission may have failed although the request itself did not.
             PhoneEvent::RegistrationFailed(408 | 500..) | PhoneEvent::Vanished => {
                 known.belief = Belief::Unknown;
                 (known.open, known.doubtful) = (false, false);
@@ -149,7 +149,7 @@ impl LocationAgrees {
         }
     }
 
-    /// What was confirmed just before a crash may not have been on disk yet.
+    /// Forgets confirmations just before a crash, because they may not have reached the disk.
     fn forget_unsaved(&mut self, facts: &Facts, now: Time, host: usize) {
         // Two rounds of housekeeping: one to notice the change, one to write it.
         let window = facts.hosts[host].bounds.write_behind + Duration::from_secs(1);
@@ -179,8 +179,8 @@ impl LocationAgrees {
                     bound.address == facts_of.address_of_record && bound.contact == *contact
                 })
             };
-            // A phone counts from when the 200 came, which may have been repeated by a transaction for as long as it lives.
-            // A refresh that moves the end by less than an eighth of the lifetime need not be saved.
+            // A phone counts from the arrival of the 200, which a transaction may have repeated as long as it lives. A refresh that moves
+            // the end by less than an eighth of the lifetime need not be saved.
             let lifetime = match &known.belief {
                 Belief::Bound(_, until) if known.restored => {
                     until.saturating_sub(known.confirmed_at.unix_seconds())
@@ -218,7 +218,7 @@ impl LocationAgrees {
     }
 }
 
-/// Phones name themselves in their contacts: a contact of another name was put there by somebody else.
+/// Each contact contains the name of its phone. A contact with another name was registered by another phone.
 fn no_stranger_bound(bindings: &[Vec<BoundContact>]) -> Option<String> {
     bindings.iter().flatten().find_map(|bound| {
         let user = bound.address.split('@').next().unwrap_or_default();

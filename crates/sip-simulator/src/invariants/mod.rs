@@ -27,7 +27,7 @@ pub use responses_return::ResponsesReturn;
 
 use crate::observe::Invariant;
 
-/// All of them.
+/// All invariants.
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::<Answered>::default(),

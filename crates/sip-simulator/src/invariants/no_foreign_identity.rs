@@ -1,5 +1,5 @@
-//! No foreign identity: nobody registers for, or calls in the name of, a subscriber who is somebody else; and no call
-//! of a subscriber gets through without credentials.
+//! No foreign identity: a phone registers and calls only as its own subscriber, and no call of a subscriber passes
+//! without credentials.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
 use sip_message::{HeaderName, Method, Scheme};
 use sip_transport::Time;
@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 /// The rule.
 #[derive(Debug, Default)]
 pub struct NoForeignIdentity {
-    /// Machine, address and transaction of a request outside dialogs: for whom it speaks.
+    /// The address of record that a request outside dialogs speaks for, by machine, source address and transaction.
     speakers: BTreeMap<(usize, SocketAddr, u64), String>,
-    /// Call and From tag: the phone whose call it is.
+    /// The calling phone, by call and From tag.
     origins: BTreeMap<u64, usize>,
-    /// Machine, call and From tag of requests that came with credentials.
+    /// Requests that came with credentials: machine, and a hash of call and From tag.
     authorized: BTreeSet<(usize, u64)>,
 }
 
@@ -79,7 +79,7 @@ impl NoForeignIdentity {
         }
     }
 
-    /// A request outside dialogs left a machine.
+    /// Checks a request outside dialogs that a machine forwards.
     fn forwarded(&self, facts: &Facts, host: usize, seen: &Seen<'_>) -> Result<(), Violation> {
         let Some(speaker) = speaker(seen).filter(|speaker| must_prove(facts, host, speaker, seen))
         else {
@@ -104,7 +104,7 @@ impl NoForeignIdentity {
         Ok(())
     }
 
-    /// A machine answered a request: anything but a refusal acknowledges the speaker.
+    /// Checks a response of a machine: anything but a rejection accepts the identity.
     fn answered(
         &self,
         facts: &Facts,
@@ -134,14 +134,14 @@ impl NoForeignIdentity {
     }
 }
 
-/// Whether it is a request outside dialogs.
+/// Whether the message is a request outside dialogs.
 fn opens(seen: &Seen<'_>) -> bool {
     seen.is_request()
         && seen.to_tag.is_empty()
         && !matches!(seen.method, Method::Ack | Method::Cancel)
 }
 
-/// The caller's side of a call.
+/// Identifies the caller's side of a call.
 fn side(seen: &Seen<'_>) -> u64 {
     hash(&[seen.call_id, seen.from_tag])
 }
@@ -153,7 +153,7 @@ fn speaker(seen: &Seen<'_>) -> Option<String> {
     } else {
         seen.message.from()
     };
-    // Other schemes name no subscriber of a SIP domain.
+    // URIs of other schemes name no subscriber of a SIP domain.
     let uri = party?
         .uri()
         .filter(|uri| matches!(uri.scheme, Scheme::Sip | Scheme::Sips))?;
@@ -162,7 +162,7 @@ fn speaker(seen: &Seen<'_>) -> Option<String> {
     String::from_utf8(address).ok()
 }
 
-/// Whether a machine must ask this speaker for credentials.
+/// Whether a machine must challenge this identity.
 fn must_prove(facts: &Facts, host: usize, speaker: &str, seen: &Seen<'_>) -> bool {
     let own = &facts.hosts[host];
     let challenged = own

@@ -1,6 +1,5 @@
-//! No open relay: a request leaves a machine only towards a contact that somebody registered there, a party of a
-//! dialog that was set up through it, or the next hop that its operator configured. A machine told to relay for everybody
-//! is left out.
+//! No open relay: a machine sends a request only to a contact registered there, a party of a dialog established through
+//! it, or its configured next hop. Machines that relay for every sender are exempt.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, violation};
 use sip_message::{HeaderName, Host, Method, NameAddr};
 use sip_transport::Time;
@@ -11,7 +10,7 @@ use std::time::Duration;
 /// The rule.
 #[derive(Debug, Default)]
 pub struct NoOpenRelay {
-    /// Machine and contact address, with the time after which no request may go there any more.
+    /// Machine and contact address, with the time after which no request may go there.
     contacts: BTreeMap<(usize, SocketAddr), Time>,
     /// Call and address of a party.
     parties: BTreeSet<(u64, SocketAddr)>,
@@ -51,7 +50,8 @@ impl Invariant for NoOpenRelay {
                 self.learn_parties(seen);
                 Ok(())
             }
-            // Who calls from an address that is not his contact, like one behind a translator, is reached there.
+            // A caller whose source address differs from its contact, for example behind a NAT, is reached at its
+            // source.
             Observation::Delivered {
                 source,
                 to: Party::Host(_),
@@ -83,7 +83,7 @@ impl NoOpenRelay {
         {
             let seconds = contact.expires().flatten().unwrap_or(0);
             let until = now + Duration::from_secs(u64::from(seconds)) + grace;
-            // A phone behind a translator is reached where its REGISTER came from.
+            // A phone behind a NAT is reached where its REGISTER came from.
             for address in [address_of(&contact), Some(phone)].into_iter().flatten() {
                 let known = self.contacts.entry((host, address)).or_insert(until);
                 *known = until.max(*known);

@@ -1,13 +1,14 @@
-//! One call: however often a caller repeats its INVITE, each callee sees one INVITE transaction for it, and none after it
-//! has been refused; and however often a request is repeated, its sender sees one final response, beside the 2xx of
-//! whoever accepts the call. Senders that prove nothing are refused without state, and what they repeat is judged anew.
+//! One call: each callee sees one INVITE transaction, however often the caller retransmits its INVITE, and none after a rejection. The
+//! sender of a request sees one final response, however often it retransmits, in addition to the 2xx of the phones that accept the call.
+//! Requests of unproven senders are rejected without state, and their retransmissions are new requests.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, violation};
 use sip_message::{Host, Method};
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// Tables below this size may refuse a request statelessly and take its repetition: then 503 comes beside the answer.
+/// Machines with smaller tables may reject a request statelessly and accept its retransmission. The sender then sees a 503 and another
+/// response.
 const AMPLE: u64 = 1000;
 
 #[derive(Debug)]
@@ -23,11 +24,11 @@ type Targets = BTreeMap<(SocketAddr, Vec<u8>), Vec<u8>>;
 /// The rule.
 #[derive(Debug, Default)]
 pub struct OneCall {
-    /// Machine and transaction at the caller: where it was forwarded to (address, Request-URI), and the branch it went with.
+    /// By machine and upstream transaction: where the INVITE was forwarded to (address, Request-URI), with which branch.
     forwarded: BTreeMap<(usize, u64), Targets>,
-    /// Machine and transaction: the first final response that was sent.
+    /// By machine and transaction: the first final response that was sent.
     finals: BTreeMap<(usize, u64), Final>,
-    /// Machine and transaction of the requests it has got in its present life. It may pass on a 2xx of an earlier one.
+    /// Machine and transaction of the requests that the machine received since its start. It may also relay a 2xx of an earlier request.
     asked: BTreeSet<(usize, u64)>,
 }
 
@@ -70,7 +71,7 @@ impl Invariant for OneCall {
                 self.asked.insert((host, seen.transaction()));
                 Ok(())
             }
-            // Nobody remembers over a crash.
+            // A crash loses all state.
             Observation::Crashed { host } => {
                 self.forwarded.retain(|(other, _), _| *other != host);
                 self.finals.retain(|(other, _), _| *other != host);
@@ -82,7 +83,8 @@ impl Invariant for OneCall {
     }
 }
 
-/// Whether the sender of an INVITE proves nothing to a machine. Such a one is refused without state: what comes again is judged anew.
+/// Whether the sender of an INVITE is unproven for a machine. The INVITE is then rejected without state, and a retransmission is a new
+/// request.
 fn is_stranger(facts: &Facts, host: usize, seen: &Seen<'_>) -> bool {
     let host = &facts.hosts[host];
     let is_local = seen.message.from_uri().is_some_and(|uri| match uri.host {
@@ -160,10 +162,10 @@ impl OneCall {
         let same = first.status == seen.status && first.to_tag == seen.to_tag;
         let overloaded =
             facts.hosts[host].bounds.servers < AMPLE && (seen.status == 503 || first.status == 503);
-        // What was refused here, before it went anywhere, may be refused for another reason when it is judged anew.
+        // A request that was rejected before it was forwarded may be rejected for another reason when it is retransmitted.
         let nowhere = first.status >= 300
             && (!self.forwarded.contains_key(&key) || is_stranger(facts, host, seen));
-        // Section 16.7: a 2xx passes whatever went before, of each callee of a fork.
+        // Section 16.7: every 2xx of every callee of a fork passes, whatever was sent before.
         if same || seen.is_acceptance() || overloaded || nowhere {
             return Ok(());
         }
@@ -180,18 +182,19 @@ impl OneCall {
     }
 }
 
-/// Whether the server transaction that gave this response is still there: timer J, or H.
+/// Whether the server transaction that sent this response still exists (timer J or H).
 fn is_remembered(facts: &Facts, host: usize, given: &Final, now: Time) -> bool {
     let kept = (facts.hosts[host].bounds.t1 * 64).saturating_sub(facts.lateness);
     now.saturating_since(given.at) < kept
 }
 
-/// A REGISTER may be judged anew whenever it comes, and a CANCEL finds nothing to cancel once its INVITE is over.
+/// Whether retransmissions must get the same response. A REGISTER may be processed again at any time, and a CANCEL finds nothing to cancel
+/// after its INVITE has ended.
 fn has_one_answer(seen: &Seen<'_>) -> bool {
     !matches!(seen.method, Method::Register | Method::Cancel)
 }
 
-/// A challenge keeps no state: the repetition of a challenged request is judged anew.
+/// A challenge keeps no state, so a retransmission of the challenged request is a new request.
 const fn is_challenge(status: u16) -> bool {
     matches!(status, 401 | 407)
 }

@@ -1,11 +1,11 @@
-//! Reasons: a phone whose INVITE is cancelled after the call was answered learns the reason, and no phone is told that the
-//! call was answered elsewhere unless it was (RFC 3326).
+//! Reasons (RFC 3326): if an INVITE is cancelled because another phone answered, its CANCEL has a reason. No phone gets the reason that the
+//! call was answered elsewhere unless it was.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, violation};
 use sip_message::{HeaderName, Method};
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Client transactions of a worker that is never full.
+/// A worker with at least this many client transactions is never full.
 const ROOMY: u64 = 1_000;
 
 /// Machine and transaction.
@@ -14,13 +14,13 @@ type Key = (usize, u64);
 /// The rule.
 #[derive(Debug, Default)]
 pub struct Reasons {
-    /// Branches of an INVITE, and the transaction in which it came.
+    /// Branches of an INVITE, with the transaction in which the INVITE arrived.
     branches: BTreeMap<Key, u64>,
     /// INVITEs that were answered with 2xx.
     answered: BTreeSet<Key>,
     /// INVITEs that their callers cancelled.
     given_up: BTreeSet<Key>,
-    /// Branches whose CANCEL was judged: it is repeated as it was.
+    /// Branches whose CANCEL was checked. Its retransmissions are equal.
     judged: BTreeSet<Key>,
 }
 
@@ -78,8 +78,8 @@ impl Reasons {
         let mut reasons = seen.message.values(HeaderName::Reason);
         let is_answered = self.answered.contains(&(host, *upstream));
         let is_right = if is_answered {
-            // In a full table there is no room for the reason of a CANCEL that has to wait. One that waited may give an older reason:
-            // another phone had declined, or this one was silent for long.
+            // A full table has no room for the reason of a CANCEL that has to wait. A CANCEL that waited may carry an earlier reason:
+            // another phone declined, or this one was silent for too long.
             reasons.next().is_some() || facts.hosts[host].bounds.clients < ROOMY
         } else {
             !reasons.any(|reason| String::from_utf8_lossy(reason).contains(";cause=200"))

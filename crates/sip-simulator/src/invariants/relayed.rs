@@ -1,29 +1,29 @@
-//! Relayed: a 2xx to an INVITE that reaches a machine goes on to the caller, its ACK to the callee, each time; and a
-//! branch that has rung and got no final response has been cancelled. No call is left half-open by the server.
+//! Relayed: every 2xx to an INVITE that reaches a machine goes on to the caller, and every ACK of it to the callee,
+//! each time. A branch that rang and got no final response is cancelled. The server leaves no call half-open.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
 use sip_message::Method;
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Machine, and a hash of what is to be passed on.
+/// Machine, and a hash of the message to relay.
 type Key = (usize, u64);
 
 #[derive(Debug)]
 struct Branch {
     call_id: Vec<u8>,
-    /// When its INVITE left first.
+    /// When its INVITE was first sent.
     sent_at: Time,
     rung: bool,
     ended: bool,
 }
 
-/// A message that must be passed on, once for each time that it came.
+/// A message that must be relayed, once for each time that it arrived.
 #[derive(Debug)]
 struct Debt {
     what: &'static str,
     call_id: Vec<u8>,
-    /// Until when, for each time.
+    /// The deadline of each of them.
     due: VecDeque<Time>,
 }
 
@@ -32,11 +32,11 @@ struct Debt {
 pub struct Relayed {
     /// INVITEs sent, by transaction.
     branches: BTreeMap<Key, Branch>,
-    /// INVITEs received, by transaction: an ACK with the same branch goes no further.
+    /// INVITEs received, by transaction. An ACK with the same branch is not relayed.
     invites: BTreeSet<Key>,
-    /// Dialogs whose 2xx was passed on.
+    /// Dialogs whose 2xx was relayed.
     dialogs: BTreeSet<Key>,
-    /// What must be passed on.
+    /// Messages that must be relayed.
     owed: BTreeMap<Key, Debt>,
 }
 
@@ -69,7 +69,7 @@ impl Invariant for Relayed {
             Observation::Quiet { .. } => self.no_branch_left_ringing()?,
             _ => {}
         }
-        // Few are owed at a time: they are paid in the same instant.
+        // There are few debts at a time, because they are paid in the same instant.
         let is_late = |debt: &&Debt| debt.due.front().is_some_and(|due| *due < now);
         let late = self.owed.values().find(is_late);
         match late {
@@ -89,7 +89,7 @@ impl Relayed {
             let Some(branch) = self.branches.get_mut(&(host, seen.transaction())) else {
                 return;
             };
-            // Once timer B has fired there is no transaction left to cancel.
+            // After timer B has fired, there is no transaction left to cancel.
             let alive = (facts.hosts[host].bounds.t1 * 64).saturating_sub(Duration::from_secs(1));
             branch.rung |= now.saturating_since(branch.sent_at) < alive;
             branch.ended |= seen.is_final();
@@ -183,7 +183,7 @@ impl Relayed {
     }
 }
 
-/// Names a 2xx or ACK on both sides of a machine: everything but the hop.
+/// Identifies a 2xx or ACK on both sides of a machine: everything except the hop.
 fn passed_on(seen: &Seen<'_>) -> u64 {
     let kind: &[u8] = if seen.is_request() { b"ACK" } else { b"2xx" };
     hash(&[

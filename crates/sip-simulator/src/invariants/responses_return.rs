@@ -1,5 +1,5 @@
-//! Responses return: a response goes to the address its request came from, whatever its Via says, and to nobody who
-//! has not asked.
+//! Responses return: a response goes to the address that its request came from, whatever its Via says, and to no
+//! address that sent no request.
 use crate::observe::{Facts, Invariant, Observation, Party, Violation, violation};
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,9 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 /// The rule.
 #[derive(Debug, Default)]
 pub struct ResponsesReturn {
-    /// Machine, source of a request, its transaction.
+    /// Machine, source and transaction of each request.
     asked: BTreeSet<(usize, SocketAddr, u64)>,
-    /// Who ever sent something to a machine, and whether he keeps to the protocol.
+    /// The sources that have sent to a machine, and whether each follows the protocol.
     sources: BTreeMap<(usize, IpAddr), bool>,
 }
 
@@ -49,7 +49,8 @@ impl Invariant for ResponsesReturn {
                 seen: Some(seen),
                 ..
             } if !seen.is_request() => {
-                // What a broken request asked for cannot always be told from its answer; who asked can.
+                // The response does not always identify the broken request it belongs to, but its destination
+                // identifies the sender.
                 let source = self.sources.get(&(host, destination.ip()));
                 let asked = self
                     .asked

@@ -1,4 +1,5 @@
-//! A phone's client transactions (RFC 3261 section 17.1), kept simple: resend until somebody answers or time is up.
+//! A phone's client transactions (RFC 3261 section 17.1), kept simple: they retransmit until a response arrives or the
+//! time is up.
 use super::call::CallId;
 use super::compose::Draft;
 use super::{Phone, PhoneEvent, PhoneOutput, T1, T1_64, T2, T4, earlier};
@@ -8,13 +9,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often a phone answers challenges for one request before it gives up.
+/// How many challenges of one request a phone answers before it gives up.
 const MOST_CHALLENGES: u32 = 4;
 
-/// How long an INVITE without a call of its own, once it has had a provisional response, waits for its final one.
+/// How long an INVITE outside the calls waits for its final response after a provisional one.
 const MOST_PATIENCE: Duration = Duration::from_secs(180);
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Register { expires: u32 },
@@ -27,11 +28,11 @@ pub(crate) enum Purpose {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing has come back.
+    /// No response has arrived.
     Calling,
-    /// A provisional response has.
+    /// A provisional response has arrived.
     Proceeding,
-    /// A final response has; retransmissions of it are absorbed until the end.
+    /// A final response has arrived. Its retransmissions are absorbed until the end.
     Over,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Client {
     resend_at: Option<Time>,
     ends_at: Option<Time>,
     challenges: u32,
-    /// The ACK of a refusal, sent again for each of its retransmissions.
+    /// The ACK of a rejection, sent again for each of its retransmissions.
     ack: Option<Rc<[u8]>>,
 }
 
@@ -71,7 +72,7 @@ impl Client {
         matches!(self.draft.method, Method::Invite)
     }
 
-    /// A final response came.
+    /// Ends the transaction after a final response.
     fn finish(&mut self, now: Time, linger: Duration) {
         self.state = State::Over;
         self.resend_at = None;
@@ -85,7 +86,7 @@ impl Client {
 }
 
 impl Phone {
-    /// Sends a request and watches over it.
+    /// Sends a request in a new client transaction.
     pub(crate) fn start_client(
         &mut self,
         now: Time,
@@ -129,13 +130,13 @@ impl Phone {
         });
     }
 
-    /// Sends a CANCEL for the INVITE of a call (section 9.1), which must have had a provisional response.
+    /// Cancels the INVITE of a call (section 9.1), if it has had a provisional response.
     pub(crate) fn send_cancel(&mut self, now: Time, call: CallId, output: &mut PhoneOutput) {
         let invite = self.clients.iter_mut().find(|client| {
             client.purpose == Purpose::Invite(call) && client.state == State::Proceeding
         });
         let Some(invite) = invite else { return };
-        // Section 9.1: after 64*T1 without a final response the caller considers the INVITE cancelled.
+        // Section 9.1: without a final response, the caller considers the INVITE cancelled after 64*T1.
         invite.ends_at = Some(now + T1_64);
         let draft = Draft {
             method: Method::Cancel,
@@ -166,14 +167,14 @@ impl Phone {
         });
     }
 
-    /// The INVITE transaction of a call, while it is not over.
+    /// The INVITE transaction of a call, unless it is over.
     pub(crate) fn open_invite(&self, call: CallId) -> Option<&Client> {
         self.clients
             .iter()
             .find(|client| client.purpose == Purpose::Invite(call) && !client.is_over())
     }
 
-    /// Whether a re-INVITE of ours is open in a call.
+    /// Whether one of our re-INVITEs is open in a call.
     pub(crate) fn has_open_reinvite(&self, call: CallId) -> bool {
         self.clients
             .iter()
@@ -234,7 +235,7 @@ impl Phone {
                 client.state = State::Proceeding;
                 if client.is_invite() {
                     client.resend_at = None;
-                    // A caller's patience ends the INVITE of a call; others have none of their own.
+                    // The caller's patience ends the INVITE of a call. Other INVITEs need a deadline of their own.
                     let patient = matches!(client.purpose, Purpose::Invite(_));
                     client.ends_at = (!patient).then(|| now + MOST_PATIENCE);
                 }
@@ -252,7 +253,7 @@ impl Phone {
                     timed_out: false,
                 });
             } else if client.ack.is_some() {
-                return; // It was refused before: a 2xx comes too late (section 17.1.1.2).
+                return; // The INVITE was rejected before: this 2xx is too late (section 17.1.1.2).
             }
             return self.invite_accepted(now, &purpose, response, first, output);
         }
@@ -308,7 +309,7 @@ impl Phone {
         );
     }
 
-    /// A request has come to its end other than a 2xx to an INVITE; `None`: nobody answered.
+    /// Handles the end of a request, except a 2xx to an INVITE; `None` means that there was no response.
     fn request_ended(
         &mut self,
         now: Time,
@@ -353,7 +354,7 @@ impl Phone {
     }
 }
 
-/// Section 17.1.1.3: the ACK of a refusal goes where the INVITE went, with its Via and the refusal's To.
+/// Section 17.1.1.3: the ACK of a rejection goes where the INVITE went, with its Via and the rejection's To.
 fn ack_of_refusal(invite: &Draft, via: &str, response: &Message<'_>) -> Rc<[u8]> {
     let to = response
         .header(sip_message::HeaderName::To)

@@ -1,21 +1,21 @@
-//! Messages as a phone writes them: plain text, no part of the stack under test.
+//! Writes messages as a phone does: plain text, without the stack under test.
 use super::Phone;
 use sip_message::{HeaderName, Message, Method, Uri};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// A body as phones offer it.
+/// The body that phones offer.
 const SDP: &str = "v=0\r\no=- 1 1 IN IP4 10.9.9.9\r\ns=-\r\nc=IN IP4 10.9.9.9\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0 8\r\n";
 
-/// A request before it is written: what must survive a challenge.
+/// A request before it is written: the parts that survive a challenge.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) method: Method<'static>,
     pub(crate) uri: String,
     /// From, with its tag.
     pub(crate) from: String,
-    /// To, with its tag where there is one.
+    /// To, with its tag if it has one.
     pub(crate) to: String,
     pub(crate) call_id: String,
     pub(crate) cseq: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Writes it. `authorization` is a whole header line.
+    /// Writes the request. `authorization` is a whole header line.
     pub(crate) fn write(&self, via: &str, authorization: Option<&str>) -> Rc<[u8]> {
         let method = String::from_utf8_lossy(self.method.as_bytes()).into_owned();
         let mut text = String::with_capacity(800);
@@ -52,7 +52,7 @@ impl Draft {
         finish(text, self.with_body)
     }
 
-    /// Where it goes: the topmost Route; in a dialog without one, the Request-URI; else the outbound proxy.
+    /// The next hop: the topmost Route; in a dialog without a Route, the Request-URI; otherwise the outbound proxy.
     pub(crate) fn next_hop(&self, outbound: SocketAddr) -> SocketAddr {
         let route = self.routes.first().map(|route| {
             route
@@ -91,12 +91,12 @@ pub(crate) fn literal_address(uri: &str) -> Option<SocketAddr> {
     }
 }
 
-/// The bytes of a header field as text.
+/// Converts the bytes of a header field to text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The values of a list header as text.
+/// The values of a list header field as text.
 pub(crate) fn values(message: &Message<'_>, name: HeaderName) -> Vec<String> {
     message.values(name).map(text).collect()
 }
@@ -141,7 +141,7 @@ pub(crate) fn response(
     finish(out, body)
 }
 
-/// Where a response goes (section 18.2.2, RFC 3581): `received` and `rport` of the topmost Via, else sent-by.
+/// Where a response goes (section 18.2.2, RFC 3581): `received` and `rport` of the topmost Via, otherwise sent-by.
 pub(crate) fn response_destination(request: &Message<'_>, source: SocketAddr) -> SocketAddr {
     let Some(via) = request.top_via() else {
         return source;
@@ -153,7 +153,7 @@ pub(crate) fn response_destination(request: &Message<'_>, source: SocketAddr) ->
     let ip = via.received().or(sent_by).unwrap_or_else(|| source.ip());
     let port = match via.rport() {
         Some(Some(port)) => port,
-        // We are the server: the port that was asked for is the one we saw.
+        // As the server, use the port that the request came from.
         Some(None) => source.port(),
         None => via.port.unwrap_or(5060),
     };
@@ -161,7 +161,7 @@ pub(crate) fn response_destination(request: &Message<'_>, source: SocketAddr) ->
 }
 
 impl Phone {
-    /// A Via value with a new branch, and the branch.
+    /// Creates a Via value with a new branch. Returns both.
     pub(crate) fn new_via(&mut self) -> (String, String) {
         let branch = format!("z9hG4bK{}", self.dice.token());
         let sent_by = self.sent_by();
@@ -171,7 +171,7 @@ impl Phone {
         )
     }
 
-    /// What Via says of where the phone is.
+    /// The sent-by of the phone's Via.
     pub(crate) fn sent_by(&self) -> String {
         if self.profile.hides_behind_rport {
             "192.168.178.20:5060".to_owned()
@@ -180,7 +180,7 @@ impl Phone {
         }
     }
 
-    /// From, with a tag.
+    /// The From value with a tag.
     pub(crate) fn own_from(&self, tag: &str) -> String {
         format!(
             "\"{}\" <{}>;tag={tag}",
@@ -189,7 +189,7 @@ impl Phone {
         )
     }
 
-    /// A Call-ID of its own.
+    /// Creates a new Call-ID.
     pub(crate) fn new_call_id(&mut self) -> String {
         format!("{}@{}", self.dice.token(), self.address.ip())
     }

@@ -1,5 +1,4 @@
-//! Digest credentials as a phone answers challenges (RFC 7616, RFC 8760): the last nonce of each challenger is kept
-//! and its uses are counted.
+//! Digest credentials of a phone (RFC 7616, RFC 8760). It keeps the last nonce of each challenger and counts its uses.
 use super::{Phone, Profile};
 use crate::dice::Dice;
 use sip_message::digest::{
@@ -8,7 +7,7 @@ use sip_message::digest::{
 use sip_message::{Challenge, HeaderName, Message};
 use std::fmt::Write as _;
 
-/// A challenge that was received, and how often its nonce has been used.
+/// A received challenge, and how often its nonce has been used.
 #[derive(Clone, Debug)]
 struct Held {
     realm: String,
@@ -27,7 +26,7 @@ pub(crate) struct Wallet {
 }
 
 impl Wallet {
-    /// Takes the challenge of a 401 or 407; `None` when there is none that the phone can answer.
+    /// Stores the challenge of a 401 or 407; `None` if it has none that the phone can answer.
     pub(crate) fn take(&mut self, profile: &Profile, response: &Message<'_>) -> Option<()> {
         let (header, slot) = match response.status() {
             401 => (HeaderName::WwwAuthenticate, &mut self.registrar),
@@ -65,7 +64,7 @@ impl Wallet {
 }
 
 impl Phone {
-    /// The Authorization or Proxy-Authorization line for a request, where the phone holds a challenge to answer.
+    /// The Authorization or Proxy-Authorization line for a request, if the phone has a challenge to answer.
     pub(crate) fn authorize(&mut self, method: &[u8], uri: &str) -> Option<String> {
         let registers = method == b"REGISTER";
         let held = if registers {

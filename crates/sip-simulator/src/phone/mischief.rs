@@ -1,4 +1,4 @@
-//! What no phone should do, and some do: garbage, forged identities, attempts to use the server as an open relay.
+//! Misbehaviour that a server meets in practice: garbage, forged identities, attempts to use it as an open relay.
 use super::client::Purpose;
 use super::compose::Draft;
 use super::{Phone, PhoneOutput};
@@ -10,9 +10,9 @@ use std::rc::Rc;
 /// One kind of misbehaviour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mischief {
-    /// Bytes without meaning.
+    /// Random bytes.
     Noise,
-    /// Line ends and nothing else.
+    /// Only line ends.
     KeepAlive,
     /// The beginning of a request.
     Truncated(String),
@@ -20,25 +20,25 @@ pub enum Mischief {
     Mutated(String),
     /// A request with very many header fields.
     Overgrown(String),
-    /// A response to nothing.
+    /// A response without a request.
     StrayResponse,
-    /// A request that presumes a transaction or dialog that never was: ACK, CANCEL or BYE.
+    /// A request for a transaction or dialog that never existed: ACK, CANCEL or BYE.
     Stray(&'static str, String),
-    /// A call to an address that the server has nothing to do with, from nobody that it knows.
+    /// A call to a foreign address, from an identity that the server does not know.
     OpenRelay(SocketAddr),
-    /// The same, the address being in a Route behind the server's own.
+    /// The same, with the address in a Route after the server's own.
     RelayByRoute(String, SocketAddr),
-    /// The same, pretending to be inside a dialog: one of its own, if it has one.
+    /// The same, pretending to be inside a dialog: one of its own dialogs, if it has one.
     RelayByDialog(SocketAddr),
-    /// A call to this URI in the name of this user, with credentials of one's own.
+    /// A call to this URI in the name of this user, with the phone's own credentials.
     ForgedCall(String, String),
-    /// A registration for this user, with credentials of one's own.
+    /// A registration for this user, with the phone's own credentials.
     ForgedRegistration(String),
-    /// A request that must not be forwarded any more.
+    /// A request that must not be forwarded again.
     NoForwards(String),
     /// A request routed through the server several times.
     Loop(String),
-    /// Somebody else's authenticated request, sent again from here in a transaction of one's own.
+    /// The authenticated request of another phone, sent again from here in a new transaction.
     Replay(Rc<[u8]>),
 }
 
@@ -143,7 +143,7 @@ impl Phone {
         }
     }
 
-    /// A request that is sent once and then forgotten.
+    /// Writes a request that is sent once, without a transaction.
     fn loose_request(&mut self, method: Method<'static>, uri: &str) -> Rc<[u8]> {
         let draft = self.draft_to(uri, method);
         let (via, _) = self.new_via();
@@ -211,7 +211,7 @@ impl Phone {
         output.send(server, &text.into_bytes().into());
     }
 
-    /// Changes nothing but the Via, so that the credentials stay what they were.
+    /// Sends it with a new Via only, so that the credentials stay unchanged.
     fn replay(&mut self, bytes: &[u8], output: &mut PhoneOutput) {
         let (via, _) = self.new_via();
         let text = String::from_utf8_lossy(bytes);

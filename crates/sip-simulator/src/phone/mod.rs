@@ -1,8 +1,8 @@
-//! A scripted phone: a SIP user agent of its own making, so that what it does does not depend on the transaction
-//! layer under test. It retransmits by the RFC's timers, authenticates, keeps its registration fresh, makes and
-//! takes calls, and can be told to vanish.
+//! A scripted phone: a SIP user agent of its own, so that its behaviour does not depend on the transaction layer under
+//! test. It retransmits by the RFC's timers, authenticates, refreshes its registration, makes and takes calls, and
+//! vanishes on request.
 //!
-//! Sans-IO like everything else here: messages and time go in, messages and [`PhoneEvent`]s come out.
+//! Like everything here it is sans-IO: messages and time go in, messages and [`PhoneEvent`]s come out.
 
 mod call;
 mod client;
@@ -26,39 +26,39 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// T1 of RFC 3261 section 17.1.1.1, as every phone has it.
+/// T1 of RFC 3261 section 17.1.1.1, the same for all phones.
 pub(crate) const T1: Duration = Duration::from_millis(500);
 /// T2.
 pub(crate) const T2: Duration = Duration::from_secs(4);
 /// T4.
 pub(crate) const T4: Duration = Duration::from_secs(5);
-/// Timers B, D, F, H: the end of all patience.
+/// Timers B, D, F, H: the longest wait.
 pub(crate) const T1_64: Duration = Duration::from_secs(32);
 
-/// What a phone does with a call that comes in.
+/// How a phone handles an incoming call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answering {
-    /// Rings (180), then accepts (200). With zero `after` it accepts at once and never rings.
+    /// Rings (180), then accepts (200). If `after` is zero, it accepts at once and never rings.
     Accept {
         /// How long it rings.
         after: Duration,
     },
-    /// Rings, then refuses with this status.
+    /// Rings, then rejects with this status.
     Refuse {
         /// How long it rings.
         after: Duration,
-        /// For example 486.
+        /// The status code, for example 486.
         status: u16,
     },
     /// Rings until it is cancelled.
     RingForEver,
-    /// Says nothing at all.
+    /// Sends no response.
     Silent,
-    /// Rings, and answers a CANCEL with 200 for the INVITE: the race of section 16.10, won by the callee.
+    /// Rings, and responds to a CANCEL with 200 for the INVITE: the race of section 16.10, won by the callee.
     AcceptWhenCancelled,
 }
 
-/// Who a phone is and how it behaves.
+/// The identity and behaviour of a phone.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own")]
 pub struct Profile {
@@ -66,30 +66,30 @@ pub struct Profile {
     pub user: String,
     /// Domain.
     pub domain: String,
-    /// What it knows as its password; a wrong one makes an impostor.
+    /// Its password; an impostor has a wrong one.
     pub password: String,
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
     /// Its registrar and outbound proxy.
     pub server: SocketAddr,
-    /// The lifetime it asks for, in seconds.
+    /// The lifetime that it requests, in seconds.
     pub expires: u32,
-    /// Uses SHA-256 where offered; MD5 otherwise.
+    /// Uses SHA-256 if it is offered; MD5 otherwise.
     pub prefers_sha256: bool,
-    /// Sends credentials without being asked once it has a nonce.
+    /// Sends credentials without a challenge once it has a nonce.
     pub authorizes_unasked: bool,
-    /// Names an address in Via where nobody can reach it, as behind a translator, and asks for rport.
+    /// Names an unreachable address in Via, as behind a NAT, and asks for rport.
     pub hides_behind_rport: bool,
-    /// Never acknowledges refusals.
+    /// Never acknowledges rejections.
     pub forgets_ack: bool,
-    /// What it does with calls: one of these, the first number being the weight.
+    /// How it handles calls: one of these at random. The number is the weight.
     pub answering: Vec<(u32, Answering)>,
-    /// A callee hangs up after this long by itself.
+    /// As the callee, hangs up after this long.
     pub hangs_up_after: Option<Duration>,
 }
 
 impl Profile {
-    /// A well-behaved phone: registers for ten minutes, answers after two seconds.
+    /// A well-behaved phone that registers for ten minutes and answers after two seconds.
     pub fn new(user: &str, domain: &str, address: SocketAddr, server: SocketAddr) -> Self {
         Self {
             user: user.to_owned(),
@@ -112,7 +112,7 @@ impl Profile {
         }
     }
 
-    /// The password that the registrar knows of a user.
+    /// The password that the registrar has for a user.
     pub fn right_password(user: &str) -> String {
         format!("secret of {user}")
     }
@@ -128,23 +128,23 @@ impl Profile {
     }
 }
 
-/// A call to be made.
+/// A call to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallPlan {
-    /// Whom: a SIP URI.
+    /// The callee's SIP URI.
     pub to: String,
-    /// Gives up with CANCEL after this long without an answer.
+    /// Cancels after this long without an answer.
     pub patience: Duration,
     /// Hangs up after this long.
     pub talk: Duration,
-    /// Sends a re-INVITE half-way.
+    /// Sends a re-INVITE halfway.
     pub renegotiates: bool,
 }
 
-/// What a script tells a phone to do.
+/// An instruction of the script to a phone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Register, and keep the registration fresh.
+    /// Register, and refresh the registration.
     Register,
     /// Remove the registration.
     Unregister,
@@ -154,64 +154,64 @@ pub enum Action {
     Ask(&'static str, String),
     /// End all calls.
     HangUp,
-    /// End all calls, and begin nothing new: no calls, no refreshes, whatever the script still says.
+    /// End all calls and start nothing new: no calls and no refreshes, whatever the script says later.
     Rest,
-    /// Forget everything and fall silent.
+    /// Forget all state and fall silent.
     Vanish,
-    /// Come back, at another port.
+    /// Come back at another port.
     Return(u16),
-    /// Do what no phone should.
+    /// Misbehave.
     Mischief(Mischief),
 }
 
-/// What a phone learned.
+/// An event that a phone reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PhoneEvent {
-    /// A REGISTER left: until its end the phone does not know what the registrar believes.
+    /// A REGISTER was sent: until it ends, the phone does not know the registrar's state.
     RegistrationUncertain,
-    /// The registrar confirmed the contact until then.
+    /// The registrar confirmed the contact.
     Registered {
-        /// Its URI.
+        /// The contact URI.
         contact: String,
-        /// Unix seconds.
+        /// When it expires, in seconds since the Unix epoch.
         expires_at: u64,
     },
-    /// The registrar confirmed that the contact is gone.
+    /// The registrar confirmed that the contact is removed.
     Unregistered {
-        /// Its URI.
+        /// The contact URI.
         contact: String,
     },
-    /// A REGISTER was refused; what was believed before still holds.
+    /// A REGISTER was rejected. The previous state still holds.
     RegistrationFailed(u16),
-    /// A transaction of the phone ended with this status; 408 of its own making when nobody answered.
+    /// A transaction of the phone ended.
     Final {
         /// The request.
         method: Method<'static>,
-        /// How it ended.
+        /// The final status code; 408 if there was no response.
         status: u16,
-        /// Whether nobody answered.
+        /// Whether there was no response.
         timed_out: bool,
     },
-    /// A call came about: the caller has the 2xx.
+    /// The caller received the 2xx of a call.
     CallAnswered,
-    /// A call did not come about.
+    /// A call failed.
     CallFailed(u16),
     /// The callee's 2xx was acknowledged.
     CallAcknowledged,
-    /// The callee's 2xx was never acknowledged; it hung up.
+    /// The callee's 2xx was never acknowledged, and the callee hung up.
     CallUnacknowledged,
-    /// One's own call ended with a BYE from the other side, or with one's own that was answered.
+    /// A call of this phone ended, with a BYE from the other side or with its own answered BYE.
     CallEnded,
     /// The phone vanished.
     Vanished,
 }
 
-/// What a phone puts out.
+/// The output of a phone.
 #[derive(Debug, Default)]
 pub struct PhoneOutput {
-    /// Messages, with where they go.
+    /// Messages with their destinations.
     pub messages: Vec<(SocketAddr, Rc<[u8]>)>,
-    /// What it learned.
+    /// Events.
     pub events: Vec<PhoneEvent>,
 }
 
@@ -221,7 +221,7 @@ impl PhoneOutput {
     }
 }
 
-/// A phone.
+/// A simulated phone.
 #[derive(Debug)]
 pub struct Phone {
     profile: Profile,
@@ -238,7 +238,7 @@ pub struct Phone {
 }
 
 impl Phone {
-    /// A phone that has done nothing yet.
+    /// Creates a phone that has done nothing yet.
     pub fn new(profile: Profile, mut dice: Dice) -> Self {
         let registration = Registration::new(&mut dice);
         let address = profile.address;
@@ -257,37 +257,37 @@ impl Phone {
         }
     }
 
-    /// Who it is.
+    /// Its identity and behaviour.
     pub const fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Where it is now.
+    /// Its current address.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether it hears anything.
+    /// Whether it receives messages.
     pub const fn is_alive(&self) -> bool {
         self.alive
     }
 
-    /// Whether it waits for nothing: no request of its own is open, no call is up or coming up.
+    /// Whether it is idle: it has no open request of its own, and no call.
     pub fn is_idle(&self) -> bool {
         self.calls.is_empty() && self.clients.iter().all(Client::is_over)
     }
 
-    /// How many calls it is in.
+    /// The number of its calls.
     pub fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// What it believes about its registration: its contact and the second it ends.
+    /// Its registration as it knows it: the contact, and the second when it expires.
     pub fn registered(&self) -> Option<(String, u64)> {
         self.registration.believed()
     }
 
-    /// Does what the script says.
+    /// Performs an action.
     pub fn perform(&mut self, now: Time, action: Action, output: &mut PhoneOutput) {
         if action == Action::Rest {
             self.resting = true;
@@ -313,7 +313,7 @@ impl Phone {
         }
     }
 
-    /// A datagram arrived.
+    /// Processes a datagram.
     pub fn receive(&mut self, now: Time, from: SocketAddr, bytes: &[u8], output: &mut PhoneOutput) {
         if !self.alive {
             return;
@@ -321,7 +321,7 @@ impl Phone {
         let Ok(message) = Message::parse(bytes) else {
             return;
         };
-        // Phones write text: what is none they could not repeat octet for octet.
+        // Phones write text, so they cannot repeat other bytes exactly.
         if message.validate().is_err() || std::str::from_utf8(bytes).is_err() {
             return;
         }
@@ -332,7 +332,7 @@ impl Phone {
         }
     }
 
-    /// Time has come to `next_deadline`.
+    /// Handles the time `next_deadline`.
     pub fn wake(&mut self, now: Time, output: &mut PhoneOutput) {
         if !self.alive {
             return;
@@ -345,7 +345,7 @@ impl Phone {
         }
     }
 
-    /// When to call `wake` next.
+    /// The time at which to call [`Phone::wake`] next.
     pub fn next_deadline(&self) -> Option<Time> {
         if !self.alive {
             return None;
@@ -380,7 +380,7 @@ impl Phone {
     }
 }
 
-/// The earlier of two deadlines, where there are any.
+/// The earlier of two optional deadlines.
 pub(crate) fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     one.into_iter().chain(other).min()
 }

@@ -1,4 +1,4 @@
-//! A phone's registration: what it asked for, what it believes, when it refreshes.
+//! A phone's registration: what it requested, what it knows, and when it refreshes.
 use super::client::Purpose;
 use super::compose::Draft;
 use super::{Phone, PhoneEvent, PhoneOutput};
@@ -14,9 +14,9 @@ pub(crate) struct Registration {
     call_id: String,
     tag: String,
     cseq: u32,
-    /// A REGISTER is on its way: the next one must wait for its end (section 10.2).
+    /// A REGISTER is in progress: the next one must wait until it ends (section 10.2).
     open: bool,
-    /// What was asked for meanwhile.
+    /// The lifetime requested meanwhile.
     next: Option<u32>,
     wanted: bool,
     believed: Option<(String, u64)>,
@@ -83,13 +83,13 @@ impl Phone {
         self.start_client(now, draft, Purpose::Register { expires }, output);
     }
 
-    /// A challenge took another `CSeq`.
+    /// The next `CSeq`, which a retry after a challenge needs.
     pub(crate) fn registration_cseq(&mut self) -> u32 {
         self.registration.cseq += 1;
         self.registration.cseq
     }
 
-    /// The end of a REGISTER: `response` is `None` when nobody answered.
+    /// Handles the end of a REGISTER; `response` is `None` if there was none.
     pub(crate) fn registration_ended(
         &mut self,
         now: Time,
@@ -104,7 +104,7 @@ impl Phone {
             self.believe(now, expires, contact, response, output);
         } else {
             output.events.push(PhoneEvent::RegistrationFailed(status));
-            // Not at once, and not all phones together.
+            // Retries after a pause, and not all phones at the same time.
             let pause = self
                 .dice
                 .span(Duration::from_secs(2), Duration::from_secs(20));
@@ -140,13 +140,13 @@ impl Phone {
                 self.registration.believed = None;
                 output.events.push(PhoneEvent::Unregistered { contact });
             }
-            // A 200 that does not list what was asked for, or lists what should be gone.
+            // The 200 does not list the requested contact, or lists a removed one.
             _ => output.events.push(PhoneEvent::RegistrationFailed(299)),
         }
     }
 }
 
-/// The lifetime that a 200 grants to a contact; `None` when it does not list it.
+/// The lifetime that a 200 grants to a contact; `None` if it does not list the contact.
 fn granted(response: &Message<'_>, contact: &str) -> Option<u32> {
     let listed = response
         .values(HeaderName::Contact)

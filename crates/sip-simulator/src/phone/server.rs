@@ -1,4 +1,4 @@
-//! A phone's server transactions (RFC 3261 section 17.2): each request is acted on once, its answer repeated.
+//! A phone's server transactions (RFC 3261 section 17.2): it processes each request once and repeats the response.
 use super::call::CallId;
 use super::compose::{response, response_destination};
 use super::{Phone, PhoneOutput, T1, T1_64, T2, earlier};
@@ -15,7 +15,7 @@ pub(crate) struct Server {
     sent_by: Vec<u8>,
     is_invite: bool,
     is_cancel: bool,
-    /// The request, to answer it later.
+    /// The request, needed for a later response.
     pub(crate) request: Rc<[u8]>,
     destination: SocketAddr,
     response: Option<Rc<[u8]>>,
@@ -108,7 +108,8 @@ impl Phone {
         }
     }
 
-    /// Answers a request. The final response of an INVITE is repeated until it is acknowledged (sections 13.3.1.4, 17.2.1).
+    /// Responds to a request. The final response of an INVITE is retransmitted until it is acknowledged (sections
+    /// 13.3.1.4, 17.2.1).
     pub(crate) fn respond(
         &mut self,
         now: Time,
@@ -149,7 +150,7 @@ impl Phone {
         }
     }
 
-    /// Never answers a request, nor any repetition of it.
+    /// Never responds to a request, nor to its retransmissions.
     pub(crate) fn ignore(&mut self, now: Time, index: usize) {
         self.servers[index].ends_at = Some(now + Duration::from_secs(600));
     }
@@ -162,7 +163,8 @@ impl Phone {
         }
     }
 
-    /// An ACK with a branch of its own belongs to a 2xx: the INVITE of the same call with the same number.
+    /// Handles an ACK with a branch of its own. It belongs to a 2xx: to the INVITE of the same call with the same
+    /// number.
     fn acceptance_acknowledged(&mut self, now: Time, ack: &Message<'_>, output: &mut PhoneOutput) {
         let keys = |message: &Message<'_>| {
             (
@@ -187,7 +189,7 @@ impl Phone {
         self.call_acknowledged(now, ack, output);
     }
 
-    /// Section 9.2: the CANCEL is answered, and the INVITE with 487 unless it has its final answer.
+    /// Section 9.2: responds to the CANCEL, and to the INVITE with 487 unless it has had its final response.
     fn receive_cancel(
         &mut self,
         now: Time,
@@ -211,7 +213,7 @@ impl Phone {
         }
     }
 
-    /// Whether an INVITE with these keys came already on another path (section 8.2.2.2).
+    /// Whether an INVITE with these keys has already arrived on another path (section 8.2.2.2).
     pub(crate) fn is_merged(&self, index: usize, request: &Message<'_>) -> bool {
         let key = |message: &Message<'_>| {
             (

@@ -1,4 +1,4 @@
-//! A machine that runs [`Exchange`] on its workers, with a subscriber store, a name server and a disk of its own.
+//! A machine that runs [`Exchange`] on its workers, with its own subscriber store, name server and disk.
 
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{Binding, LocationLimits, Locations};
@@ -21,7 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The address of a server that is away for ever.
+/// The address of a server that never responds.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 99, 99));
 
 /// Most targets of a fork.
@@ -75,21 +75,21 @@ impl Saved {
     }
 }
 
-/// All bindings that were saved, by address of record.
+/// All saved bindings, by address of record.
 pub type Disk = BTreeMap<Vec<u8>, Vec<Saved>>;
 
-/// The machine.
+/// A machine that runs the exchange.
 pub struct ExchangeMachine {
     plan: HostPlan,
-    /// What its workers are told.
+    /// The settings of its workers.
     pub settings: Arc<Settings>,
-    /// Survives a crash.
+    /// Survives a crash, like the disk.
     hasher: KeyHasher,
-    /// What survives a crash besides.
+    /// The saved bindings, which survive a crash.
     pub disk: Disk,
-    /// Writes on their way to the disk.
+    /// Writes that have not reached the disk yet.
     writes: VecDeque<(Time, Vec<u8>, Vec<Saved>)>,
-    /// What they share.
+    /// The state that the workers share.
     pub shared: Arc<Shared>,
 }
 
@@ -168,7 +168,8 @@ impl ExchangeMachine {
         }
     }
 
-    /// Where calls fail over in time every peer has a second server, at which nobody is. Half of the calls find it first.
+    /// If calls fail over after silence, every peer has a second server that never responds. Half of the calls find it
+    /// first.
     fn addresses(&self, server: Server, seed: u64) -> (Server, Vec<IpAddr>) {
         let peers = self.plan.peers.iter();
         let named = peers.filter(|(name, _)| **name == *server.host);
@@ -187,8 +188,8 @@ impl Machine for ExchangeMachine {
         let plan = &self.plan;
         let size = |count: usize| count as u64;
         let t1 = TimerSettings::default().t1;
-        // Serial forking tries one group of targets after the other, each until it times out; Timer C begins again with
-        // each provisional response, of which phones send one; then a branch is cancelled, which may take 64*T1 more.
+        // Serial forking tries one group of targets after the other, and each may time out. Timer C restarts with each
+        // provisional response, of which phones send one. Then the branch is cancelled, which may take another 64*T1.
         let groups = u32::try_from(MOST_TARGETS).unwrap_or(1);
         let group = plan.timer_c * 2 + t1 * 128;
         let waiting = plan.question_deadline * 4;
@@ -377,7 +378,7 @@ fn challenged(methods: &ChallengedMethods) -> Vec<String> {
     all.into_iter().filter(challenged).collect()
 }
 
-/// The settings that a plan means.
+/// The settings for a plan.
 fn settings(plan: &HostPlan) -> Settings {
     let listener = |address: &SocketAddr| Listener {
         protocol: Protocol::Udp,
@@ -421,9 +422,10 @@ fn settings(plan: &HostPlan) -> Settings {
             response_contexts: plan.most_contexts,
             parked_requests: plan.most_parked,
             refreshed_targets: 20,
-            // Small tables hold few bytes, so that both bounds are met.
+            // Small tables hold few bytes, so that both bounds are reached.
             held_bytes: (plan.most_transactions * 1500).max(64 << 10),
-            // Phones whose methods are not challenged prove nothing, and the network loses far more than theirs would.
+            // Phones whose methods are not challenged are unproven, and this network loses far more messages than a
+            // real one.
             amplification: 1_000,
             retry_after: 2,
         },

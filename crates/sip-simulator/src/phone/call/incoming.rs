@@ -1,4 +1,4 @@
-//! Calls that come to a phone.
+//! Incoming calls of a phone.
 use super::{Call, CallId, State};
 use crate::phone::compose::{text, values};
 use crate::phone::{Answering, Phone, PhoneEvent, PhoneOutput};
@@ -29,7 +29,7 @@ impl Phone {
         let header = |name| text(invite.header(name).unwrap_or_default());
         let after = match answering {
             Answering::Accept { after } | Answering::Refuse { after, .. } => Some(after),
-            // Nobody rings longer than this, cancelled or not.
+            // No phone rings longer than this, cancelled or not.
             Answering::RingForEver | Answering::AcceptWhenCancelled | Answering::Silent => {
                 Some(Duration::from_secs(400))
             }
@@ -86,7 +86,7 @@ impl Phone {
         }
     }
 
-    /// An incoming call has rung long enough.
+    /// Answers an incoming call after it has rung.
     pub(super) fn answer_call(&mut self, now: Time, number: CallId, output: &mut PhoneOutput) {
         let Some(server) = self
             .servers
@@ -132,7 +132,7 @@ impl Phone {
         self.respond(now, server, 487, &tag, output);
     }
 
-    /// The ACK of our 2xx came.
+    /// Handles the ACK of our 2xx.
     pub(crate) fn call_acknowledged(
         &mut self,
         now: Time,
@@ -157,7 +157,7 @@ impl Phone {
         }
     }
 
-    /// The ACK of our 2xx never came (section 13.3.1.4).
+    /// Handles a 2xx of ours that was never acknowledged (section 13.3.1.4).
     pub(crate) fn call_unacknowledged(
         &mut self,
         now: Time,
@@ -174,7 +174,7 @@ impl Phone {
         }
     }
 
-    /// A re-INVITE: accepted at once, or 491 while one of ours is open (section 14.2).
+    /// Handles a re-INVITE: accepts it at once, or responds with 491 while one of ours is open (section 14.2).
     pub(crate) fn receive_reinvite(
         &mut self,
         now: Time,
@@ -219,7 +219,7 @@ impl Phone {
     }
 }
 
-/// We accept an incoming call; its server transaction repeats the 2xx until the ACK comes.
+/// Accepts an incoming call. Its server transaction retransmits the 2xx until the ACK arrives.
 const fn accept(call: &mut Call) {
     call.state = State::Accepted;
     call.act_at = None;

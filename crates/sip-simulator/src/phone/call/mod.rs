@@ -1,4 +1,4 @@
-//! A phone's calls: dialogs (RFC 3261 section 12) and what is planned for them.
+//! A phone's calls: dialogs (RFC 3261 section 12) and their planned actions.
 mod incoming;
 mod outgoing;
 
@@ -10,22 +10,22 @@ use sip_transport::Time;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Names a call of one phone.
+/// Identifies a call of one phone.
 pub(crate) type CallId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Our INVITE is out.
+    /// Our INVITE is sent.
     Outgoing,
-    /// Our INVITE is out, and we want it no more: CANCEL as soon as a provisional response is there.
+    /// Our INVITE is sent, and we want to cancel it as soon as a provisional response arrives.
     GivenUp,
-    /// An INVITE came; we have not accepted it.
+    /// An INVITE has arrived, and we have not accepted it.
     Incoming,
-    /// We accepted; the ACK is missing.
+    /// We have accepted, and wait for the ACK.
     Accepted,
-    /// Both sides agree.
+    /// Both sides have accepted.
     Up,
-    /// Our BYE is out.
+    /// Our BYE is sent.
     Ending,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Call {
     answering: Option<Answering>,
     /// The ACK of the last 2xx, sent again for each of its retransmissions.
     ack: Option<(u32, Rc<[u8]>)>,
-    /// Patience (Outgoing), answer (Incoming), end of talk (Up).
+    /// The next planned action: end of patience (Outgoing), answer (Incoming), end of talk (Up).
     act_at: Option<Time>,
     reinvite_at: Option<Time>,
 }
@@ -69,7 +69,7 @@ impl Call {
             && Some(self.remote_tag.as_bytes()) == remote
     }
 
-    /// Takes over what a 2xx or an INVITE says of the other side.
+    /// Takes the remote target from a 2xx or an INVITE.
     fn learn_target(&mut self, message: &Message<'_>) {
         let contact = message
             .values(HeaderName::Contact)
@@ -80,7 +80,7 @@ impl Call {
         }
     }
 
-    /// A request that belongs to the dialog by everything but its Request-URI; `None` before there is a route set.
+    /// A request that belongs to the dialog except for its Request-URI; `None` if there is no route set yet.
     pub(crate) fn draft_elsewhere(
         &mut self,
         method: Method<'static>,
@@ -151,7 +151,7 @@ impl Phone {
         }
     }
 
-    /// CANCEL, now or as soon as the INVITE has a provisional response (section 9.1).
+    /// Sends CANCEL, now or as soon as the INVITE has a provisional response (section 9.1).
     fn give_up(&mut self, now: Time, number: CallId, output: &mut PhoneOutput) {
         let proceeding = self
             .open_invite(number)
@@ -160,7 +160,7 @@ impl Phone {
             return;
         };
         call.state = State::GivenUp;
-        // A deadline in the far future marks that the CANCEL is still to come.
+        // A deadline in the far future marks that the CANCEL is not sent yet.
         call.act_at = (!proceeding).then_some(now + Duration::from_secs(3600));
         if proceeding {
             self.send_cancel(now, number, output);
@@ -200,7 +200,7 @@ impl Phone {
                     self.answer_call(now, number, output);
                 }
                 State::Up => self.hang_up(now, number, output),
-                // A callee may not hang up before the ACK or its absence (section 15).
+                // A callee may not hang up before the ACK arrives or is overdue (section 15).
                 State::Accepted | State::GivenUp | State::Ending => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Calls that a phone makes.
+//! Outgoing calls of a phone.
 use super::{Call, CallId, State};
 use crate::phone::client::Purpose;
 use crate::phone::compose::{Draft, text, values};
@@ -33,7 +33,7 @@ impl Phone {
         self.start_client(now, draft, Purpose::Invite(number), output);
     }
 
-    /// Whether the caller wants this call no more.
+    /// Whether the caller has given up this call.
     pub(crate) fn has_given_up(&self, number: CallId) -> bool {
         self.calls
             .iter()
@@ -66,14 +66,14 @@ impl Phone {
             .iter_mut()
             .find(|call| call.number == number && call.state == State::GivenUp);
         if let Some(call) = given_up {
-            // The CANCEL goes out once; repeating it is its transaction's business.
+            // Send the CANCEL once. Its transaction retransmits it.
             if call.act_at.take().is_some() {
                 self.send_cancel(now, number, output);
             }
         }
     }
 
-    /// A 2xx to an INVITE of ours: of the call itself, of another branch of a fork, or again.
+    /// Handles a 2xx to one of our INVITEs: of the call itself, of another branch of a fork, or a retransmission.
     pub(crate) fn invite_accepted(
         &mut self,
         now: Time,
@@ -116,7 +116,7 @@ impl Phone {
         }
     }
 
-    /// The dialog of our INVITE begins.
+    /// Begins the dialog of our INVITE.
     pub(super) fn confirm(
         &mut self,
         now: Time,
@@ -140,7 +140,7 @@ impl Phone {
         }
     }
 
-    /// The dialog of another branch of our forked INVITE.
+    /// Adds a call for another branch of our forked INVITE.
     pub(super) fn fork_call(&mut self, number: CallId, response: &Message<'_>) -> Option<usize> {
         let new = self.number();
         let parent = self.calls.iter().find(|call| call.number == number)?;
@@ -193,13 +193,13 @@ impl Phone {
         self.calls[index].ack = Some((number, bytes));
     }
 
-    /// Our INVITE was refused or never answered.
+    /// Our INVITE was rejected or got no response.
     pub(crate) fn invite_refused(&mut self, number: CallId, status: u16, output: &mut PhoneOutput) {
         self.calls.retain(|call| call.number != number);
         output.events.push(PhoneEvent::CallFailed(status));
     }
 
-    /// Section 12.2.1.2: a dialog that the other side does not know, or does not answer in, is over.
+    /// Section 12.2.1.2: a dialog ends if the other side does not know it, or does not respond in it.
     pub(crate) fn reinvite_refused(
         &mut self,
         now: Time,
@@ -218,7 +218,7 @@ impl Phone {
     }
 }
 
-/// The dialog that a 2xx creates at the caller (section 12.1.2): the route set is its Record-Route, reversed.
+/// Sets up the dialog that a 2xx creates at the caller (section 12.1.2). The route set is its Record-Route, reversed.
 fn adopt_dialog(call: &mut Call, response: &Message<'_>) {
     call.remote_tag = text(response.to().and_then(|to| to.tag()).unwrap_or_default());
     call.remote = text(response.header(HeaderName::To).unwrap_or_default());
