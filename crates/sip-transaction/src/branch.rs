@@ -1,5 +1,5 @@
 //! The branch of our requests (RFC 3261 section 8.1.1.7). It names the client transaction, so a response finds it without a search. It also
-//! proves that we wrote it, so nobody can forge a response without having seen the request.
+//! proves that we wrote it, so a response cannot be forged without having seen the request.
 //!
 //! 55 bytes: the magic cookie `z9hG4bK`, then lower-case hex digits: 8 for the transaction's place, 8 for its generation, 16 for the seal
 //! (a keyed hash of place, generation and Call-ID), and 16 that belong to the transaction user.

@@ -104,7 +104,7 @@ pub enum Table {
 
 /// The account that an entry is charged to. Each entry keeps the account that it entered with, and leaves with it.
 ///
-/// The upper two bits hold the [`Room`], the others the source whose share it uses.
+/// The upper two bits hold the `Room`, the others the source whose share it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account(u32);
 
