@@ -23,8 +23,8 @@ use crate::timer::{Timer, Timing};
 ///          v                    v   v                          |
 ///      terminated <-------------------------------------------+
 /// ```
-/// A CANCEL must not leave before a provisional response arrives. The second states of *Calling* and *Proceeding* remember that the user
-/// cancelled, or that the CANCEL has left.
+/// A CANCEL must not leave before a provisional response arrives. `CallingToCancel` and `Cancelling` remember that the user cancelled the
+/// INVITE, or that the CANCEL has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Calling,

@@ -109,8 +109,8 @@ impl Client {
         }
     }
 
-    /// Whether the request had that method. If the request is dropped, every method matches: the response is absorbed
-    /// anyway.
+    /// Whether the request had that method. If the request is no longer kept, every method matches: the response
+    /// is absorbed anyway.
     pub(crate) fn sent(&self, method: Method<'_>) -> bool {
         self.kept.as_deref().is_none_or(|request| {
             request
