@@ -7,10 +7,10 @@ use sip_runtime::{CloseReason, RefuseReason};
 pub(super) fn write(page: &mut Exposition, totals: Totals<'_>) {
     page.gauge(
         "tandem_connections",
-        "Connections there are.",
+        "Open connections.",
         totals.io(|worker| &worker.connections),
     );
-    let help = "Connections begun, by who opened them.";
+    let help = "Connections started, by the side that opened them.";
     page.family("tandem_connections_begun_total", Kind::Counter, help)
         .sample(
             &[("by", "peer")],
@@ -22,15 +22,15 @@ pub(super) fn write(page: &mut Exposition, totals: Totals<'_>) {
         );
     page.gauge(
         "tandem_connections_partial_bytes",
-        "Memory that the beginnings of messages take in connections.",
+        "Bytes of memory used by incomplete messages from connections.",
         totals.io(|worker| &worker.partial_octets),
     );
     page.gauge(
         "tandem_connections_queued_bytes",
-        "Memory that messages take which wait for peers to read.",
+        "Bytes of memory used by messages queued for peers.",
         totals.io(|worker| &worker.queued_octets),
     );
-    let help = "Connections that ended by reason.";
+    let help = "Connections closed, by reason.";
     let mut closed = page.family("tandem_connections_closed_total", Kind::Counter, help);
     for (place, reason) in CloseReason::ALL.into_iter().enumerate() {
         closed.sample(
@@ -38,7 +38,7 @@ pub(super) fn write(page: &mut Exposition, totals: Totals<'_>) {
             totals.io_at(|worker| &worker.connections_closed, place),
         );
     }
-    let help = "Connections that were not taken on by reason.";
+    let help = "Connections refused, by reason.";
     let mut refused = page.family("tandem_connections_refused_total", Kind::Counter, help);
     for (place, reason) in RefuseReason::ALL.into_iter().enumerate() {
         refused.sample(
@@ -78,7 +78,7 @@ fn messages(page: &mut Exposition, totals: Totals<'_>) {
     let pings = totals.io(|worker| &worker.pings);
     row(
         "tandem_stream_pings_total",
-        "Double-CRLF keep-alives answered.",
+        "Keep-alives received over connections.",
         pings,
     );
     let full = totals.io(|worker| &worker.stream_queue_full);

@@ -17,21 +17,21 @@ pub(super) fn write(page: &mut Exposition, totals: Totals<'_>) {
 }
 
 fn overload(page: &mut Exposition, totals: Totals<'_>) {
-    let help = "Workers that refuse new requests because more comes in than they can serve.";
+    let help = "Workers that refuse new requests because of overload.";
     let overloaded = totals.io(|worker| &worker.overloaded);
     page.gauge("tandem_overloaded_workers", help, overloaded);
-    let help = "Times that a worker began to refuse new requests.";
+    let help = "Times that a worker started to refuse new requests because of overload.";
     let overloads = totals.io(|worker| &worker.overloads);
     page.counter("tandem_overloads_total", help, overloads);
-    let help = "Messages that were read and wait for their turn.";
+    let help = "Received messages that wait to be processed.";
     let waiting = totals.io(|worker| &worker.backlog);
     page.gauge("tandem_backlog_messages", help, waiting);
-    let help = "Memory of messages that wait for their turn.";
+    let help = "Bytes of memory used by messages that wait to be processed.";
     let bytes = totals.io(|worker| &worker.backlog_bytes);
     page.gauge("tandem_backlog_bytes", help, bytes);
     let family = (
         "tandem_shed_total",
-        "Requests given up in overload by reason.",
+        "Requests shed during overload, by reason.",
     );
     let reasons = Shed::ALL.map(Shed::label);
     by_label(page, family, "reason", reasons, |place| {
@@ -43,11 +43,14 @@ fn overload(page: &mut Exposition, totals: Totals<'_>) {
 const CLASS_LABELS: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx", "6xx"];
 
 fn messages(page: &mut Exposition, totals: Totals<'_>) {
-    let family = ("tandem_requests_total", "Requests received by method.");
+    let family = (
+        "tandem_requests_total",
+        "Requests received, including retransmissions, by method.",
+    );
     by_label(page, family, "method", Method::LABELS, |place| {
         totals.sip_at(|worker| &worker.requests, place)
     });
-    let help = "Responses sent by status code.";
+    let help = "Responses sent, by status code.";
     let mut sent = page.family("tandem_responses_sent_total", Kind::Counter, help);
     for place in 0..600 {
         let count = totals.sip_at(|worker| &worker.responses_sent, place);
@@ -55,7 +58,7 @@ fn messages(page: &mut Exposition, totals: Totals<'_>) {
             sent.sample(&[("code", &(place + 100).to_string())], count);
         }
     }
-    let help = "Responses sent by method of the request and class of the code.";
+    let help = "Responses sent, by method of the request and status class.";
     let mut sent = page.family("tandem_responses_total", Kind::Counter, help);
     for (place, method) in Method::LABELS.iter().enumerate() {
         for (at, class) in CLASS_LABELS.iter().enumerate() {
@@ -71,46 +74,46 @@ fn messages(page: &mut Exposition, totals: Totals<'_>) {
     }
     let family = (
         "tandem_challenges_total",
-        "Challenges sent by cause: no credentials yet, a stale nonce, credentials that prove nothing.",
+        "Challenges (401 and 407) sent, by cause: no credentials, a stale nonce, invalid credentials.",
     );
     by_label(page, family, "cause", CHALLENGES, |place| {
         totals.sip_at(|worker| &worker.challenges, place)
     });
     let family = (
         "tandem_responses_received_total",
-        "Responses received by class.",
+        "Responses received, by status class.",
     );
     by_label(page, family, "class", CLASS_LABELS, |place| {
         totals.sip_at(|worker| &worker.responses_received, place)
     });
     let family = (
         "tandem_dropped_total",
-        "Messages dropped without an answer by reason.",
+        "Messages dropped without a response, by reason.",
     );
     by_label(page, family, "reason", DROPS, |place| {
         totals.sip_at(|worker| &worker.drops, place)
     });
     let family = (
         "tandem_refused_total",
-        "Requests answered 403 by policy, by reason.",
+        "Requests rejected with 403 by policy, by reason.",
     );
     by_label(page, family, "reason", REFUSALS, |place| {
         totals.sip_at(|worker| &worker.refusals, place)
     });
-    let help = "Requests answered 503 because a table was full or the server drained.";
+    let help = "Requests rejected with 503 because a table was full or the server was draining.";
     page.counter(
         "tandem_refused_full_total",
         help,
         totals.sip(|worker| &worker.refused_full),
     );
     let help =
-        "Requests refused because their source had its share of a table or of the held bytes.";
+        "Requests refused because their source had used its share of a table or of the held bytes.";
     page.counter(
         "tandem_shares_refused_total",
         help,
         totals.sip(|worker| &worker.shares_refused),
     );
-    let help = "Responses withheld from unproven UDP senders that had been sent three times the bytes of their request.";
+    let help = "Responses withheld from unproven UDP senders because three times the bytes of the request had been sent.";
     page.counter(
         "tandem_responses_withheld_total",
         help,
@@ -122,7 +125,7 @@ fn messages(page: &mut Exposition, totals: Totals<'_>) {
         help,
         totals.sip(|worker| &worker.held_bytes),
     );
-    let help = "Unproven sources for which something is held.";
+    let help = "Sources that the server holds something for.";
     page.gauge(
         "tandem_held_sources",
         help,
@@ -131,21 +134,21 @@ fn messages(page: &mut Exposition, totals: Totals<'_>) {
 }
 
 fn latency(page: &mut Exposition, totals: Totals<'_>) {
-    let help = "Time from the arrival of a request to its final response by method.";
+    let help = "Seconds from the arrival of a request to its final response, by method.";
     let mut family = page.family("tandem_request_duration_seconds", Kind::Histogram, help);
     for (place, method) in Method::LABELS.iter().enumerate() {
         let all = totals.metrics().iter();
         let latencies = all.filter_map(|worker| worker.latency.get(place));
         histogram(&mut family, ("method", method), latencies);
     }
-    let help = "Time from the arrival of a message until the server had done its part by stage.";
+    let help = "Seconds from the arrival of a message until the server has processed it, by stage.";
     let mut family = page.family("tandem_stage_duration_seconds", Kind::Histogram, help);
     for (place, stage) in STAGES.iter().enumerate() {
         let all = totals.metrics().iter();
         let latencies = all.filter_map(|worker| worker.stages.get(place));
         histogram(&mut family, ("stage", stage), latencies);
     }
-    let help = "Time from the arrival of a message until its turn by worker.";
+    let help = "Seconds from the arrival of a message until its processing starts, by worker.";
     let mut family = page.family("tandem_queueing_delay_seconds", Kind::Histogram, help);
     for (worker, metrics) in totals.metrics().iter().enumerate() {
         let worker = worker.to_string();

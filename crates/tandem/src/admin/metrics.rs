@@ -30,36 +30,40 @@ fn server(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
     page.family(
         "tandem_build_info",
         Kind::Gauge,
-        "Always 1; the version is a label.",
+        "Constant 1 with the version as a label.",
     )
     .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let uptime = control.started.elapsed().as_secs_f64();
-    page.gauge("tandem_uptime_seconds", "Time since the start.", uptime);
-    let ready = u8::from(control.phase() == Phase::Ready);
-    page.gauge("tandem_ready", "1 while traffic may be sent here.", ready);
-    page.gauge("tandem_workers", "Worker threads.", totals.metrics().len());
     page.gauge(
-        "tandem_listeners",
-        "Addresses listened on.",
-        totals.listeners(),
+        "tandem_uptime_seconds",
+        "Seconds since the server started.",
+        uptime,
     );
+    let ready = u8::from(control.phase() == Phase::Ready);
+    page.gauge(
+        "tandem_ready",
+        "Readiness: 1 while the server accepts new traffic, else 0.",
+        ready,
+    );
+    page.gauge("tandem_workers", "Worker threads.", totals.metrics().len());
+    page.gauge("tandem_listeners", "Listen addresses.", totals.listeners());
     let memory = process::resident_memory();
     page.gauge(
         "tandem_process_resident_memory_bytes",
-        "Memory of the process.",
+        "Resident memory of the process in bytes.",
         memory,
     );
     page.family(
         "tandem_process_cpu_seconds_total",
         Kind::Counter,
-        "Processor time of all threads.",
+        "CPU time of all threads in seconds.",
     )
     .sample(&[], process::cpu_seconds());
     let figures = &control.figures;
     page.family(
         "tandem_reloads_total",
         Kind::Counter,
-        "Reloads of the configuration by result.",
+        "Configuration reloads, by result.",
     )
     .sample(&[("result", "taken_over")], figures.reloads.value())
     .sample(&[("result", "refused")], figures.reload_failures.value());
@@ -68,24 +72,23 @@ fn server(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
 /// Scanners and password guessers.
 fn bans(page: &mut Exposition, totals: Totals<'_>) {
     let stats = totals.bans();
-    let help = "Failures with a proven source by reason.";
+    let help = "Failures with a proven source, by reason.";
     let mut offences = page.family("tandem_offences_total", Kind::Counter, help);
     for (offence, count) in Offence::ALL.iter().zip(stats.offences) {
         offences.sample(&[("reason", offence.label())], count);
     }
-    let help = "Failures that were not written to the log.";
+    let help = "Failures that were not logged.";
     page.counter("tandem_offences_unlogged_total", help, stats.unlogged);
-    let help = "What failures are remembered for by kind.";
+    let help = "Remembered failures, by kind.";
     page.family("tandem_offenders", Kind::Gauge, help)
         .sample(&[("kind", "source")], stats.sources as u64)
         .sample(&[("kind", "name")], stats.names as u64);
     page.gauge("tandem_banned_sources", "Banned sources.", stats.banned);
-    let help = "Bans by too many failures.";
+    let help = "Bans because of too many failures.";
     page.counter("tandem_bans_total", help, stats.automatic);
-    let help = "Failures and bans that made room for newer ones, or found none in their table.";
+    let help = "Failures and bans that were evicted for newer ones, or not stored because the table was full.";
     page.counter("tandem_bans_forgotten_total", help, stats.forgotten);
-    let help =
-        "Wrong passwords through edge proxies and trusted peers that did not record the client.";
+    let help = "Wrong passwords through edge proxies and trusted peers that did not record the client's address.";
     page.counter(
         "tandem_offences_unattributed_total",
         help,
@@ -96,15 +99,16 @@ fn bans(page: &mut Exposition, totals: Totals<'_>) {
 /// The interface that this page is read from.
 fn admin(page: &mut Exposition, control: &Control) {
     let counts = &control.figures.admin;
-    let help = "Open connections of the admin interface.";
+    let help = "Open connections to the admin interface.";
     page.gauge("tandem_admin_connections", help, counts.open());
-    let help = "Connections of the admin interface closed at once because there were too many.";
+    let help =
+        "Connections to the admin interface that were closed at once because too many were open.";
     page.counter(
         "tandem_admin_connections_refused_total",
         help,
         counts.turned_away(),
     );
-    let help = "Requests refused by the admin interface by reason.";
+    let help = "Requests refused by the admin interface, by reason.";
     let mut family = page.family("tandem_admin_requests_refused_total", Kind::Counter, help);
     for refusal in Refusal::ALL {
         family.sample(&[("reason", refusal.label())], counts.refused(refusal));
@@ -131,19 +135,19 @@ fn transactions(page: &mut Exposition, totals: Totals<'_>) {
             "tandem_transactions",
             Kind::Gauge,
             "live",
-            "Live transactions by kind.",
+            "Live transactions, by kind.",
         ),
         (
             "tandem_transactions_created_total",
             Kind::Counter,
             "created",
-            "Transactions begun by kind.",
+            "Transactions created, by kind.",
         ),
         (
             "tandem_transactions_ended_total",
             Kind::Counter,
             "ended",
-            "Transactions ended by kind.",
+            "Transactions ended, by kind.",
         ),
     ];
     for (name, kind, count, help) in rows {
@@ -160,7 +164,7 @@ fn transactions(page: &mut Exposition, totals: Totals<'_>) {
     page.family(
         "tandem_retransmissions_total",
         Kind::Counter,
-        "Messages sent again by kind.",
+        "Messages retransmitted, by kind.",
     )
     .sample(
         &[("kind", "request")],
@@ -170,10 +174,10 @@ fn transactions(page: &mut Exposition, totals: Totals<'_>) {
         &[("kind", "response")],
         totals.transactions("responses_retransmitted"),
     );
-    let help = "Retransmitted requests that a transaction took care of.";
+    let help = "Retransmitted requests absorbed by their transaction.";
     let absorbed = totals.transactions("requests_absorbed");
     page.counter("tandem_requests_absorbed_total", help, absorbed);
-    let help = "Transactions that ended without the message they waited for.";
+    let help = "Transactions that timed out.";
     page.counter(
         "tandem_transaction_timeouts_total",
         help,
@@ -192,33 +196,33 @@ fn transactions(page: &mut Exposition, totals: Totals<'_>) {
         created,
     );
     let ended = totals.sip(|worker| &worker.response_contexts_ended);
-    let help = "Forwarded requests that are done with.";
+    let help = "Forwarded requests that are complete.";
     page.counter("tandem_response_contexts_ended_total", help, ended);
-    let help = "Requests inside a dialog whose Route does not prove that the dialog was set up through this server.";
+    let help = "Requests inside a dialog that were answered 481 because their Route carries no valid proof.";
     page.counter(
         "tandem_dialogs_unproven_total",
         help,
         totals.sip(|worker| &worker.unproven),
     );
-    let help = "Requests that were to go to an address that is off limits.";
+    let help = "Requests whose target was off limits.";
     page.counter(
         "tandem_off_limits_total",
         help,
         totals.sip(|worker| &worker.off_limits),
     );
-    let help = "Remote targets that a refresh changed in the middle of their dialog.";
+    let help = "Remote targets that changed during their dialog and are remembered.";
     page.gauge(
         "tandem_refreshed_targets",
         help,
         totals.sip(|worker| &worker.refreshed_targets),
     );
-    let help = "Changed remote targets that were forgotten to make room.";
+    let help = "Changed remote targets that were evicted to make room, or not remembered.";
     page.counter(
         "tandem_refreshed_targets_evicted_total",
         help,
         totals.sip(|worker| &worker.refreshed_targets_evicted),
     );
-    let help = "Calls answered while the server drains whose ACK has not come.";
+    let help = "Calls answered while the server drains whose ACK has not arrived.";
     page.gauge(
         "tandem_unacknowledged_calls",
         help,
@@ -233,7 +237,7 @@ fn questions(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
         help,
         totals.sip(|worker| &worker.parked),
     );
-    let help = "Questions of the workers to the control plane.";
+    let help = "Questions from workers to the control plane.";
     page.counter(
         "tandem_questions_total",
         help,
@@ -245,14 +249,14 @@ fn questions(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
         help,
         totals.sip(|worker| &worker.questions_expired),
     );
-    let help = "Questions that the control plane had no room for.";
+    let help = "Questions dropped because the control plane had no room for them.";
     page.counter(
         "tandem_questions_dropped_total",
         help,
         totals.io(|worker| &worker.questions_dropped),
     );
     let figures = &control.figures;
-    let help = "Lookups for the workers by kind and result.";
+    let help = "Lookups for the workers, by kind and result.";
     let mut lookups = page.family("tandem_lookups_total", Kind::Counter, help);
     for (kind, counts) in [
         ("credentials", &figures.credentials),
@@ -262,9 +266,9 @@ fn questions(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
             lookups.sample(&[("kind", kind), ("result", result)], counts.value(ending));
         }
     }
-    let help = "Subscribers, known or known not to exist, in the cache.";
+    let help = "Cached subscribers, including those known not to exist.";
     page.gauge("tandem_credentials_cached", help, totals.cached());
-    let help = "Times that changed subscribers could not be asked for.";
+    let help = "Failed queries for changed subscribers.";
     page.counter(
         "tandem_subscriber_poll_failures_total",
         help,
@@ -273,20 +277,21 @@ fn questions(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
 }
 
 fn next_hops(page: &mut Exposition, totals: Totals<'_>) {
-    let help = "Times a request went on to the next server of its next hop because one failed.";
+    let help = "Failovers of a request to the next server of its next hop.";
     page.counter(
         "tandem_failovers_total",
         help,
         totals.sip(|worker| &worker.failovers),
     );
     let stats = totals.dead_targets();
-    let help = "Servers of next hops that failed lately and are tried last.";
+    let help = "Servers of next hops that failed recently and are tried last.";
     page.gauge("tandem_dead_targets", help, stats.known);
-    let help = "Failures of servers of next hops that were alive before.";
+    let help = "Servers of next hops that became dead targets.";
     page.counter("tandem_targets_died_total", help, stats.died);
-    let help = "Servers of next hops that failed and answered again.";
+    let help = "Dead targets that responded again.";
     page.counter("tandem_targets_revived_total", help, stats.revived);
-    let help = "Failures of servers of next hops that were not remembered for want of room.";
+    let help =
+        "Failures of servers of next hops that were not remembered because the table was full.";
     page.counter("tandem_dead_targets_forgotten_total", help, stats.forgotten);
 }
 
@@ -300,7 +305,7 @@ fn registrations(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
     );
     page.counter(
         "tandem_registrations_created_total",
-        "Bindings made or restored.",
+        "Bindings created or restored.",
         stats.created,
     );
     page.counter(
@@ -321,27 +326,27 @@ fn registrations(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
         totals.sip(|worker| &worker.bindings_disconnected),
     );
     let figures = &control.figures;
-    let help = "Addresses of record whose changes are not in the database yet.";
+    let help = "Addresses of record with changes that are not in the database yet.";
     page.gauge("tandem_location_unsaved", help, totals.unsaved(figures));
-    let help = "Age of the oldest change that is not in the database yet.";
+    let help = "Age in seconds of the oldest change that is not in the database yet.";
     page.gauge(
         "tandem_location_save_lag_seconds",
         help,
         totals.save_lag(control.clock.now()).as_secs_f64(),
     );
-    let help = "Refreshes not written because the database holds an end that is near enough.";
+    let help = "Refreshes not written because they hardly move the expiry in the database.";
     page.counter(
         "tandem_location_refreshes_not_written_total",
         help,
         totals.refreshes_not_written(),
     );
-    let help = "Answers to REGISTER that wait for their bindings to be saved.";
+    let help = "Responses to REGISTER that wait until their bindings are saved.";
     page.gauge(
         "tandem_location_held_answers",
         help,
         totals.sip(|worker| &worker.held_answers),
     );
-    let help = "Answers to REGISTER that waited for too long and were dropped.";
+    let help = "Responses to REGISTER that were dropped after waiting for too long.";
     page.counter(
         "tandem_location_held_answers_dropped_total",
         help,
@@ -349,7 +354,7 @@ fn registrations(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
     );
     let help = "Batches of changed bindings saved.";
     page.counter("tandem_location_saves_total", help, figures.saves.value());
-    let help = "Saves that failed; they are tried again.";
+    let help = "Failed saves, which are retried.";
     page.counter(
         "tandem_location_save_failures_total",
         help,
@@ -358,7 +363,7 @@ fn registrations(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
 }
 
 fn certificates(page: &mut Exposition, control: &Control) {
-    let help = "Time until a certificate expires; negative once it has.";
+    let help = "Seconds until each certificate expires, by name and file; negative after expiry.";
     let mut family = page.family("tandem_certificate_expiry_seconds", Kind::Gauge, help);
     let (tls, now) = (control.tls().map(|tls| tls.context()), SystemTime::now());
     for certificate in tls.iter().flat_map(|tls| tls.certificates().iter()) {
@@ -403,40 +408,40 @@ fn datagrams(page: &mut Exposition, totals: Totals<'_>) {
     let errors = totals.io(|worker| &worker.receive_errors);
     row(
         "tandem_datagrams_receive_errors_total",
-        "Reads of a socket that failed.",
+        "Failed reads of a socket.",
         errors,
     );
-    let help = "Datagrams the kernel dropped because a receive buffer was full.";
+    let help = "Datagrams that the kernel dropped because a receive buffer was full.";
     row(
         "tandem_kernel_drops_total",
         help,
         totals.io(|worker| &worker.kernel_drops),
     );
-    let help = "Pauses of workers in which messages gather (workers.gather).";
+    let help = "Pauses in which a worker lets messages gather into a batch (workers.gather).";
     row(
         "tandem_worker_pauses_total",
         help,
         totals.io(|worker| &worker.pauses),
     );
-    let help = "Times workers went to sleep until the next message.";
+    let help = "Times that a worker went to sleep until the next message.";
     row(
         "tandem_worker_waits_total",
         help,
         totals.io(|worker| &worker.waits),
     );
-    let help = "Messages handed over to the worker that is their call's home.";
+    let help = "Messages handed over to the home worker of their call.";
     row(
         "tandem_handovers_total",
         help,
         totals.io(|worker| &worker.handed_over_out),
     );
-    let help = "Messages dropped because the home worker's inbox was full.";
+    let help = "Messages dropped because the inbox of the home worker was full.";
     row(
         "tandem_handovers_dropped_total",
         help,
         totals.io(|worker| &worker.hand_overs_dropped),
     );
-    let help = "Datagrams that could not be sent by reason.";
+    let help = "Datagrams that could not be sent, by reason.";
     page.family("tandem_datagrams_send_failures_total", Kind::Counter, help)
         .sample(
             &[("reason", "buffer_full")],
@@ -454,7 +459,7 @@ fn datagrams(page: &mut Exposition, totals: Totals<'_>) {
             &[("reason", "other")],
             totals.io(|worker| &worker.send_errors),
         );
-    let help = "Datagrams that came back as ICMP errors by kind.";
+    let help = "ICMP errors received for datagrams, by kind.";
     let mut errors = page.family("tandem_icmp_errors_total", Kind::Counter, help);
     for (place, error) in IcmpError::ALL.into_iter().enumerate() {
         errors.sample(
@@ -462,7 +467,7 @@ fn datagrams(page: &mut Exposition, totals: Totals<'_>) {
             totals.io_at(|worker| &worker.icmp_errors, place),
         );
     }
-    let help = "Smallest receive buffer granted to a worker's sockets.";
+    let help = "Smallest receive buffer in bytes that the kernel granted, by worker.";
     let mut buffers = page.family("tandem_receive_buffer_bytes", Kind::Gauge, help);
     for (worker, stats) in totals.stats().iter().enumerate() {
         buffers.sample(
