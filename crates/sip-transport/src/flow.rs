@@ -1,24 +1,24 @@
-//! Where a message came from and where one goes: listeners and flows.
+//! Listeners and flows: where a message came from and where it goes.
 
 use std::net::{IpAddr, SocketAddr};
 
 /// The transport protocols of RFC 3261 section 18 and RFC 7118.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Datagrams; the only unreliable one: transactions retransmit over it.
+    /// Datagrams. The only unreliable transport: transactions retransmit over it.
     Udp,
-    /// Streams in the clear.
+    /// Plain streams.
     Tcp,
     /// Streams over TLS.
     Tls,
-    /// WebSocket in the clear.
+    /// Plain WebSocket.
     Ws,
     /// WebSocket over TLS.
     Wss,
 }
 
 impl Protocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
 
     /// The token in a Via header field, in upper case.
@@ -32,17 +32,17 @@ impl Protocol {
         }
     }
 
-    /// Whether the transport delivers by itself, so that transactions need not retransmit.
+    /// Whether the transport delivers reliably, so that transactions need not retransmit.
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp)
     }
 
-    /// Whether nobody on the way can read along: TLS below.
+    /// Whether the transport is encrypted (TLS).
     pub const fn is_secure(self) -> bool {
         matches!(self, Self::Tls | Self::Wss)
     }
 
-    /// The port when a URI or Via names none.
+    /// The default port if a URI or Via has none.
     pub const fn default_port(self) -> u16 {
         match self {
             Self::Udp | Self::Tcp => 5060,
@@ -53,24 +53,25 @@ impl Protocol {
     }
 }
 
-/// Names one of the node's listeners: its place in the configured list.
+/// Identifies one of the node's listeners: its index in the configured list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(pub u16);
 
-/// Names a stream connection of the process and its one owner, a worker. No two connections of a process have the same
-/// name, unless thousands came and went in between; whoever uses an old one is told by the peer's address.
+/// Identifies a stream connection of the process, and the worker that owns it. Identifiers are unique within a process, unless
+/// thousands of connections have been opened and closed in between. The peer's address in the flow reveals the use of an outdated
+/// identifier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConnectionId {
     worker: u16,
-    /// Place and number of use; 0: no connection.
+    /// Slot and generation; 0: no connection.
     slot: u32,
 }
 
 impl ConnectionId {
-    /// No connection: datagrams, or a stream to whoever is at the remote address, opened where there is none.
+    /// No connection: datagrams, or a stream to the remote address, opened if there is none.
     pub const NONE: Self = Self { worker: 0, slot: 0 };
 
-    /// The connection that the worker calls `slot`, which is not 0.
+    /// The connection that the worker knows as `slot`, which must not be 0.
     pub const fn new(worker: u16, slot: u32) -> Self {
         Self { worker, slot }
     }
@@ -80,31 +81,32 @@ impl ConnectionId {
         self.worker
     }
 
-    /// What its owner calls it.
+    /// The owner's number for it.
     pub const fn slot(self) -> u32 {
         self.slot
     }
 
-    /// Whether it names a connection.
+    /// Whether this identifies a connection.
     pub const fn is_some(self) -> bool {
         self.slot != 0
     }
 }
 
-/// The path between us and one peer: answers go back through the flow their request came from.
+/// The path between the node and one peer. A response goes back through the flow of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// Our end.
+    /// The local end.
     pub listener: ListenerId,
-    /// The connection, for stream transports. A message for a connection that is no more is undeliverable: none is opened in its
-    /// place, the peer may be behind a translator.
+    /// The connection, for stream transports. A message for a connection that has ended is undeliverable. No new connection
+    /// replaces it, because the peer may be behind NAT.
     pub connection: ConnectionId,
     /// The peer's address.
     pub remote: SocketAddr,
 }
 
 impl Flow {
-    /// From a listener to an address: datagrams, or a stream over the connection that leads there, opened where there is none.
+    /// A flow from a listener to an address: datagrams, or a stream over the existing connection to that address, opened if there
+    /// is none.
     pub const fn to(listener: ListenerId, remote: SocketAddr) -> Self {
         Self {
             listener,
@@ -114,24 +116,24 @@ impl Flow {
     }
 }
 
-/// One of our own addresses. A wildcard address never appears here: the runtime's caller expands
-/// it into one listener for each address of the machine before the node is built.
+/// One of the node's own addresses. It is never a wildcard address: the caller of the runtime expands a wildcard into one
+/// listener for each address of the machine before it builds the node.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// Which transport it speaks.
+    /// The transport protocol.
     pub protocol: Protocol,
     /// Where the socket is bound.
     pub address: SocketAddr,
-    /// Length of the network prefix of the interface, to choose a listener for a destination.
+    /// Length of the interface's network prefix in bits, used to choose a listener for a destination.
     pub prefix_length: u8,
-    /// What goes into Via and Record-Route: `host` or `host:port`, IPv6 in brackets.
+    /// The value for Via and Record-Route: `host` or `host:port`, IPv6 in brackets.
     pub advertised: String,
-    /// A balancer stands before it, which says with each connection who is connected (PROXY protocol, version 2).
+    /// Whether a balancer in front sends the client's address on each connection (PROXY protocol, version 2).
     pub behind_balancer: bool,
 }
 
 impl Listener {
-    /// Whether `address` lies in the network this listener is attached to.
+    /// Whether `address` is in the network that this listener is attached to.
     pub fn reaches_directly(&self, address: IpAddr) -> bool {
         fn share_prefix(a: &[u8], b: &[u8], bits: u8) -> bool {
             let whole = usize::from(bits / 8).min(a.len());

@@ -1,6 +1,5 @@
-//! SIP transport (RFC 3261 section 18), sans-IO: time, flows, listeners, target selection (RFC 3263), and [`Node`],
-//! the one interface between the protocol and the runtime. What surrounds SIP on the wire has modules of its
-//! own: WebSocket, STUN, the PROXY protocol.
+//! SIP transport (RFC 3261 section 18), sans-IO: time, flows, listeners, target selection (RFC 3263), and [`Node`], the interface
+//! between the protocol and the runtime. WebSocket, STUN and the PROXY protocol have modules of their own.
 
 pub mod overload;
 pub mod proxy_protocol;

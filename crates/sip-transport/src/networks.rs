@@ -3,18 +3,18 @@
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// A set of networks. A lookup is a binary search, whatever the number of networks.
+/// A set of networks. A lookup is a binary search over the networks.
 ///
-/// An IPv4-mapped IPv6 address or network (`::ffff:192.0.2.1`) counts as the IPv4 one. `::/0` therefore holds every IPv6
-/// address and no IPv4 address.
+/// An IPv4-mapped IPv6 address or network (`::ffff:192.0.2.1`) counts as IPv4. Therefore `::/0` contains every IPv6 address and
+/// no IPv4 address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks {
-    /// Disjoint and ascending.
+    /// Disjoint and in ascending order.
     v4: Box<[Range<u32>]>,
     v6: Box<[Range<u128>]>,
 }
 
-/// From the first to the last address, both included.
+/// First and last address, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range<A> {
     first: A,
@@ -22,7 +22,7 @@ struct Range<A> {
 }
 
 impl Networks {
-    /// The set of these networks; they may overlap.
+    /// Builds the set. The networks may overlap.
     pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for network in networks {
@@ -52,7 +52,7 @@ impl Networks {
         }
     }
 
-    /// Whether the address lies in one of the networks.
+    /// Whether the address is in one of the networks.
     pub fn contains(&self, address: IpAddr) -> bool {
         match address.to_canonical() {
             IpAddr::V4(address) => is_in(&self.v4, address.to_bits()),
@@ -60,14 +60,14 @@ impl Networks {
         }
     }
 
-    /// Whether any address of `network` lies in one of the networks.
+    /// Whether any address of `network` is in one of the networks.
     pub fn overlaps(&self, network: IpNet) -> bool {
         let other = Self::new([network]);
         let v4 = other.v4.iter().any(|range| is_met(&self.v4, range));
         v4 || other.v6.iter().any(|range| is_met(&self.v6, range))
     }
 
-    /// Whether there is no network.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }
@@ -79,7 +79,7 @@ impl FromIterator<IpNet> for Networks {
     }
 }
 
-/// Overlapping ranges become one, so that at most one range can hold an address.
+/// Merges overlapping ranges, so that at most one range contains an address.
 fn disjoint<A: Ord + Copy>(mut ranges: Vec<Range<A>>) -> Box<[Range<A>]> {
     ranges.sort_unstable();
     ranges.dedup_by(|next, range| {

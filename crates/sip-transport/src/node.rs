@@ -1,26 +1,25 @@
-//! `Node`: the one interface between the protocol and whatever drives it (the Linux runtime, the
-//! simulator, somebody else's event loop).
+//! [`Node`]: the interface between the protocol and its driver (the Linux runtime, the simulator, or a third-party event loop).
 
 use crate::flow::{ConnectionId, Flow};
 use crate::overload::Urgency;
 use crate::time::Time;
 use std::ops::Range;
 
-/// A sans-IO SIP element. It never blocks, opens no socket and reads no clock: bytes, answers and
-/// time go in; bytes, questions and hand-overs come out through [`Output`].
+/// A sans-IO SIP element. It never blocks, opens no sockets and reads no clock. Bytes, answers and time go in. Bytes, questions
+/// and hand-overs come out through [`Output`].
 pub trait Node {
-    /// What the node asks the control plane.
+    /// A question to the control plane.
     type Question;
-    /// What the control plane tells the node: replies to questions and orders (new settings, drain).
+    /// Input from the control plane: replies to questions, and orders (new settings, drain).
     type Answer;
 
-    /// One datagram, or one framed message of a stream, arrived on `flow`.
+    /// Handles one datagram, or one framed message of a stream, that arrived on `flow`.
     ///
-    /// Messages of calls whose home is another worker leave again through [`Output::hand_over`].
+    /// Messages of calls whose home is another worker leave through [`Output::hand_over`].
     fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Self::Question>);
 
-    /// A message that another worker read and handed over to this one, the home of its call.
-    /// It is never handed over again.
+    /// Handles a message that another worker received and handed over to this one, the home of its call. It is never handed over
+    /// again.
     fn receive_handed_over(
         &mut self,
         now: Time,
@@ -29,8 +28,8 @@ pub trait Node {
         output: &mut Output<Self::Question>,
     );
 
-    /// What a driver calls for each message. A node that measures how long messages waited before it was their turn overrides this;
-    /// for any other one it leads to [`Node::receive`] and [`Node::receive_handed_over`].
+    /// Handles one message. Drivers call this method for every message. The default calls [`Node::receive`] or
+    /// [`Node::receive_handed_over`]. Override it to measure how long messages wait.
     fn serve(&mut self, now: Time, message: Received<'_>, output: &mut Output<Self::Question>) {
         let Received { flow, bytes, .. } = message;
         if message.handed_over {
@@ -40,25 +39,26 @@ pub trait Node {
         }
     }
 
-    /// How urgent a message is, by no more than a glance: a driver asks it of each while it is behind, before it is served.
+    /// Classifies a message by a quick look at its bytes. A driver that is behind calls this for each message before it serves
+    /// any.
     fn urgency(&self, flow: Flow, bytes: &[u8]) -> Urgency {
         let _ = (flow, bytes);
         Urgency::First
     }
 
-    /// A request that is given up because too many come: it gets an answer that costs little, and nothing else happens.
+    /// Rejects a request that is shed because of overload. The response must be cheap, and the request has no other effect.
     fn refuse(&mut self, now: Time, message: Received<'_>, output: &mut Output<Self::Question>) {
         let _ = (now, message, output);
     }
 
-    /// A message of ours could not be sent on `flow`: there is no connection any more, none could be opened, or the peer takes
-    /// no more (RFC 3261 section 18.4). `bytes` are those of the message.
+    /// Reports a message of this node that could not be sent on `flow`: the connection has ended, none could be opened, or the
+    /// peer accepts no more data (RFC 3261 section 18.4). `bytes` is the message.
     ///
-    /// On a flow of datagrams an ICMP error says so. Then `bytes` are how the message began, as far as the error quotes it, `flow` has
-    /// the address where it was sent, and another worker may have sent it. Anybody can forge such errors.
+    /// On a datagram flow, an ICMP error reports this. Then `bytes` is the beginning of the message as far as the error quotes
+    /// it, `flow` has the address that it was sent to, and another worker may have sent it. ICMP errors can be forged.
     ///
-    /// Messages of calls whose home is another worker leave again through [`Output::give_back`], and come to it in
-    /// [`Node::undeliverable_handed_over`]. A node that expects no answer to what it sends may leave both as they are.
+    /// Messages of calls whose home is another worker leave through [`Output::give_back`] and reach it in
+    /// [`Node::undeliverable_handed_over`]. A node that expects no responses to its messages need not implement either method.
     fn undeliverable(
         &mut self,
         now: Time,
@@ -69,7 +69,8 @@ pub trait Node {
         let _ = (now, flow, bytes, output);
     }
 
-    /// A message of ours that another worker, the owner of its connection, could not send. It is never given back again.
+    /// Reports a message of this node that another worker, the owner of its connection, could not send. It is never given back
+    /// again.
     fn undeliverable_handed_over(
         &mut self,
         now: Time,
@@ -80,84 +81,84 @@ pub trait Node {
         let _ = (now, flow, bytes, output);
     }
 
-    /// A connection of this worker has ended: nothing that is sent on `flow` any more reaches its peer. A node that keeps nothing by
-    /// connection may leave this as it is.
+    /// Reports that a connection of this worker has ended: messages sent on `flow` no longer reach its peer. A node that keeps no
+    /// state by connection need not implement this.
     fn connection_ended(&mut self, now: Time, flow: Flow, output: &mut Output<Self::Question>) {
         let _ = (now, flow, output);
     }
 
-    /// The control plane replied or gave an order.
+    /// Handles a reply or an order from the control plane.
     fn answer(&mut self, now: Time, answer: Self::Answer, output: &mut Output<Self::Question>);
 
-    /// Time has reached [`Node::next_deadline`]: everything that is due happens.
+    /// Handles everything that is due at [`Node::next_deadline`] or earlier.
     fn expire(&mut self, now: Time, output: &mut Output<Self::Question>);
 
-    /// When `expire` wants to be called next; `None` while no timer runs. Cheap: asked every round.
+    /// The next time that `expire` must be called; `None` if no timer runs. Drivers call this every round, so it must be cheap.
     fn next_deadline(&self) -> Option<Time>;
 }
 
-/// A received message, and what its driver knows about it.
+/// A received message, and the driver's knowledge about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'m> {
-    /// When it reached the machine, which is earlier than its turn by as long as it waited. Never later than the `now` that
-    /// comes with it.
+    /// The time at which the machine received the message. It is earlier than the time of processing if the message waited, and
+    /// never later than the `now` passed with it.
     pub arrived: Time,
     /// The flow it was received on.
     pub flow: Flow,
     /// Its bytes.
     pub bytes: &'m [u8],
-    /// Whether another worker read it and handed it over to this one.
+    /// Whether another worker received the message and handed it over to this one.
     pub handed_over: bool,
-    /// Whether it came over a connection that we opened: its peer is one that we chose. Not known of what was handed over.
+    /// Whether the message arrived over a connection that this node opened, to a peer of its choice. Unknown (false) for messages
+    /// handed over.
     pub over_our_connection: bool,
 }
 
-/// A message to be sent: where to, and where its bytes lie in [`Output::bytes`].
+/// A message to send: its flow, and the range of its bytes in [`Output::bytes`].
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The flow to send through.
+    /// The flow to send on.
     pub flow: Flow,
-    /// Its bytes.
+    /// Its range in [`Output::bytes`].
     pub range: Range<usize>,
 }
 
-/// What a message is on its way to another worker for.
+/// Why a message goes to another worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errand {
-    /// It was received here; there is its call's home.
+    /// Received here; the other worker is the home of its call.
     Received,
-    /// It is to be sent; there is the owner of its connection.
+    /// To be sent; the other worker owns its connection.
     ToSend,
-    /// It could not be sent here; there is its call's home.
+    /// Could not be sent here; the other worker is the home of its call.
     Undeliverable,
-    /// No message: the peer of the flow's connection has proved who it is; there is the owner of the connection.
+    /// Carries no message: the peer of the flow's connection has proved itself; the other worker owns the connection.
     Proven,
 }
 
-/// A message on its way to another worker.
+/// A message that goes to another worker.
 #[derive(Clone, Debug)]
 pub struct HandOver {
     /// Index of the other worker.
     pub worker: u16,
-    /// What for.
+    /// The reason.
     pub errand: Errand,
-    /// When a received message reached the machine; means nothing for other errands.
+    /// The time at which the machine received the message. Meaningless for other errands than [`Errand::Received`].
     pub arrived: Time,
-    /// The flow it was received on, or is to be sent through.
+    /// The flow that it was received on, or is to be sent on.
     pub flow: Flow,
-    /// Its bytes in [`Output::bytes`].
+    /// Its range in [`Output::bytes`].
     pub range: Range<usize>,
 }
 
-/// What a node puts out in one round. The driver empties it and hands the same one in again, so
-/// that the buffers are reused.
+/// The output of a node in one round. The driver empties it and passes the same one again, so that the buffers are reused.
 #[derive(Debug)]
 pub struct Output<Q> {
     bytes: Vec<u8>,
     outgoing: Vec<Outgoing>,
     hand_overs: Vec<HandOver>,
     questions: Vec<Q>,
-    /// The message's place in `outgoing`, and its name.
+    /// Index of the message in `outgoing`, and the range of its domain.
     names: Vec<(usize, Range<usize>)>,
     aliases: Vec<(ConnectionId, u16)>,
     proven: Vec<ConnectionId>,
@@ -180,8 +181,8 @@ impl<Q> Default for Output<Q> {
 }
 
 impl<Q> Output<Q> {
-    /// Writes a message straight into the send batch. Returns where it lies, for whoever must keep
-    /// a copy (retransmissions); read it with [`Output::written`].
+    /// Writes a message directly into the send batch. Returns its range for callers that keep a copy (retransmissions); read it
+    /// with [`Output::written`].
     pub fn send(&mut self, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
         let start = self.bytes.len();
         write(&mut self.bytes);
@@ -198,12 +199,12 @@ impl<Q> Output<Q> {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    /// Hands a received message, which reached the machine at `arrived`, over to the worker that is its call's home.
+    /// Hands a received message, which arrived at the machine at `arrived`, over to the home worker of its call.
     pub fn hand_over(&mut self, worker: u16, arrived: Time, flow: Flow, message: &[u8]) {
         self.pass(worker, (Errand::Received, arrived), flow, message);
     }
 
-    /// Gives a message that could not be sent back to the worker that is its call's home.
+    /// Gives an undeliverable message back to the home worker of its call.
     pub fn give_back(&mut self, worker: u16, flow: Flow, message: &[u8]) {
         self.pass(
             worker,
@@ -225,8 +226,8 @@ impl<Q> Output<Q> {
         });
     }
 
-    /// Says for whom the address of the message that is sent next stands: the domain of the URI that led to it. Over TLS whoever
-    /// gets it must have proved to be that (RFC 5922 section 7.3).
+    /// Sets the domain of the URI that led to the address of the next message. Over TLS the peer must have proved to be this
+    /// domain (RFC 5922 section 7.3).
     pub fn name_next(&mut self, domain: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(domain);
@@ -234,26 +235,26 @@ impl<Q> Output<Q> {
         self.names.push((next, start..self.bytes.len()));
     }
 
-    /// Says that a peer wants requests to its address and `port` to take the connection that it opened (RFC 5923).
+    /// Registers an alias: requests to the peer's address and `port` are to use the connection that it opened (RFC 5923).
     pub fn alias(&mut self, connection: ConnectionId, port: u16) {
         self.aliases.push((connection, port));
     }
 
-    /// Says that the peer of a connection, of whichever worker, has done what a stranger cannot: it may stay as long as its connection
-    /// is kept alive.
+    /// Marks the peer of a connection, of any worker, as proven. It is no longer a stranger, and keep-alives keep its connection
+    /// open.
     pub fn proven(&mut self, connection: ConnectionId) {
         if connection.is_some() && self.proven.last() != Some(&connection) {
             self.proven.push(connection);
         }
     }
 
-    /// Closes a connection of this worker once all of this round is sent. What its socket does not take at once is undeliverable; a peer
-    /// that is still sending may lose what it has not read.
+    /// Closes a connection of this worker after everything of this round is sent. Data that its socket does not accept at once is
+    /// undeliverable. A peer that is still sending may lose data that it has not read.
     pub fn close(&mut self, connection: ConnectionId) {
         self.closed.push(connection);
     }
 
-    /// For whom the addresses of messages stand, by their places in [`Output::outgoing`], in that order.
+    /// The domains that messages are for, with their indexes in [`Output::outgoing`], in that order.
     pub fn names(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let name = |(place, range): &(usize, Range<usize>)| {
             let bytes = self.bytes.get(range.clone()).unwrap_or_default();
@@ -262,27 +263,27 @@ impl<Q> Output<Q> {
         self.names.iter().map(name)
     }
 
-    /// Connections, and the ports under which they want to be found.
+    /// Connections, and the ports of their aliases.
     pub fn aliases(&self) -> &[(ConnectionId, u16)] {
         &self.aliases
     }
 
-    /// Connections whose peers have proved themselves.
+    /// Connections whose peers are proven.
     pub fn proofs(&self) -> &[ConnectionId] {
         &self.proven
     }
 
-    /// Connections to close once everything is sent.
+    /// Connections to close after everything is sent.
     pub fn closed(&self) -> &[ConnectionId] {
         &self.closed
     }
 
-    /// Asks the control plane.
+    /// Asks the control plane a question.
     pub fn ask(&mut self, question: Q) {
         self.questions.push(question);
     }
 
-    /// The arena that all ranges point into.
+    /// The arena that all ranges refer to.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -292,7 +293,7 @@ impl<Q> Output<Q> {
         &self.outgoing
     }
 
-    /// Messages for other workers, in order.
+    /// Messages to other workers, in order.
     pub fn hand_overs(&self) -> &[HandOver] {
         &self.hand_overs
     }
@@ -302,12 +303,12 @@ impl<Q> Output<Q> {
         self.questions.drain(..)
     }
 
-    /// How many questions wait.
+    /// The questions that wait, in order.
     pub fn questions(&self) -> &[Q] {
         &self.questions
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there is no output.
     pub fn is_empty(&self) -> bool {
         self.outgoing.is_empty()
             && self.hand_overs.is_empty()
@@ -317,7 +318,7 @@ impl<Q> Output<Q> {
             && self.closed.is_empty()
     }
 
-    /// Forgets everything but keeps the buffers.
+    /// Removes all output but keeps the buffers.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.outgoing.clear();

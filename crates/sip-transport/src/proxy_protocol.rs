@@ -1,28 +1,28 @@
-//! PROXY protocol, version 2 (the binary header of `HAProxy`'s specification): a balancer in front says who is connected.
+//! PROXY protocol, version 2 (the binary header of `HAProxy`'s specification): a balancer in front sends the client's address.
 //!
-//! It is read only on listeners that are told to expect it: whoever may connect to them may name any source.
+//! Only read it on listeners that are configured for it: any client that can connect to such a listener can claim any source.
 use std::fmt;
 use std::net::SocketAddr;
 
-/// The longest header that is taken, in bytes. Addresses need 52; the rest are TLVs such as the client's certificate.
+/// The longest header that is accepted, in bytes. Addresses need 52; the rest are TLVs such as the client's certificate.
 pub const MAX_HEADER: usize = 4096;
 
-/// What the beginning of a stream buffer holds.
+/// The result of reading the beginning of a stream buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeader {
-    /// Not enough bytes yet; call again with these and more.
+    /// Not enough bytes yet; call again when more have arrived.
     Incomplete,
-    /// A whole header.
+    /// A complete header.
     Header {
-        /// Length of the header; what the client sent follows.
+        /// Length of the header in bytes. The client's data follows.
         consumed: usize,
-        /// Who is connected to whom. `None`: the addresses of the connection itself hold, since the balancer speaks for itself
-        /// (LOCAL, a health check), or its client has no address of the Internet.
+        /// Both ends of the client's connection. `None`: use the addresses of the connection itself, because the balancer speaks
+        /// for itself (LOCAL, a health check) or its client has no Internet address.
         addresses: Option<Addresses>,
     },
 }
 
-/// Both ends of the connection that the balancer passes on.
+/// Both ends of the connection that the balancer forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// The client.
@@ -31,14 +31,14 @@ pub struct Addresses {
     pub destination: SocketAddr,
 }
 
-/// Why there is no header; the connection is to be closed.
+/// Why there is no valid header. The connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyError {
-    /// The stream begins with something else.
+    /// The stream begins with other data.
     Missing,
     /// The text header of version 1.
     Version1,
-    /// A version, command, address family or transport that the specification does not know.
+    /// An unknown version, command, address family or transport.
     Unknown,
     /// The header is too short for the addresses it announces.
     TooShort,
@@ -67,11 +67,11 @@ impl std::error::Error for ProxyError {}
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const SIGNATURE_1: &[u8; 6] = b"PROXY ";
 
-/// Version and command, the one octet behind the signature.
+/// Version and command, in the byte after the signature.
 const LOCAL: u8 = 0x20;
 const PROXY: u8 = 0x21;
 
-/// Looks at all bytes buffered so far. Work is constant.
+/// Reads the header from all bytes buffered so far. Takes constant time.
 pub fn read(buffered: &[u8]) -> Result<ProxyHeader, ProxyError> {
     let Some((signature, rest)) = buffered.split_first_chunk::<12>() else {
         return begins(buffered).map(|()| ProxyHeader::Incomplete);
@@ -103,8 +103,7 @@ pub fn read(buffered: &[u8]) -> Result<ProxyHeader, ProxyError> {
     })
 }
 
-/// Whether this may be the beginning of a header. What cannot is refused by its first wrong octet, but for version 1, which is
-/// told by name.
+/// Checks whether this can be the beginning of a header. The first wrong byte is rejected. Version 1 has an error of its own.
 fn begins(bytes: &[u8]) -> Result<(), ProxyError> {
     if bytes.starts_with(SIGNATURE_1) {
         Err(ProxyError::Version1)
@@ -115,10 +114,10 @@ fn begins(bytes: &[u8]) -> Result<(), ProxyError> {
     }
 }
 
-/// Checks what must be known, and that the addresses have room.
+/// Checks version, command, family and transport, and that the addresses fit into the header.
 fn check(command: u8, family: u8, length: usize) -> Result<(), ProxyError> {
     let needed = match (command, family) {
-        // What surrounds the addresses of nobody is to be skipped.
+        // Nothing to check: `read` ignores the rest of these headers.
         (LOCAL, _) | (PROXY, 0x00) => 0,
         (PROXY, 0x11 | 0x12) => 12,
         (PROXY, 0x21 | 0x22) => 36,
@@ -131,7 +130,7 @@ fn check(command: u8, family: u8, length: usize) -> Result<(), ProxyError> {
     Ok(())
 }
 
-/// Source and destination address, source and destination port.
+/// Reads source and destination address, then source and destination port.
 fn addresses<const N: usize>(block: &[u8]) -> Option<Addresses>
 where
     std::net::IpAddr: From<[u8; N]>,

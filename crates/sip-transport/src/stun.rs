@@ -1,8 +1,7 @@
-//! STUN as a keep-alive (RFC 5626 section 4.4.2, RFC 8489): Binding requests on the SIP port are answered with the address they
-//! came from.
+//! STUN keep-alives (RFC 5626 section 4.4.2, RFC 8489): Binding requests on the SIP port are answered with their source address.
 //!
-//! Nobody is authenticated (RFC 5626 section 8) and nothing is remembered. What comes from a forged address is no lever: an
-//! answer is at most two and a half times as long as its request.
+//! There is no authentication (RFC 5626 section 8) and no state. The amplification for a forged source address is low: a response
+//! is at most two and a half times as long as its request.
 use std::net::{IpAddr, SocketAddr};
 
 const MAGIC_COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
@@ -16,9 +15,9 @@ const ERROR_CODE: u16 = 0x0009;
 const UNKNOWN_ATTRIBUTES: u16 = 0x000a;
 const XOR_MAPPED_ADDRESS: u16 = 0x0020;
 const FINGERPRINT: u16 = 0x8028;
-/// Attributes from here on may be ignored by those who do not know them.
+/// Receivers may ignore unknown attributes from here on.
 const COMPREHENSION_OPTIONAL: u16 = 0x8000;
-/// Attributes of RFC 8489 that must be understood. They have no meaning in a request that is not authenticated.
+/// Attributes of RFC 8489 that a receiver must understand. They have no meaning in a request without authentication.
 const UNDERSTOOD: [u16; 11] = [
     0x0001, 0x0006, 0x0008, 0x0009, 0x000a, 0x0014, 0x0015, 0x001c, 0x001d, 0x001e, 0x0020,
 ];
@@ -27,7 +26,7 @@ const UNDERSTOOD: [u16; 11] = [
 const UNKNOWN_ATTRIBUTE: &[u8] = b"\0\0\x04\x14Unknown Attribute";
 const FINGERPRINT_XOR: u32 = 0x5354_554e;
 
-/// Whether a datagram is STUN and not SIP, which never begins like this.
+/// Whether a datagram is STUN. SIP never begins like this.
 pub fn is_stun(datagram: &[u8]) -> bool {
     matches!(datagram, [0..=0x3f, _, _, _, cookie @ ..] if cookie.starts_with(&MAGIC_COOKIE))
         && datagram.len() >= HEADER
@@ -42,8 +41,8 @@ pub struct BindingRequest<'a> {
 }
 
 impl<'a> BindingRequest<'a> {
-    /// Reads a datagram. `None` for all that is not answered: indications, responses, other methods, and what is broken or
-    /// fails its FINGERPRINT (RFC 8489 section 6.3).
+    /// Parses a datagram. `None` for everything that gets no response: indications, responses, other methods, malformed requests,
+    /// and those with a wrong FINGERPRINT (RFC 8489 section 6.3).
     pub fn parse(datagram: &'a [u8]) -> Option<Self> {
         if !is_stun(datagram) {
             return None;
@@ -59,7 +58,7 @@ impl<'a> BindingRequest<'a> {
         while let Some(attribute) = left.next() {
             if attribute.kind == FINGERPRINT {
                 let covered = datagram.get(..datagram.len().checked_sub(8)?)?;
-                // It must be the last one (section 14.7); one is computed, however many there are.
+                // It must be the last attribute (section 14.7). Checking this first limits the work to one checksum.
                 if !left.0.is_empty() || attribute.value != fingerprint(covered) {
                     return None;
                 }
@@ -73,7 +72,7 @@ impl<'a> BindingRequest<'a> {
         })
     }
 
-    /// Writes the response: where the request came from, or 420 with the attributes that we had to understand and do not.
+    /// Writes the response: the source address, or 420 with the unknown attributes that must be understood.
     pub fn write_response(&self, response: &mut Vec<u8>, source: SocketAddr) {
         let start = response.len();
         let kind = if self.unknown().next().is_none() {
@@ -105,14 +104,14 @@ impl<'a> BindingRequest<'a> {
         set_length(response, start, 0);
     }
 
-    /// Attributes that must be understood and are not.
+    /// Unknown attributes that must be understood.
     fn unknown(&self) -> impl Iterator<Item = u16> {
         Attributes(self.attributes)
             .map(|attribute| attribute.kind)
             .filter(|kind| *kind < COMPREHENSION_OPTIONAL && !UNDERSTOOD.contains(kind))
     }
 
-    /// XOR-MAPPED-ADDRESS (RFC 8489 section 14.2): routers that rewrite addresses wherever they find them do not find this one.
+    /// XOR-MAPPED-ADDRESS (RFC 8489 section 14.2). The XOR hides the address from routers that rewrite every address they find.
     fn write_address(&self, response: &mut Vec<u8>, source: SocketAddr) {
         let pad = MAGIC_COOKIE.into_iter().chain(self.transaction);
         let port = source.port().to_be_bytes();
@@ -139,7 +138,7 @@ struct Attribute<'a> {
     value: &'a [u8],
 }
 
-/// The attributes at the beginning of some bytes; it ends at what is none, and leaves it.
+/// Iterates over the attributes. Stops at the first malformed one, and leaves it.
 struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
@@ -157,7 +156,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// Writes one attribute, padded to whole words.
+/// Writes one attribute, padded to 4 bytes.
 fn write_attribute(into: &mut Vec<u8>, kind: u16, write: impl FnOnce(&mut Vec<u8>)) {
     into.extend_from_slice(&kind.to_be_bytes());
     let place = into.len();
@@ -168,13 +167,13 @@ fn write_attribute(into: &mut Vec<u8>, kind: u16, write: impl FnOnce(&mut Vec<u8
     into.resize(into.len() + length.next_multiple_of(4) - length, 0);
 }
 
-/// Sets the length in the header of a message, with what is still to come.
+/// Sets the length in the header of a message, including bytes that are still to be written.
 fn set_length(message: &mut [u8], start: usize, to_come: usize) {
     let length = message.len() - start - HEADER + to_come;
     put(message, start + 2, length);
 }
 
-/// Writes a length, which no datagram makes too long for two octets.
+/// Writes a length, which always fits into two bytes for a datagram.
 fn put(message: &mut [u8], place: usize, length: usize) {
     let octets = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
     if let Some(field) = message.get_mut(place..place + 2) {
@@ -182,7 +181,7 @@ fn put(message: &mut [u8], place: usize, length: usize) {
     }
 }
 
-/// The FINGERPRINT of a message (RFC 8489 section 14.7): of all before it, its length counted already.
+/// The FINGERPRINT of a message (RFC 8489 section 14.7), over all bytes before it. The length in the header already includes it.
 fn fingerprint(message: &[u8]) -> [u8; 4] {
     (crc32fast::hash(message) ^ FINGERPRINT_XOR).to_be_bytes()
 }

@@ -1,22 +1,22 @@
-//! Time as the sans-IO layers see it: an argument, never read from a clock.
+//! Time for the sans-IO layers: an argument, never read from a clock.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// Microseconds since the Unix epoch on a clock that never steps back.
 ///
-/// The runtime anchors it once to the wall clock and then follows the monotonic clock; the
-/// simulator counts it itself. One value therefore serves timers and expiry dates alike.
+/// The runtime sets it from the wall clock once and then follows the monotonic clock. The simulator counts it. One type therefore
+/// serves both timers and expiry times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
-    /// A point in time from microseconds since the Unix epoch.
+    /// Creates a time from microseconds since the Unix epoch.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// A point in time from whole seconds since the Unix epoch.
+    /// Creates a time from whole seconds since the Unix epoch.
     pub const fn from_unix_seconds(seconds: u64) -> Self {
         Self(seconds.saturating_mul(1_000_000))
     }
@@ -31,7 +31,7 @@ impl Time {
         self.0 / 1_000_000
     }
 
-    /// How long ago `earlier` was; zero when it lies ahead.
+    /// The time elapsed since `earlier`; zero if `earlier` is in the future.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }

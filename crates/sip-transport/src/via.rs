@@ -1,4 +1,4 @@
-//! Where a response goes (RFC 3261 section 18.2.2, RFC 3581).
+//! The destination of a response (RFC 3261 section 18.2.2, RFC 3581).
 
 use crate::flow::Flow;
 use sip_message::{Host, Via};
@@ -6,9 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The flow for responses to a request that arrived on `source` with this topmost Via.
 ///
-/// Responses go back to where the request came from. The one exception is a client that asks for
-/// another port in the open: no `rport`, and a sent-by with its very source address. It listens
-/// there (section 18.2.2), and no translator stands between us that would be in the way.
+/// Responses go back to the source of the request. The one exception is a client without NAT that asks for another port: no
+/// `rport`, and a sent-by that equals its source address. It listens on that port (section 18.2.2).
 pub fn response_flow(source: Flow, via: &Via<'_>) -> Flow {
     if source.connection.is_some() || via.rport().is_some() {
         return source;
@@ -25,7 +24,7 @@ pub fn response_flow(source: Flow, via: &Via<'_>) -> Flow {
     }
 }
 
-/// An IPv4-mapped IPv6 address as the IPv4 address that it is.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn canonical(ip: IpAddr) -> IpAddr {
     ip.to_canonical()
 }

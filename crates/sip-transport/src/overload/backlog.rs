@@ -1,4 +1,4 @@
-//! What waits while a driver is behind, and what is next.
+//! The queue of messages while a driver is behind, and which message is served next.
 
 use super::{Controller, OverloadSettings, Urgency};
 use crate::flow::Flow;
@@ -8,33 +8,33 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// What a message costs beside its octets.
+/// The cost of a message in addition to its bytes.
 const OVERHEAD: usize = 128;
 
-/// One of so many messages is a new request although others wait that come before it, so that a flood of made-up credentials, or of
-/// made-up tags, shuts no caller out.
+/// After this many messages from a more urgent queue, the next queue is served once. A flood of made-up credentials or tags
+/// therefore cannot starve other callers.
 const SHARE_OF_NEW: u32 = 8;
 
-/// The part of the room for requests that those of one source take at most in overload. What is served makes place at once, so it bounds
-/// how much of a source waits, not how much of it is served.
+/// In overload, one source may use one part in this many of the room for requests. Serving a request frees its room, so this
+/// limits how much of a source waits, not how much of it is served.
 const SHARE_OF_SOURCE: usize = 4;
 
-/// Sources share counters: so many there are.
+/// Number of counters that the sources share.
 const COUNTERS: usize = 1_024;
 
-/// Messages that must be served before one refusal may be sent over UDP, and for how many refusals that is remembered. What is
-/// refused beyond that is dropped: an attacker gets little for his datagrams.
+/// Number of messages to serve before one refusal may be sent over UDP, and the most refusals that can be saved up. Further
+/// requests are dropped, so that an attacker gains little from its datagrams.
 const SERVED_PER_REFUSAL: u32 = 2;
 const MOST_REFUSALS: u32 = 1_000;
 
-/// A message that waits.
+/// A message in the queue.
 #[derive(Debug)]
 pub struct Waiting {
     arrived: Time,
     flow: Flow,
     handed_over: bool,
     over_our_connection: bool,
-    /// Its sender does not send it again, so it needs an answer.
+    /// Over a reliable transport the sender does not retransmit, so it needs a response.
     reliable: bool,
     bytes: Vec<u8>,
 }
@@ -55,7 +55,7 @@ impl Waiting {
         self.bytes.len() + OVERHEAD
     }
 
-    /// The counter of its source: an IPv4 address, or an IPv6 network of 64 bits.
+    /// The counter of its source: an IPv4 address, or an IPv6 /64.
     fn counter(&self) -> usize {
         let bits = match self.flow.remote.ip().to_canonical() {
             IpAddr::V4(address) => u64::from(address.to_bits()),
@@ -66,16 +66,16 @@ impl Waiting {
     }
 }
 
-/// Why a request was given up.
+/// Why a request is shed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shed {
-    /// Refuse it: its sender still waits.
+    /// Rejected: its sender still waits.
     Refused,
-    /// Over UDP it has been sent again meanwhile, and the newer one has its own chance.
+    /// Dropped: over UDP the sender has retransmitted it, and the newer copy has its own chance.
     TooOld,
-    /// Too many were refused lately.
+    /// Dropped: too many requests were refused recently.
     TooMany,
-    /// There was no room, or it was more than the share of its source.
+    /// Dropped: there is no room, or its source exceeds its share.
     NoRoom,
 }
 
@@ -83,7 +83,7 @@ impl Shed {
     /// All reasons.
     pub const ALL: [Self; 4] = [Self::Refused, Self::TooOld, Self::TooMany, Self::NoRoom];
 
-    /// The label of a metric.
+    /// The label in metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -94,16 +94,16 @@ impl Shed {
     }
 }
 
-/// What to do next.
+/// What to do with the next message.
 #[derive(Debug)]
 pub enum Taken {
     /// Serve it.
     Serve(Waiting),
-    /// Give it up.
+    /// Shed it.
     Shed(Waiting, Shed),
 }
 
-/// Messages in the order in which they are served.
+/// Waiting messages, in the order in which they are served.
 #[derive(Debug)]
 pub struct Backlog {
     controller: Controller,
@@ -113,20 +113,20 @@ pub struct Backlog {
     proven: VecDeque<Waiting>,
     new: VecDeque<Waiting>,
     bytes: usize,
-    /// Those of new and proven requests.
+    /// Bytes of new and proven requests.
     request_bytes: usize,
-    /// The same by the counter of their source.
+    /// Bytes of requests by the counter of their source.
     source_bytes: Box<[usize]>,
-    /// Messages of calls that exist served since a request was.
+    /// Messages of existing calls served since the last request.
     first_in_a_row: u32,
-    /// Proven requests served since a new one was.
+    /// Proven requests served since the last new one.
     proven_in_a_row: u32,
-    /// Messages served for which no refusal was sent.
+    /// Messages served that no refusal has used up.
     credit: u32,
 }
 
 impl Backlog {
-    /// An empty one.
+    /// Creates an empty backlog.
     pub fn new(settings: &OverloadSettings) -> Self {
         Self {
             controller: Controller::new(settings),
@@ -144,33 +144,34 @@ impl Backlog {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether the backlog is empty.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty() && self.proven.is_empty() && self.new.is_empty()
     }
 
-    /// How many messages wait.
+    /// The number of waiting messages.
     pub fn len(&self) -> usize {
         self.first.len() + self.proven.len() + self.new.len()
     }
 
-    /// What they cost.
+    /// Their cost in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether more may be put in. If not, it has to wait where it is.
+    /// Whether there is room for more messages. If not, they have to wait where they are.
     pub const fn has_room(&self) -> bool {
         self.bytes < self.most_bytes
     }
 
-    /// Whether requests are given up.
+    /// Whether requests are being shed.
     pub const fn is_overloaded(&self) -> bool {
         self.controller.is_overloaded()
     }
 
-    /// Puts a message in. Requests take half of the room at most, and in overload those of one source a quarter of that: the oldest make
-    /// way, or the new one of that source does not get in. What makes way goes to `shed`.
+    /// Adds a message. Requests use at most half of the room, and in overload those of one source at most a quarter of that. If
+    /// there is no room, the oldest requests are evicted. A request beyond the share of its source is not added. Either goes to
+    /// `shed`.
     pub fn push(
         &mut self,
         urgency: Urgency,
@@ -222,7 +223,7 @@ impl Backlog {
         }
     }
 
-    /// What is next; `None` when nothing waits.
+    /// Takes the next message; `None` if none waits.
     pub fn take(&mut self, now: Time) -> Option<Taken> {
         let is_turn_of_requests = self.first_in_a_row >= SHARE_OF_NEW && self.request_bytes > 0;
         if !is_turn_of_requests && let Some(message) = self.first.pop_front() {
@@ -243,7 +244,7 @@ impl Backlog {
         Some(Taken::Serve(request))
     }
 
-    /// What was taken has been served: is it overload, by what still waits?
+    /// Updates the overload state after serving, from the requests that still wait.
     pub fn observe(&mut self, now: Time) {
         let oldest = [self.proven.front(), self.new.front()];
         let oldest = oldest.into_iter().flatten().map(|it| it.arrived).min();
@@ -251,8 +252,8 @@ impl Backlog {
         self.controller.observe(now, longest);
     }
 
-    /// The oldest request, where it has waited so long that its turn will not come. That is decided before its sender sends it
-    /// again, so that no refusal crosses with a retransmission.
+    /// Takes the oldest request if it has waited so long that it will not be served. This is decided before its sender
+    /// retransmits, so that a refusal does not cross with a retransmission.
     fn give_up(&mut self, now: Time) -> Option<Taken> {
         let t1 = self.t1;
         let is_late = |waiting: &Waiting| now - waiting.arrived > t1 / 2;
@@ -265,7 +266,7 @@ impl Backlog {
         let reason = if late.reliable {
             Shed::Refused
         } else if now - late.arrived >= t1 / 8 * 7 {
-            // A refusal might cross with the retransmission.
+            // A refusal could cross with the retransmission.
             Shed::TooOld
         } else if self.spend() {
             Shed::Refused
@@ -275,7 +276,7 @@ impl Backlog {
         Some(Taken::Shed(late, reason))
     }
 
-    /// In overload the newest goes first: it is the one whose sender waits for certain, while the oldest is given up soon anyhow.
+    /// In overload the newest request goes first. Its sender certainly still waits, while the oldest is soon shed anyway.
     fn take_request(&mut self) -> Option<Waiting> {
         let is_overloaded = self.is_overloaded();
         let next = |lane: &mut VecDeque<Waiting>| {
@@ -295,7 +296,7 @@ impl Backlog {
         next(&mut self.proven)
     }
 
-    /// A request is no longer here.
+    /// Subtracts a request that has left the queue.
     fn forget(&mut self, request: &Waiting) {
         let cost = request.cost();
         self.bytes -= cost;

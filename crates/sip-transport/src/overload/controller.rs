@@ -1,27 +1,27 @@
-//! Is this overload or a burst? As `CoDel` (RFC 8289) has it: the queue that stands counts, not the one that comes and goes.
+//! Tells overload from a burst. As in `CoDel` (RFC 8289), a standing queue counts, and a short-lived one does not.
 
 use super::OverloadSettings;
 use crate::time::Time;
 use std::time::Duration;
 
-/// Parts of an interval: no single observation counts for more than one. A worker that was stopped for a while, by a debugger or a
-/// limit on its CPU time, has seen nothing meanwhile.
+/// Number of parts in an interval. A single observation counts for at most one part, because a worker that was stopped by a
+/// debugger or a CPU limit has seen nothing meanwhile.
 const PARTS: u32 = 4;
 
-/// Decides by how long the request waits that waits longest.
+/// Detects overload from the longest time that a request waits.
 #[derive(Debug)]
 pub struct Controller {
     target: Duration,
     interval: Duration,
-    /// When it observed last.
+    /// Time of the last observation.
     observed: Option<Time>,
-    /// For how long, as far as was observed, the queue has not been short.
+    /// For how long, according to the observations, the queue has not been short.
     standing: Duration,
     is_overloaded: bool,
 }
 
 impl Controller {
-    /// A controller that has seen nothing.
+    /// Creates a controller without observations.
     pub const fn new(settings: &OverloadSettings) -> Self {
         Self {
             target: settings.target,
@@ -32,8 +32,8 @@ impl Controller {
         }
     }
 
-    /// The request that waits longest has waited for `longest`; zero if none waits. Overload begins when that stayed above the
-    /// target for an interval, and ends as soon as it falls to the target.
+    /// Records that the request that waits longest has waited for `longest` (zero if none waits). Overload begins when this stays
+    /// above the target for an interval, and ends when it falls to the target.
     pub fn observe(&mut self, now: Time, longest: Duration) {
         let last = self.observed.replace(now).unwrap_or(now);
         let elapsed = (now - last).min(self.interval / PARTS);
@@ -46,7 +46,7 @@ impl Controller {
         }
     }
 
-    /// Whether requests are to be given up.
+    /// Whether requests are to be shed.
     pub const fn is_overloaded(&self) -> bool {
         self.is_overloaded
     }
@@ -58,7 +58,8 @@ mod tests {
 
     const STEP: u64 = 5;
 
-    /// Observations, `STEP` milliseconds apart, of requests that wait so many milliseconds; whether it was overload after each.
+    /// Feeds observations, `STEP` milliseconds apart, of requests that wait this many milliseconds. Returns the overload state
+    /// after each.
     fn check(longest: impl IntoIterator<Item = u64>) -> Vec<bool> {
         let mut controller = Controller::new(&OverloadSettings::default());
         let mut now = Time::from_unix_seconds(1_800_000_000);
@@ -89,7 +90,8 @@ mod tests {
         assert_eq!(states[41..], expected);
     }
 
-    /// A limit of a fifth of a CPU stops a process for 80 of 100 milliseconds. What came meanwhile is soon served.
+    /// A limit of a fifth of a CPU stops a process for 80 of 100 milliseconds. The messages that arrive meanwhile are soon
+    /// served.
     #[test]
     fn a_queue_that_is_short_now_and_then_is_no_overload() {
         let mut controller = Controller::new(&OverloadSettings::default());

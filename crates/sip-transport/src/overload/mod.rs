@@ -1,9 +1,10 @@
-//! Overload control, sans-IO: which message is next, and which requests are given up, when more comes in than can be served.
+//! Overload control, sans-IO: which message is served next, and which requests are shed, when messages arrive faster than they
+//! can be served.
 //!
-//! A driver that serves each message at once needs none of this. One that is behind puts what arrives into a [`Backlog`] and takes
-//! from it what is next: what belongs to calls that exist first, then requests that have proven themselves, then all others, and one in nine
-//! from those behind. The
-//! [`Controller`] tells a burst, which is worth waiting for, from overload, in which requests are given up.
+//! A driver that serves each message at once needs none of this. A driver that is behind puts messages into a [`Backlog`] and
+//! takes the next one from it. Messages of existing calls come first, then proven requests, then all others. One message in nine
+//! comes from the less urgent queues. The [`Controller`] tells a burst, which is worth waiting for, from overload, in which
+//! requests are shed.
 
 mod backlog;
 mod controller;
@@ -15,27 +16,27 @@ pub use controller::Controller;
 
 use std::time::Duration;
 
-/// In which order messages are served while a driver is behind.
+/// The order in which messages are served while a driver is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// Responses, and requests of calls that exist. Never given up.
+    /// Responses, and requests of existing calls. Never shed.
     First,
-    /// New requests that are likely to succeed: work was spent on their sender already.
+    /// New requests that are likely to succeed: the server has already spent work on their sender.
     Proven,
     /// All other new requests.
     New,
 }
 
-/// When overload begins, and what is given up then.
+/// When overload begins, and which requests are shed then.
 #[derive(Clone, Copy, Debug)]
 pub struct OverloadSettings {
-    /// Requests that wait longer than this make a standing queue, where it never gets shorter for an interval.
+    /// Requests that wait longer than this form a standing queue, unless the queue gets shorter within an interval.
     pub target: Duration,
-    /// How long the queue must stand before requests are given up.
+    /// How long the queue must stand before requests are shed.
     pub interval: Duration,
-    /// Timer T1 of the senders: over UDP a request that waited so long has been sent again, and is behind itself.
+    /// Timer T1 of the senders: over UDP, a sender retransmits a request that has waited this long, and the copy waits as well.
     pub t1: Duration,
-    /// Most octets that wait, with a small sum for each message.
+    /// Maximum bytes of waiting messages, with a small overhead for each message.
     pub most_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A server with a service rate, under virtual time: what it achieves at loads beyond it.
+//! A server with a fixed service rate, under virtual time: its goodput at loads above this rate.
 
 use super::{Backlog, OverloadSettings, Shed, Taken, Urgency};
 use crate::flow::{Flow, ListenerId};
@@ -9,22 +9,22 @@ use std::time::Duration;
 
 const MILLISECOND: u64 = 1_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
-/// What serving a call takes, whose messages cost the same, and what refusing or dropping a request takes, in microseconds.
+/// Cost of serving a call, whose messages all cost the same, and cost of refusing or dropping a request, in microseconds.
 const SERVICE: u64 = 480;
 const MESSAGES: u64 = 8;
 const REFUSAL: u64 = 10;
 
-/// Callers who call once, send their request again as Timer A has it, and go home when they are refused.
+/// Callers that call once, retransmit their request by Timer A, and give up when they are refused.
 struct World {
     backlog: Backlog,
     now: u64,
-    /// Requests on their way: when, whose, which attempt, begun when.
+    /// Requests in flight by arrival time and number.
     due: BTreeMap<(u64, u32), Caller>,
-    /// Calls that were answered, by when they began and how long it took.
+    /// Answered calls: when each began and how long it took.
     served: Vec<(u64, u64)>,
     refused: u64,
     settled: Vec<bool>,
-    /// Every 100 ms the server runs for so long only.
+    /// The server runs for only this long in every 100 ms.
     quota: u64,
 }
 
@@ -51,7 +51,7 @@ fn received(arrived: Time, bytes: &[u8]) -> Received<'_> {
 }
 
 impl World {
-    /// Calls at `rate` per second from `from` until `until`, in microseconds.
+    /// Creates calls at `rate` per second from `from` until `until`, in microseconds.
     fn new(quota: u64, loads: &[(u64, u64, u64)]) -> Self {
         let mut due = BTreeMap::new();
         for (rate, from, until) in loads {
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// A request is answered, and the other messages of its call follow.
+    /// Answers a request; the other messages of its call follow.
     fn answer(&mut self, bytes: &[u8]) {
         let (call, begun) = read(bytes);
         if !std::mem::replace(&mut self.settled[call], true) {
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// Lets time pass, with the stops that the quota makes.
+    /// Advances time, with the stops that the quota causes.
     fn work(&mut self, micros: u64) {
         self.now += micros;
         if self.now % (100 * MILLISECOND) >= self.quota {
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// Calls per second of those that began in this time and were answered; and the longest time that took.
+    /// Calls per second among those that began in this period and were answered, and the longest time to an answer.
     fn goodput(&self, from: u64, until: u64) -> (u64, u64) {
         let of_time = |begun: &u64| (from..until).contains(begun);
         let served = self.served.iter().filter(|(begun, _)| of_time(begun));
@@ -242,7 +242,7 @@ fn text_of(message: Received<'_>) -> String {
     String::from_utf8_lossy(message.bytes).into_owned()
 }
 
-/// Takes what is served and what is given up, in order.
+/// Takes all messages; returns what is served and what is shed, in order.
 fn take_all(backlog: &mut Backlog, now: u64) -> Vec<String> {
     let mut taken = Vec::new();
     while let Some(next) = backlog.take(time(now)) {
@@ -357,13 +357,13 @@ fn in_overload_one_source_takes_a_quarter_of_the_room_for_requests() {
     };
     assert_eq!(pushed(&mut backlog, [192, 0, 2, 2]), (1 << 20) / 1_128);
     assert_eq!(pushed(&mut backlog, [192, 0, 2, 3]), (1 << 20) / 1_128);
-    // What leaves makes place.
+    // Messages that leave make room.
     let taken = take_all(&mut backlog, now);
     assert_eq!(taken.len(), 2 * ((1 << 20) / 1_128) + 1);
     assert!(pushed(&mut backlog, [192, 0, 2, 2]) > 0);
 }
 
-/// Over UDP, so that no refusal crosses with the retransmission.
+/// Over UDP, so that a refusal does not cross with the retransmission.
 #[test]
 fn shortly_before_its_sender_sends_it_again_a_request_is_dropped_and_not_refused() {
     let now = 2 * SECOND;

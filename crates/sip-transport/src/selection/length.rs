@@ -1,18 +1,18 @@
-//! Which requests are too long for a datagram (RFC 3261 section 18.1.1).
+//! The length limit of requests over UDP (RFC 3261 section 18.1.1).
 
 use super::{Candidate, Reach};
 use crate::Protocol;
 
-/// The longest request that leaves over UDP where the path MTU is not known, in octets.
+/// The longest request in bytes that is sent over UDP if the path MTU is unknown.
 pub const MOST_OVER_UDP: usize = 1300;
 
-/// Whether a request of so many octets must not leave over UDP if there is a way around it.
+/// Whether a request of this length in bytes must avoid UDP if there is an alternative.
 pub const fn prefers_stream(length: usize) -> bool {
     length > MOST_OVER_UDP
 }
 
-/// Puts TCP to the same server before each candidate that speaks UDP, where we speak it. UDP stays behind it, for servers that know
-/// no TCP.
+/// Inserts a TCP candidate for the same server before each UDP candidate, if the node speaks TCP. UDP remains as an alternative
+/// for servers without TCP.
 pub fn streams_first(candidates: &mut Vec<Candidate>, reach: Reach) {
     let mut all = Vec::with_capacity(candidates.len() * 2);
     for candidate in candidates.drain(..) {

@@ -1,15 +1,15 @@
-//! Target selection (RFC 3263): from what a URI says of its host to the protocols, addresses and ports to try, best first.
+//! Target selection (RFC 3263): from the host part of a URI to the protocols, addresses and ports to try, best first.
 //!
-//! Nothing here asks a name server. [`Selection`] says which records it wants as a [`Step`], is given them, and says what
-//! comes next:
+//! This module sends no DNS queries. [`Selection`] returns the records that it needs as a [`Step`], takes the records, and
+//! returns the next step:
 //!
 //! ```text
 //! begin() ── neither port nor transport ──▶ Naptr ──▶ naptr() ──┐
 //!    │──────── transport, no port ─────────────────────────────▶ Srv ──▶ srv() ──┐
 //!    └──────── port ────────────────────────────────────────────────────────────▶ Addresses ──▶ addresses()
 //! ```
-//! Chance comes in as a number. Whoever gives the same number for all requests of a call gets the same order for all of them, as
-//! long as the records are the same: the ACK goes where the INVITE went.
+//! Randomness is an argument. With the same number for all requests of a call, all of them get the same order while the records
+//! are the same: the ACK goes where the INVITE went.
 
 mod length;
 mod naptr;
@@ -28,59 +28,59 @@ use crate::Protocol;
 use sip_message::Host;
 use std::net::{IpAddr, SocketAddr};
 
-/// The most candidates that come of one selection.
+/// The maximum number of candidates of one selection.
 pub const MOST_CANDIDATES: usize = 32;
 
-/// What a URI says of where it leads: RFC 3263's TARGET with what stands around it.
+/// The parts of a URI that say where it leads: RFC 3263's TARGET, port and transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// `maddr`, else the host: a name, or an address in the form of a URI.
+    /// `maddr`, else the host: a name, or an address as written in a URI.
     pub host: Box<str>,
-    /// The port, where the URI has one.
+    /// The port, if the URI has one.
     pub port: Option<u16>,
-    /// The protocol of the `transport` parameter, where the URI has one.
+    /// The protocol of the `transport` parameter, if the URI has one.
     pub protocol: Option<Protocol>,
-    /// A `sips` URI: nothing but TLS will do.
+    /// Whether the URI is a `sips` URI, which requires TLS.
     pub secure: bool,
 }
 
 /// One way to reach a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Candidate {
-    /// What to speak.
+    /// The protocol to speak.
     pub protocol: Protocol,
-    /// Where to.
+    /// The address and port.
     pub address: SocketAddr,
 }
 
 /// The records that a [`Selection`] needs next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The NAPTR records of a name; go on with [`Selection::naptr`].
+    /// The NAPTR records of a name; continue with [`Selection::naptr`].
     Naptr(Box<str>),
-    /// The SRV records of these services; go on with [`Selection::srv`].
+    /// The SRV records of these services; continue with [`Selection::srv`].
     Srv(Vec<Service>),
-    /// The A and AAAA records of these servers; go on with [`Selection::addresses`]. Empty: the destination cannot be reached.
+    /// The A and AAAA records of these servers; continue with [`Selection::addresses`]. If empty, the destination is unreachable.
     Addresses(Vec<Server>),
 }
 
-/// A service that is offered under a name of its own, such as `_sip._udp.example.org`.
+/// A service with SRV records, such as `_sip._udp.example.org`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// Where its SRV records are.
+    /// The name of its SRV records.
     pub name: Box<str>,
-    /// What its servers speak.
+    /// The protocol of its servers.
     pub protocol: Protocol,
 }
 
-/// A server whose addresses are still to be found.
+/// A server whose addresses are not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Its name.
     pub host: Box<str>,
     /// Its port.
     pub port: u16,
-    /// What it speaks.
+    /// The protocol.
     pub protocol: Protocol,
 }
 
@@ -92,7 +92,7 @@ pub struct Selection<'d> {
 }
 
 impl Destination {
-    /// The address, where no name needs to be asked for.
+    /// The address, if the host is one and needs no lookup.
     pub fn literal(&self) -> Option<IpAddr> {
         match Host::parse(self.host.as_bytes()) {
             Some(Host::Address(address)) => Some(address),
@@ -105,8 +105,8 @@ impl Destination {
     }
 }
 
-/// The protocol where no record says: that of the URI, else UDP, or TLS for `sips` (section 4.1). Where we have no UDP it is
-/// TCP, which every SIP server speaks too (RFC 3261 section 18). `None`: no listener of ours `speaks` what it takes.
+/// The protocol if no record specifies one: that of the URI, else UDP, or TLS for `sips` (section 4.1). Without a UDP listener it
+/// is TCP, which every SIP server supports too (RFC 3261 section 18). `None` if no listener speaks a suitable protocol.
 pub fn protocol_without_records(
     protocol: Option<Protocol>,
     secure: bool,
@@ -116,7 +116,7 @@ pub fn protocol_without_records(
         (None, false) => &[Protocol::Udp, Protocol::Tcp],
         (None | Some(Protocol::Tcp | Protocol::Tls), true) => &[Protocol::Tls],
         (Some(Protocol::Ws | Protocol::Wss), true) => &[Protocol::Wss],
-        // There is no TLS over datagrams here.
+        // TLS over datagrams is not supported.
         (Some(Protocol::Udp), true) => &[],
         (Some(protocol), false) => return Some(protocol).filter(|it| speaks(*it)),
     };
@@ -124,7 +124,7 @@ pub fn protocol_without_records(
 }
 
 impl<'d> Selection<'d> {
-    /// For a destination, seen from a node that reaches so far.
+    /// Creates the selection for a destination, for a node with this reach.
     pub const fn new(destination: &'d Destination, reach: Reach) -> Self {
         Self { destination, reach }
     }
@@ -139,8 +139,8 @@ impl<'d> Selection<'d> {
         }
     }
 
-    /// Section 4.1, the NAPTR records: those that name a service we can use decide. Where the domain has none for SIP at all its
-    /// services are looked for under their usual names.
+    /// Section 4.1, the NAPTR records: those that name a usable service decide. If the domain has none for SIP at all, its
+    /// services are looked up under their usual names.
     pub fn naptr(&self, records: &[Naptr]) -> Step {
         let is_usable = |protocol: Protocol| {
             (!self.destination.secure || protocol.is_secure()) && self.reach.speaks(protocol)
@@ -153,8 +153,8 @@ impl<'d> Selection<'d> {
         }
     }
 
-    /// Section 4.2, the SRV records of each service, in the order in which they were asked for: by priority, and by weight and
-    /// `seed` among equals (RFC 2782). Without any record the host itself is the server.
+    /// Section 4.2, the SRV records of each service, in the order of the queries. Records are sorted by priority, and among
+    /// equals by weight and `seed` (RFC 2782). Without any record, the host itself is the server.
     pub fn srv(&self, found: &[(Service, Vec<Srv>)], seed: u64) -> Step {
         if found.iter().all(|(_, records)| records.is_empty()) {
             let first = found.first().map(|(service, _)| service.protocol);
@@ -171,7 +171,7 @@ impl<'d> Selection<'d> {
         Step::Addresses(servers.take(MOST_CANDIDATES).collect())
     }
 
-    /// The candidates, best first: the addresses of each server in turn, as far as a listener of ours leads there.
+    /// The candidates, best first: the addresses of each server in order, if a listener can reach them.
     pub fn addresses(&self, found: &[(Server, Vec<IpAddr>)]) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = Vec::new();
         for (server, addresses) in found {
@@ -193,7 +193,7 @@ impl<'d> Selection<'d> {
         candidates
     }
 
-    /// The usual names of the services that can be spoken.
+    /// The usual names of the services that the node can speak.
     fn services(&self, protocols: impl IntoIterator<Item = Protocol>) -> Step {
         let spoken = protocols
             .into_iter()
@@ -223,7 +223,8 @@ impl<'d> Selection<'d> {
     }
 }
 
-/// IPv6 before IPv4, as RFC 6724 has it, and then in turn, so that a family that leads nowhere costs one try (RFC 8305 section 4).
+/// IPv6 before IPv4 as in RFC 6724, then alternating, so that a family without connectivity costs one attempt (RFC 8305 section
+/// 4).
 fn families_in_turn(addresses: &[IpAddr]) -> impl Iterator<Item = IpAddr> {
     let mut v6 = addresses
         .iter()

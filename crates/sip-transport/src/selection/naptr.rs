@@ -3,25 +3,25 @@
 use super::Service;
 use crate::Protocol;
 
-/// The most services that are looked at.
+/// The maximum number of services to query.
 const MOST_SERVICES: usize = 8;
 
 /// A NAPTR record, without its regular expression, which SIP does not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Naptr {
-    /// Lower ones first; the first that has anything for us decides.
+    /// Lowest first; the lowest order with a usable record decides.
     pub order: u16,
-    /// Lower ones first, among those of one order.
+    /// Lowest first, among records of one order.
     pub preference: u16,
     /// `s`: the replacement has SRV records.
     pub flags: Box<str>,
-    /// What is offered and how, such as `SIP+D2U`.
+    /// Service and transport, such as `SIP+D2U`.
     pub service: Box<str>,
-    /// Where the SRV records are.
+    /// The name of the SRV records.
     pub replacement: Box<str>,
 }
 
-/// The services to ask for, the preferred one first. `None`: no record is about SIP. Empty: none of what there is can be used.
+/// The services to query, preferred first. `None` if no record is about SIP. Empty if there are records, but none is usable.
 pub(super) fn services(
     records: &[Naptr],
     is_usable: impl Fn(Protocol) -> bool,
@@ -49,7 +49,7 @@ pub(super) fn services(
     Some(services.collect())
 }
 
-/// `SIP+D2…` and `SIPS+D2…`, also with transports that we do not know, such as SCTP.
+/// `SIP+D2…` and `SIPS+D2…`, including transports that this node does not know, such as SCTP.
 fn is_about_sip(record: &Naptr) -> bool {
     let resolver = record.service.split_once('+').map(|(scheme, _)| scheme);
     resolver.is_some_and(|scheme| {

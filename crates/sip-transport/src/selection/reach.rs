@@ -1,10 +1,10 @@
-//! How far a node reaches: what its listeners speak, and to which addresses.
+//! The reach of a node: the protocols of its listeners, and the addresses that they can send to.
 
 use crate::{Listener, Protocol};
 use std::net::IpAddr;
 
-/// The protocols of a node's listeners by address family. From a loopback address nothing leaves the machine, so those
-/// listeners count for loopback addresses only.
+/// The protocols of a node's listeners by address family. Nothing leaves the machine from a loopback address, so loopback
+/// listeners count only for loopback addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     v4: Family,
@@ -37,12 +37,12 @@ impl Reach {
         reach
     }
 
-    /// Whether any listener speaks it.
+    /// Whether any listener speaks this protocol.
     pub const fn speaks(self, protocol: Protocol) -> bool {
         (self.v4.within | self.v6.within) & bit(protocol) != 0
     }
 
-    /// Whether an address can be reached with it.
+    /// Whether the address is reachable over this protocol.
     pub fn leads_to(self, protocol: Protocol, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let family = if address.is_ipv4() { self.v4 } else { self.v6 };
@@ -54,7 +54,7 @@ impl Reach {
         spoken & bit(protocol) != 0
     }
 
-    /// Whether there is any listener of IPv4, and of IPv6.
+    /// Whether there is a listener for IPv4, and one for IPv6.
     pub const fn families(self) -> (bool, bool) {
         (self.v4.within != 0, self.v6.within != 0)
     }

@@ -1,21 +1,21 @@
-//! SRV records (RFC 2782): priority, and chance by weight among equals.
+//! SRV records (RFC 2782): order by priority, and randomly by weight among equals.
 
 use crate::Protocol;
 
 /// An SRV record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Srv {
-    /// Lower ones first.
+    /// Lowest first.
     pub priority: u16,
-    /// The share of the calls among those of one priority.
+    /// The share of the calls among records of one priority.
     pub weight: u16,
     /// The port.
     pub port: u16,
-    /// The name of the server; `.` says that the service is not offered.
+    /// The name of the server; `.` means that the service is not available.
     pub target: Box<str>,
 }
 
-/// What stands before the domain in the name of a service.
+/// The prefix before the domain in the name of a service.
 pub(super) const fn prefix(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Udp => "_sip._udp",
@@ -28,10 +28,10 @@ pub(super) const fn prefix(protocol: Protocol) -> &'static str {
 
 /// The records in the order to try them.
 ///
-/// RFC 2782 draws one record after the other, each with the chance that its weight has among those left. The same comes of letting
-/// every record wait for an exponentially distributed time with its weight as the rate, and taking them as they come; and
-/// then each record draws for itself, from the seed and its own name. So the order neither depends on how the name server sorts,
-/// nor do two records change places because a third one comes or goes.
+/// RFC 2782 draws one record after the other, each with the probability that its weight has among the remaining ones. This
+/// function gives each record an exponentially distributed time with its weight as the rate, and sorts by time, which yields the
+/// same distribution. Each record draws on its own, from the seed and its own name. Therefore the order does not depend on how
+/// the name server sorts, and two records do not change places when a third is added or removed.
 pub(super) fn in_order(records: &[Srv], seed: u64) -> Vec<&Srv> {
     let offered = records
         .iter()
@@ -47,7 +47,7 @@ pub(super) fn in_order(records: &[Srv], seed: u64) -> Vec<&Srv> {
 }
 
 fn waiting_time(record: &Srv, seed: u64) -> f64 {
-    // "A very small chance of being selected" beside others; all the same among themselves.
+    // "A very small chance of being selected" among others; equal chances among themselves.
     let rate = match record.weight {
         0 => 1.0 / 64.0,
         weight => f64::from(weight),
@@ -55,7 +55,7 @@ fn waiting_time(record: &Srv, seed: u64) -> f64 {
     -unit(draw(record, seed)).ln() / rate
 }
 
-/// A number of 64 bits as one above 0 and up to 1.
+/// Maps 64 bits to a number above 0 and up to 1.
 #[expect(
     clippy::cast_precision_loss,
     reason = "53 bits are what a float has room for"
@@ -64,8 +64,8 @@ fn unit(number: u64) -> f64 {
     ((number >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// What a record draws: FNV-1a over its name and port, mixed with the seed as in `SplitMix64`. Whoever names servers can
-/// choose their weights as well, so it need not withstand anybody.
+/// The draw of a record: FNV-1a over its name and port, mixed with the seed as in `SplitMix64`. It need not withstand attacks,
+/// because an attacker that names the servers can choose their weights as well.
 fn draw(record: &Srv, seed: u64) -> u64 {
     let name = record
         .target

@@ -1,4 +1,4 @@
-//! Which records are asked for, and what comes of them.
+//! The records that are queried, and the candidates that result.
 
 use super::*;
 use crate::Listener;
@@ -58,7 +58,7 @@ fn srv(priority: u16, weight: u16, target: &str) -> Srv {
     }
 }
 
-/// A step in short.
+/// A short form of a step.
 fn text(step: &Step) -> String {
     let service = |it: &Service| format!("{} {}", it.protocol.via_token(), it.name);
     let server = |it: &Server| format!("{} {}:{}", it.protocol.via_token(), it.host, it.port);
@@ -260,7 +260,7 @@ fn a_long_request_tries_tcp_before_udp() {
     assert_eq!(candidates, [udp]);
 }
 
-/// How often each record comes first, and how often second after the one that comes first most often.
+/// How often each record comes first, and how often second after the most frequent first record.
 fn shares(records: &[Srv], calls: u32) -> (BTreeMap<&str, f64>, BTreeMap<&str, f64>) {
     let mut first: BTreeMap<&str, f64> = BTreeMap::new();
     let mut second: BTreeMap<&str, f64> = BTreeMap::new();
@@ -291,7 +291,7 @@ fn the_first_and_the_next_are_drawn_by_weight() {
     for (target, expected) in [("a", 0.6), ("b", 0.3), ("c", 0.1)] {
         assert!((first[target] - expected).abs() < 0.02, "{first:?}");
     }
-    // RFC 2782: what is drawn is taken out, and the others keep their weights.
+    // RFC 2782: a drawn record is removed, and the others keep their weights.
     for (target, expected) in [("b", 0.75), ("c", 0.25)] {
         assert!((second[target] - expected).abs() < 0.02, "{second:?}");
     }

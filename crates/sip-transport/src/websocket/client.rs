@@ -3,30 +3,30 @@ use super::head::{Fields, HeadScanner, MAX_FIELDS, Scan};
 use super::{SUB_PROTOCOL, key};
 use std::fmt;
 
-/// What has become of an opening handshake that we began.
+/// The state of a client handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Not enough bytes yet; call again with these and more.
+    /// Not enough bytes yet; call again when more have arrived.
     Incomplete,
-    /// Agreed: the response takes that many bytes, frames follow.
+    /// The server accepted. Frames follow the response.
     Accepted {
-        /// Length of the response.
+        /// Length of the response in bytes.
         consumed: usize,
     },
 }
 
-/// Why there is no WebSocket; the connection is to be closed.
+/// Why the handshake failed. The connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpeningError {
-    /// What arrived is no HTTP response.
+    /// The received data is not an HTTP response.
     NotHttp,
     /// The response is too long, or has too many header fields.
     TooLong,
-    /// The server answered with this status code and not with 101.
+    /// The server answered with this status code instead of 101.
     Status(u16),
     /// `Upgrade: websocket` or `Connection: Upgrade` is missing.
     NoUpgrade,
-    /// `Sec-WebSocket-Accept` does not belong to our key: whoever answered has not read our request.
+    /// `Sec-WebSocket-Accept` does not match the key of the request: the peer has not read the request.
     Accept,
     /// The server did not choose `sip`.
     SubProtocol,
@@ -50,7 +50,7 @@ impl fmt::Display for OpeningError {
 
 impl std::error::Error for OpeningError {}
 
-/// A host or resource that cannot stand in an HTTP request.
+/// A host or resource that is not allowed in an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadTarget;
 
@@ -64,7 +64,7 @@ impl fmt::Display for BadTarget {
 
 impl std::error::Error for BadTarget {}
 
-/// One opening handshake from the client's side.
+/// The client's side of one opening handshake.
 #[derive(Clone, Debug)]
 pub struct ClientHandshake {
     key: [u8; 24],
@@ -72,7 +72,7 @@ pub struct ClientHandshake {
 }
 
 impl ClientHandshake {
-    /// With sixteen random octets, fresh for each connection, and a bound on the response in bytes.
+    /// Creates a handshake from sixteen random bytes, fresh for each connection, and a limit on the response in bytes.
     pub fn new(nonce: [u8; 16], max_header: usize) -> Self {
         Self {
             key: key::encode_key(nonce),
@@ -80,7 +80,7 @@ impl ClientHandshake {
         }
     }
 
-    /// Writes the request. `host` is `host` or `host:port`, `resource` a path such as `/`.
+    /// Writes the request. `host` is `host` or `host:port`; `resource` is a path such as `/`.
     pub fn write_request(
         &self,
         request: &mut Vec<u8>,
@@ -108,7 +108,7 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// Looks at all bytes of the response buffered so far. Work is linear over the life of the connection.
+    /// Reads the response from all bytes buffered so far. Total work is linear in the length of the response.
     pub fn next(&mut self, buffered: &[u8]) -> Result<Opening, OpeningError> {
         loop {
             match self
@@ -131,7 +131,7 @@ impl ClientHandshake {
         }
     }
 
-    /// Whether the response is whole; if so, it is what it should be.
+    /// Whether the response is complete. A complete response that is not acceptable is an error.
     fn parse(&self, head: &[u8]) -> Result<bool, OpeningError> {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut response = httparse::Response::new(&mut fields);

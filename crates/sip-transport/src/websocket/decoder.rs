@@ -1,28 +1,28 @@
-//! Finds whole SIP messages in the frames of a WebSocket (RFC 6455 sections 5 and 7, RFC 7118 section 4).
+//! Extracts complete SIP messages from WebSocket frames (RFC 6455 sections 5 and 7, RFC 7118 section 4).
 use super::close::CloseCode;
 use super::frame::{Opcode, Received, Role};
 use super::mask;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a WebSocket can't go on: a Close with [`FrameError::close_code`] is sent, and the connection closed.
+/// Why a WebSocket fails. The receiver sends a Close with [`FrameError::close_code`] and closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// A bit is set that only an extension would give a meaning.
+    /// A bit is set that only an extension could define.
     ReservedBits,
-    /// A frame of an unknown kind.
+    /// An unknown opcode.
     Opcode,
-    /// A client that does not mask, or a server that does.
+    /// A client frame without a mask, or a server frame with one.
     Mask,
-    /// A control frame that is fragmented, or longer than 125 octets.
+    /// A control frame that is fragmented or longer than 125 bytes.
     Control,
-    /// A length that is not said in as few octets as possible, or has its highest bit set.
+    /// A length that is not in its shortest form, or has its highest bit set.
     Length,
-    /// A continuation of nothing, or a new message before the last fragment of the one before.
+    /// A continuation without a message, or a new message before the last fragment of the previous one.
     Fragment,
-    /// A message longer than the receiver takes.
+    /// A message longer than the receiver accepts.
     TooBig,
-    /// A Close with half a status code, or one that must not be sent.
+    /// A Close with half a status code, or with one that must not be sent.
     Close,
     /// A Close whose reason is not UTF-8.
     Reason,
@@ -31,7 +31,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// The status code that tells the peer.
+    /// The status code to send to the peer.
     pub const fn close_code(self) -> CloseCode {
         match self {
             Self::TooBig => CloseCode::TOO_BIG,
@@ -60,45 +60,45 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// What the frames at the beginning of the buffer amount to.
+/// The result of decoding the beginning of the buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// Nothing whole yet.
+    /// No complete frame or message yet.
     Incomplete,
-    /// A whole SIP message, or the line ends that some clients send as a keep-alive. It is owned if it came in fragments.
-    /// Text is UTF-8 (section 8.1).
+    /// A complete SIP message, or the line ends that some clients send as a keep-alive. Owned if it arrived in fragments. Text is
+    /// valid UTF-8 (section 8.1).
     Message(Cow<'a, [u8]>),
-    /// To be answered by a Pong with this payload.
+    /// Answer this with a Pong that has the same payload.
     Ping(&'a [u8]),
-    /// An answer to a Ping, or a sign of life. Nothing to do.
+    /// The answer to a Ping, or an unsolicited keep-alive. Needs no action.
     Pong,
-    /// To be answered by a Close with the same code, unless one has been sent; then the connection is closed. Nothing that
-    /// follows is to be read.
+    /// Answer this with a Close that has the same code, unless one has been sent, then close the connection. Ignore everything
+    /// that follows.
     Close(Option<CloseCode>),
 }
 
 /// One step of a [`Decoder`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Decoded<'a> {
-    /// That many bytes at the beginning of the buffer are done with, also where the event is [`Event::Incomplete`]: fragments
-    /// are kept by the decoder.
+    /// Remove this many bytes from the beginning of the buffer, even if the event is [`Event::Incomplete`]: the decoder keeps
+    /// fragments itself.
     pub consumed: usize,
-    /// What they were.
+    /// The event.
     pub event: Event<'a>,
 }
 
-/// One direction of a WebSocket: the fragments of the message that is on its way, and bounds.
+/// One direction of a WebSocket: the fragments of the current message, and limits.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     sender: Role,
     max_message: usize,
     fragments: Option<Vec<u8>>,
-    /// Whether the fragments are of a text message.
+    /// Whether the fragments belong to a text message.
     is_text: bool,
 }
 
 impl Decoder {
-    /// For what `sender` sends, with a bound on a message in bytes.
+    /// Creates a decoder for frames of `sender`, with a limit on a message in bytes.
     pub const fn new(sender: Role, max_message: usize) -> Self {
         Self {
             sender,
@@ -108,19 +108,19 @@ impl Decoder {
         }
     }
 
-    /// Whether a message has come in part: its fragments are kept here.
+    /// Whether fragments of an incomplete message are kept.
     pub const fn is_in_message(&self) -> bool {
         self.fragments.is_some()
     }
 
-    /// Bytes of memory that its fragments take.
+    /// Bytes of memory that the fragments use.
     pub fn kept(&self) -> usize {
         self.fragments.as_ref().map_or(0, Vec::capacity)
     }
 
-    /// Looks at all bytes buffered so far, the first not yet consumed one first, and unmasks in place. What it says to be
-    /// consumed is to be removed before the next call. A frame that is too big is refused by its header: no more than a message
-    /// of the greatest size and a header need ever be buffered.
+    /// Decodes the next frame from all buffered bytes, and unmasks it in place. Remove the consumed bytes before the next call. A
+    /// frame that is too big is rejected by its header, so the buffer never needs more than a message of the maximum size and a
+    /// header.
     pub fn next<'a>(&mut self, buffered: &'a mut [u8]) -> Result<Decoded<'a>, FrameError> {
         let mut rest = buffered;
         let mut consumed = 0;
@@ -146,7 +146,7 @@ impl Decoder {
         })
     }
 
-    /// The frame at the beginning, if it is there to its end: its header, and its size with it.
+    /// The header and the total size of the first frame, if it is complete.
     fn whole_frame(&self, buffered: &[u8]) -> Result<Option<(Received, usize)>, FrameError> {
         let Some(frame) = Received::read(buffered, self.sender)? else {
             return Ok(None);
@@ -161,7 +161,7 @@ impl Decoder {
         Ok(size.map(|size| (frame, size)))
     }
 
-    /// A data frame must continue what has begun, and must not make it too long.
+    /// Checks that a data frame continues the current message correctly and does not exceed the limit.
     fn check_data(&self, frame: Received) -> Result<(), FrameError> {
         let is_continuation = frame.opcode == Opcode::Continuation;
         if is_continuation != self.fragments.is_some() {
@@ -176,7 +176,7 @@ impl Decoder {
         }
     }
 
-    /// One whole frame; `None`: a fragment that is not the last.
+    /// Handles one complete frame; `None` for a fragment that is not the last.
     fn frame<'a>(
         &mut self,
         frame: Received,
@@ -219,7 +219,7 @@ impl Decoder {
     }
 }
 
-/// The status code of a Close frame; its reason is for people and must be UTF-8.
+/// The status code of a Close frame. Its reason is for humans and must be UTF-8.
 fn close_code(payload: &[u8]) -> Result<Option<CloseCode>, FrameError> {
     let Some((number, reason)) = payload.split_first_chunk::<2>() else {
         return if payload.is_empty() {

@@ -1,18 +1,18 @@
-//! Frames (RFC 6455 section 5.2): what their header says, and writing them.
+//! Frames (RFC 6455 section 5.2): reading headers and writing frames.
 use super::close::CloseCode;
 use super::decoder::FrameError;
 use super::mask;
 
-/// Which end of a WebSocket somebody is: clients mask what they send, servers do not.
+/// The two ends of a WebSocket. Clients mask the frames that they send, servers do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The end that opened it.
+    /// The end that opened the connection.
     Client,
-    /// The end that was connected to.
+    /// The end that accepted the connection.
     Server,
 }
 
-/// What a frame is.
+/// The type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the words of RFC 6455 section 11.8")]
 #[repr(u8)]
@@ -38,7 +38,7 @@ impl Opcode {
         }
     }
 
-    /// Close, Ping or Pong: short, never fragmented, allowed between the fragments of a message.
+    /// Whether this is Close, Ping or Pong: short, never fragmented, and allowed between the fragments of a message.
     pub const fn is_control(self) -> bool {
         self as u8 & 0x8 != 0
     }
@@ -47,28 +47,28 @@ impl Opcode {
 /// The longest payload of a control frame, in bytes.
 pub(super) const MAX_CONTROL: usize = 125;
 
-/// The bit that says: no fragment of this message follows.
+/// Marks the last fragment of a message.
 const FIN: u8 = 0x80;
 const RESERVED: u8 = 0x70;
 const MASKED: u8 = 0x80;
-/// Lengths in the second octet that say: the length stands in the next two, the next eight octets.
+/// Values in the second byte that mean: the next two or eight bytes hold the length.
 const LENGTH_16: u8 = 126;
 const LENGTH_64: u8 = 127;
 
-/// What the header of a received frame says.
+/// The header of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) is_final: bool,
     pub(super) opcode: Opcode,
     pub(super) length: u64,
     pub(super) mask: Option<[u8; 4]>,
-    /// Length of the header itself; `None`: the masking key has not arrived.
+    /// Length of the header in bytes; `None` if the masking key is incomplete.
     pub(super) header: Option<usize>,
 }
 
 impl Received {
-    /// Reads the header at the beginning of `buffered`; `None` where its length has not arrived. Only the first two octets, and
-    /// then the length, are needed to refuse a frame. `sender` says whether there must be a mask.
+    /// Reads the header at the beginning of `buffered`; `None` if its length is incomplete. The first two bytes and the length
+    /// are enough to reject a frame. `sender` determines whether there must be a mask.
     pub(super) fn read(buffered: &[u8], sender: Role) -> Result<Option<Self>, FrameError> {
         let Some(([first, second], rest)) = buffered.split_first_chunk::<2>() else {
             return Ok(None);
@@ -106,7 +106,7 @@ impl Received {
     }
 }
 
-/// The length of a payload, and how many octets behind the first two say it. It must be said in as few as possible.
+/// The length of a payload, and how many bytes after the first two encode it. It must be in its shortest form.
 fn read_length(short: u8, rest: &[u8]) -> Result<Option<(u64, usize)>, FrameError> {
     let (length, size, least) = match short {
         LENGTH_16 => match rest.first_chunk::<2>() {
@@ -125,7 +125,7 @@ fn read_length(short: u8, rest: &[u8]) -> Result<Option<(u64, usize)>, FrameErro
     Ok(Some((length, size)))
 }
 
-/// The header of a whole (unfragmented) frame to be sent: for those who have the payload somewhere else and write both at once.
+/// The header of a complete (unfragmented) frame to send. Use it if the payload is in another buffer, to write both at once.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameHeader {
     octets: [u8; 14],
@@ -133,7 +133,7 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// For a payload of that many bytes, with the masking key where a client sends it. The payload is not masked here.
+    /// Creates a header for a payload of this many bytes. Clients pass the masking key. The payload is not masked here.
     pub fn new(opcode: Opcode, payload: usize, mask: Option<[u8; 4]>) -> Self {
         let mut header = Self {
             octets: [0; 14],
@@ -171,8 +171,8 @@ impl FrameHeader {
     }
 }
 
-/// Writes a whole frame. Clients give a masking key, random and fresh for each frame; servers give none. A Ping is answered by
-/// a Pong with its payload.
+/// Writes a complete frame. Clients pass a masking key that is random and fresh for each frame; servers pass none. The answer to
+/// a Ping is a Pong with the same payload.
 pub fn write_frame(into: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: Option<[u8; 4]>) {
     let header = FrameHeader::new(opcode, payload.len(), mask);
     into.reserve(header.as_bytes().len() + payload.len());
@@ -184,13 +184,13 @@ pub fn write_frame(into: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: Opt
     }
 }
 
-/// Writes a SIP message: as text, or as binary where its body makes it no UTF-8 (RFC 7118 section 4.1 and RFC 6455 section 5.6:
-/// a browser closes when text is not UTF-8).
+/// Writes a SIP message: as text, or as binary if its body is not UTF-8 (RFC 7118 section 4.1 and RFC 6455 section 5.6). A
+/// browser closes the connection if text is not UTF-8.
 pub fn write_message(into: &mut Vec<u8>, message: &[u8], mask: Option<[u8; 4]>) {
     write_frame(into, Opcode::of_message(message), message, mask);
 }
 
-/// Writes a Close frame, without a reason. The code of a Close that arrived is sent back (RFC 6455 section 5.5.1).
+/// Writes a Close frame without a reason. The answer to a Close has the same code (RFC 6455 section 5.5.1).
 pub fn write_close(into: &mut Vec<u8>, code: Option<CloseCode>, mask: Option<[u8; 4]>) {
     let number = code.map(|code| code.number().to_be_bytes());
     let payload = number.as_ref().map_or(&[][..], |number| &number[..]);
@@ -198,7 +198,7 @@ pub fn write_close(into: &mut Vec<u8>, code: Option<CloseCode>, mask: Option<[u8
 }
 
 impl Opcode {
-    /// What a SIP message is sent as: text if it is UTF-8, binary otherwise.
+    /// The opcode for a SIP message: text if it is UTF-8, binary otherwise.
     pub fn of_message(message: &[u8]) -> Self {
         if std::str::from_utf8(message).is_ok() {
             Self::Text

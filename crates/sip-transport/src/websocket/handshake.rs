@@ -3,21 +3,21 @@ use super::head::{Fields, HeadScanner, MAX_FIELDS, Scan};
 use super::{Origins, SUB_PROTOCOL, key};
 use std::fmt;
 
-/// What has become of an opening handshake.
+/// The state of a server handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upgrade {
-    /// Not enough bytes yet; call again with these and more.
+    /// Not enough bytes yet; call again when more have arrived.
     Incomplete,
-    /// Agreed: the request takes that many bytes, frames follow. The response has been written.
+    /// Accepted, and the response is written. Frames follow the request.
     Accepted {
-        /// Length of the request.
+        /// Length of the request in bytes.
         consumed: usize,
     },
-    /// Refused: the response has been written; the connection is to be closed behind it.
+    /// Refused, and the response is written. Close the connection after it.
     Refused(Refusal),
 }
 
-/// Why an opening handshake is refused.
+/// Why a handshake is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -68,7 +68,7 @@ impl Refusal {
         }
     }
 
-    /// Header fields that belong to the status code, each line ended.
+    /// Header fields for the status code, each with its line end.
     const fn fields(self) -> &'static str {
         match self {
             Self::Method => "Allow: GET\r\nConnection: close\r\n",
@@ -80,7 +80,7 @@ impl Refusal {
         }
     }
 
-    /// What is wrong and what to do, for the person at the other end.
+    /// What is wrong and how to fix it, for the user of the peer.
     const fn explanation(self) -> &'static str {
         match self {
             Self::NotHttp => "This is no HTTP request; a WebSocket begins with one.",
@@ -110,25 +110,25 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// One opening handshake, fed as its bytes arrive.
+/// One opening handshake, fed incrementally.
 #[derive(Clone, Debug)]
 pub struct Handshake {
     head: HeadScanner,
 }
 
 impl Handshake {
-    /// With a bound on the request, in bytes.
+    /// Creates a handshake with a limit on the request in bytes.
     pub const fn new(max_header: usize) -> Self {
         Self {
             head: HeadScanner::new(max_header),
         }
     }
 
-    /// Looks at all bytes buffered so far and writes the response as soon as there is one. Work is linear over the life of the
-    /// connection.
+    /// Reads all bytes buffered so far, and writes the response when the request is complete. Total work is linear in the length
+    /// of the request.
     ///
-    /// `origins` are those whose pages may connect. A client without an `Origin` is no browser, which could name any, and is not
-    /// asked for one (RFC 6455 section 10.2). `is_secure`: the handshake comes over TLS.
+    /// `origins` lists the pages that may connect. A client without `Origin` is not a browser. It could send any origin, so none
+    /// is required (RFC 6455 section 10.2). `is_secure`: the handshake uses TLS.
     pub fn next(
         &mut self,
         buffered: &[u8],
@@ -159,7 +159,7 @@ impl Handshake {
         buffered: &[u8],
         may_connect: &dyn Fn(Fields<'_, '_>) -> bool,
     ) -> Result<Option<(usize, [u8; 28])>, Refusal> {
-        // A TLS record, or noise, may never come to an end of a line.
+        // A TLS record or noise may never contain a line end.
         if buffered
             .first()
             .is_some_and(|octet| !octet.is_ascii_uppercase())
@@ -184,7 +184,7 @@ impl Handshake {
     }
 }
 
-/// Parses a request, if it is whole: what `judge` makes of it.
+/// Parses a complete request and returns the result of `judge`.
 fn parse<T>(
     head: &[u8],
     judge: impl FnOnce(&httparse::Request<'_, '_>) -> Result<T, Refusal>,
@@ -200,14 +200,14 @@ fn parse<T>(
     }
 }
 
-/// Whether the version at the end of a request line is one of HTTP.
+/// Whether the request line ends with an HTTP version.
 fn names_http(head: &[u8]) -> bool {
     let line = head.split(|octet| *octet == b'\n').next();
     let words = line.unwrap_or_default().rsplit(|octet| *octet == b' ');
     words.take(1).any(|version| version.starts_with(b"HTTP/"))
 }
 
-/// Checks what RFC 6455 section 4.2.1 lists and RFC 7118 adds, and computes `Sec-WebSocket-Accept`.
+/// Checks the requirements of RFC 6455 section 4.2.1 and RFC 7118, and computes `Sec-WebSocket-Accept`.
 fn judge_request(
     request: &httparse::Request<'_, '_>,
     may_connect: &dyn Fn(Fields<'_, '_>) -> bool,
@@ -217,7 +217,7 @@ fn judge_request(
     demand(request.version == Some(1), Refusal::HttpVersion)?;
     demand(request.method == Some("GET"), Refusal::Method)?;
     demand(fields.only("Host").is_some(), Refusal::Host)?;
-    // A body would be taken for frames.
+    // A body would be mistaken for frames.
     demand(has_no_body(fields), Refusal::Body)?;
     demand(fields.lists("Upgrade", "websocket"), Refusal::NoUpgrade)?;
     demand(
@@ -257,7 +257,7 @@ fn write_acceptance(response: &mut Vec<u8>, accept: &[u8]) {
 fn write_refusal(response: &mut Vec<u8>, refusal: Refusal) {
     use std::io::Write as _;
     let explanation = refusal.explanation();
-    // Writing to a vector does not fail.
+    // Writing to a vector cannot fail.
     let _ = write!(
         response,
         "HTTP/1.1 {} {}\r\n{}Content-Type: text/plain\r\nContent-Length: {}\r\n\r\n{explanation}\n",

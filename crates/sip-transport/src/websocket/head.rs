@@ -1,30 +1,30 @@
-//! The head of an HTTP message, in the opening handshake of either side: where it ends, and what its fields say.
+//! The head of an HTTP message in the opening handshake of either side: finding its end, and reading its fields.
 use memchr::memchr;
 
-/// The most header fields a head may have. Browsers send about fifteen, reverse proxies add some.
+/// The maximum number of header fields. Browsers send about fifteen, and reverse proxies add some.
 pub(super) const MAX_FIELDS: usize = 64;
 
-/// How far a head has arrived.
+/// How much of a head has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scan {
     Incomplete,
-    /// The start line is that long. Said once; what follows is looked at by the next call.
+    /// Length of the start line in bytes. Reported once; the next call continues after it.
     StartLine(usize),
-    /// The head is that long.
+    /// Length of the head in bytes.
     End(usize),
 }
 
-/// The head is longer than it may be.
+/// The head exceeds the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// Looks for the empty line that ends a head. However it is cut, each octet is looked at once.
+/// Finds the empty line that ends a head. Looks at each byte once, however the data is split.
 #[derive(Clone, Debug)]
 pub(super) struct HeadScanner {
     max: usize,
-    /// Where the line begins whose end has not been found, ...
+    /// Beginning of the current line.
     line: usize,
-    /// ... which does not lie before this offset.
+    /// The end of this line is not before this offset.
     scanned: usize,
 }
 
@@ -71,7 +71,7 @@ impl HeadScanner {
 pub(super) struct Fields<'h, 'b>(pub(super) &'h [httparse::Header<'b>]);
 
 impl<'b> Fields<'_, 'b> {
-    /// The values of all fields of that name.
+    /// The values of all fields with this name.
     pub(super) fn values(self, name: &str) -> impl Iterator<Item = &'b [u8]> {
         self.0
             .iter()
@@ -79,25 +79,25 @@ impl<'b> Fields<'_, 'b> {
             .map(|field| field.value.trim_ascii())
     }
 
-    /// The value of a field that may occur once; `None` where it is missing or occurs several times.
+    /// The value of a field that must occur only once; `None` if it is missing or repeated.
     pub(super) fn only(self, name: &str) -> Option<&'b [u8]> {
         let mut values = self.values(name);
         values.next().filter(|_| values.next().is_none())
     }
 
-    /// Whether there is a field of that name.
+    /// Whether there is a field with this name.
     pub(super) fn has(self, name: &str) -> bool {
         self.values(name).next().is_some()
     }
 
-    /// The elements of the lists that fields of that name hold.
+    /// The list elements of all fields with this name.
     pub(super) fn elements(self, name: &str) -> impl Iterator<Item = &'b [u8]> {
         self.values(name)
             .flat_map(|value| value.split(|octet| *octet == b','))
             .map(<[u8]>::trim_ascii)
     }
 
-    /// Whether a list has that token, in whichever case.
+    /// Whether a list contains the token, ignoring case.
     pub(super) fn lists(self, name: &str, token: &str) -> bool {
         self.elements(name)
             .any(|element| element.eq_ignore_ascii_case(token.as_bytes()))

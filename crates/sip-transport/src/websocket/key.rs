@@ -4,7 +4,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use sha1::{Digest, Sha1};
 
-/// The RFC's own example of a key (section 4.1) has bits set behind its last octet.
+/// Allows trailing bits: the RFC's own example of a key (section 4.1) has bits set after its last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -14,13 +14,13 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Whether a key is sixteen octets in base64.
+/// Whether a key is sixteen bytes in base64.
 pub(super) fn is_key(key: &[u8]) -> bool {
     let mut octets = [0; 18];
     key.len() == 24 && BASE64.decode_slice(key, &mut octets) == Ok(16)
 }
 
-/// Sixteen octets as a key.
+/// Encodes sixteen bytes as a key.
 pub(super) fn encode_key(nonce: [u8; 16]) -> [u8; 24] {
     let mut key = [0; 24];
     let written = BASE64.encode_slice(nonce, &mut key);
@@ -28,7 +28,7 @@ pub(super) fn encode_key(nonce: [u8; 16]) -> [u8; 24] {
     key
 }
 
-/// What proves that a key has been read.
+/// The value of `Sec-WebSocket-Accept`, which proves that the server has read the key.
 pub(super) fn accept(key: &[u8]) -> [u8; 28] {
     let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
     let mut accept = [0; 28];

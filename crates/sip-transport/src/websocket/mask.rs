@@ -1,6 +1,6 @@
-//! Masking (RFC 6455 section 5.3): the same going in and out.
+//! Masking (RFC 6455 section 5.3). Masking and unmasking are the same operation.
 
-/// Applies a masking key to a payload, from its beginning.
+/// Applies a masking key from the beginning of the payload.
 pub(super) fn apply(payload: &mut [u8], key: [u8; 4]) {
     let [a, b, c, d] = key;
     let key = [a, b, c, d, a, b, c, d];

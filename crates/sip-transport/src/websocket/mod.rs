@@ -1,8 +1,8 @@
 //! SIP over WebSocket (RFC 6455, RFC 7118), sans-IO: the opening handshake of either side, then frames.
 //!
-//! A server feeds a [`Handshake`] until it accepts, a client sends [`ClientHandshake::write_request`] and feeds the answer to
-//! [`ClientHandshake::next`]. From then on a [`Decoder`] finds whole SIP messages in what arrives, and [`write_message`] frames
-//! what goes out. Randomness (the client's key and masks) is an argument.
+//! A server feeds a [`Handshake`] until it accepts. A client sends [`ClientHandshake::write_request`] and feeds the response to
+//! [`ClientHandshake::next`]. Then a [`Decoder`] extracts complete SIP messages from the received bytes, and [`write_message`]
+//! frames messages to send. Randomness (the client's key and masks) is an argument.
 
 mod client;
 mod close;
@@ -21,5 +21,5 @@ pub use frame::{FrameHeader, Opcode, Role, write_close, write_frame, write_messa
 pub use handshake::{Handshake, Refusal, Upgrade};
 pub use origins::Origins;
 
-/// The sub-protocol that both sides must agree on (RFC 7118 section 4).
+/// The subprotocol that both sides must agree on (RFC 7118 section 4).
 const SUB_PROTOCOL: &str = "sip";

@@ -1,25 +1,25 @@
-//! Whose pages may open a WebSocket: browsers say with `Origin` which page asks (RFC 6455 section 10.2, RFC 6454).
+//! Which pages may open a WebSocket, by the `Origin` that browsers send (RFC 6455 section 10.2, RFC 6454).
 //!
-//! A page of the server's own host may, by default. Where that host is a name and the connection has no TLS, the name proves nothing:
-//! the owner of any domain can point it at this server's address while a page of his is open (DNS rebinding). So over plain WebSocket
-//! a page of the same host is only believed where the host is an address or `localhost`; over TLS the browser has checked the
-//! certificate.
+//! By default, pages of the server's own host may. If that host is a name and the connection has no TLS, the name proves nothing:
+//! the owner of any domain can point it at this server's address while one of its pages is open (DNS rebinding). So over plain
+//! WebSocket, a page of the same host is accepted only if the host is an address or `localhost`. Over TLS the browser has checked
+//! the certificate.
 
 use std::net::IpAddr;
 
 /// The origins whose pages may connect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins {
-    /// Every page may.
+    /// Whether all pages may.
     pub everybody: bool,
     /// Origins as browsers write them, such as `https://phone.example.org`.
     pub listed: Vec<String>,
-    /// Hosts whose pages may, whatever their scheme and port: the server's domains.
+    /// Hosts whose pages may connect with any scheme and port: the server's domains.
     pub hosts: Vec<String>,
 }
 
 impl Origins {
-    /// Whether a page of `origin` may connect that asks for `host` (the `Host` header field). `is_secure`: over TLS.
+    /// Whether a page of `origin` may connect if it asks for `host` (the `Host` header field). `is_secure`: over TLS.
     pub fn admit(&self, origin: &[u8], host: &[u8], is_secure: bool) -> bool {
         let Ok(origin) = std::str::from_utf8(origin) else {
             return self.everybody;
@@ -43,14 +43,14 @@ fn is_same_host(page: &str, host: &[u8], is_secure: bool) -> bool {
     page.eq_ignore_ascii_case(host) && (is_secure || cannot_be_rebound())
 }
 
-/// The host of an origin; `None`: it has none, such as `null`.
+/// The host of an origin; `None` if it has none, such as `null`.
 fn host_of_origin(origin: &str) -> Option<&str> {
     let (_, authority) = origin.split_once("://")?;
     let host = without_port(authority);
     (!host.is_empty()).then_some(host)
 }
 
-/// What stands before the port; an IPv6 address keeps its brackets.
+/// Removes the port. An IPv6 address keeps its brackets.
 fn without_port(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => host,
@@ -84,7 +84,7 @@ mod tests {
                 true,
                 true,
             ),
-            // DNS rebinding: a name of the attacker's that leads here.
+            // DNS rebinding: the attacker's name, which resolves to this server.
             (
                 "http://evil.example:8088",
                 "evil.example:8088",
