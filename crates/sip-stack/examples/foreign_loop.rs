@@ -1,9 +1,9 @@
-//! A stack inside a program that has a loop already: this one waits with poll(2), for SIP and for what is typed in.
+//! Runs a stack inside a program's own loop: this one waits with poll(2) for SIP and for standard input.
 //!
 //! ```text
 //! cargo run -p sip-stack --example foreign_loop -- 127.0.0.1:5060
 //! ```
-//! Answers OPTIONS with 200. The line `count` tells how many it has answered; the end of the input ends the program.
+//! It answers OPTIONS with 200. The line `count` prints how many it has answered. The program ends at the end of its input.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sip_stack::{Method, Request, Setup, Stack, User};
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or("127.0.0.1:5060".into());
     let responder = Responder { answered: 0 };
     let mut driver = Setup::new().udp(&address)?.drive(responder)?;
-    // Could be given to any thread.
+    // The handle could go to any thread.
     let handle = driver.handle();
     println!("listening at {}", driver.listeners()[0].address);
 

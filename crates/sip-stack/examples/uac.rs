@@ -1,4 +1,4 @@
-//! A user agent client: it calls, talks for a moment, hangs up. The main thread steers it through its handle.
+//! A user agent client: it calls, waits for a moment, and hangs up. The main thread controls it through its handle.
 //!
 //! ```text
 //! cargo run -p sip-stack --example uac -- udp 127.0.0.1:5060 sip:bob@127.0.0.1:5060
@@ -17,20 +17,20 @@ struct Caller {
     flow: Flow,
     uri: String,
     call_id: String,
-    /// To, as the callee answered it: with his tag.
+    /// To from the response, with the callee's tag.
     to: Option<String>,
-    /// Where requests inside the dialog go.
+    /// The target of requests inside the dialog.
     target: Option<String>,
     news: Sender<String>,
 }
 
 impl Caller {
     fn tell(&self, news: impl Into<String>) {
-        // The main thread may have gone.
+        // The main thread may have ended.
         let _ = self.news.send(news.into());
     }
 
-    /// Everything behind Via, Max-Forwards and Call-ID.
+    /// Adds everything after Via, Max-Forwards and Call-ID.
     fn finish(&self, request: RequestWriter<'_>, cseq: &str) {
         let bare = format!("<{}>", self.uri);
         let to = self.to.as_deref().unwrap_or(&bare);
@@ -52,7 +52,7 @@ impl Caller {
         }
     }
 
-    /// The ACK of a 2xx is no transaction's: it is the caller's own.
+    /// The ACK of a 2xx belongs to no transaction: the caller sends it.
     fn acknowledge(&self, stack: &mut Stack<'_>) {
         let target = self.target.as_deref().unwrap_or(&self.uri);
         let listener = &stack.listeners()[usize::from(self.flow.listener.0)];

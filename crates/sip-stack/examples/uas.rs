@@ -1,4 +1,4 @@
-//! A user agent server: it takes every call and says so.
+//! A user agent server: it accepts every call and prints a line for it.
 //!
 //! ```text
 //! cargo run -p sip-stack --example uas -- 127.0.0.1:5060

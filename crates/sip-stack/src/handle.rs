@@ -1,20 +1,20 @@
-//! Speaking to the stack from other threads.
+//! Access to the stack from other threads.
 
 use crate::{Stack, User};
 use sip_runtime::SendError;
 use std::fmt;
 
-/// What the loop is to do: with the program's user and the stack in hand.
+/// A closure for the loop to run, with the program's user and the stack.
 pub(crate) type Post<U> = Box<dyn FnOnce(&mut U, &mut Stack<'_>) + Send>;
 
-/// Posts to the loop from any thread, and wakes it. Clones are cheap; they do not keep the stack running.
+/// Posts closures to the loop from any thread, and wakes it. Clones are cheap. A handle does not keep the stack running.
 pub struct Handle<U>(pub(crate) sip_runtime::Handle<Post<U>>);
 
 impl<U: User> Handle<U> {
-    /// Has the loop call `post`, soon. Never blocks.
+    /// Makes the loop call `post` soon. Never blocks.
     ///
     /// # Errors
-    /// Too much waits already, or the stack has ended.
+    /// Fails if the queue is full, or if the stack has ended.
     pub fn post(
         &self,
         post: impl FnOnce(&mut U, &mut Stack<'_>) + Send + 'static,
@@ -38,10 +38,10 @@ impl<U> fmt::Debug for Handle<U> {
     }
 }
 
-/// Why something was not posted.
+/// Why a closure was not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPosted {
-    /// Too much waits already; try again later.
+    /// The queue is full; retry later.
     Full,
     /// The stack has ended.
     Ended,

@@ -1,4 +1,4 @@
-//! A SIP stack for programs of your own: parsing, transports (RFC 3261 section 18) and transactions (section 17) in one
+//! A SIP stack for your own programs: parsing, transports (RFC 3261 section 18) and transactions (section 17) in one
 //! single-threaded loop.
 //!
 //! ```no_run
@@ -18,11 +18,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Setup::start`] gives the loop a thread of its own; [`Setup::drive`] lets a program with a loop of its own turn it. Either way
-//! the program's [`User`] is called by the loop alone, one call after the other: it needs no lock and must not block. Other
-//! threads send requests and responses through a [`Handle`], which wakes the loop.
+//! [`Setup::start`] runs the loop in a thread of its own. [`Setup::drive`] runs it inside your program's own loop. Either way
+//! only the loop calls your [`User`], one call at a time: it needs no lock and must not block. Other threads send requests and
+//! responses through a [`Handle`], which wakes the loop.
 //!
-//! What it does not do: dialogs, authentication, routing. Those are the program's, or `sip-elements`'.
+//! The stack does not handle dialogs, authentication and routing. Implement them yourself, or use `sip-elements`.
 
 mod handle;
 mod node;

@@ -1,4 +1,4 @@
-//! The node that the runtime drives: transactions, and the program above them.
+//! The node that the runtime drives: the transaction layer, and the program's [`User`] above it.
 
 use crate::handle::Post;
 use crate::{Failure, Request, Stack, User};
@@ -7,7 +7,7 @@ use sip_transaction::{Event, Kind, Limits, RequestMatch, TimerSettings, Transact
 use sip_transport::{Flow, Listener, Node, Output, Time, response_flow};
 use std::convert::Infallible;
 
-/// Transactions of each kind that there may be.
+/// Maximum number of transactions of each kind.
 const MOST: usize = 1_000_000;
 
 pub(crate) struct StackNode<U> {
@@ -44,7 +44,7 @@ impl<U: User> StackNode<U> {
         }
     }
 
-    /// Calls the program.
+    /// Calls the program's user.
     fn tell(
         &mut self,
         now: Time,
@@ -112,7 +112,7 @@ impl<U: User> StackNode<U> {
         self.tell(now, output, |user, stack| user.request(stack, &request));
     }
 
-    /// Section 9.2.
+    /// Handles a CANCEL (section 9.2).
     fn cancel(&mut self, now: Time, cancel: &Request<'_, '_>, output: &mut Output<Infallible>) {
         let key = self.hasher.cancelled_transaction(cancel.message);
         let invite = key.and_then(|key| self.transactions.find_server(key));
@@ -146,7 +146,7 @@ impl<U: User> StackNode<U> {
     }
 }
 
-/// Answers without a transaction.
+/// Responds without a transaction.
 fn refuse(message: &Message<'_>, flow: Flow, status: u16, output: &mut Output<Infallible>) {
     if let Some(via) = message
         .top_via()
@@ -167,7 +167,7 @@ impl<U: User> Node for StackNode<U> {
         match Message::parse(bytes) {
             Ok(message) if message.is_request() => self.request(now, flow, &message, output),
             Ok(message) => self.response(now, flow, &message, output),
-            // Keep-alives, and noise.
+            // Keep-alives and noise.
             Err(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! From addresses to a running stack.
+//! Configures and starts a stack.
 
 use crate::User;
 use crate::handle::{Handle, Post};
@@ -13,10 +13,10 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use std::{fmt, io};
 
-/// Refuses the questions that the node never asks.
+/// The type of a question handler. The node never asks a question.
 type NoQuestions = fn(u16, Infallible) -> Result<(), Infallible>;
 
-/// What the stack listens on and how. Port 0 lets the kernel choose.
+/// The listeners and options of a stack. Port 0 lets the kernel choose.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     listeners: Vec<Listener>,
@@ -25,28 +25,28 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Nothing to listen on yet.
+    /// Creates a setup without listeners.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Listens for datagrams at an address.
+    /// Adds a UDP listener at an address.
     ///
     /// # Errors
-    /// It is no address with a port.
+    /// Fails if `address` is not an IP address with a port.
     pub fn udp(self, address: &str) -> Result<Self, AddrParseError> {
         Ok(self.listen(Protocol::Udp, address.parse()?))
     }
 
-    /// Listens for TCP connections at an address, and opens connections from there.
+    /// Adds a TCP listener at an address. The stack also opens connections from there.
     ///
     /// # Errors
-    /// It is no address with a port.
+    /// Fails if `address` is not an IP address with a port.
     pub fn tcp(self, address: &str) -> Result<Self, AddrParseError> {
         Ok(self.listen(Protocol::Tcp, address.parse()?))
     }
 
-    /// Listens.
+    /// Adds a listener.
     #[must_use]
     pub fn listen(mut self, protocol: Protocol, address: SocketAddr) -> Self {
         self.listeners.push(Listener {
@@ -59,21 +59,21 @@ impl Setup {
         self
     }
 
-    /// Waits with this event loop.
+    /// Selects the event loop.
     #[must_use]
     pub const fn event_loop(mut self, kind: EventLoopKind) -> Self {
         self.options.event_loop = kind;
         self
     }
 
-    /// T1, T2 and T4.
+    /// Sets T1, T2 and T4.
     #[must_use]
     pub const fn timers(mut self, timers: TimerSettings) -> Self {
         self.timers = timers;
         self
     }
 
-    /// Everything else: buffers, TLS, bounds of connections.
+    /// Changes other options: buffers, TLS, limits of connections.
     #[must_use]
     pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
         change(&mut self.options);
@@ -83,7 +83,7 @@ impl Setup {
     /// Starts the stack in a thread of its own.
     ///
     /// # Errors
-    /// An address cannot be bound, or the machine has no threads or descriptors left.
+    /// Fails if an address cannot be bound, or if the machine has no threads or descriptors left.
     #[expect(
         clippy::missing_panics_doc,
         reason = "the runtime asks for as many nodes as it was given workers: one"
@@ -96,10 +96,10 @@ impl Setup {
         Ok(Running(running))
     }
 
-    /// Makes the stack part of the program's own loop, which waits for its descriptor and calls [`Driver::turn`].
+    /// Makes the stack part of your program's own loop. The loop waits for the stack's descriptor and calls [`Driver::turn`].
     ///
     /// # Errors
-    /// An address cannot be bound, or the event loop has no descriptor to wait for: that is epoll's.
+    /// Fails if an address cannot be bound, or if the event loop has no descriptor to wait for. Only epoll has one.
     pub fn drive<U: User>(self, user: U) -> Result<Driver<U>, SetupError> {
         let (bound, node) = self.bind(user)?;
         Ok(Driver(bound.drive(node, NO_QUESTIONS as NoQuestions)?))
@@ -121,21 +121,21 @@ fn random() -> Result<u64, SetupError> {
     getrandom::u64().map_err(|error| SetupError::Machine(io::Error::other(error)))
 }
 
-/// A stack with a thread of its own. Dropping it ends it.
+/// A stack with a thread of its own. Dropping it stops the stack.
 pub struct Running<U: User>(sip_runtime::Running<Post<U>>);
 
 impl<U: User> Running<U> {
-    /// Speaks to it from any thread.
+    /// A handle to the stack, for use from any thread.
     pub fn handle(&self) -> Handle<U> {
         Handle(self.0.handle())
     }
 
-    /// The listeners, with the addresses that their sockets got.
+    /// The listeners, with the addresses that their sockets are bound to.
     pub fn listeners(&self) -> &[Listener] {
         self.0.listeners()
     }
 
-    /// Ends it after the round that it is in.
+    /// Stops the stack after the current round.
     pub fn stop(self) {
         self.0.stop();
     }
@@ -147,31 +147,31 @@ impl<U: User> fmt::Debug for Running<U> {
     }
 }
 
-/// A stack inside somebody else's loop. See [`sip_runtime::Driver`].
+/// A stack inside your program's own loop. See [`sip_runtime::Driver`].
 pub struct Driver<U: User>(sip_runtime::Driver<StackNode<U>, NoQuestions>);
 
 impl<U: User> Driver<U> {
-    /// Does what there is to do, and never waits.
+    /// Does all pending work, and never waits.
     pub fn turn(&mut self) {
         self.0.turn();
     }
 
-    /// Readable when a turn is worth it.
+    /// The descriptor to wait for. Call [`Driver::turn`] when it is readable.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.0.descriptor()
     }
 
-    /// How long to wait for the descriptor at most; `None`: for ever.
+    /// The longest time to wait for the descriptor; `None`: no limit.
     pub fn deadline(&self) -> Option<Duration> {
         self.0.deadline()
     }
 
-    /// Speaks to it from any thread.
+    /// A handle to the stack, for use from any thread.
     pub fn handle(&self) -> Handle<U> {
         Handle(self.0.handle())
     }
 
-    /// The listeners, with the addresses that their sockets got.
+    /// The listeners, with the addresses that their sockets are bound to.
     pub fn listeners(&self) -> &[Listener] {
         self.0.listeners()
     }
@@ -183,12 +183,12 @@ impl<U: User> fmt::Debug for Driver<U> {
     }
 }
 
-/// Why a stack could not be set up.
+/// Why a stack cannot be set up.
 #[derive(Debug)]
 pub enum SetupError {
     /// An address cannot be bound.
     Bind(BindError),
-    /// The machine has no threads, descriptors or randomness left, or cannot do what was asked for.
+    /// The machine has no threads, descriptors or randomness left, or does not support a requested option.
     Machine(io::Error),
 }
 

@@ -1,4 +1,4 @@
-//! What a program can ask the stack to do.
+//! The operations that the stack offers to a program.
 
 use crate::Request;
 use sip_message::{HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter};
@@ -6,7 +6,7 @@ use sip_transaction::{ClientId, Full, Kind, ServerId, Stats, Transactions};
 use sip_transport::{Flow, Listener, Output, Time};
 use std::convert::Infallible;
 
-/// The stack in the program's hands for the length of one call.
+/// The stack, borrowed by the program for the duration of one call.
 pub struct Stack<'s> {
     pub(crate) now: Time,
     pub(crate) transactions: &'s mut Transactions,
@@ -17,13 +17,13 @@ pub struct Stack<'s> {
 }
 
 impl Stack<'_> {
-    /// Answers a request without a body. To gets a tag where it has none, always the same for a request.
+    /// Sends a response without a body. If To has no tag, the stack adds one. It is always the same for a request.
     pub fn respond(&mut self, request: &Request<'_, '_>, status: u16, reason: &str) {
         self.respond_with(request, status, reason, end);
     }
 
-    /// Answers a request; `finish` adds header fields and ends the response. Nothing is sent where the transaction has had its
-    /// final response.
+    /// Sends a response. `finish` adds header fields and ends it. If the transaction has already had its final response, nothing
+    /// is sent.
     pub fn respond_with(
         &mut self,
         request: &Request<'_, '_>,
@@ -44,18 +44,18 @@ impl Stack<'_> {
             .respond(self.now, server, status, self.output, write);
     }
 
-    /// Sends a response that the program has kept: whole, as it goes out.
+    /// Sends a complete response that the program has stored. It goes out unchanged.
     pub fn respond_raw(&mut self, server: ServerId, status: u16, response: &[u8]) {
         let write = |into: &mut Vec<u8>| into.extend_from_slice(response);
         self.transactions
             .respond(self.now, server, status, self.output, write);
     }
 
-    /// Sends a request in a client transaction. `finish` adds everything behind Via, Max-Forwards and Call-ID: From to Content-Length.
-    /// Over streams the flow may name an address that nobody is connected to: a connection is opened.
+    /// Sends a request in a client transaction. `finish` adds everything after Via, Max-Forwards and Call-ID: From to
+    /// Content-Length. On a stream flow without a connection to its address, the stack opens one.
     ///
     /// # Errors
-    /// There are too many transactions.
+    /// Fails if there are too many transactions.
     pub fn request(
         &mut self,
         flow: Flow,
@@ -90,34 +90,34 @@ impl Stack<'_> {
         Ok(client)
     }
 
-    /// Sends a message outside any transaction: the ACK of a 2xx. `write` appends all of it.
+    /// Sends a message outside any transaction, such as the ACK of a 2xx. `write` appends the complete message.
     pub fn send(&mut self, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) {
         self.output.send(flow, write);
     }
 
-    /// Cancels an INVITE of ours (section 9.1).
+    /// Cancels an INVITE of this program (section 9.1).
     pub fn cancel(&mut self, client: ClientId) {
         self.transactions
             .cancel_client(self.now, client, b"", self.output);
     }
 
-    /// The listeners, with the addresses that their sockets got.
+    /// The listeners, with the addresses that their sockets are bound to.
     pub const fn listeners(&self) -> &[Listener] {
         self.listeners
     }
 
-    /// What the transaction layer has counted.
+    /// The statistics of the transaction layer.
     pub fn statistics(&self) -> Stats {
         self.transactions.stats()
     }
 
-    /// A token that is not used again: for tags and Call-IDs.
+    /// A token that is never repeated, for tags and Call-IDs.
     pub fn token(&mut self) -> u64 {
         *self.tokens += 1;
         self.hasher.hash(&[b"token", &self.tokens.to_be_bytes()])
     }
 
-    /// The tag of our responses to a request, and to its retransmissions.
+    /// The tag for all responses to a request and its retransmissions.
     fn tag(&self, request: &Message<'_>) -> Vec<u8> {
         let via = request.top_via().map_or(&b""[..], |via| via.bytes);
         let call_id = request.call_id().unwrap_or_default();
@@ -145,7 +145,7 @@ fn write_via(into: &mut Vec<u8>, listener: Option<&Listener>, branch: impl FnOnc
     into.extend_from_slice(listener.protocol.via_token().as_bytes());
     into.push(b' ');
     into.extend_from_slice(listener.advertised.as_bytes());
-    // The branch first: where it stands at once the transaction layer finds it at a glance.
+    // The branch comes first: the transaction layer finds it fastest there.
     into.extend_from_slice(b";branch=");
     branch(into);
     into.extend_from_slice(b";rport");

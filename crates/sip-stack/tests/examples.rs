@@ -1,4 +1,4 @@
-//! The example programs do what they say.
+//! Runs the example programs and checks their output.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::UdpSocket;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// Where cargo puts an example: beside the folder of the tests.
+/// The executable of an example, which cargo puts beside the folder of the tests.
 fn example(name: &str) -> Command {
     let mut path: PathBuf = std::env::current_exe().expect("this test");
     path.pop();
@@ -14,7 +14,7 @@ fn example(name: &str) -> Command {
     Command::new(path.join("examples").join(name))
 }
 
-/// A program whose lines are read.
+/// A running program whose output is read line by line.
 struct Program {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -38,7 +38,7 @@ impl Program {
         self.lines.next().expect("a line").expect("text")
     }
 
-    /// Ends its input, and waits for its end. The lines that were left, and whether it succeeded.
+    /// Closes the program's input and waits for it to exit. Returns the remaining lines, and whether it succeeded.
     fn end(mut self) -> (Vec<String>, bool) {
         drop(self.child.stdin.take());
         let lines = self.lines.map(|line| line.expect("text")).collect();

@@ -1,4 +1,4 @@
-//! PROXY protocol headers, octet by octet as the specification has them.
+//! PROXY protocol headers, byte by byte as in the specification.
 use proptest::prelude::*;
 use sip_transport::proxy_protocol::{Addresses, MAX_HEADER, ProxyError, ProxyHeader, read};
 
@@ -105,7 +105,7 @@ fn a_header_may_be_as_long_as_its_bound() {
     assert_eq!(read(&bytes), Ok(expected));
 }
 
-/// Octets that headers and nonsense are made of.
+/// Bytes of headers and of noise.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let block = proptest::collection::vec(any::<u8>(), 0..260);
     prop_oneof![

@@ -1,4 +1,4 @@
-//! STUN keep-alives: the test vectors of RFC 5769, and what is answered how.
+//! STUN keep-alives: the test vectors of RFC 5769, and the responses to all kinds of datagrams.
 use proptest::prelude::*;
 use sip_transport::stun::{BindingRequest, is_stun};
 use std::net::SocketAddr;
@@ -94,7 +94,7 @@ fn a_fingerprint_is_answered_with_one() {
     let covered = request.len() - 8;
     let value = fingerprint(&request[..covered]);
     request[covered + 4..].copy_from_slice(&value);
-    // PRIORITY of the RFC's sample is an attribute that is not understood here: the answer to it is a refusal.
+    // The PRIORITY attribute of the RFC's sample is unknown to this server, so the response is an error.
     for (request, kind) in [(&request[..], 0x0101), (SAMPLE_REQUEST, 0x0111_u16)] {
         let response = answer(request, "192.0.2.1:32853").expect("an answer");
         assert_eq!(response[..2], kind.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Messages are found in frames however these are cut, and what breaks the protocol closes the connection.
+//! The decoder finds messages in frames however they are split, and closes on protocol violations.
 use crate::MESSAGE;
 use proptest::prelude::*;
 use sip_transport::websocket::{
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 const MAX_MESSAGE: usize = 70_000;
 const MASK: Option<[u8; 4]> = Some([0x12, 0x34, 0x56, 0x78]);
 
-/// What a decoder said, kept.
+/// An owned copy of the decoder's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
     Message(Vec<u8>),
@@ -19,7 +19,7 @@ enum Found {
     Close(Option<u16>),
 }
 
-/// Feeds chunks as they would arrive from `sender`; what is found, and the error that ends it.
+/// Feeds chunks as if they arrived from `sender`. Returns the events, and the error that ends the stream.
 fn decode(sender: Role, chunks: &[&[u8]]) -> (Vec<Found>, Option<FrameError>) {
     let mut decoder = Decoder::new(sender, MAX_MESSAGE);
     let (mut buffered, mut found) = (Vec::new(), Vec::new());
@@ -49,7 +49,7 @@ fn decode(sender: Role, chunks: &[&[u8]]) -> (Vec<Found>, Option<FrameError>) {
     (found, None)
 }
 
-/// A frame of a client, its first octet as given.
+/// A client frame with the given first byte.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     write_frame(&mut frame, Opcode::Text, payload, MASK);
@@ -116,7 +116,7 @@ fn a_message_is_text_unless_its_body_is_none() {
 
 #[test]
 fn text_that_is_not_utf8_ends_the_connection_with_1007() {
-    // RFC 6455 section 8.1; a character may be divided between fragments.
+    // RFC 6455 section 8.1: fragments may split a character.
     let divided = [frame(0x01, b"caf\xc3"), frame(0x80, b"\xa9")].concat();
     assert_eq!(
         decode(Role::Client, &[&divided]),

@@ -13,7 +13,7 @@ fn request() -> String {
     )
 }
 
-/// Feeds a request as it would arrive; what becomes of it, and the response.
+/// Feeds the chunks of a request. Returns the final state and the response.
 fn open(chunks: &[&[u8]], origins: &Origins) -> (Upgrade, String) {
     let mut handshake = Handshake::new(MAX_HEADER);
     let (mut buffered, mut response) = (Vec::new(), Vec::new());
@@ -36,7 +36,7 @@ fn open_whole(request: &str) -> (Upgrade, String) {
     open(&[request.as_bytes()], &everybody)
 }
 
-/// The request with one piece replaced is refused for this reason.
+/// Replaces one piece of the request, expects this refusal, and returns the response.
 #[track_caller]
 fn refused(piece: &str, by: &str, reason: Refusal) -> String {
     let original = request();
@@ -227,7 +227,7 @@ fn a_header_has_a_greatest_length_and_number_of_fields() {
     );
 }
 
-/// Pieces that requests and nonsense are made of.
+/// Pieces of requests and of noise.
 fn line() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("GET / HTTP/1.1\r\n".to_owned()),

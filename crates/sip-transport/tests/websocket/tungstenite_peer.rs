@@ -1,4 +1,4 @@
-//! Both sides with tungstenite as the peer, over bytes in memory.
+//! Both sides with tungstenite as the peer, over an in-memory wire.
 use crate::MESSAGE;
 use sip_transport::websocket::{
     ClientHandshake, CloseCode, Decoder, Event, Handshake, Opcode, Opening, Origins, Role, Upgrade,
@@ -15,7 +15,7 @@ use tungstenite::protocol::frame::coding::CloseCode as TheirCode;
 use tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tungstenite::{Message, WebSocket};
 
-/// Bytes on their way, in either direction.
+/// Bytes in flight in both directions.
 #[derive(Default)]
 struct Wire {
     to_peer: VecDeque<u8>,
@@ -32,7 +32,7 @@ impl Read for End {
         if wire.to_peer.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        // A few at a time, so that the peer sees cuts too.
+        // Reads a few bytes at a time, so that the peer sees split frames too.
         let most = into.len().min(7);
         wire.to_peer.read(&mut into[..most])
     }
@@ -59,7 +59,7 @@ impl End {
     }
 }
 
-/// What a handshake gives that waits for our bytes.
+/// A handshake that waits for bytes from this side.
 fn waiting<R: HandshakeRole>(result: Result<R::FinalResult, HandshakeError<R>>) -> MidHandshake<R> {
     match result {
         Err(HandshakeError::Interrupted(waiting)) => waiting,
@@ -68,7 +68,7 @@ fn waiting<R: HandshakeRole>(result: Result<R::FinalResult, HandshakeError<R>>) 
     }
 }
 
-/// A client of theirs, connected to a server of ours.
+/// A tungstenite client, connected to a server of this crate.
 fn their_client() -> (End, WebSocket<End>) {
     let end = End::default();
     let mut request = "ws://sip.example.org/"
@@ -95,7 +95,7 @@ fn their_client() -> (End, WebSocket<End>) {
     (end, client)
 }
 
-/// A server of theirs, that a client of ours is connected to.
+/// A tungstenite server with a client of this crate.
 fn their_server() -> (End, WebSocket<End>) {
     let end = End::default();
     #[expect(clippy::result_large_err, reason = "the type is theirs")]
@@ -122,7 +122,7 @@ fn their_server() -> (End, WebSocket<End>) {
     (end, server)
 }
 
-/// What they have sent is this and nothing else.
+/// Expects exactly this event from the peer.
 #[track_caller]
 fn received(decoder: &mut Decoder, end: &End, expected: &Event<'_>) {
     let mut bytes = end.sent();
