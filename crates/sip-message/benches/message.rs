@@ -1,4 +1,4 @@
-//! What a message costs: parse, validate, patch and forward, answer, digest, keys.
+//! The cost of a message: parse, validate, patch and forward, answer, digest, keys.
 use divan::{Bencher, black_box, counter::BytesCount};
 use sip_message::digest::{DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256};
 use sip_message::{
@@ -69,7 +69,7 @@ fn source() -> SocketAddr {
 }
 
 fn main() {
-    // Long samples: a single call is shorter than what the clock can tell.
+    // Long samples, because a single call is shorter than the resolution of the clock.
     divan::Divan::from_args().sample_size(2000).main();
 }
 
@@ -97,7 +97,7 @@ fn message(name: &str) -> &'static [u8] {
     }
 }
 
-/// What a proxy does with a request: from received bytes to the bytes that go out.
+/// The work of a proxy for a request: from received bytes to the bytes to send.
 #[divan::bench]
 fn forward_request(bencher: Bencher) {
     let (mut out, mut scratch) = (Vec::with_capacity(4096), Vec::with_capacity(1024));
@@ -121,7 +121,7 @@ fn forward_request(bencher: Bencher) {
     });
 }
 
-/// What a proxy does with a response.
+/// The work of a proxy for a response.
 #[divan::bench]
 fn forward_response(bencher: Bencher) {
     let mut out = Vec::with_capacity(4096);
@@ -180,7 +180,7 @@ fn digest_input() -> DigestInput<'static> {
 
 #[divan::bench]
 fn transaction_key(bencher: Bencher) {
-    // Anew each time: a message parses its Via once.
+    // A new message each time, because a message parses its Via only once.
     bencher
         .with_inputs(|| Message::parse(INVITE).unwrap())
         .bench_local_refs(|message| HASHER.server_transaction(black_box(message)));

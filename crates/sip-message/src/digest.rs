@@ -1,8 +1,8 @@
-//! Digest arithmetic (RFC 7616, RFC 8760): pure functions, no policy.
+//! Digest calculations (RFC 7616, RFC 8760): pure functions without policy.
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-/// The algorithms of RFC 8760 that we speak.
+/// The supported algorithms of RFC 8760.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// MD5.
@@ -12,7 +12,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// From the `algorithm` parameter (without case); an absent one means MD5.
+    /// Parses the `algorithm` parameter, ignoring case. If it is absent, the algorithm is MD5.
     pub fn from_token(token: Option<&[u8]>) -> Option<Self> {
         match token {
             None => Some(Self::Md5),
@@ -31,26 +31,26 @@ impl Algorithm {
     }
 }
 
-/// H(username:realm:password), binary.
+/// H(username:realm:password) with MD5, binary.
 pub fn ha1_md5(username: &[u8], realm: &[u8], password: &[u8]) -> [u8; 16] {
     joined::<Md5>(&[username, realm, password]).into()
 }
 
-/// H(username:realm:password), binary.
+/// H(username:realm:password) with SHA-256, binary.
 pub fn ha1_sha256(username: &[u8], realm: &[u8], password: &[u8]) -> [u8; 32] {
     joined::<Sha256>(&[username, realm, password]).into()
 }
 
-/// What goes into a request-digest besides HA1.
+/// The inputs of a request-digest besides HA1.
 #[derive(Clone, Copy, Debug)]
 pub struct DigestInput<'a> {
     /// Method token.
     pub method: &'a [u8],
-    /// digest-uri as given.
+    /// The digest-uri as received.
     pub uri: &'a [u8],
-    /// nonce as given.
+    /// The nonce as received.
     pub nonce: &'a [u8],
-    /// With qop=auth: nc as written (8 hex digits) and cnonce; `None` for RFC 2069 clients.
+    /// With qop=auth: nc as received (8 hex digits) and cnonce. `None` for RFC 2069 clients.
     pub qop_auth: Option<(&'a [u8], &'a [u8])>,
 }
 
@@ -70,9 +70,9 @@ pub fn response_sha256(ha1: &[u8; 32], input: &DigestInput<'_>) -> [u8; 64] {
     hex(&digest)
 }
 
-/// Compares hex digests in constant time, letters in either case.
+/// Compares hex digests in constant time, ignoring the case of letters.
 pub fn equal_hex(ours: &[u8], theirs: &[u8]) -> bool {
-    // Lengths are no secret.
+    // The length is not a secret.
     if ours.len() != theirs.len() {
         return false;
     }
@@ -85,7 +85,7 @@ pub fn equal_hex(ours: &[u8], theirs: &[u8]) -> bool {
     std::hint::black_box(difference) == 0
 }
 
-/// RFC 7616 section 3.4.1; without qop as in RFC 2069.
+/// RFC 7616 section 3.4.1; without qop, RFC 2069.
 fn request_digest<D: Digest>(
     ha1: &[u8],
     input: &DigestInput<'_>,
@@ -109,7 +109,7 @@ fn joined<D: Digest>(parts: &[&[u8]]) -> sha2::digest::Output<D> {
     hasher.finalize()
 }
 
-/// Lower-case hex; `M` is twice `N`.
+/// Encodes bytes in lower-case hex. `M` must be twice `N`.
 pub fn hex<const N: usize, const M: usize>(bytes: &[u8; N]) -> [u8; M] {
     let mut digits = [0; M];
     for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
@@ -118,7 +118,7 @@ pub fn hex<const N: usize, const M: usize>(bytes: &[u8; N]) -> [u8; M] {
     digits
 }
 
-/// A lower-case hex digit, without a branch, so that the compiler makes vectors of many.
+/// A lower-case hex digit. It has no branch, so that the compiler can vectorize the loop.
 fn digit(nibble: u8) -> u8 {
     b'0' + nibble + u8::from(nibble > 9) * (b'a' - b'9' - 1)
 }

@@ -1,25 +1,25 @@
-//! Messages in a byte stream (RFC 3261 section 18.3): where does the first one end?
+//! Splits a byte stream into messages (RFC 3261 section 18.3).
 use crate::HeaderName;
 use crate::grammar::{parse_u32, split_at};
 use crate::message::start_line::is_start_line;
 use crate::scan::{Scanned, scan_line};
 use memchr::memchr;
 
-/// What the beginning of a stream buffer holds.
+/// The result of reading the beginning of a stream buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Not enough bytes yet; call again with these and more.
+    /// Not enough bytes yet; call again when more have arrived.
     Incomplete,
-    /// A double CRLF keep-alive ping (RFC 5626 section 4.4.1) of that many bytes: answer with a CRLF. Of two CRLFs that arrive
-    /// apart the first comes as [`Frame::Crlf`] and the second as this.
+    /// A double CRLF keep-alive ping (RFC 5626 section 4.4.1) of this many bytes. Answer it with a CRLF. If the two CRLFs arrive
+    /// apart, the first is a [`Frame::Crlf`] and the second is this.
     Ping(usize),
-    /// A lone CRLF (pong, or noise between messages) of that many bytes.
+    /// A single CRLF (a pong, or noise between messages) of this many bytes.
     Crlf(usize),
-    /// A whole message of that many bytes.
+    /// A complete message of this many bytes.
     Message(usize),
 }
 
-/// Why a stream can't go on and must be closed.
+/// Why a stream cannot continue and must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by what is wrong")]
 pub enum FrameError {
@@ -44,29 +44,29 @@ impl std::fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Bounds and resumable state of one stream.
+/// The limits and the resumable state of one stream.
 #[derive(Clone, Debug)]
 pub struct Framer {
     pub(crate) max_header: usize,
     pub(crate) max_body: usize,
     state: State,
-    /// The frame before was a lone CRLF: one more makes a ping.
+    /// The previous frame was a single CRLF: another one makes a ping.
     after_crlf: bool,
 }
 
-/// How far the message at the beginning of the buffer has been looked at.
+/// How much of the message at the beginning of the buffer has been scanned.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Looking for the end of the start line: no line end before that offset.
+    /// Looking for the end of the start line, which is not before this offset.
     StartLine(usize),
-    /// Looking for the empty line: the line that begins at the first offset has no end before the second.
+    /// Looking for the empty line. The current line begins at `line`, and its end is not before `scanned`.
     Header { line: usize, scanned: usize },
-    /// The message ends at that offset.
+    /// The message ends at this offset.
     Body(usize),
 }
 
 impl Framer {
-    /// With bounds in bytes: of start line and header fields, of the body.
+    /// Creates a framer with limits in bytes: on the start line and header fields, and on the body.
     pub const fn new(max_header: usize, max_body: usize) -> Self {
         Self {
             max_header,
@@ -76,7 +76,7 @@ impl Framer {
         }
     }
 
-    /// How many bytes the message at the beginning of the buffer takes; `None`: its header is not complete yet.
+    /// The length in bytes of the message at the beginning of the buffer; `None` if its header is incomplete.
     pub const fn needed(&self) -> Option<usize> {
         match self.state {
             State::Body(end) => Some(end),
@@ -84,8 +84,8 @@ impl Framer {
         }
     }
 
-    /// Looks at all bytes buffered so far, the first not yet consumed one first. Each frame but `Incomplete` is to be consumed
-    /// before the next call. Work is linear over the life of the stream.
+    /// Finds the next frame in all bytes buffered so far. Consume each frame except `Incomplete` before the next call. Total work
+    /// is linear in the length of the stream.
     pub fn next(&mut self, buffered: &[u8]) -> Result<Frame, FrameError> {
         loop {
             match self.state {
@@ -109,7 +109,7 @@ impl Framer {
         }
     }
 
-    /// Line ends between messages.
+    /// Handles line ends between messages.
     fn line_end(&mut self, buffered: &[u8]) -> Result<Frame, FrameError> {
         let after_crlf = std::mem::take(&mut self.after_crlf);
         match buffered {
@@ -128,7 +128,7 @@ impl Framer {
         }
     }
 
-    /// Looks for the end of the start line and refuses what is not SIP before more of it is buffered.
+    /// Looks for the end of the start line. Rejects anything that is not SIP before more of it is buffered.
     fn start_line(&mut self, buffered: &[u8], scanned: usize) -> Result<Option<State>, FrameError> {
         self.after_crlf = false;
         if buffered
@@ -186,7 +186,7 @@ impl Framer {
         }
     }
 
-    /// The whole header is there: its Content-Length says where the body ends.
+    /// Computes the end of the body from Content-Length after the header is complete.
     fn end_of_header(&self, buffered: &[u8], body_start: usize) -> Result<State, FrameError> {
         self.bounded(body_start)?;
         let (header, _) = split_at(buffered, body_start);

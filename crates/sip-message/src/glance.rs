@@ -1,17 +1,18 @@
-//! A message looked at once: for who sees a million of them in a second and asks each only what it belongs to.
+//! A fast look at a message, for programs that see a million messages per second and need only the transaction of each.
 //!
-//! [`Message`](crate::Message) remembers where every header field lies, to be asked anything and to be patched. A glance keeps the few values that
-//! tell transactions, and passes over all other lines. Both find the same: `tests/glance.rs`.
+//! [`Message`](crate::Message) records where every header field is, so that any field can be read or patched. A glance keeps only
+//! the few values that identify transactions, and skips all other lines. Both find the same values; `tests/glance.rs` checks
+//! this.
 use crate::grammar::{List, parse_u32, split_at, trim};
 use crate::line_ends::LineEnds;
 use crate::message::start_line::StartLine;
 use crate::scan::scan_name;
 use crate::{CSeq, HeaderName, Method, ParseError};
 
-/// Longest message that is looked at.
+/// The longest message that is parsed, in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
 
-/// What was seen. Of header fields that are there several times it is the first; values are as in the message.
+/// The result of a glance. Of a repeated header field it has the first one. Values are as in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glance<'a> {
     /// The method of the request line; `None` in a response.
@@ -24,21 +25,21 @@ pub struct Glance<'a> {
     pub cseq: Option<&'a [u8]>,
     /// The topmost Via value.
     pub top_via: Option<&'a [u8]>,
-    /// The Via value below.
+    /// The second Via value.
     pub second_via: Option<&'a [u8]>,
     /// To.
     pub to: Option<&'a [u8]>,
-    /// Whether there is an Authorization or a Proxy-Authorization.
+    /// Whether there is an Authorization or a Proxy-Authorization header field.
     pub has_credentials: bool,
-    /// Whether the empty line behind the header fields is there.
+    /// Whether the empty line after the header fields is present.
     pub is_complete: bool,
-    /// Octets up to the end of the body, leading line ends included.
+    /// Bytes up to the end of the body, including leading line ends.
     pub length: usize,
 }
 
 impl<'a> Glance<'a> {
-    /// Looks at a message. As tolerant as [`Message::parse`](crate::Message::parse), but for the number of header fields, which has no bound
-    /// here.
+    /// Looks at a message. It is as tolerant as [`Message::parse`](crate::Message::parse), but has no limit on the number of
+    /// header fields.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         if bytes.len() > MAX_LENGTH {
             return Err(ParseError::TooLong);
@@ -86,7 +87,7 @@ impl<'a> Glance<'a> {
                 break;
             }
             let mut end = line_ends.next().map_or(message.len(), |end| end + 1);
-            // A line that begins with white space continues the one before it.
+            // A line that begins with white space continues the previous one.
             while matches!(message.get(end), Some(b' ' | b'\t')) {
                 end = line_ends.next().map_or(message.len(), |end| end + 1);
             }
@@ -96,7 +97,7 @@ impl<'a> Glance<'a> {
         Ok(seen)
     }
 
-    /// Where the body ends that begins there.
+    /// Sets the length from the offset of the body and Content-Length.
     fn end(&mut self, body: usize, content_length: Option<u32>, bytes: &[u8]) {
         if let Some(length) = content_length {
             let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -104,7 +105,7 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// Keeps the value of a header field that is one of those looked for. `rest`: the line, of that length, and what is behind it.
+    /// Keeps the value of a header field if a glance needs it. `rest` begins with the line, which has this length.
     #[inline]
     fn field(&mut self, rest: &'a [u8], length: usize, content_length: &mut Option<&'a [u8]>) {
         let (name, value) = match usual_name(rest) {
@@ -144,7 +145,7 @@ impl<'a> Glance<'a> {
     }
 }
 
-/// The name of a line, and its length, if it is one of those looked for and written as nearly everybody writes it.
+/// The name of a line and the length of the name, if a glance needs it and it has its most common spelling.
 #[inline]
 fn usual_name(line: &[u8]) -> Option<(HeaderName, usize)> {
     match line {
@@ -159,8 +160,8 @@ fn usual_name(line: &[u8]) -> Option<(HeaderName, usize)> {
     }
 }
 
-/// Whether a line may be one of those looked for, in some other spelling: Via, Call-ID, `CSeq`, Content-Length, To, (Proxy-)Authorization,
-/// and their short forms.
+/// Whether a line may be one that a glance needs, in another spelling: Via, Call-ID, `CSeq`, Content-Length, To,
+/// (Proxy-)Authorization, and their compact forms.
 #[inline]
 fn may_be_looked_for(line: &[u8]) -> bool {
     matches!(
@@ -178,7 +179,7 @@ fn may_be_looked_for(line: &[u8]) -> bool {
     )
 }
 
-/// The value of a line without white space around it, of which there usually is a space before it and a line end behind it.
+/// Trims white space around a value. Fast for the common case: one space before it and a line end after it.
 #[inline]
 fn trim_usual(value: &[u8]) -> &[u8] {
     let value = value.strip_suffix(b"\r\n").unwrap_or(value);

@@ -1,7 +1,6 @@
-//! The small rules of RFC 3261 section 25.1 that everything else is made of: tokens, white space, numbers, quoted
-//! strings, comma lists.
+//! The basic rules of RFC 3261 section 25.1: tokens, white space, numbers, quoted strings, comma lists.
 
-/// One flag per class of octet; see [`class`].
+/// One flag per class of bytes; see [`class`].
 const TOKEN: u8 = 1;
 const USER: u8 = 2;
 const HOST: u8 = 4;
@@ -10,13 +9,13 @@ const PARAM_VALUE_END: u8 = 16;
 
 const ALPHANUMERIC: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Classes of each octet.
+/// The classes of each byte.
 const CLASSES: [u8; 256] = {
     let classes = mark([0; 256], ALPHANUMERIC, TOKEN | USER | HOST);
     let classes = mark(classes, b"-.!%*_+`'~", TOKEN);
-    // The percent sign of an escape and the colon before the password are looked at closely.
+    // The percent sign of an escape and the colon before the password need separate checks.
     let classes = mark(classes, b"-_.!~*'()&=+$,;?/", USER);
-    // An underscore is no part of a hostname, yet many name their machines so.
+    // An underscore is not allowed in a hostname, but many machines have one in their names.
     let classes = mark(classes, b"-._", HOST);
     let classes = mark(classes, b"; \t\r\n", PARAM_NAME_END | PARAM_VALUE_END);
     mark(classes, b"=", PARAM_NAME_END)
@@ -37,38 +36,38 @@ fn class(octet: u8) -> u8 {
     CLASSES.get(usize::from(octet)).copied().unwrap_or(0)
 }
 
-/// `token` characters.
+/// Whether this is a `token` character.
 #[inline]
 pub(crate) fn is_token_char(octet: u8) -> bool {
     class(octet) & TOKEN != 0
 }
 
-/// `unreserved / user-unreserved` characters: those of a user part that need no escape.
+/// Whether this is an `unreserved / user-unreserved` character, which needs no escape in a user part.
 #[inline]
 pub(crate) fn is_plain_in_user(octet: u8) -> bool {
     class(octet) & USER != 0
 }
 
-/// Characters of a domain name, underscore included.
+/// Whether this is a character of a domain name, including underscore.
 #[inline]
 pub(crate) fn is_host_char(octet: u8) -> bool {
     class(octet) & HOST != 0
 }
 
-/// What the name of a parameter can't go beyond.
+/// Whether this byte ends the name of a parameter.
 #[inline]
 pub(crate) fn ends_param_name(octet: u8) -> bool {
     class(octet) & PARAM_NAME_END != 0
 }
 
-/// What the value of a parameter, if not quoted, can't go beyond.
+/// Whether this byte ends an unquoted value of a parameter.
 #[inline]
 pub(crate) fn ends_param_value(octet: u8) -> bool {
     class(octet) & PARAM_VALUE_END != 0
 }
 
-/// Characters that can't stand in a URI without breaking the header field around it. Octets above 127 appear unescaped in
-/// practice.
+/// Nonzero for characters that cannot be in a URI without breaking the header field around it. Bytes above 127 are accepted,
+/// because they occur unescaped in practice.
 #[inline]
 pub(crate) fn unfit_for_uri(octet: u8) -> u8 {
     u8::from(octet <= b' ')
@@ -78,18 +77,18 @@ pub(crate) fn unfit_for_uri(octet: u8) -> u8 {
         | equal(octet, b'"')
 }
 
-/// A non-empty `token`.
+/// Whether this is a non-empty `token`.
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&octet| is_token_char(octet))
 }
 
-/// Linear white space: the line ends of folds count.
+/// Whether this is linear white space, including the line ends of folds.
 #[inline]
 pub(crate) fn is_lws(octet: u8) -> bool {
     matches!(octet, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// Without leading linear white space.
+/// Removes leading linear white space.
 #[inline]
 pub(crate) fn trim_start(mut bytes: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = bytes
@@ -100,7 +99,7 @@ pub(crate) fn trim_start(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Without trailing linear white space.
+/// Removes trailing linear white space.
 #[inline]
 pub(crate) fn trim_end(mut bytes: &[u8]) -> &[u8] {
     while let [rest @ .., last] = bytes
@@ -111,16 +110,16 @@ pub(crate) fn trim_end(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Without linear white space around.
+/// Removes linear white space on both sides.
 #[inline]
 pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
     trim_end(trim_start(bytes))
 }
 
-/// Where `octet` first is.
+/// The index of the first `octet`.
 ///
-/// The fields of a message are short: a search that the compiler can put in place is worth more than the widest vectors behind
-/// a call through a pointer.
+/// The fields of a message are short. A search that the compiler can inline is faster here than a wider vector search behind a
+/// function pointer.
 #[inline]
 pub(crate) fn find(octet: u8, bytes: &[u8]) -> Option<usize> {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -132,7 +131,7 @@ pub(crate) fn find(octet: u8, bytes: &[u8]) -> Option<usize> {
     memchr::memchr(octet, bytes)
 }
 
-/// Where the first of two octets is; see [`find`].
+/// The index of the first of two bytes; see [`find`].
 #[inline]
 pub(crate) fn find2(one: u8, other: u8, bytes: &[u8]) -> Option<usize> {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -144,13 +143,13 @@ pub(crate) fn find2(one: u8, other: u8, bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(one, other, bytes)
 }
 
-/// Splits at `at`; all and nothing when `at` lies behind the end.
+/// Splits at `at`, or at the end if `at` is beyond it.
 #[inline]
 pub(crate) fn split_at(bytes: &[u8], at: usize) -> (&[u8], &[u8]) {
     bytes.split_at_checked(at).unwrap_or((bytes, &[]))
 }
 
-/// Splits off the longest prefix of octets that satisfy `test`.
+/// Splits off the longest prefix of bytes that satisfy `test`.
 #[inline]
 pub(crate) fn take_while(bytes: &[u8], test: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     let length = bytes
@@ -179,19 +178,19 @@ pub(crate) fn parse_u16(digits: &[u8]) -> Option<u16> {
     u16::try_from(parse_u32(digits)?).ok()
 }
 
-/// One where two octets are equal, else nothing: see [`any`].
+/// One if the bytes are equal, else zero; for use in [`any`].
 #[inline]
 pub(crate) fn equal(one: u8, other: u8) -> u8 {
     u8::from(one == other)
 }
 
-/// Whether `test` gives anything but 0 for any octet. Looks at all of them, and wants a test without branches (sums of [`equal`]
-/// and the like), so that the compiler makes vectors of it.
+/// Whether `test` is nonzero for any byte. It tests all bytes. `test` should have no branches (sums of [`equal`] and the like),
+/// so that the compiler can vectorize the loop.
 #[inline]
 pub(crate) fn any(bytes: &[u8], test: impl Fn(u8) -> u8) -> bool {
     let in_chunk = |chunk: &[u8; 16]| chunk.iter().fold(0, |found, &octet| found | test(octet));
     match bytes.last_chunk() {
-        // The last chunk overlaps the one before it, so no octet is left over.
+        // The last chunk overlaps the previous one, so no byte is left over.
         Some(last) => {
             bytes
                 .as_chunks()
@@ -204,7 +203,7 @@ pub(crate) fn any(bytes: &[u8], test: impl Fn(u8) -> u8) -> bool {
     }
 }
 
-/// The same for each octet and the one behind it.
+/// Like [`any`], for each byte and its successor.
 #[inline]
 pub(crate) fn any_neighbours(bytes: &[u8], test: impl Fn(u8, u8) -> u8) -> bool {
     let in_chunks = |firsts: &[u8; 16], seconds: &[u8; 16]| {
@@ -230,7 +229,7 @@ pub(crate) fn any_neighbours(bytes: &[u8], test: impl Fn(u8, u8) -> u8) -> bool 
     }
 }
 
-/// Length of the quoted string that `bytes` begins with, both quotes included; `None` when it is not closed.
+/// Length of the quoted string at the beginning of `bytes`, including both quotes; `None` if it is not closed.
 pub(crate) fn quoted_length(bytes: &[u8]) -> Option<usize> {
     let mut index = 1;
     loop {
@@ -242,13 +241,13 @@ pub(crate) fn quoted_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where `inner`, a sub-slice of `outer`, begins in it.
+/// The offset of `inner`, a sub-slice of `outer`, in `outer`.
 pub(crate) fn offset_in(outer: &[u8], inner: &[u8]) -> usize {
     inner.as_ptr().addr().wrapping_sub(outer.as_ptr().addr())
 }
 
-/// Splits `bytes` at the first comma outside quotes and angle brackets: the element (not trimmed), and what is behind
-/// the comma, where there is one.
+/// Splits `bytes` at the first comma outside quotes and angle brackets. Returns the element (not trimmed), and the bytes after
+/// the comma, if there is one.
 #[inline]
 pub(crate) fn split_comma(bytes: &[u8]) -> (&[u8], Option<&[u8]>) {
     if find(b',', bytes).is_none() {

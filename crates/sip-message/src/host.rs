@@ -1,19 +1,19 @@
-//! Hosts: names and addresses, told apart once.
+//! Hosts: names and addresses, distinguished when they are parsed.
 use crate::grammar::{any_neighbours, equal, find, is_host_char, split_at, take_while};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A host: an address or a name, never confused (brackets are gone).
+/// A host: an address (without brackets) or a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host<'a> {
     /// A literal address.
     Address(IpAddr),
-    /// A domain name, as written.
+    /// A domain name, as received.
     Name(&'a [u8]),
 }
 
 impl<'a> Host<'a> {
-    /// Parses `host` of RFC 3261 section 25.1: a domain name, an IPv4 address, an IPv6 address in brackets. `None` for
-    /// anything else; digits and dots that are no IPv4 address are no name either.
+    /// Parses `host` of RFC 3261 section 25.1: a domain name, an IPv4 address, or an IPv6 address in brackets. `None` for
+    /// anything else, including digits and dots that are not an IPv4 address.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         match Self::split(bytes)? {
             (host, _, []) => Some(host),
@@ -21,7 +21,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Parses the host at the beginning: the host, how it is written, what is behind.
+    /// Parses the host at the beginning. Returns the host, its bytes, and the rest.
     pub(crate) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8], &'a [u8])> {
         match bytes.first()? {
             b'[' => {
@@ -39,7 +39,7 @@ impl<'a> Host<'a> {
                     return Some((Self::Address(IpAddr::V4(address)), written, rest));
                 }
                 let (written, rest) = take_while(bytes, is_host_char);
-                // Digits and dots that are no address are no name either.
+                // Digits and dots that are not an address are not a name either.
                 let is_name = written.len() > length;
                 Some((name(written).filter(|_| is_name)?, written, rest))
             }
@@ -50,7 +50,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Equality of hosts: addresses by value, names without case.
+    /// Compares hosts: addresses by value, names ignoring case.
     pub fn matches(&self, other: &Host<'_>) -> bool {
         match (self, other) {
             (Self::Address(ours), Host::Address(theirs)) => ours == theirs,
@@ -60,7 +60,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// A domain name without empty labels; a dot at the end is fine.
+/// Parses a domain name without empty labels. A trailing dot is allowed.
 fn name(bytes: &[u8]) -> Option<Host<'_>> {
     let empty_label = any_neighbours(bytes, |first, second| {
         equal(first, b'.') & equal(second, b'.')
@@ -69,13 +69,13 @@ fn name(bytes: &[u8]) -> Option<Host<'_>> {
     sound.then_some(Host::Name(bytes))
 }
 
-/// Four decimal numbers. Leading zeros are decimal too (`1*3DIGIT`).
+/// Parses four decimal numbers. Numbers with leading zeros are decimal too (`1*3DIGIT`).
 pub(crate) fn parse_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
     let (address, length) = ipv4_at_start(bytes);
     address.filter(|_| length == bytes.len())
 }
 
-/// How many digits and dots `bytes` begins with, and the address that they are.
+/// The length of the digits and dots at the beginning of `bytes`, and the address that they form, if any.
 #[inline]
 fn ipv4_at_start(bytes: &[u8]) -> (Option<Ipv4Addr>, usize) {
     let (mut address, mut number, mut digits, mut dots) = (0_u32, 0_u32, 0, 0);
@@ -100,12 +100,12 @@ fn ipv4_at_start(bytes: &[u8]) -> (Option<Ipv4Addr>, usize) {
     (is_sound.then_some(address), length)
 }
 
-/// An IPv6 address without brackets.
+/// Parses an IPv6 address without brackets.
 pub(crate) fn parse_ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// An address with or without brackets, as `received` carries it (RFC 5118 section 4.5).
+/// Parses an address with or without brackets, as in `received` (RFC 5118 section 4.5).
 pub(crate) fn parse_address(bytes: &[u8]) -> Option<IpAddr> {
     match bytes {
         [b'[', inner @ .., b']'] => parse_ipv6(inner).map(IpAddr::V6),

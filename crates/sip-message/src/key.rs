@@ -1,31 +1,31 @@
-//! Keys: which transaction a message belongs to (RFC 3261 sections 17.1.3 and 17.2.3), which worker is its call's home.
+//! Keys: the transaction of a message (RFC 3261 sections 17.1.3 and 17.2.3), and the home of a call.
 use crate::{Host, Message, Method, Via};
 use siphasher::sip::SipHasher13 as SipHasher;
 use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher128};
 use std::hash::Hasher;
 
-/// Identifies a server transaction: a keyed 128-bit hash of branch, sent-by and method (ACK and CANCEL counted as INVITE where
-/// asked), or of the RFC 2543 fields when the branch lacks the magic cookie.
+/// Identifies a server transaction: a keyed 128-bit hash of branch, sent-by and method. If the branch lacks the magic cookie, it
+/// is a hash of the RFC 2543 fields. ACK counts as INVITE. So does CANCEL in [`KeyHasher::cancelled_transaction`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransactionKey(pub u128);
 
-/// Computes keys with a secret, so that no peer can make collisions.
+/// Computes keys with a secret, so that peers cannot cause collisions.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHasher {
     secret: (u64, u64),
 }
 
-/// What a branch of RFC 3261 begins with (section 8.1.1.7).
+/// The prefix of branches of RFC 3261 (section 8.1.1.7).
 const MAGIC_COOKIE: &[u8] = b"z9hG4bK";
 
 impl KeyHasher {
-    /// With its secret.
+    /// Creates a hasher with its secret.
     pub const fn new(secret: (u64, u64)) -> Self {
         Self { secret }
     }
 
-    /// The key of the transaction that this request creates or retransmits. An ACK gets the key of its INVITE. A CANCEL gets
-    /// its own key; see `cancelled_transaction`. `None` where Via, Call-ID or `CSeq` can't be read.
+    /// The key of the transaction that this request creates or retransmits. An ACK gets the key of its INVITE. A CANCEL gets its
+    /// own key; see `cancelled_transaction`. `None` if Via, Call-ID or `CSeq` cannot be parsed.
     pub fn server_transaction(&self, request: &Message<'_>) -> Option<TransactionKey> {
         let method = match request.method() {
             Method::Ack => Method::Invite,
@@ -39,7 +39,7 @@ impl KeyHasher {
         self.transaction(cancel, Method::Invite)
     }
 
-    /// A 64-bit keyed hash of parts, length-delimited (tags, loop detection, proofs in Record-Route).
+    /// A 64-bit keyed hash of length-delimited parts, for tags, loop detection and proofs in Record-Route.
     #[inline]
     pub fn hash(&self, parts: &[&[u8]]) -> u64 {
         let mut hasher = SipHasher::new_with_keys(self.secret.0, self.secret.1);
@@ -66,16 +66,16 @@ impl KeyHasher {
     }
 }
 
-/// A branch identifies its transaction when it begins with the magic cookie and has something behind it; the bare cookie is
-/// what RFC 4475 section 3.2.1 sends.
+/// Whether a branch identifies its transaction: it begins with the magic cookie, and more follows. RFC 4475 section 3.2.1 sends
+/// the cookie alone.
 fn is_unique(branch: &[u8]) -> bool {
     branch
         .split_at_checked(MAGIC_COOKIE.len())
         .is_some_and(|(cookie, rest)| cookie.eq_ignore_ascii_case(MAGIC_COOKIE) && !rest.is_empty())
 }
 
-/// The fields of RFC 2543 (RFC 3261 section 17.2.3). To has no tag yet in an INVITE, but has one in its ACK; so the tag counts
-/// for other methods only.
+/// Hashes the fields of RFC 2543 (RFC 3261 section 17.2.3). To has no tag in an INVITE, but has one in its ACK. Therefore the tag
+/// counts only for other methods.
 fn write_rfc2543(
     hasher: &mut impl Hasher,
     request: &Message<'_>,
@@ -107,7 +107,7 @@ fn write_rfc2543(
     Some(())
 }
 
-/// sent-by: the host without case, an address by value.
+/// Hashes sent-by: the host ignoring case, an address by value.
 fn write_sent_by(hasher: &mut impl Hasher, via: &Via<'_>) {
     match via.host {
         Host::Address(std::net::IpAddr::V4(address)) => write_part(hasher, &address.octets()),
@@ -127,14 +127,14 @@ fn write_sent_by(hasher: &mut impl Hasher, via: &Via<'_>) {
     hasher.write_u32(via.port.map_or(u32::MAX, u32::from).to_le());
 }
 
-/// A part with its length, so that no two lists of parts run together.
+/// Hashes a part with its length, so that different lists of parts cannot produce the same bytes.
 #[inline]
 fn write_part(hasher: &mut impl Hasher, part: &[u8]) {
     hasher.write_u32(length(part));
     hasher.write(part);
 }
 
-/// What [`write_part`] writes of all parts, where there is room for it: a hasher that is given everything at once has less to do.
+/// Writes the bytes that [`write_part`] produces for all parts into `room`, if they fit. Hashing them in one call is faster.
 #[inline]
 fn gather<'a>(parts: &[&[u8]], room: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut used = 0;
@@ -152,9 +152,9 @@ fn length(part: &[u8]) -> u32 {
     u32::try_from(part.len()).unwrap_or(u32::MAX).to_le()
 }
 
-/// Unkeyed, stable hash of a Call-ID that picks the call's home (worker, node): the same on every machine and version.
-/// It is SipHash-1-3 with a key of zeros over the octets of the Call-ID, and must never change: nodes of different versions
-/// would disagree about who owns a call.
+/// Unkeyed, stable hash of a Call-ID that picks the call's home (worker, node). It is the same on every machine and in every
+/// version: SipHash-1-3 with a key of zeros over the bytes of the Call-ID. It must never change, or nodes of different versions
+/// would disagree about which one owns a call.
 pub fn home_hash(call_id: &[u8]) -> u64 {
     SipHasher::new_with_keys(0, 0).hash(call_id)
 }
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(HASHER.hash(&[b"ab", b"c"]), HASHER.hash(&[b"ab", b"c"]));
     }
 
-    /// Never change these: nodes of different versions must agree.
+    /// Never change these values: nodes of different versions must agree.
     #[test]
     fn the_home_of_a_call_stays_the_same_for_ever() {
         for (call_id, hash) in [

@@ -1,8 +1,7 @@
-//! SIP messages (RFC 3261 sections 7, 19, 20, 25): bytes to requests and responses and back.
+//! SIP messages (RFC 3261 sections 7, 19, 20, 25): parsing requests and responses, patching and writing them.
 //!
-//! [`Message::parse`] makes one pass over the bytes and remembers where each header field lies;
-//! values are parsed when somebody asks. A forwarded message is patched ([`Patch`]), never
-//! re-encoded. Nothing in this crate can panic, whatever the bytes.
+//! [`Message::parse`] makes one pass over the bytes and records where each header field is. Values are parsed when they are
+//! needed. A forwarded message is patched ([`Patch`]), never re-encoded. This crate cannot panic on any input.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -1,27 +1,27 @@
-//! Where the lines of a message end: sixty-four octets are looked at in one go.
+//! Finds the line ends of a message, sixty-four bytes at a time.
 //!
-//! Lines are short. A search that begins anew for each of them spends most of its time on beginning.
+//! Lines are short. A search that starts again for each line spends most of its time starting.
 
 use crate::grammar::split_at;
 use wide::u8x16;
 
-/// Octets that are looked at in one go.
+/// Bytes that are searched at a time.
 const AT_ONCE: usize = u64::BITS as usize;
 
-/// The places of line feeds, one after the other.
+/// Iterates over the offsets of line feeds.
 #[derive(Clone, Debug)]
 pub(crate) struct LineEnds<'a> {
     bytes: &'a [u8],
-    /// How far was looked.
+    /// How many bytes have been searched.
     looked: usize,
-    /// Where those begin that were looked at last.
+    /// Offset of the block that was searched last.
     first: usize,
-    /// The line feeds among them that were not told yet; the lowest bit is the first octet.
+    /// Line feeds in this block that have not been returned yet. The lowest bit is the first byte.
     untold: u64,
 }
 
 impl<'a> LineEnds<'a> {
-    /// In these octets.
+    /// Creates an iterator over the line feeds in `bytes`.
     #[inline]
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self {
@@ -32,14 +32,14 @@ impl<'a> LineEnds<'a> {
         }
     }
 
-    /// Looks at what comes next, which is something.
+    /// Searches the next block, which must not be empty.
     #[inline]
     fn look(&mut self) {
         let (_, rest) = split_at(self.bytes, self.looked);
         self.untold = if let Some(next) = rest.first_chunk() {
             line_feeds(next)
         } else if let Some(last) = self.bytes.last_chunk() {
-            // What of these was looked at before is shifted out.
+            // Bits of bytes that have been searched before are shifted out.
             line_feeds(last) >> (AT_ONCE - rest.len())
         } else {
             let mut padded = [0; AT_ONCE];
@@ -71,7 +71,7 @@ impl Iterator for LineEnds<'_> {
     }
 }
 
-/// A bit for each octet that is a line feed.
+/// A bit for each byte that is a line feed.
 #[inline]
 fn line_feeds(octets: &[u8; AT_ONCE]) -> u64 {
     let (parts, _) = octets.as_chunks();

@@ -1,5 +1,5 @@
-//! The lazily parsed message: one pass finds where each header field lies; what is asked for often is parsed once, when it is
-//! asked for first.
+//! The lazily parsed message. One pass finds where each header field is. Values that are needed often are parsed once, on first
+//! use.
 use crate::grammar::{List, find, parse_u32, split_at};
 use crate::scan::{Line, Scanned, scan_line};
 use crate::{CSeq, HeaderName, Method, NameAddr, Uri, Via};
@@ -9,32 +9,32 @@ use std::cell::OnceCell;
 
 pub(crate) mod start_line;
 
-/// Longest message that is looked at.
+/// The longest message that is parsed, in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
-/// Most header field lines.
+/// Maximum number of header field lines.
 const MAX_HEADERS: usize = 512;
-/// Header field lines that need no heap.
+/// Number of header field lines that fit without a heap allocation.
 const INLINE_HEADERS: usize = 40;
 /// In [`Message::first`]: no such header field.
 const ABSENT: u8 = u8::MAX;
-/// In [`Message::first`]: there is one, at this index or behind.
+/// In [`Message::first`]: there is one, at this index or later.
 const FAR: u8 = u8::MAX - 1;
 
-/// A message seen in its bytes.
+/// A parsed message that borrows its bytes.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     bytes: &'a [u8],
     pub(crate) start_line: StartLine<'a>,
     pub(crate) lines: SmallVec<[Line; INLINE_HEADERS]>,
-    /// Index of the first line of each name.
+    /// Index of the first line of each header field name.
     first: [u8; HeaderName::COUNT],
-    /// One bit for each name that more than one line has.
+    /// One bit for each name that occurs on more than one line.
     repeated: u64,
     pub(crate) layout: Layout,
     parsed: Parsed<'a>,
 }
 
-/// What has been asked for already; `None` inside: it is missing or broken.
+/// Values parsed so far. An inner `None` means that the value is missing or malformed.
 #[derive(Clone, Debug, Default)]
 struct Parsed<'a> {
     uri: OnceCell<Option<Uri<'a>>>,
@@ -47,32 +47,33 @@ struct Parsed<'a> {
     top_route: OnceCell<Option<Uri<'a>>>,
 }
 
-/// Where the parts of a message lie.
+/// Offsets of the parts of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// First octet of the start line: leading line ends are no part of the message.
+    /// First byte of the start line. Leading line ends are not part of the message.
     pub(crate) start: usize,
-    /// Behind the last header field line.
+    /// End of the last header field line.
     pub(crate) headers_end: usize,
-    /// Behind the empty line; the same as `headers_end` where it is missing.
+    /// End of the empty line; equal to `headers_end` if it is missing.
     pub(crate) body_start: usize,
     pub(crate) body_end: usize,
-    /// Octets that Content-Length promises, where it is one number.
+    /// The value of Content-Length, if it is a single number.
     pub(crate) content_length: Option<u32>,
 }
 
 /// One header field line (folded lines included).
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
-    /// Which one.
+    /// The known name.
     pub name: HeaderName,
-    /// Its name as written.
+    /// The name as received.
     pub name_bytes: &'a [u8],
-    /// Its value, outer white space trimmed, folds kept.
+    /// The value, trimmed on both sides. Folds are kept.
     pub value: &'a [u8],
 }
 
-/// No start line of SIP/2.0 (or another SIP version) can be seen: not answerable, drop and count.
+/// Why bytes are not a message: there is no start line of any SIP version, or a limit is exceeded. Bytes without a start line
+/// cannot be answered: drop and count them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by what is wrong")]
 pub enum ParseError {
@@ -96,9 +97,9 @@ impl std::fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 impl<'a> Message<'a> {
-    /// Finds the start line, the header fields and the body. Tolerant: what can be answered with 4xx parses here and is judged
-    /// by [`Message::validate`]. Line ends before the start line are skipped (RFC 3261 section 7.5). At most 256 KiB and 512
-    /// header field lines.
+    /// Finds the start line, the header fields and the body. It is tolerant: it accepts messages that can be answered with 4xx,
+    /// and [`Message::validate`] checks them. Leading line ends are skipped (RFC 3261 section 7.5). The limits are 256 KiB and
+    /// 512 header field lines.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         if bytes.len() > MAX_LENGTH {
             return Err(ParseError::TooLong);
@@ -109,7 +110,7 @@ impl<'a> Message<'a> {
             .ok_or(ParseError::Empty)?;
         let (line, headers_start) = split_line(bytes, start);
         let start_line = StartLine::parse(line).ok_or(ParseError::NotSip)?;
-        // Made in its place: a message is large enough for the copying to show.
+        // Built in place: the message is large enough that a copy would cost measurable time.
         let mut message = Ok(Self {
             bytes,
             start_line,
@@ -132,7 +133,7 @@ impl<'a> Message<'a> {
         message
     }
 
-    /// How many header field lines there are.
+    /// The number of header field lines.
     pub fn header_count(&self) -> usize {
         self.lines.len()
     }
@@ -173,7 +174,7 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// Remembers that the line about to be pushed has that name.
+    /// Records the name of the next line.
     #[inline]
     fn note(&mut self, name: HeaderName) {
         let index = u8::try_from(self.lines.len()).unwrap_or(FAR).min(FAR);
@@ -191,12 +192,12 @@ impl<'a> Message<'a> {
         self.bytes
     }
 
-    /// Whether it is a request.
+    /// Whether this is a request.
     pub fn is_request(&self) -> bool {
         matches!(self.start_line, StartLine::Request { .. })
     }
 
-    /// The method: of the request line, or of `CSeq` in a response (an empty token where that is missing).
+    /// The method of the request line, or of `CSeq` in a response (an empty token if that is missing).
     pub fn method(&self) -> Method<'a> {
         match self.start_line {
             StartLine::Request { method, .. } => method,
@@ -206,7 +207,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The Request-URI as written; empty in a response.
+    /// The Request-URI as received; empty in a response.
     pub fn request_uri(&self) -> &'a [u8] {
         match self.start_line {
             StartLine::Request { uri, .. } => uri,
@@ -238,7 +239,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// All header fields in order.
+    /// All header fields, in order.
     pub fn headers(&self) -> impl Iterator<Item = Header<'a>> + '_ {
         self.lines.iter().map(|line| Header {
             name: line.name,
@@ -247,7 +248,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// The value of the first header field of that name.
+    /// The value of the first header field with this name.
     #[inline]
     pub fn header(&self, name: HeaderName) -> Option<&'a [u8]> {
         self.lines_of(name)
@@ -255,8 +256,8 @@ impl<'a> Message<'a> {
             .map(|(_, line)| self.value_of(line))
     }
 
-    /// Single values of a comma-listed header, over all its lines, in order (quotes and angle brackets respected). A header
-    /// field that is no comma list ([`HeaderName::is_comma_list`]) gives the value of each of its lines.
+    /// The single values of a comma-separated header field over all its lines, in order. Commas inside quotes and angle brackets
+    /// do not separate. A header field that is not a comma list ([`HeaderName::is_comma_list`]) yields the value of each line.
     pub fn values(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> + '_ {
         self.lines_of(name).flat_map(move |(_, line)| {
             let value = self.value_of(line);
@@ -269,13 +270,13 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Whether a token list (Supported, Require …) contains a token, without case.
+    /// Whether a token list (Supported, Require …) contains a token, ignoring case.
     pub fn lists_token(&self, name: HeaderName, token: &[u8]) -> bool {
         self.values(name)
             .any(|value| value.eq_ignore_ascii_case(token))
     }
 
-    /// Call-ID, as written.
+    /// Call-ID, as received.
     pub fn call_id(&self) -> Option<&'a [u8]> {
         self.header(HeaderName::CallId)
     }
@@ -333,35 +334,35 @@ impl<'a> Message<'a> {
             .as_ref()
     }
 
-    /// Max-Forwards: `None` absent, `Some(None)` malformed.
+    /// Max-Forwards: `None` if absent, `Some(None)` if malformed.
     pub fn max_forwards(&self) -> Option<Option<u8>> {
         self.header(HeaderName::MaxForwards)
             .map(|value| u8::try_from(parse_u32(value)?).ok())
     }
 
-    /// Expires header: `None` absent, `Some(None)` malformed (over 2^32-1 counts as malformed).
+    /// Expires: `None` if absent, `Some(None)` if malformed or above 2^32-1.
     pub fn expires(&self) -> Option<Option<u32>> {
         self.header(HeaderName::Expires).map(parse_u32)
     }
 
-    /// The body: Content-Length octets where given, else the rest of the datagram.
+    /// The body: as many bytes as Content-Length says, else the rest of the datagram.
     pub fn body(&self) -> &'a [u8] {
         self.bytes
             .get(self.layout.body_start..self.layout.body_end)
             .unwrap_or_default()
     }
 
-    /// Whether any name has several lines.
+    /// Whether any header field name occurs on several lines.
     pub(crate) fn has_repeated_names(&self) -> bool {
         self.repeated != 0
     }
 
-    /// Whether several lines have that name.
+    /// Whether this name occurs on several lines.
     pub(crate) fn is_repeated(&self, name: HeaderName) -> bool {
         self.repeated & (1 << name as u32) != 0
     }
 
-    /// The lines of that name with their index.
+    /// The lines with this name, and their indexes.
     #[inline]
     pub(crate) fn lines_of(&self, name: HeaderName) -> impl Iterator<Item = (usize, &Line)> {
         let first = self.first.get(name as usize).copied().unwrap_or(ABSENT);
@@ -378,7 +379,7 @@ impl<'a> Message<'a> {
             .filter(move |(_, line)| line.name == name)
     }
 
-    /// Where a line ends: behind its line end, at the start of the next.
+    /// The end of a line, including its line end: the start of the next line.
     pub(crate) fn line_end(&self, index: usize) -> usize {
         self.lines
             .get(index + 1)
@@ -398,7 +399,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The line at `start` without its end, and where the next one begins.
+/// The line at `start` without its line end, and the start of the next line.
 fn split_line(bytes: &[u8], start: usize) -> (&[u8], usize) {
     let (_, rest) = split_at(bytes, start);
     let Some(line_feed) = find(b'\n', rest) else {

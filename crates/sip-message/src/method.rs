@@ -22,7 +22,7 @@ pub enum Method<'a> {
 }
 
 impl<'a> Method<'a> {
-    /// What methods are counted under: each by its name, and what is no method of the RFCs as `other`, so that nobody can make labels.
+    /// Labels for counters: the known methods by name, and `other` for all others, so that peers cannot create labels.
     pub const LABELS: [&'static str; 15] = [
         "INVITE",
         "ACK",
@@ -41,7 +41,7 @@ impl<'a> Method<'a> {
         "other",
     ];
 
-    /// The place of its label in [`Self::LABELS`].
+    /// The index of its label in [`Self::LABELS`].
     pub const fn label_index(&self) -> usize {
         match self {
             Self::Invite => 0,
@@ -62,7 +62,7 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// From its token.
+    /// Parses a method token.
     pub fn from_bytes(token: &'a [u8]) -> Self {
         match token {
             b"INVITE" => Self::Invite,
@@ -83,7 +83,7 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Its token.
+    /// The method token.
     pub const fn as_bytes(&self) -> &'a [u8] {
         match *self {
             Self::Invite => b"INVITE",

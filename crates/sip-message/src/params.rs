@@ -4,55 +4,56 @@ use crate::grammar::{
     take_while, trim_end, trim_start,
 };
 
-/// A lazily parsed parameter list: the bytes from the first `;` to the end.
+/// A lazily parsed parameter list: all bytes from the first `;`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Params<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Params<'a> {
-    /// From bytes that are empty or begin with `;` (white space around `;` and `=` is tolerated).
+    /// Creates a list from bytes that are empty or begin with `;`. White space around `;` and `=` is allowed.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The value of a parameter, name compared without case; `Some(None)` where it stands without a value. Quotes are kept.
+    /// Finds a parameter by name, ignoring case. `Some(None)` if it has no value. Quotes are kept.
     pub fn find(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
         self.iter()
             .find(|(other, _)| other.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
     }
 
-    /// The value, where there is one.
+    /// The value of a parameter, if it has one.
     pub fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.find(name).flatten()
     }
 
-    /// Whether it is there, with or without a value.
+    /// Whether the parameter is present, with or without a value.
     pub fn contains(&self, name: &[u8]) -> bool {
         self.find(name).is_some()
     }
 
-    /// All of them in order: name, value. Empty ones (`;;`) are skipped.
+    /// All parameters in order: name and value. Empty ones (`;;`) are skipped.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
         self.raw()
             .filter_map(|raw| (!raw.name.is_empty()).then_some((raw.name, raw.value)))
     }
 
-    /// The bytes.
+    /// The list as received.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.0
     }
 
-    /// All of them, the empty ones too, with their extent.
+    /// All parameters with their positions, including empty ones.
     pub(crate) fn raw(&self) -> RawParams<'a> {
         RawParams { rest: self.0 }
     }
 
-    /// Whether nothing is there but parameters, each with a name, and with a value where there is an equals sign.
+    /// Whether the list contains only parameters that have a name, and a value after each equals sign.
     pub(crate) fn is_well_formed(&self) -> bool {
         self.is_plain() || self.raw().all(|raw| raw.is_well_formed())
     }
 
-    /// Well-formed without white space and quotes, as nearly all are: it is enough that no separator follows another.
+    /// Whether the list is well-formed and has no white space and quotes, as nearly all lists are. Then it is enough that no
+    /// separator follows another.
     fn is_plain(&self) -> bool {
         let separates = |octet| equal(octet, b';') | equal(octet, b'=');
         let is_special = |octet| u8::from(octet <= b' ') | equal(octet, b'"');
@@ -68,19 +69,19 @@ impl<'a> Params<'a> {
     }
 }
 
-/// One parameter as it lies in the bytes.
+/// One parameter as it is in the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawParam<'a> {
-    /// From the `;` up to the next one, trailing white space left out.
+    /// From the `;` to the next one, without trailing white space.
     pub(crate) bytes: &'a [u8],
     pub(crate) name: &'a [u8],
     pub(crate) value: Option<&'a [u8]>,
-    /// Whether it began with a `;` and had nothing behind its value.
+    /// Whether it begins with a `;` and nothing follows its value.
     sound: bool,
 }
 
 impl RawParam<'_> {
-    /// It has a name, a value where there is an equals sign, and nothing else.
+    /// Whether it has a name, a value after an equals sign, and nothing else.
     pub(crate) const fn is_well_formed(&self) -> bool {
         self.sound && !self.name.is_empty()
     }
@@ -105,7 +106,7 @@ impl<'a> Iterator for RawParams<'a> {
     }
 }
 
-/// A parameter without white space and quotes, as nearly all are, and what is behind it.
+/// A parameter without white space and quotes, as nearly all are, and the rest.
 #[inline]
 fn next_plain(bytes: &[u8]) -> Option<(RawParam<'_>, &[u8])> {
     let [b';', named @ ..] = bytes else {
@@ -164,7 +165,7 @@ impl<'a> RawParams<'a> {
             value = Some(found);
             tail = trim_start(rest);
         }
-        // Whatever stands before the next semicolon belongs to nothing.
+        // Bytes between the value and the next semicolon belong to no parameter.
         let (junk, next) = take_while(tail, |octet| octet != b';');
         sound &= junk.is_empty();
         let (bytes, _) = split_at(start, start.len() - next.len());
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn plain_lists_are_recognised_as_what_they_are() {
-        // Every list of up to seven of these octets.
+        // Every list of up to seven of these bytes.
         for length in 0..=7 {
             for number in 0..5_usize.pow(length) {
                 let bytes: Vec<u8> = (0..length)

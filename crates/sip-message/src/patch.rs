@@ -1,4 +1,4 @@
-//! Forwarding a message by patching it: the received bytes are copied once, with the edits on the way.
+//! Forwards a message by patching it: the received bytes are copied once, and edits are applied during the copy.
 use crate::grammar::{List, offset_in};
 use crate::scan::Line;
 use crate::via_source::push_completed_via;
@@ -10,12 +10,12 @@ use std::ops::Range;
 
 mod edits;
 
-/// A list of edits to a message. Applied by [`Patch::write`]; whatever is not edited stays byte for byte.
+/// A list of edits to a message, applied by [`Patch::write`]. Everything else stays byte for byte.
 ///
-/// Edits of the same place apply in the order they were made: of two values prepended to one header the second is on top, of
-/// two appended the second is the last. Removing, replacing and counting looks at the message as received; of two edits of the
-/// same line's value the later one counts. [`HeaderName::Other`] and [`HeaderName::Invalid`] name no header field: edits of
-/// them do nothing.
+/// Edits at the same place apply in the order in which they were made. Of two values prepended to one header field, the second is
+/// on top. Of two appended values, the second is last. Removing, replacing and counting refer to the message as received. Of two
+/// edits to the value of the same line, the later one counts. [`HeaderName::Other`] and [`HeaderName::Invalid`] name no header
+/// field: edits to them have no effect.
 #[derive(Debug)]
 pub struct Patch<'m, 'a> {
     message: &'m Message<'a>,
@@ -23,13 +23,13 @@ pub struct Patch<'m, 'a> {
 }
 
 impl<'m, 'a> Patch<'m, 'a> {
-    /// No edits yet.
+    /// Creates a patch without edits.
     pub fn new(message: &'m Message<'a>) -> Self {
         Self::with_scratch(message, Vec::new())
     }
 
-    /// No edits yet; `scratch` is emptied and used to hold the new text, [`Patch::into_scratch`] gives it back. So one
-    /// allocation serves many messages.
+    /// Creates a patch without edits that stores new text in `scratch`, which is cleared. [`Patch::into_scratch`] returns the
+    /// buffer, so that one allocation serves many messages.
     pub fn with_scratch(message: &'m Message<'a>, mut scratch: Vec<u8>) -> Self {
         scratch.clear();
         Self {
@@ -38,12 +38,12 @@ impl<'m, 'a> Patch<'m, 'a> {
         }
     }
 
-    /// The buffer of [`Patch::with_scratch`].
+    /// Returns the buffer passed to [`Patch::with_scratch`].
     pub fn into_scratch(self) -> Vec<u8> {
         self.edits.into_buffer()
     }
 
-    /// Replaces the Request-URI; nothing in a response.
+    /// Replaces the Request-URI. Has no effect on a response.
     pub fn request_uri(&mut self, uri: &[u8]) -> &mut Self {
         if self.message.is_request() {
             let place = range_in(self.message, self.message.request_uri());
@@ -56,20 +56,20 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Sets Max-Forwards: replaced where present, added where not.
+    /// Sets Max-Forwards: replaces it, or adds it if it is absent.
     pub fn max_forwards(&mut self, value: u8) -> &mut Self {
         self.replace_with(HeaderName::MaxForwards, |text| {
             push_number(text, u32::from(value));
         })
     }
 
-    /// Adds a header field value above the first of that name (Via, Record-Route, Route, Path), as a line of its own; where none
-    /// is present: below the Vias (or at the top for Via).
+    /// Adds a header field value (Via, Record-Route, Route, Path) on a new line above the first line with this name. If there is
+    /// none, the line goes below the Vias (or to the top for Via).
     pub fn prepend(&mut self, name: HeaderName, value: &[u8]) -> &mut Self {
         self.prepend_with(name, |text| push_value(text, value))
     }
 
-    /// The same, formatting in place.
+    /// Like [`Patch::prepend`], but formats the value in place.
     pub fn prepend_with(
         &mut self,
         name: HeaderName,
@@ -83,12 +83,12 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Adds a header field as the last one.
+    /// Adds a header field after all others.
     pub fn append(&mut self, name: HeaderName, value: &[u8]) -> &mut Self {
         self.append_with(name, |text| push_value(text, value))
     }
 
-    /// The same, formatting in place.
+    /// Like [`Patch::append`], but formats the value in place.
     pub fn append_with(&mut self, name: HeaderName, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         if is_named(name) {
             self.append_line(name, name.as_str().as_bytes(), Kind::Append, write);
@@ -96,7 +96,7 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Adds a header field under any name as the last one.
+    /// Adds a header field with any name after all others.
     pub fn append_raw(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
         self.append_line(HeaderName::Other, name, Kind::Append, |text| {
             push_value(text, value);
@@ -104,8 +104,8 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Removes the first `count` values of a comma-listed header (pop Via, pop Route), lines and commas kept right. Called
-    /// again it removes the next ones.
+    /// Removes the first `count` values of a comma-separated header field (Via, Route), and fixes lines and commas. Another call
+    /// removes the next ones.
     pub fn remove_first_values(&mut self, name: HeaderName, count: usize) -> &mut Self {
         for _ in 0..count {
             let first = self.kept_values(name).next();
@@ -117,7 +117,7 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Removes the last value (strict-route repair). Called again it removes the one before.
+    /// Removes the last value (strict-route repair). Another call removes the one before it.
     pub fn remove_last_value(&mut self, name: HeaderName) -> &mut Self {
         let last = self.kept_values(name).last();
         if let Some(value) = last {
@@ -126,7 +126,7 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Removes all lines of that header, those added by this patch too.
+    /// Removes all lines of this header field, including those added by this patch.
     pub fn remove(&mut self, name: HeaderName) -> &mut Self {
         if is_named(name) {
             self.edits.forget(|edit| edit.name == name);
@@ -135,12 +135,12 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Replaces the value of the first header field of that name, added where not present.
+    /// Replaces the value of the first header field with this name, or adds it if it is absent.
     pub fn replace(&mut self, name: HeaderName, value: &[u8]) -> &mut Self {
         self.replace_with(name, |text| push_value(text, value))
     }
 
-    /// The same, formatting in place.
+    /// Like [`Patch::replace`], but formats the value in place.
     pub fn replace_with(
         &mut self,
         name: HeaderName,
@@ -165,7 +165,7 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Replaces a part of a header field's value, `part` being a slice of the message. Nothing where that value is removed.
+    /// Replaces a part of a header field's value. `part` must be a slice of the message. Has no effect if that value is removed.
     pub fn replace_part(
         &mut self,
         name: HeaderName,
@@ -179,9 +179,9 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Adds `received` and fills in `rport` of the topmost Via (RFC 3261 18.2.1, RFC 3581): `received` when the sent-by host
-    /// differs from the source address or rport was asked for; an existing `received` is replaced, or removed where the
-    /// sent-by host tells the truth. What the sender wrote as value of rport is replaced too.
+    /// Adds `received` to the topmost Via and fills in `rport` (RFC 3261 section 18.2.1, RFC 3581). `received` is added if the
+    /// sent-by host differs from the source address, or if rport was requested. An existing `received` is replaced, or removed if
+    /// the sent-by host is correct. A value that the sender gave to rport is replaced too.
     pub fn top_via_source(&mut self, source: std::net::SocketAddr) -> &mut Self {
         if let Some(via) = self.message.top_via() {
             let place = range_in(self.message, via.bytes);
@@ -211,8 +211,8 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
-    /// Adds Content-Length where there is none: a datagram needs none, its end is that of the body; a stream does (RFC 3261 section
-    /// 18.3).
+    /// Adds Content-Length if it is missing. In a datagram the body ends with the datagram, but a stream needs Content-Length
+    /// (RFC 3261 section 18.3).
     pub fn complete_content_length(&mut self) -> &mut Self {
         if self.message.header(HeaderName::ContentLength).is_some() {
             return self;
@@ -221,13 +221,12 @@ impl<'m, 'a> Patch<'m, 'a> {
         self.append_with(HeaderName::ContentLength, |text| push_number(text, length))
     }
 
-    /// Appends the edited message to `into`. Octets behind the body of a datagram and line ends before the start line are left
-    /// out.
+    /// Appends the edited message to `into`. Bytes after the body of a datagram and line ends before the start line are omitted.
     pub fn write(&self, into: &mut Vec<u8>) {
         let layout = self.message.layout;
         let bytes = self.message.bytes();
         into.reserve(bytes.len() + self.edits.text_length());
-        // A message that ends within its header is refused, not forwarded; still nothing may run into its last line.
+        // A message that ends within its header is refused and not forwarded. Even so, no new text may run into its last line.
         let unterminated = layout.headers_end == layout.body_start;
         let mut copied = layout.start;
         for edit in self.edits.iter() {
@@ -247,7 +246,7 @@ impl<'m, 'a> Patch<'m, 'a> {
         into.extend_from_slice(bytes.get(copied..layout.body_end).unwrap_or_default());
     }
 
-    /// Where a line above the first of that name begins.
+    /// The offset for a line above the first line with this name.
     fn place_above(&self, name: HeaderName) -> usize {
         if let Some((_, line)) = self.message.lines_of(name).next() {
             return line.start as usize;
@@ -275,7 +274,7 @@ impl<'m, 'a> Patch<'m, 'a> {
         });
     }
 
-    /// Removes the lines of that name but the first `skip`.
+    /// Removes all lines with this name except the first `skip`.
     fn remove_lines(&mut self, name: HeaderName, skip: usize) {
         for (index, line) in self.message.lines_of(name).skip(skip) {
             self.edits.push_removal(
@@ -286,7 +285,7 @@ impl<'m, 'a> Patch<'m, 'a> {
         }
     }
 
-    /// The values that no edit has removed: index of the line, place.
+    /// The values that no edit has removed: index of the line, and range.
     fn kept_values(&self, name: HeaderName) -> impl Iterator<Item = (usize, Range<usize>)> {
         self.message.lines_of(name).flat_map(move |(index, line)| {
             let kept = |place: &Range<usize>| !self.edits.is_removed(place.start);
@@ -296,8 +295,8 @@ impl<'m, 'a> Patch<'m, 'a> {
         })
     }
 
-    /// Removes one value, the first or last of those that are left in its line, together with the comma; with the last one the
-    /// line goes.
+    /// Removes one value together with its comma. It must be the first or last of the remaining values in its line. With the last
+    /// remaining value, the whole line is removed.
     fn remove_value(&mut self, name: HeaderName, (index, value): &(usize, Range<usize>)) {
         let Some(line) = self.message.lines.get(*index).copied() else {
             return;
@@ -306,7 +305,7 @@ impl<'m, 'a> Patch<'m, 'a> {
             .filter(|place| place != value && !self.edits.is_removed(place.start))
             .collect();
         let all = line.value_start as usize..line.value_end as usize;
-        // A completed topmost Via stays completed when others of its line go.
+        // A completed topmost Via stays completed when other values of its line are removed.
         self.edits
             .forget(|edit| is_edit_of_value(edit, &all) && !kept.contains(&edit.place()));
         match (kept.first(), kept.last()) {
@@ -326,7 +325,7 @@ impl<'m, 'a> Patch<'m, 'a> {
     }
 }
 
-/// Whether an edit changes some of a header field value.
+/// Whether an edit changes a part of this header field value.
 fn is_edit_of_value(edit: &Edit, value: &Range<usize>) -> bool {
     let place = edit.place();
     matches!(edit.kind, Kind::Replace | Kind::Trim)
@@ -334,7 +333,7 @@ fn is_edit_of_value(edit: &Edit, value: &Range<usize>) -> bool {
         && place.end <= value.end
 }
 
-/// Where a part of the message lies in it.
+/// The range of a part in the message.
 fn range_in(message: &Message<'_>, part: &[u8]) -> Range<usize> {
     let start = offset_in(message.bytes(), part);
     start..start + part.len()
@@ -344,7 +343,7 @@ fn values_of(message: &Message<'_>, line: &Line) -> impl Iterator<Item = Range<u
     List::new(message.value_of(line)).map(move |value| range_in(message, value))
 }
 
-/// Whether it stands for one header field.
+/// Whether the name stands for a single header field.
 fn is_named(name: HeaderName) -> bool {
     !matches!(name, HeaderName::Other | HeaderName::Invalid)
 }

@@ -1,36 +1,36 @@
-//! Finds header field lines. The parser and the stream framing share it, so they can't disagree about where a line ends.
+//! Finds header field lines. The parser and the stream framing share this code, so they cannot disagree about where a line ends.
 use crate::HeaderName;
 use crate::grammar::{find, is_token_char, split_at, take_while, trim_end, trim_start};
 use crate::header::known_at_start;
 
-/// Longest name of a header field.
+/// The longest name of a header field, in bytes.
 const MAX_NAME: usize = 255;
 
-/// One header field line as offsets into the message, folds included. The line ends where the next begins.
+/// One header field line with its folds, as offsets into the message. It ends where the next line begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    /// First octet of the name.
+    /// First byte of the name.
     pub(crate) start: u32,
-    /// The value without white space around it.
+    /// The value without surrounding white space.
     pub(crate) value_start: u32,
     pub(crate) value_end: u32,
-    /// Length of the name as written.
+    /// Length of the name as received.
     pub(crate) name_length: u8,
     pub(crate) name: HeaderName,
 }
 
-/// What stands at a position where a header field line may begin.
+/// The result of scanning at the beginning of a line.
 pub(crate) enum Scanned {
-    /// A line, and where the next begins.
+    /// A line, and the offset of the next one.
     Line(Line, usize),
-    /// The empty line that ends the header fields, of that many octets (CRLF or LF).
+    /// The empty line that ends the header fields, of this many bytes (CRLF or LF).
     Empty(usize),
     /// The bytes end without an empty line.
     End,
 }
 
-/// Looks at the line that begins at `start`. CRLF is the rule, a bare LF is tolerated; a line that begins with a space or
-/// tab continues the one before.
+/// Scans the line at `start`. Lines end with CRLF; a bare LF is tolerated. A line that begins with a space or tab continues the
+/// previous one.
 #[inline]
 pub(crate) fn scan_line(bytes: &[u8], start: usize) -> Scanned {
     let (_, rest) = split_at(bytes, start);
@@ -75,7 +75,7 @@ pub(crate) fn scan_line(bytes: &[u8], start: usize) -> Scanned {
     Scanned::Line(line, start + end)
 }
 
-/// The name of a line, its length, and where the value begins. What is not a header field has no value.
+/// The name of a line, its length, and the offset of the value. A line that is not a header field has no value.
 #[inline]
 pub(crate) fn scan_name(line: &[u8]) -> (HeaderName, usize, usize) {
     match known_at_start(line) {
@@ -84,7 +84,7 @@ pub(crate) fn scan_name(line: &[u8]) -> (HeaderName, usize, usize) {
     }
 }
 
-/// Names that are long, unknown, followed by white space, or none.
+/// Scans names that are long, unknown, followed by white space, or invalid.
 fn scan_unusual_name(line: &[u8]) -> (HeaderName, usize, usize) {
     let (name, rest) = take_while(line, is_token_char);
     let spaces = rest
@@ -101,7 +101,7 @@ fn scan_unusual_name(line: &[u8]) -> (HeaderName, usize, usize) {
     )
 }
 
-/// Offsets fit, as the parser bounds the length of what it looks at.
+/// Offsets fit because the parser limits the length of its input.
 #[inline]
 fn offset(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)

@@ -14,23 +14,23 @@ pub enum Scheme<'a> {
     Other(&'a [u8]),
 }
 
-/// A parsed URI, borrowing from its bytes. For schemes other than sip and sips only `scheme` and `bytes` mean anything
-/// (and `user` holds a tel URI's number, `params` its parameters).
+/// A parsed URI that borrows its bytes. For schemes other than sip and sips, only `scheme` and `bytes` are meaningful. For tel
+/// URIs, `user` is the number, and `params` are its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Uri<'a> {
-    /// The whole URI as written.
+    /// The whole URI as received.
     pub bytes: &'a [u8],
     /// Scheme.
     pub scheme: Scheme<'a>,
-    /// User part as written (escapes kept), without password.
+    /// User part as received, without the password. Escapes are kept.
     pub user: Option<&'a [u8]>,
-    /// Password, as written.
+    /// Password as received.
     pub password: Option<&'a [u8]>,
     /// Host.
     pub host: Host<'a>,
-    /// Host as written (with brackets).
+    /// Host as received, with brackets.
     pub host_bytes: &'a [u8],
-    /// Port, where written.
+    /// Port, if present.
     pub port: Option<u16>,
     /// Parameters.
     pub params: Params<'a>,
@@ -39,8 +39,8 @@ pub struct Uri<'a> {
 }
 
 impl<'a> Uri<'a> {
-    /// Parses a whole URI; `None` when it is not one (white space, bad port, unbalanced brackets, bare IPv6, a percent sign
-    /// that escapes nothing …). A user part may hold octets that should have been escaped, as phones send `#` and UTF-8.
+    /// Parses a whole URI. `None` if it is malformed (white space, bad port, unbalanced brackets, bare IPv6, a percent sign that
+    /// escapes nothing …). A user part may contain bytes that should have been escaped, because phones send `#` and UTF-8.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (scheme, rest) = split_scheme(bytes)?;
         let uri = Self {
@@ -71,8 +71,8 @@ impl<'a> Uri<'a> {
         })
     }
 
-    /// `[userinfo@]hostport[;params][?headers]`. A user part may contain `;`, `?` and `/`, so the `@` is looked for first; it
-    /// can't appear unescaped anywhere else.
+    /// Parses `[userinfo@]hostport[;params][?headers]`. A user part may contain `;`, `?` and `/`. So this looks for the `@`
+    /// first, which cannot be unescaped anywhere else.
     fn with_sip_parts(mut self, rest: &'a [u8]) -> Option<Self> {
         let mut rest = rest;
         if let Some(at) = find(b'@', rest) {
@@ -107,7 +107,7 @@ impl<'a> Uri<'a> {
     }
 }
 
-/// `scheme ":"`, and what is behind, which is not empty.
+/// `scheme ":"`, and the rest, which must not be empty.
 fn split_scheme(bytes: &[u8]) -> Option<(Scheme<'_>, &[u8])> {
     let (scheme, rest) = match bytes {
         [b's' | b'S', b'i' | b'I', b'p' | b'P', b':', rest @ ..] => (Scheme::Sip, rest),
@@ -134,11 +134,11 @@ fn split_scheme(bytes: &[u8]) -> Option<(Scheme<'_>, &[u8])> {
     (!rest.is_empty()).then_some((scheme, rest))
 }
 
-/// User, and the password behind the first colon.
+/// User, and the password after the first colon.
 fn split_userinfo(userinfo: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let (user, rest) = take_while(userinfo, is_plain_in_user);
     match rest {
-        // Nothing but letters, digits and the like: nearly always.
+        // Only letters, digits and the like, which is nearly always true.
         [] if !user.is_empty() => Some((user, None)),
         _ => {
             let (user, password) = take_while(userinfo, |octet| octet != b':');
@@ -149,7 +149,7 @@ fn split_userinfo(userinfo: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// Every `%` is followed by two hex digits.
+/// Whether two hex digits follow every `%`.
 fn escapes_are_sound(mut bytes: &[u8]) -> bool {
     while let Some(percent) = find(b'%', bytes) {
         match split_at(bytes, percent).1 {

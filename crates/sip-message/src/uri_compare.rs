@@ -1,15 +1,15 @@
-//! When are two URIs the same, and under which key is an address of record found (RFC 3261 sections 19.1.4 and 10.3)?
+//! Compares URIs, and writes the key of an address of record (RFC 3261 sections 19.1.4 and 10.3).
 use crate::grammar::{find, is_plain_in_user, split_at};
 use crate::write::push_address;
 use crate::{Host, Params, Scheme, Uri};
 
-/// Parameters or headers that are compared in any order. A URI with more of them equals only one that is written alike: to
-/// compare each with each would let a peer buy much work with few octets.
+/// Maximum number of parameters or headers that are compared in any order. A URI with more of them equals only an identical one.
+/// Otherwise, comparing each with each would let a peer cause much work with few bytes.
 const MAX_COMPARED: usize = 32;
 
 impl Uri<'_> {
-    /// Equality of RFC 3261 section 19.1.4, escapes and case included. Other schemes than sip and sips are compared octet by
-    /// octet, the scheme without case.
+    /// Equality of RFC 3261 section 19.1.4, including its rules for escapes and case. URIs of schemes other than sip and sips are
+    /// compared byte by byte; the scheme ignores case.
     pub fn equivalent(&self, other: &Uri<'_>) -> bool {
         match (self.scheme, other.scheme) {
             (Scheme::Sip, Scheme::Sip) | (Scheme::Sips, Scheme::Sips) => {}
@@ -30,10 +30,10 @@ impl Uri<'_> {
             && equal_headers(self.headers, other.headers)
     }
 
-    /// Appends `user@host` in canonical form (user unescaped where that is safe, host in lower case, no port, no parameters):
-    /// the key of an address of record (RFC 3261 section 10.3 step 5). Without user: `host`. Characters that may stand in a
-    /// user part unescaped do, all others (`%00`, `%40`) are escaped, so that two users that differ never meet under one
-    /// key. Literal addresses are written in one way. URIs of other schemes are appended as they are.
+    /// Appends the key of an address of record (RFC 3261 section 10.3 step 5): `user@host` in canonical form, or `host` if there
+    /// is no user. The user is unescaped where that is safe, the host is in lower case, and there is no port and no parameter.
+    /// All characters that are not allowed unescaped in a user part (`%00`, `%40`) are escaped, so that different users never
+    /// share a key. Literal addresses have one spelling. URIs of other schemes are appended unchanged.
     pub fn write_address_of_record(&self, into: &mut Vec<u8>) {
         if !matches!(self.scheme, Scheme::Sip | Scheme::Sips) {
             into.extend_from_slice(self.bytes);
@@ -56,10 +56,10 @@ impl Uri<'_> {
 }
 
 impl Uri<'_> {
-    /// Appends what decides where a request to this URI goes, in one spelling: scheme, user, host, port, `transport`, `maddr`. Other
-    /// parameters do not count, nor does a `transport=udp`, or the default port of an address for its transport (RFC 3263 section 4.2),
-    /// which are what is assumed without them. So some URIs lead to one place that are not equal by RFC 3261 section 19.1.4.
-    /// URIs of other schemes are appended as they are.
+    /// Appends a canonical form of the parts that decide where a request to this URI goes: scheme, user, host, port, `transport`,
+    /// `maddr`. Other parameters do not count. Neither does `transport=udp`, or the default port of an address for its transport
+    /// (RFC 3263 section 4.2), because these are the defaults. So some URIs have the same target but are not equal by RFC 3261
+    /// section 19.1.4. URIs of other schemes are appended unchanged.
     pub fn write_target(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(match self.scheme {
             Scheme::Sip => &b"sip:"[..],
@@ -70,7 +70,7 @@ impl Uri<'_> {
         let transport = self.params.value(b"transport");
         let assumed = match self.host {
             Host::Address(_) => default_port(self.scheme == Scheme::Sips, transport),
-            // A name without a port is looked up in another way (RFC 3263 section 4.2).
+            // A name without a port needs a different lookup (RFC 3263 section 4.2).
             Host::Name(_) => None,
         };
         if let Some(port) = self.port.filter(|port| Some(*port) != assumed) {
@@ -91,7 +91,7 @@ impl Uri<'_> {
     }
 }
 
-/// The port that a URI means which names none; `None` for a transport that we do not know.
+/// The default port of a URI; `None` for an unknown transport.
 fn default_port(is_secure: bool, transport: Option<&[u8]>) -> Option<u16> {
     let is = |name: &[u8]| transport.is_some_and(|transport| transport.eq_ignore_ascii_case(name));
     match transport {
@@ -107,7 +107,7 @@ fn default_port(is_secure: bool, transport: Option<&[u8]>) -> Option<u16> {
     }
 }
 
-/// What may stand unescaped does, everything else is escaped: one spelling for each user.
+/// Escapes every character that is not allowed unescaped, and no others: each user has one spelling.
 fn write_user(user: &[u8], into: &mut Vec<u8>) {
     for (octet, _) in Unescaped(user) {
         if is_plain_in_user(octet) {
@@ -126,13 +126,13 @@ fn hex_digit(nibble: u8) -> u8 {
     }
 }
 
-/// The bytes behind the first colon.
+/// The bytes after the first colon.
 fn behind_scheme(uri: &[u8]) -> &[u8] {
     let colon = find(b':', uri).unwrap_or(uri.len());
     split_at(uri, colon).1
 }
 
-/// The octets of a URI component, escapes resolved, each with whether it was one.
+/// Iterates over the unescaped bytes of a URI component. The flag says whether a byte was escaped.
 struct Unescaped<'a>(&'a [u8]);
 
 impl Iterator for Unescaped<'_> {
@@ -157,8 +157,8 @@ fn hex_value(digit: u8) -> Option<u8> {
         .and_then(|value| u8::try_from(value).ok())
 }
 
-/// Equality of components: an escaped character equals the plain one unless it is reserved (RFC 2396 section 2.2), in which
-/// case the escape means something else than the character.
+/// Compares components. An escaped character equals the plain one unless it is reserved (RFC 2396 section 2.2). For reserved
+/// characters, the escape has a different meaning.
 fn equal_component(ours: &[u8], theirs: &[u8], ignore_case: bool) -> bool {
     let canonical = |(octet, escaped): (u8, bool)| {
         let significant = escaped && is_reserved(octet);
@@ -191,8 +191,8 @@ fn equal_option(ours: Option<&[u8]>, theirs: Option<&[u8]>, ignore_case: bool) -
     }
 }
 
-/// A parameter in both must be equal; user, ttl, method and maddr must be in both or in none; others in one only do not count.
-/// `transport` in one only makes URIs differ, as a URI without it leaves the choice open.
+/// A parameter that both URIs have must be equal. user, ttl, method and maddr must be in both or in none. Other parameters that
+/// only one URI has do not count. `transport` in only one URI makes them differ, because a URI without it leaves the choice open.
 fn equal_params(ours: &Params<'_>, theirs: &Params<'_>) -> bool {
     let covers = |one: &Params<'_>, other: &Params<'_>| {
         one.iter().all(|(name, value)| {
@@ -218,7 +218,7 @@ fn is_significant(name: &[u8]) -> bool {
         .any(|other| equal_component(name, other, true))
 }
 
-/// Every header of one must be in the other, whatever the order.
+/// Every header of one URI must be in the other, in any order.
 fn equal_headers(ours: Option<&[u8]>, theirs: Option<&[u8]>) -> bool {
     let covers = |one: &[u8], other: &[u8]| {
         headers(one).all(|(name, value)| {

@@ -1,16 +1,17 @@
-//! Is a message sound enough to act on? RFC 3261 sections 8.1.1, 8.2, 16.3; the invalid messages of RFC 4475.
+//! Checks whether a message is sound enough to act on: RFC 3261 sections 8.1.1, 8.2 and 16.3, and the invalid messages of RFC
+//! 4475.
 use crate::grammar::{List, any, equal, is_token, parse_u32, split_comma, trim};
 use crate::message::start_line::StartLine;
 use crate::{HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
 
-/// Why a message is refused: the status to answer (a response is dropped instead) and the header field at fault.
+/// Why a message is rejected: the status to answer (a response is dropped instead), and the header field at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// 400, 505, 416 (unknown scheme of the Request-URI), 501 (unknown method whose `CSeq` disagrees), 513 (in a stream).
     pub status: u16,
-    /// The header field at fault, `None` for the start line.
+    /// The header field at fault; `None` for the start line.
     pub header: Option<HeaderName>,
-    /// Reason phrase that says what is wrong and names the header, e.g. `Bad CSeq: number above 2^32-1`.
+    /// Reason phrase that says what is wrong and names the header field, such as `Bad CSeq: number above 2^32-1`.
     pub reason: &'static str,
 }
 
@@ -23,7 +24,7 @@ const fn bad(header: HeaderName, reason: &'static str) -> Malformed {
     }
 }
 
-/// A refusal because of the start line.
+/// A rejection because of the start line.
 const fn bad_start(status: u16, reason: &'static str) -> Malformed {
     Malformed {
         status,
@@ -33,8 +34,9 @@ const fn bad_start(status: u16, reason: &'static str) -> Malformed {
 }
 
 impl Message<'_> {
-    /// [`Message::validate`] for what came through a stream, where only Content-Length says where a message ends (sections 18.3 and
-    /// 20.14): without it nobody knows, and what does not end is longer than is taken (section 21.5.7).
+    /// Like [`Message::validate`], for messages received over a stream. There only Content-Length says where a message ends
+    /// (sections 18.3 and 20.14), so it is mandatory. A message whose end has not arrived is longer than the receiver accepts
+    /// (section 21.5.7).
     pub fn validate_in_stream(&self) -> Result<(), Malformed> {
         let too_large = |header| Malformed {
             status: 513,
@@ -52,19 +54,19 @@ impl Message<'_> {
         self.validate()
     }
 
-    /// Whether there is an empty line at the end of the header.
+    /// Whether the header ends with an empty line.
     pub const fn has_whole_header(&self) -> bool {
         self.layout.body_start != self.layout.headers_end
     }
 
-    /// Octets behind the header.
+    /// Bytes after the header.
     fn available(&self) -> usize {
         self.bytes().len().saturating_sub(self.layout.body_start)
     }
 
-    /// Checks everything that every SIP element must check: version, mandatory header fields present once and well-formed
-    /// (To, From, Call-ID, `CSeq`, Via, Max-Forwards if present, Contact if present, Content-Length), `CSeq` method equal to the
-    /// request's, Request-URI well-formed, Content-Length not beyond the datagram. What RFC 2543 left out is not asked for:
+    /// Checks what every SIP element must check: the version; mandatory header fields present once and well-formed (To, From,
+    /// Call-ID, `CSeq`, Via, and Max-Forwards, Contact and Content-Length if present); the `CSeq` method equal to the request's;
+    /// the Request-URI well-formed; Content-Length not beyond the datagram. Fields that RFC 2543 does not require are optional:
     /// Max-Forwards, branch, From tag.
     pub fn validate(&self) -> Result<(), Malformed> {
         self.check_start_line()?;
@@ -104,8 +106,8 @@ impl Message<'_> {
         self.check_content_length()
     }
 
-    /// A response was made by someone who understood the request. Whether its addresses are sound is for who sent the request to
-    /// say; who passes it on reads what brings it back: Via, Call-ID, `CSeq`.
+    /// Checks a response, less strictly than a request: its sender has understood the request. Only the sender of the request
+    /// judges the addresses in the response. A proxy reads what leads it back: Via, Call-ID, `CSeq`.
     fn check_response(&self) -> Result<(), Malformed> {
         let top_via = self
             .header(HeaderName::Via)
@@ -154,7 +156,8 @@ impl Message<'_> {
         }
     }
 
-    /// No line that is not a header field, no stray CR (others might take it for a line end), an empty line at the end.
+    /// Checks that every line is a header field, that there is no stray CR (other parsers may take it for a line end), and that
+    /// the header ends with an empty line.
     fn check_lines(&self) -> Result<(), Malformed> {
         if self.header(HeaderName::Invalid).is_some() {
             return Err(bad(
@@ -174,7 +177,8 @@ impl Message<'_> {
         Ok(())
     }
 
-    /// Counting is enough where every CR of the header ends a line; with folds and bare LFs a closer look is needed.
+    /// Whether there is a stray CR. Counting is enough if every CR of the header ends a line. Folds and bare LFs need a closer
+    /// look.
     fn has_stray_cr(&self) -> bool {
         let header = self
             .bytes()
@@ -192,7 +196,7 @@ impl Message<'_> {
             && memchr::memchr_iter(b'\r', header).any(|at| header.get(at + 1) != Some(&b'\n'))
     }
 
-    /// Header fields that describe the request as a whole appear once (RFC 4475 section 3.3.8).
+    /// Checks that header fields that describe the whole request occur only once (RFC 4475 section 3.3.8).
     fn check_once(&self) -> Result<(), Malformed> {
         const ONCE: [(HeaderName, &str); 9] = [
             (HeaderName::From, "Bad From: more than one"),
@@ -315,8 +319,8 @@ impl Message<'_> {
         }
     }
 
-    /// Each Contact is an address; `*` stands alone and in REGISTER only (section 10.2.2). Where it means nothing to a proxy, as in
-    /// MESSAGE (RFC 3428 section 4), it passes as it is.
+    /// Checks that each Contact is an address. `*` must be alone, and only in REGISTER (section 10.2.2). For methods in which
+    /// Contact has no meaning for a proxy, such as MESSAGE (RFC 3428 section 4), it is not checked.
     fn check_contact(&self) -> Result<(), Malformed> {
         if matches!(
             self.method(),

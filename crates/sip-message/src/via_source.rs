@@ -1,12 +1,12 @@
-//! Completing the topmost Via with where the request came from (RFC 3261 section 18.2.1, RFC 3581 section 4).
+//! Completes the topmost Via with the source of the request (RFC 3261 section 18.2.1, RFC 3581 section 4).
 use crate::grammar::{offset_in, split_at};
 use crate::write::{push_address, push_number};
 use crate::{Host, Via};
 use std::net::{IpAddr, SocketAddr};
 
-/// Appends `via` with `received` and `rport` set from `source`. `received` is added when the sent-by host is not the source
-/// address or `rport` was asked for; one that the sender wrote is never kept, as answers would follow it. A value that the
-/// sender gave to `rport` is replaced as well.
+/// Appends `via` with `received` and `rport` set from `source`. `received` is added if the sent-by host is not the source
+/// address, or if `rport` was requested. A `received` written by the sender is never kept, because responses would follow it. A
+/// value that the sender gave to `rport` is replaced as well.
 pub(crate) fn push_completed_via(into: &mut Vec<u8>, via: &Via<'_>, source: SocketAddr) {
     let address = source.ip().to_canonical();
     if let Some(rport) = via.lone_rport {

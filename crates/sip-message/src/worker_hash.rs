@@ -1,21 +1,21 @@
-//! Which worker of a process is the home of a call: arithmetic that the kernel can do as well, when it steers datagrams.
+//! Picks the home worker of a call with arithmetic that the kernel can also do when it steers datagrams.
 //!
-//! FNV-1a in 32 bits over the first octets of the Call-ID, and a last mix without which the lowest bit would be a mere parity. It says
-//! nothing about nodes ([`home_hash`](crate::home_hash) does): were it the same, a node that got every second call would use every
-//! second worker.
+//! The hash is 32-bit FNV-1a over the first bytes of the Call-ID, with a final mix. Without the mix, the lowest bit would be a
+//! mere parity. It must differ from [`home_hash`](crate::home_hash), which distributes calls over nodes. With the same hash, a
+//! node that gets every second call would use only every second worker.
 
-/// How many octets of a Call-ID count. Call-IDs that differ only behind them share a home.
+/// Number of bytes of a Call-ID that are hashed. Call-IDs that differ only after them share a home.
 pub const OCTETS: usize = 48;
-/// The hash of nothing, before the last mix.
+/// The FNV offset basis.
 pub const BASIS: u32 = 0x811c_9dc5;
-/// What the hash is multiplied with after each octet.
+/// The FNV prime.
 pub const PRIME: u32 = 0x0100_0193;
-/// By how many bits the hash is shifted before and after the last multiplication.
+/// The shifts of the final mix, before and after the multiplication.
 pub const FINAL_SHIFTS: (u32, u32) = (16, 13);
-/// What it is multiplied with last.
+/// The factor of the final mix.
 pub const FINAL_FACTOR: u32 = 0x85eb_ca6b;
 
-/// Unkeyed hash of a Call-ID; modulo the number of workers it picks the home of the call among them.
+/// Unkeyed hash of a Call-ID. Modulo the number of workers, it picks the home worker of the call.
 #[inline]
 pub fn worker_hash(call_id: &[u8]) -> u32 {
     let hash = call_id.iter().take(OCTETS).fold(BASIS, |hash, &octet| {

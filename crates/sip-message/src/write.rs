@@ -1,4 +1,4 @@
-//! Messages of our own: responses to a request, ACK and CANCEL made from an INVITE, whole requests.
+//! Writes new messages: responses to a request, ACK and CANCEL made from an INVITE, and whole requests.
 use crate::grammar::{List, find2, is_lws, split_at};
 use crate::via_source::push_completed_via;
 use crate::{HeaderName, Message, Method};
@@ -8,18 +8,18 @@ use std::net::{IpAddr, SocketAddr};
 mod reason;
 pub use reason::reason_phrase;
 
-/// Writes a response to a request (RFC 3261 section 8.2.6): Via lines copied (the topmost completed with `received`/`rport`
-/// from `source`), From, To (with a tag added where it has none), Call-ID, `CSeq`, for a dialog-forming 1xx/2xx nothing more.
-/// Timestamp is copied into a 100 (section 8.2.6.1). Tolerates a request in which some of these are missing or broken (400
-/// answers): what is there is copied as it is.
+/// Writes a response to a request (RFC 3261 section 8.2.6). It copies the Via lines (the topmost completed with `received` and
+/// `rport` from `source`), From, To (with a tag if it has none), Call-ID and `CSeq`, and nothing more for a dialog-forming 1xx or
+/// 2xx. It copies Timestamp into a 100 (section 8.2.6.1). Some of these may be missing or malformed in the request (400
+/// responses): those that are present are copied as they are.
 #[derive(Debug)]
 pub struct ResponseWriter<'o> {
     into: &'o mut Vec<u8>,
 }
 
 impl<'o> ResponseWriter<'o> {
-    /// Begins a response at the end of `into`. `to_tag` is added to To when To has no tag and the status is not 100. An empty
-    /// `reason` stands for the standard phrase.
+    /// Begins a response at the end of `into`. `to_tag` is added to To if To has no tag and the status is not 100. If `reason` is
+    /// empty, the standard phrase is used.
     pub fn begin(
         into: &'o mut Vec<u8>,
         request: &Message<'_>,
@@ -67,19 +67,19 @@ impl<'o> ResponseWriter<'o> {
         self
     }
 
-    /// Adds a header field under any name.
+    /// Adds a header field with any name.
     #[must_use]
     pub fn raw_header(self, name: &[u8], value: &[u8]) -> Self {
         push_line(self.into, name, value);
         self
     }
 
-    /// Content-Length: 0 and the end.
+    /// Adds Content-Length: 0 and ends the response.
     pub fn finish(self) {
         push_end(self.into);
     }
 
-    /// Content-Type, Content-Length and a body.
+    /// Adds Content-Type, Content-Length and a body.
     pub fn finish_with_body(self, content_type: &[u8], body: &[u8]) {
         push_body(self.into, content_type, body);
     }
@@ -92,7 +92,7 @@ pub struct RequestWriter<'o> {
 }
 
 impl<'o> RequestWriter<'o> {
-    /// Begins with the request line.
+    /// Begins a request with its request line.
     pub fn begin(into: &'o mut Vec<u8>, method: Method<'_>, uri: &[u8]) -> Self {
         push_request_line(into, method, uri);
         Self { into }
@@ -112,33 +112,33 @@ impl<'o> RequestWriter<'o> {
         self
     }
 
-    /// Adds a header field under any name.
+    /// Adds a header field with any name.
     #[must_use]
     pub fn raw_header(self, name: &[u8], value: &[u8]) -> Self {
         push_line(self.into, name, value);
         self
     }
 
-    /// Content-Length: 0 and the end.
+    /// Adds Content-Length: 0 and ends the request.
     pub fn finish(self) {
         push_end(self.into);
     }
 
-    /// Content-Type, Content-Length and a body.
+    /// Adds Content-Type, Content-Length and a body.
     pub fn finish_with_body(self, content_type: &[u8], body: &[u8]) {
         push_body(self.into, content_type, body);
     }
 }
 
-/// Appends the ACK for a non-2xx final response (section 17.1.1.3) to the INVITE as we sent it: same Request-URI, topmost Via,
-/// From, Call-ID, Route; To of the response; `CSeq` number with method ACK.
+/// Appends the ACK for a non-2xx final response (section 17.1.1.3). Request-URI, topmost Via, From, Call-ID, Route and the `CSeq`
+/// number are those of `invite` as it was sent. To is that of the response.
 pub fn write_ack(into: &mut Vec<u8>, invite: &Message<'_>, response: &Message<'_>) {
     write_companion(into, invite, Method::Ack, response);
     push_end(into);
 }
 
-/// Appends the CANCEL of a request as we sent it (section 9.1): To is the request's own. `reason` is the value of its Reason
-/// header field (RFC 3326); empty: it has none.
+/// Appends the CANCEL of `request` as it was sent (section 9.1), with the To of the request. `reason` is the value of the Reason
+/// header field (RFC 3326); if it is empty, there is none.
 pub fn write_cancel(into: &mut Vec<u8>, request: &Message<'_>, reason: &[u8]) {
     write_companion(into, request, Method::Cancel, request);
     if !reason.is_empty() {
@@ -147,7 +147,7 @@ pub fn write_cancel(into: &mut Vec<u8>, request: &Message<'_>, reason: &[u8]) {
     push_end(into);
 }
 
-/// A request that belongs to the transaction of another one, but for its end.
+/// Appends a request that belongs to the transaction of another one, without its end.
 fn write_companion(
     into: &mut Vec<u8>,
     request: &Message<'_>,
@@ -185,7 +185,7 @@ fn push_request_line(into: &mut Vec<u8>, method: Method<'_>, uri: &[u8]) {
     into.extend_from_slice(b" SIP/2.0\r\n");
 }
 
-/// All Via lines; the topmost value completed where it can be parsed.
+/// Appends all Via lines. The topmost value is completed if it can be parsed.
 fn push_vias(into: &mut Vec<u8>, request: &Message<'_>, source: SocketAddr) {
     for (index, (_, line)) in request.lines_of(HeaderName::Via).enumerate() {
         let value = request.value_of(line);
@@ -223,14 +223,14 @@ fn push_to(into: &mut Vec<u8>, request: &Message<'_>, tag: Option<&[u8]>) {
     });
 }
 
-/// The first header field of that name, under its long name.
+/// Appends the first header field with this name, under its long name.
 fn push_copy(into: &mut Vec<u8>, message: &Message<'_>, name: HeaderName) {
     if let Some(value) = message.header(name) {
         push_line(into, name.as_str().as_bytes(), value);
     }
 }
 
-/// A header field line. Line ends inside the value (folds) become spaces.
+/// Appends a header field line. Line ends inside the value (folds) become spaces.
 pub(crate) fn push_line(into: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     into.extend_from_slice(name);
     into.extend_from_slice(b": ");
@@ -238,7 +238,7 @@ pub(crate) fn push_line(into: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     into.extend_from_slice(b"\r\n");
 }
 
-/// A header field line, the value formatted in place.
+/// Appends a header field line, and formats the value in place.
 pub(crate) fn push_line_with(into: &mut Vec<u8>, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
     into.extend_from_slice(name);
     into.extend_from_slice(b": ");
@@ -246,7 +246,7 @@ pub(crate) fn push_line_with(into: &mut Vec<u8>, name: &[u8], write: impl FnOnce
     into.extend_from_slice(b"\r\n");
 }
 
-/// A value on one line: folds become a space each, so that nothing in it can begin a line of its own.
+/// Appends a value on one line. Each fold becomes a space, so that the value cannot start a new line.
 pub(crate) fn push_value(into: &mut Vec<u8>, value: &[u8]) {
     let start = into.len();
     into.extend_from_slice(value);
@@ -255,7 +255,7 @@ pub(crate) fn push_value(into: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// Turns each run of white space that contains a line end into one space, from `start` on.
+/// Replaces each run of white space that contains a line end by one space, from `start` on.
 fn unfold_from(into: &mut Vec<u8>, start: usize) {
     let Some(written) = into.get(start..) else {
         return;
@@ -318,7 +318,7 @@ fn push_octet(into: &mut Vec<u8>, octet: u8) {
     into.push(b'0' + octet % 10);
 }
 
-/// Appends an address; IPv6 without brackets.
+/// Appends an address. IPv6 has no brackets.
 pub(crate) fn push_address(into: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
@@ -329,7 +329,7 @@ pub(crate) fn push_address(into: &mut Vec<u8>, address: IpAddr) {
                 push_octet(into, octet);
             }
         }
-        // Writing to a Vec can't fail.
+        // Writing to a Vec cannot fail.
         IpAddr::V6(address) => drop(write!(into, "{address}")),
     }
 }

@@ -1,11 +1,11 @@
-//! Whatever arrives: no panic, no endless loop, and answers that are messages.
+//! Any input: no panic, no endless loop, and every response is a message.
 use proptest::prelude::*;
 use sip_message::{
     Credentials, HeaderName, KeyHasher, Message, NameAddr, Patch, ResponseWriter, Uri, write_ack,
     write_cancel,
 };
 
-/// Does to a message everything that the server may do before it knows whether it is sound.
+/// Does everything with a message that the server may do before it knows whether the message is sound.
 fn use_everything(bytes: &[u8]) {
     let Ok(message) = Message::parse(bytes) else {
         return;
@@ -84,7 +84,7 @@ fn torture() -> Vec<Vec<u8>> {
     messages
 }
 
-/// Replaces, inserts, removes or repeats some octets.
+/// Replaces, inserts, removes or repeats some bytes.
 #[derive(Clone, Debug)]
 struct Mutation {
     at: proptest::sample::Index,

@@ -1,11 +1,11 @@
-//! Messages are found in a stream however it is cut, and what can't be framed closes it.
+//! The framer finds messages in a stream however it is split, and closes streams that cannot be framed.
 use proptest::prelude::*;
 use sip_message::framing::{Frame, FrameError, Framer};
 
 const MAX_HEADER: usize = 300;
 const MAX_BODY: usize = 100;
 
-/// Feeds chunks as they would arrive; gives the frames as (kind, bytes), and the error that ended it.
+/// Feeds chunks as they would arrive. Returns the frames as (kind, bytes), and the error that ended the stream.
 fn frames(chunks: &[&[u8]]) -> (Vec<(char, Vec<u8>)>, Option<FrameError>) {
     let mut framer = Framer::new(MAX_HEADER, MAX_BODY);
     let (mut buffered, mut found) = (Vec::new(), Vec::new());
@@ -31,7 +31,7 @@ fn kinds(bytes: &[u8]) -> (String, Option<FrameError>) {
     (frames.iter().map(|(kind, _)| kind).collect(), error)
 }
 
-/// Two CRLFs that arrive apart are a CRLF and a ping; together they are one ping. That is the only difference.
+/// Merges CRLFs. Two CRLFs that arrive apart are a CRLF and a ping; together they are one ping. This is the only difference.
 fn joined(mut frames: Vec<(char, Vec<u8>)>) -> Vec<(char, Vec<u8>)> {
     let mut index = 1;
     while index < frames.len() {
@@ -167,8 +167,8 @@ fn the_header_is_bounded_however_it_arrives() {
     assert_eq!(kinds(endless.as_bytes()).1, Some(FrameError::HeaderTooLong));
 }
 
-/// Anything between one big line and thousands of tiny chunks: the framer looks at each byte a bounded number of times. With
-/// quadratic work this takes minutes.
+/// Anything between one long line and thousands of tiny chunks: the framer looks at each byte a limited number of times. With
+/// quadratic work this test takes minutes.
 #[test]
 fn work_is_linear_in_the_length_of_the_stream() {
     let header = format!(
@@ -184,7 +184,7 @@ fn work_is_linear_in_the_length_of_the_stream() {
     assert_eq!(last, Frame::Message(header.len()));
 }
 
-/// Pieces that messages, keep-alives and nonsense are made of.
+/// Pieces of messages, keep-alives and noise.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => (0_usize..20, proptest::collection::vec(any::<u8>(), 0..20)).prop_map(|(extra, body)| {

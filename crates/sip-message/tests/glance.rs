@@ -1,10 +1,10 @@
-//! A glance finds what the parser of whole messages finds.
+//! A glance finds the same values as the full parser.
 
 use proptest::prelude::*;
 use sip_message::{Glance, HeaderName, Message, ParseError};
 use std::path::Path;
 
-/// Both see the same, in any octets.
+/// Checks that both find the same values in any bytes.
 fn assert_agrees(bytes: &[u8]) {
     let message = match (Message::parse(bytes), Glance::parse(bytes)) {
         (Ok(message), Ok(glance)) => (message, glance),

@@ -1,7 +1,7 @@
-//! What is seen in the bytes of a message.
+//! The values that the parser finds in the bytes of a message.
 use sip_message::{HeaderName, Message, Method, ParseError};
 
-/// Longest message that is looked at.
+/// The longest message that is parsed, in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
 
 fn parse(text: &str) -> Message<'_> {

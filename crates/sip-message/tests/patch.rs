@@ -1,4 +1,4 @@
-//! What is edited changes, everything else stays byte for byte.
+//! Edits change what they should, and everything else stays byte for byte.
 use sip_message::{HeaderName, Message, Patch};
 
 /// Applies edits to a message given as text.
@@ -16,7 +16,7 @@ fn request(lines: &str) -> String {
     format!("INVITE sip:a SIP/2.0\r\n{lines}\r\n")
 }
 
-/// What edits make of header field lines.
+/// The result of edits to header field lines.
 fn lines(lines: &str, edit: impl FnOnce(&mut Patch<'_, '_>)) -> String {
     let text = patched(&request(lines), edit);
     text.strip_prefix("INVITE sip:a SIP/2.0\r\n")

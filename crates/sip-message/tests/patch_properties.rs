@@ -2,7 +2,7 @@
 use proptest::prelude::*;
 use sip_message::{HeaderName, Message, Patch};
 
-/// Names that are edited, and those that nobody touches.
+/// Names that are edited. All other names are never touched.
 const EDITED: [HeaderName; 4] = [
     HeaderName::Via,
     HeaderName::Route,
@@ -31,13 +31,13 @@ enum Edit {
     Body(Vec<u8>),
 }
 
-/// What a name's lines should be.
+/// The expected lines of a name.
 #[derive(Debug, Default)]
 struct Model {
     prepended: Vec<String>,
     received: Vec<Received>,
     appended: Vec<String>,
-    /// Added by `replace`, as there was no line to replace.
+    /// Added by `replace`, because there was no line to replace.
     added: Option<(usize, String)>,
 }
 
@@ -266,7 +266,7 @@ proptest! {
             prop_assert_eq!(result.max_forwards(), Some(Some(value)));
         }
 
-        // Lines that nobody edited appear byte for byte, in order.
+        // Lines without edits appear byte for byte, in order.
         let touched: Vec<Option<usize>> = edits.iter().map(name_of).collect();
         let mut rest = out;
         for line in &received {

@@ -1,18 +1,18 @@
-//! The torture messages of RFC 4475 and RFC 5118, octet for octet: what parsing and validation make of each.
+//! The torture messages of RFC 4475 and RFC 5118, byte for byte: the result of parsing and validating each.
 //!
-//! The table is ours; what the RFCs leave open is decided here. What a registrar or proxy does with a message that is valid
-//! at this layer (420, 483, 501 …) is tested where those live.
+//! The RFCs leave some cases open; this table decides them. The handling of valid messages by a registrar or proxy (420, 483, 501
+//! …) is tested in the crates that implement these.
 use sip_message::HeaderName::{self, CSeq, Contact, ContentLength, From, To, Via};
 use sip_message::{Host, Message, Method, Patch, ResponseWriter, Scheme, Uri};
 
-/// What parsing and validation make of a message.
+/// The result of parsing and validating a message.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     /// Sound at this layer.
     Valid,
-    /// A request answered with that status because of that header field, or of the start line.
+    /// A request rejected with this status because of this header field, or of the start line.
     Refused(u16, Option<HeaderName>),
-    /// A response that is thrown away, or bytes that can't be answered.
+    /// A response that is dropped, or bytes that cannot be answered.
     Dropped,
 }
 use Outcome::{Dropped, Refused, Valid};
@@ -52,7 +52,7 @@ const RFC_4475: &[Row] = table! { "rfc4475":
     "lwsstart" => Refused(400, None),
     "trws" => Refused(400, None),
     "escruri" => Refused(400, None),
-    // The time zone matters to nobody here.
+    // The time zone does not matter here.
     "baddate" => Valid,
     "regbadct" => Refused(400, Some(Contact)),
     "badaspec" => Refused(400, Some(To)),
@@ -61,9 +61,9 @@ const RFC_4475: &[Row] = table! { "rfc4475":
     "mismatch01" => Refused(400, Some(CSeq)),
     "mismatch02" => Refused(501, Some(CSeq)),
     "bigcode" => Dropped,
-    // 3.2: the branch is the bare cookie; matched as RFC 2543 does.
+    // 3.2: the branch is the bare cookie, and is matched as in RFC 2543.
     "badbranch" => Valid,
-    // 3.3: what the transaction user decides, and missing or repeated header fields.
+    // 3.3: decisions of the transaction user, and missing or repeated header fields.
     "insuf" => Refused(400, Some(From)),
     "unkscm" => Refused(416, None),
     "novelsc" => Refused(416, None),
@@ -128,7 +128,7 @@ fn message(name: &str) -> Message<'static> {
     Message::parse(bytes).unwrap()
 }
 
-/// Behind the first empty line.
+/// The offset after the first empty line.
 fn end_of_header(bytes: &[u8]) -> usize {
     bytes
         .windows(4)
@@ -137,8 +137,7 @@ fn end_of_header(bytes: &[u8]) -> usize {
         + 4
 }
 
-/// A proxy must not alter what it does not have to: every valid message, pushed through an empty patch, is the same up to the
-/// end of its body.
+/// A proxy must not alter more than necessary: an empty patch leaves every valid message unchanged up to the end of its body.
 #[test]
 fn valid_messages_are_forwarded_octet_for_octet() {
     for (name, bytes, _) in rows().filter(|(_, _, expected)| *expected == Valid) {
@@ -159,7 +158,7 @@ fn valid_messages_are_forwarded_octet_for_octet() {
     }
 }
 
-/// What names the request in a refusal is there in the answer.
+/// A rejection contains the header fields that identify the request.
 #[test]
 fn every_refused_request_gets_its_answer() {
     for (name, bytes, expected) in rows() {
@@ -205,7 +204,7 @@ fn reason_phrases_name_the_header_field_at_fault() {
     }
 }
 
-// What section 3.1.1 of RFC 4475 says about the valid messages one by one.
+// The statements of RFC 4475 section 3.1.1 about each valid message.
 
 #[test]
 fn wsinv_is_understood_in_spite_of_its_white_space() {

@@ -1,4 +1,4 @@
-//! Which faults of a message are found, and what is said about them.
+//! The faults that validation finds, and the responses to them.
 use sip_message::HeaderName as H;
 use sip_message::{HeaderName, Malformed, Message};
 
@@ -49,7 +49,7 @@ macro_rules! faults {
     };
 }
 
-/// What of the sound request is replaced by what, and the answer to that.
+/// A part of the sound request, its replacement, and the response to the result.
 const FAULTS: &[Fault] = faults! {
     "SIP/2.0\r\nVia" is "SIP/3.0\r\nVia" => 505 None, "Version Not Supported";
     "SIP/2.0\r\nVia" is "SIP/2.0 \r\nVia" => 400 None, "Bad Request-Line: white space at its end";

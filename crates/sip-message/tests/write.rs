@@ -1,4 +1,4 @@
-//! Messages of our own, octet for octet.
+//! New messages, byte for byte.
 use sip_message::{
     HeaderName, Message, Method, RequestWriter, ResponseWriter, reason_phrase, write_ack,
     write_cancel,
@@ -69,7 +69,7 @@ fn a_tag_that_is_there_stays() {
     );
 }
 
-/// sent-by and parameters of a Via, where the request came from, what the Via becomes.
+/// sent-by and parameters of a Via, the source of the request, and the completed Via.
 #[test]
 fn the_topmost_via_tells_where_the_request_came_from() {
     for (via, source, expected) in [

@@ -3,8 +3,8 @@ use crate::grammar::{
     is_lws, is_token_char, quoted_length, split_at, take_while, trim, trim_start,
 };
 
-/// The value of `Authorization` or `Proxy-Authorization` with scheme Digest (RFC 3261 22, RFC 7616, RFC 8760). Quotes are
-/// removed; backslash escapes inside them stay, which is what senders hash.
+/// The value of `Authorization` or `Proxy-Authorization` with scheme Digest (RFC 3261 section 22, RFC 7616, RFC 8760). Quotes are
+/// removed. Backslash escapes inside them are kept, because senders hash them as they are.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(missing_docs, reason = "the names are the parameters")]
 pub struct Credentials<'a> {
@@ -17,15 +17,15 @@ pub struct Credentials<'a> {
     pub cnonce: Option<&'a [u8]>,
     pub opaque: Option<&'a [u8]>,
     pub qop: Option<&'a [u8]>,
-    /// Eight hex digits, parsed; `None` absent or malformed.
+    /// nc, parsed from up to eight hex digits; `None` if absent or malformed.
     pub nc: Option<u32>,
-    /// nc as written.
+    /// nc as received.
     pub nc_bytes: Option<&'a [u8]>,
 }
 
 impl<'a> Credentials<'a> {
-    /// Parses a header value; `None` when the scheme is not Digest, a mandatory parameter is missing, a parameter is given
-    /// twice, or the list is malformed.
+    /// Parses a header value. `None` if the scheme is not Digest, a mandatory parameter is missing, a parameter is repeated, or
+    /// the list is malformed.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let (mut username, mut realm, mut nonce, mut uri, mut response) =
             (None, None, None, None, None);
@@ -71,7 +71,7 @@ pub struct Challenge<'a> {
 }
 
 impl<'a> Challenge<'a> {
-    /// Parses a header value; `None` as for [`Credentials::parse`], realm and nonce being mandatory.
+    /// Parses a header value. `None` as for [`Credentials::parse`]; realm and nonce are mandatory.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let (mut realm, mut nonce, mut stale) = (None, None, None);
         let mut challenge = Self::default();
@@ -97,7 +97,7 @@ impl<'a> Challenge<'a> {
     }
 }
 
-/// Calls `take` with each parameter of a Digest value, quotes removed, until it answers false.
+/// Calls `take` with each parameter of a Digest value, without quotes, until it returns false.
 fn for_each_param<'a>(
     value: &'a [u8],
     mut take: impl FnMut(&'a [u8], &'a [u8]) -> bool,
@@ -124,7 +124,7 @@ fn for_each_param<'a>(
     }
 }
 
-/// The inside of the quoted string at the beginning, or the octets up to a comma or white space, and what is behind.
+/// The content of the quoted string at the beginning, or the bytes up to a comma or white space, and the rest.
 fn split_value(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     if bytes.first() == Some(&b'"') {
         let (quoted, behind) = split_at(bytes, quoted_length(bytes)?);
@@ -137,7 +137,7 @@ fn split_value(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (!value.contains(&b'"')).then_some((value, behind))
 }
 
-/// `8LHEX`; either case is taken, and leading zeros may be left out.
+/// `8LHEX` in either case. Leading zeros may be missing.
 fn parse_nc(bytes: &[u8]) -> Option<u32> {
     if !(1..=8).contains(&bytes.len()) {
         return None;

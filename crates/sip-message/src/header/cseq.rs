@@ -2,7 +2,7 @@
 use crate::Method;
 use crate::grammar::{is_lws, is_token, parse_u32, take_while, trim};
 
-/// `CSeq`.
+/// The value of `CSeq`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CSeq<'a> {
     /// Sequence number.
@@ -12,7 +12,7 @@ pub struct CSeq<'a> {
 }
 
 impl<'a> CSeq<'a> {
-    /// Parses a header value; `None` when the number is none or above 2^32-1, or the method is no token.
+    /// Parses a header value. `None` if the number is missing or above 2^32-1, or if the method is not a token.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let (digits, rest) = take_while(trim(value), |octet| !is_lws(octet));
         let number = parse_u32(digits)?;

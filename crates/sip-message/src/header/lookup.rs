@@ -1,11 +1,11 @@
-//! Header field names looked up without branches on their letters: every message has a dozen of them.
+//! Looks up header field names without branches on their letters, because every message has a dozen of them.
 use super::HeaderName;
 
-/// A name of up to 15 octets in lower case as two little-endian words; the length is in the last octet.
+/// A lower-case name of up to 15 bytes as two little-endian words. The last byte holds the length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key(u64, u64);
 
-/// Names and compact forms, those longer than 15 octets left out.
+/// Names and compact forms of up to 15 bytes.
 const NAMES: [(&[u8], HeaderName); 53] = [
     (b"via", HeaderName::Via),
     (b"from", HeaderName::From),
@@ -63,7 +63,7 @@ const NAMES: [(&[u8], HeaderName); 53] = [
     (b"x", HeaderName::SessionExpires),
 ];
 
-/// Names of 16 octets and more, which are too rare to be worth a table.
+/// Names of 16 bytes and more. They are too rare to be worth a table.
 const LONG_NAMES: [HeaderName; 6] = [
     HeaderName::WwwAuthenticate,
     HeaderName::ProxyAuthenticate,
@@ -73,11 +73,11 @@ const LONG_NAMES: [HeaderName; 6] = [
     HeaderName::PPreferredIdentity,
 ];
 
-/// Found by trial: gives every name a slot of its own.
+/// Found by trial and error: gives every name a slot of its own.
 const MULTIPLIER: u64 = 0xe81d_070d_8617_3a33;
 const SLOTS: usize = 128;
 
-/// No name has that length.
+/// A key with a length that no name has.
 const VACANT: Key = Key(0, u64::MAX);
 
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
@@ -98,7 +98,7 @@ const TABLE: [(Key, HeaderName); SLOTS] = {
 };
 
 impl Key {
-    /// Of a lower-case name of at most 15 octets.
+    /// The key of a lower-case name of at most 15 bytes.
     #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
     const fn of_short(name: &[u8]) -> Self {
         let mut words = [0_u64; 2];
@@ -110,7 +110,7 @@ impl Key {
         Self(words[0], words[1] | (name.len() as u64) << 56)
     }
 
-    /// Of the first `length` octets of two words, at most 15.
+    /// The key of the first `length` bytes of two words, at most 15.
     #[inline]
     fn of_words(low: u64, high: u64, length: usize) -> Self {
         let low_kept = low & mask(length);
@@ -134,7 +134,7 @@ impl Key {
     }
 }
 
-/// Ones over the first `octets` octets of a word.
+/// A mask for the first `octets` bytes of a word.
 #[inline]
 fn mask(octets: usize) -> u64 {
     if octets >= 8 {
@@ -147,7 +147,8 @@ fn mask(octets: usize) -> u64 {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Eight octets to lower case at once. Octets behind the letters change as well, but to none that a name is made of.
+/// Converts eight bytes to lower case at once. It also changes bytes after the letters, but never into a byte that a name
+/// contains.
 #[inline]
 const fn to_lower(word: u64) -> u64 {
     let at_least_a = (word & !HIGH_BITS) + (0x80 - b'A' as u64) * ONES;
@@ -155,14 +156,14 @@ const fn to_lower(word: u64) -> u64 {
     word | upper >> 2
 }
 
-/// The high bit of every octet that is a colon is set in the answer; above the first one it may be wrong.
+/// Sets the high bit of every byte that is a colon. Bits above the first colon may be wrong.
 #[inline]
 const fn colons(word: u64) -> u64 {
     let difference = word ^ (b':' as u64 * ONES);
     difference.wrapping_sub(ONES) & !difference & HIGH_BITS
 }
 
-/// The known header field of that name, in any case or compact form.
+/// The known header field with this name, in any case or compact form.
 pub(super) fn known(name: &[u8]) -> Option<HeaderName> {
     if name.len() > 15 {
         return LONG_NAMES
@@ -175,8 +176,8 @@ pub(super) fn known(name: &[u8]) -> Option<HeaderName> {
     Key::of_words(low, high, name.len()).find()
 }
 
-/// The known header field at the beginning of a line and the length of its name, where the name is followed by its colon at
-/// once and is no longer than 15 octets: nearly always. `None` says nothing.
+/// The known header field at the beginning of a line, and the length of its name. Works only if the colon follows the name
+/// directly and the name has at most 15 bytes, which is nearly always true. Otherwise `None`, even for a known name.
 #[inline]
 pub(crate) fn known_at_start(line: &[u8]) -> Option<(HeaderName, usize)> {
     let (low, high) = words(line.first_chunk()?);
@@ -186,7 +187,7 @@ pub(crate) fn known_at_start(line: &[u8]) -> Option<(HeaderName, usize)> {
     } else {
         8 + in_high.trailing_zeros() / 8
     } as usize;
-    // Without a colon the length is 16.
+    // Without a colon, the length is 16.
     if length > 15 {
         return None;
     }

@@ -2,7 +2,7 @@
 use super::lookup;
 use crate::grammar::is_token;
 
-/// The header fields the stack knows by name; everything else is `Other` and stays byte for byte.
+/// The header fields that this crate knows by name. All others are `Other` and are kept byte for byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the header fields")]
 #[repr(u8)]
@@ -53,9 +53,9 @@ pub enum HeaderName {
     RemotePartyId,
     Diversion,
     Privacy,
-    /// Not known by name.
+    /// A name that this crate does not know.
     Other,
-    /// A line that is no header field (no colon, bad characters in the name).
+    /// A line that is not a header field (no colon, or bad characters in the name).
     Invalid,
 }
 
@@ -63,7 +63,7 @@ impl HeaderName {
     /// How many there are.
     pub(crate) const COUNT: usize = Self::Invalid as usize + 1;
 
-    /// From the name as written: any case, compact forms.
+    /// Looks up a name as received: any case, compact forms.
     pub fn from_bytes(name: &[u8]) -> Self {
         lookup::known(name).unwrap_or_else(|| {
             if is_token(name) {
@@ -74,7 +74,7 @@ impl HeaderName {
         })
     }
 
-    /// The canonical long name (`Call-ID`, `CSeq`, `WWW-Authenticate` …); empty for `Other` and `Invalid`.
+    /// The canonical long name (`Call-ID`, `CSeq`, `WWW-Authenticate` …). Empty for `Other` and `Invalid`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Via => "Via",
@@ -127,7 +127,7 @@ impl HeaderName {
         }
     }
 
-    /// Whether several values may share a line, separated by commas.
+    /// Whether one line may have several values, separated by commas.
     pub const fn is_comma_list(self) -> bool {
         matches!(
             self,
@@ -164,7 +164,7 @@ mod tests {
             ("Proxy-Authorization", HeaderName::ProxyAuthorization),
             ("x", HeaderName::SessionExpires),
             ("L", HeaderName::ContentLength),
-            // Content-Encoding, Allow-Events, Reject-Contact: not known here, and not to be taken for others.
+            // Content-Encoding, Allow-Events, Reject-Contact: unknown here, and must not be mistaken for others.
             ("e", HeaderName::Other),
             ("u", HeaderName::Other),
             ("j", HeaderName::Other),

@@ -4,23 +4,23 @@ use crate::grammar::{
 };
 use crate::{Params, Uri};
 
-/// `From`, `To`, `Contact`, `Route`, `Record-Route`, `Path` …: one name-addr or addr-spec with parameters.
+/// One name-addr or addr-spec with parameters: `From`, `To`, `Contact`, `Route`, `Record-Route`, `Path` …
 #[derive(Clone, Copy, Debug)]
 pub struct NameAddr<'a> {
-    /// The value as written.
+    /// The value as received.
     pub bytes: &'a [u8],
-    /// Display name as written (quotes kept).
+    /// The display name as received, with its quotes.
     pub display_name: Option<&'a [u8]>,
-    /// The URI, between the angle brackets or the bare addr-spec, as written.
+    /// The URI as received: between the angle brackets, or the bare addr-spec.
     pub uri_bytes: &'a [u8],
-    /// Header parameters (behind `>` or, for an addr-spec, behind the first `;`).
+    /// Header parameters: after `>`, or after the first `;` of an addr-spec.
     pub params: Params<'a>,
 }
 
 impl<'a> NameAddr<'a> {
-    /// Parses one value. `None` for an open quote or bracket, an unquoted display name with a comma, quote, bracket or backslash, a
-    /// bare addr-spec with a comma or question mark (section 20.10), and the `*` of Contact. The URI itself is judged by
-    /// [`NameAddr::uri`].
+    /// Parses one value. `None` for an open quote or bracket, an unquoted display name with a comma, quote, bracket or backslash,
+    /// a bare addr-spec with a comma or question mark (section 20.10), and the `*` of Contact. This does not check the URI;
+    /// [`NameAddr::uri`] does.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let bytes = trim(bytes);
         if bytes.first() == Some(&b'"') {
@@ -32,7 +32,7 @@ impl<'a> NameAddr<'a> {
             Some(at) if bytes.get(at) == Some(&b'<') => {
                 let (before, rest) = split_at(bytes, at);
                 let display_name = trim_end(before);
-                // What is neither token nor quoted is common, and harmless as long as it is clear where the name ends.
+                // Names that are neither tokens nor quoted are common, and harmless as long as their end is clear.
                 if display_name.iter().any(|&octet| ends_name(octet)) {
                     return None;
                 }
@@ -77,7 +77,7 @@ impl<'a> NameAddr<'a> {
         })
     }
 
-    /// Its URI, parsed.
+    /// The URI, parsed; `None` if it is malformed.
     pub fn uri(&self) -> Option<Uri<'a>> {
         Uri::parse(self.uri_bytes)
     }
@@ -87,7 +87,7 @@ impl<'a> NameAddr<'a> {
         self.params.value(b"tag")
     }
 
-    /// Whether it has no tag, or one that names something: not empty, not quoted, not two.
+    /// Whether there is no tag, or exactly one that is neither empty nor quoted.
     pub(crate) fn has_sound_tag(&self) -> bool {
         let mut tags = self
             .params
@@ -101,14 +101,14 @@ impl<'a> NameAddr<'a> {
         }
     }
 
-    /// q in thousandths (`q=0.7` is 700); `None` absent, `Some(None)` malformed.
+    /// q in thousandths (`q=0.7` is 700); `None` if absent, `Some(None)` if malformed.
     pub fn q(&self) -> Option<Option<u16>> {
         self.params
             .find(b"q")
             .map(|value| value.and_then(parse_qvalue))
     }
 
-    /// `expires` parameter; `None` absent, `Some(None)` malformed.
+    /// The `expires` parameter; `None` if absent, `Some(None)` if malformed.
     pub fn expires(&self) -> Option<Option<u32>> {
         self.params
             .find(b"expires")
@@ -116,7 +116,7 @@ impl<'a> NameAddr<'a> {
     }
 }
 
-/// Whether an octet can't stand in a display name without quotes: others may end the name, or the value, there.
+/// Whether a byte must not be in an unquoted display name, because other parsers may end the name or the value there.
 fn ends_name(octet: u8) -> bool {
     matches!(octet, b',' | b'"' | b'\\' | b'>' | 0x7f) || (octet < b' ' && !is_lws(octet))
 }
@@ -181,7 +181,7 @@ mod tests {
                 "J\u{fc}rgen <sip:a@b>",
                 (Some("J\u{fc}rgen"), "sip:a@b", ""),
             ),
-            // Without brackets all parameters belong to the header field (section 20.10).
+            // Without angle brackets, all parameters belong to the header field (section 20.10).
             ("sip:a@b;user=phone", (None, "sip:a@b", ";user=phone")),
             ("sip:a@b ; tag=1", (None, "sip:a@b", "; tag=1")),
             ("tel:+123", (None, "tel:+123", "")),

@@ -4,16 +4,16 @@ use crate::host::parse_address;
 use crate::{Host, Params};
 use std::net::IpAddr;
 
-/// `Via` (section 20.42): one value.
+/// One value of `Via` (section 20.42).
 #[derive(Clone, Copy, Debug)]
 pub struct Via<'a> {
-    /// The value as written, without the list comma.
+    /// The value as received, without the list comma.
     pub bytes: &'a [u8],
-    /// Transport token as written (`UDP`).
+    /// Transport token as received (`UDP`).
     pub transport: &'a [u8],
     /// sent-by host.
     pub host: Host<'a>,
-    /// sent-by `host[:port]` as written.
+    /// sent-by `host[:port]` as received.
     pub sent_by: &'a [u8],
     /// sent-by port.
     pub port: Option<u16>,
@@ -22,9 +22,9 @@ pub struct Via<'a> {
     branch: Option<&'a [u8]>,
     received: Option<&'a [u8]>,
     has_rport: bool,
-    /// Its value, where it has one.
+    /// The value of rport, if it has one.
     rport: Option<&'a [u8]>,
-    /// Where rport stands, when it stands once and received not at all.
+    /// The bytes of rport, if there is exactly one and no received.
     pub(crate) lone_rport: Option<&'a [u8]>,
     /// Whether the parameters are well-formed.
     pub(crate) is_sound: bool,
@@ -32,12 +32,12 @@ pub struct Via<'a> {
 
 impl<'a> Via<'a> {
     /// Parses one value. White space is allowed wherever the grammar allows it (`SIP / 2.0 / UDP host : 5060 ; branch = x`).
-    /// The parameters may be anything; see `is_sound`.
+    /// Malformed parameters are accepted; see `is_sound`.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let bytes = trim(bytes);
         let (transport, rest) = split_sent_protocol(bytes)?;
         let sent_by_start = trim_start(rest);
-        // At least one white space separates sent-protocol and sent-by.
+        // sent-protocol and sent-by are separated by at least one white space.
         if sent_by_start.len() == rest.len() {
             return None;
         }
@@ -70,8 +70,8 @@ impl<'a> Via<'a> {
         Some(via.with_params())
     }
 
-    /// One walk over the parameters: branch and rport are asked for several times on the way of every message. Of parameters with
-    /// one name the first counts.
+    /// Reads the parameters once, because every message needs branch and rport several times. Of repeated parameters the first
+    /// counts.
     fn with_params(mut self) -> Self {
         let (mut has_branch, mut has_received, mut rports) = (false, false, 0);
         for param in self.params.raw() {
@@ -107,13 +107,13 @@ impl<'a> Via<'a> {
         parse_address(self.received?)
     }
 
-    /// `rport`: outer None = absent, `Some(None)` = present without value (or with one that is no port).
+    /// `rport`: `None` if absent, `Some(None)` if present without a value or with an invalid port.
     pub fn rport(&self) -> Option<Option<u16>> {
         self.has_rport.then(|| self.rport.and_then(parse_u16))
     }
 }
 
-/// `SIP/2.0/transport`, and what is behind.
+/// `SIP/2.0/transport`, and the rest.
 fn split_sent_protocol(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = match bytes.strip_prefix(b"SIP/2.0/") {
         Some(rest) => rest,
@@ -123,7 +123,7 @@ fn split_sent_protocol(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (!transport.is_empty()).then_some((transport, rest))
 }
 
-/// What is behind `SIP / 2.0 /` with white space or in another case.
+/// The bytes after `SIP / 2.0 /` with white space or in another case.
 fn split_spaced_protocol(bytes: &[u8]) -> Option<&[u8]> {
     let (name, rest) = take_while(bytes, is_token_char);
     let (version, rest) = take_while(behind_slash(rest)?, is_token_char);
@@ -131,7 +131,7 @@ fn split_spaced_protocol(bytes: &[u8]) -> Option<&[u8]> {
     (name.eq_ignore_ascii_case(b"SIP") && version == b"2.0").then_some(rest)
 }
 
-/// `SLASH`: a slash with white space around it.
+/// `SLASH`: a slash with white space on either side.
 fn behind_slash(bytes: &[u8]) -> Option<&[u8]> {
     trim_start(bytes).strip_prefix(b"/").map(trim_start)
 }

@@ -2,10 +2,10 @@
 use crate::Method;
 use crate::grammar::{is_lws, parse_u32, split_at, take_while, trim_end};
 
-/// The start line, taken apart only as far as needed to know what it is.
+/// The start line, parsed only as far as needed to classify it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StartLine<'a> {
-    /// The URI is what lies between method and version: white space around it is still there when it was more than a space.
+    /// The URI is everything between method and version. If there is more than one space, the extra white space is kept.
     Request {
         method: Method<'a>,
         uri: &'a [u8],
@@ -19,7 +19,7 @@ pub(crate) enum StartLine<'a> {
 }
 
 impl<'a> StartLine<'a> {
-    /// From the line without its line end.
+    /// Parses the line, which must not include its line end.
     pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
         if is_version_start(line) {
             return Self::parse_status(line);
@@ -31,8 +31,8 @@ impl<'a> StartLine<'a> {
         if method.is_empty() || !is_version_start(version) {
             return None;
         }
-        // One space on each side belongs to the line; anything more is a fault of the URI that validation finds. The spaces
-        // behind the version are kept to be found there as well.
+        // One space on each side belongs to the line. Validation reports more white space as a fault of the URI. White space
+        // after the version is kept for validation as well.
         let uri = before.strip_prefix(b" ").unwrap_or(before);
         let uri = uri.strip_suffix(b" ").unwrap_or(uri);
         let (_, version) = split_at(rest, trimmed.len() - version_length);
@@ -58,13 +58,13 @@ impl<'a> StartLine<'a> {
     }
 }
 
-/// `SIP/` and a digit: the version is case-insensitive (section 7.1).
+/// Whether bytes begin with `SIP/` and a digit. The version is case-insensitive (section 7.1).
 fn is_version_start(bytes: &[u8]) -> bool {
     let (name, rest) = split_at(bytes, 4);
     name.eq_ignore_ascii_case(b"SIP/") && rest.first().is_some_and(u8::is_ascii_digit)
 }
 
-/// Whether a line, its line end perhaps included, is a start line of SIP.
+/// Whether a line is a start line of SIP. It may include its line end.
 pub(crate) fn is_start_line(line: &[u8]) -> bool {
     StartLine::parse(trim_end(line)).is_some()
 }

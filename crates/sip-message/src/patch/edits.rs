@@ -1,10 +1,10 @@
-//! The edits of a patch in the order in which they are written.
+//! The edits of a patch, in the order in which they are written.
 use crate::HeaderName;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Some octets of the message, perhaps none, and what stands in their place.
+/// A range of bytes in the message, possibly empty, and their replacement.
 #[derive(Clone, Debug)]
 pub(super) struct Edit {
     pub(super) place: Range<u32>,
@@ -15,13 +15,13 @@ pub(super) struct Edit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A line above the first of its name.
+    /// A line above the first line with its name.
     Prepend,
     /// A line at the end of the header.
     Append,
-    /// A line at the end of the header, as there was none to replace.
+    /// A line at the end of the header, because there was none to replace.
     Add,
-    /// Another value in place of one.
+    /// A new value in place of another.
     Replace,
     /// Some values of a line removed.
     Trim,
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 }
 
 impl Edit {
-    /// Its place as a range of the message.
+    /// The range in the message.
     pub(super) fn place(&self) -> Range<usize> {
         self.place.start as usize..self.place.end as usize
     }
@@ -48,7 +48,7 @@ pub(super) struct Edits {
 }
 
 impl Edits {
-    /// None yet; `text` is an empty buffer.
+    /// Creates an empty list. `text` must be an empty buffer.
     pub(super) fn new(text: Vec<u8>) -> Self {
         Self {
             list: SmallVec::new(),
@@ -64,24 +64,24 @@ impl Edits {
         self.list.iter()
     }
 
-    /// What an edit puts in place of what was there.
+    /// The replacement text of an edit.
     pub(super) fn text_of(&self, edit: &Edit) -> &[u8] {
         self.text
             .get(edit.text.start as usize..edit.text.end as usize)
             .unwrap_or_default()
     }
 
-    /// How many octets there are at most to write beside the message's own.
+    /// Upper bound on the bytes to write in addition to those of the message.
     pub(super) fn text_length(&self) -> usize {
         self.text.len()
     }
 
-    /// Forgets the edits that satisfy `test`.
+    /// Removes the edits that satisfy `test`.
     pub(super) fn forget(&mut self, test: impl Fn(&Edit) -> bool) {
         self.list.retain(|edit| !test(edit));
     }
 
-    /// Whether the octet at that place is removed.
+    /// Whether an edit removes the byte at this offset.
     pub(super) fn is_removed(&self, at: usize) -> bool {
         let at = offset(at);
         self.list
@@ -89,13 +89,13 @@ impl Edits {
             .any(|edit| matches!(edit.kind, Kind::Trim | Kind::Remove) && edit.place.contains(&at))
     }
 
-    /// Adds the removal of a place.
+    /// Adds an edit that removes a range.
     pub(super) fn push_removal(&mut self, place: Range<usize>, kind: Kind, name: HeaderName) {
         self.push(place, kind, name, |_| {});
     }
 
-    /// Adds an edit. Edits are written by place, those of one place in the order made; but a prepended line comes above those of
-    /// the same name, and the body behind everything.
+    /// Adds an edit. Edits are written by offset, and at one offset in the order in which they were made. There are two
+    /// exceptions: a prepended line goes above others of its name, and the body goes last.
     pub(super) fn push(
         &mut self,
         place: Range<usize>,
@@ -136,7 +136,8 @@ impl Edits {
     }
 }
 
-/// Where a prepended line meets others: older ones of its name and what was added at the end of the header go below it.
+/// Whether a prepended line goes above this edit at the same offset: older lines of its name, and lines added at the end of the
+/// header.
 fn is_below_prepended(other: &Edit, name: HeaderName) -> bool {
     match other.kind {
         Kind::Prepend => other.name == name,
@@ -145,7 +146,7 @@ fn is_below_prepended(other: &Edit, name: HeaderName) -> bool {
     }
 }
 
-/// The parser bounds the length of messages, so offsets fit.
+/// Offsets fit because the parser limits the length of messages.
 fn offset(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }

@@ -1,6 +1,6 @@
 //! Reason phrases.
 
-/// The standard reason phrase of a status code (RFC 3261 section 21 and IANA); for an unknown one that of its class.
+/// The standard reason phrase of a status code (RFC 3261 section 21 and IANA). An unknown code gets the phrase of its class.
 #[expect(
     clippy::match_same_arms,
     clippy::match_overlapping_arm,
