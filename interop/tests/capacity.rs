@@ -135,7 +135,7 @@ fn a_server_that_does_not_start_is_told() {
     let (code, _, output) = search(&server, &["call", "--rate", "10"]);
     assert_eq!(code, 1, "{output}");
     assert!(
-        output.contains("the server ended before it answered"),
+        output.contains("the server exited before it responded"),
         "{output}"
     );
 }

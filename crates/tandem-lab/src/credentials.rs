@@ -1,12 +1,13 @@
-//! The phone's side of digest authentication (RFC 7616, RFC 8760): a nonce, how often it was used, and what it is answered with.
+//! The phone's side of digest authentication (RFC 7616, RFC 8760): a nonce, its use count, and the credentials made from it.
 
 use sip_message::digest::{self, DigestInput};
 use sip_message::{Challenge, HeaderName, Message};
 
-/// The same for all: it protects the phone from a server's choice of plain text, which a laboratory does not fear.
+/// The same cnonce for all. It would protect the phone against chosen plain text of a malicious server, which does not matter in a
+/// laboratory.
 const CNONCE: &[u8] = b"0a4f113b";
 
-/// Who answers a challenge.
+/// The account that answers a challenge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account<'a> {
     pub(crate) user: &'a [u8],
@@ -14,13 +15,13 @@ pub(crate) struct Account<'a> {
     pub(crate) password: &'a [u8],
 }
 
-/// A nonce and how often it was used.
+/// A nonce and its use count.
 #[derive(Clone, Debug)]
 pub(crate) struct Nonce {
     value: Box<[u8]>,
     algorithm: digest::Algorithm,
     count: u32,
-    /// H(A1) of the user, from when it was first needed.
+    /// H(A1) of the user, computed on first use.
     ha1: Option<Ha1>,
 }
 
@@ -31,7 +32,7 @@ enum Ha1 {
 }
 
 impl Nonce {
-    /// From the first challenge that can be answered (it is the best one: RFC 8760 section 2.4). `is_proxy`: of a 407.
+    /// From the first challenge with a supported algorithm, which is the preferred one (RFC 8760 section 2.4). `is_proxy`: from a 407.
     pub(crate) fn of(response: &Message<'_>, is_proxy: bool) -> Option<Self> {
         let name = if is_proxy {
             HeaderName::ProxyAuthenticate
@@ -97,7 +98,7 @@ impl Nonce {
     }
 }
 
-/// Whether a challenge only says that the nonce was too old.
+/// Whether the challenge only says that the nonce is stale.
 pub(crate) fn is_stale(response: &Message<'_>) -> bool {
     let challenges = [HeaderName::ProxyAuthenticate, HeaderName::WwwAuthenticate];
     let mut headers = response

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first one ends what is measured in order, the second one ends the process.
+//! Ctrl-C and SIGTERM: the first signal ends a measurement gracefully, the second one ends the process.
 
 use std::io;
 use std::process;
@@ -8,10 +8,10 @@ use std::time::Instant;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Exit status of a process that a second signal ended, as shells have it for SIGINT.
+/// Exit status after a second signal, as shells use it for SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Whether the user wants an end. Clones share it.
+/// Whether the user has asked to stop. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<Shared>);
 
@@ -22,10 +22,10 @@ struct Shared {
 }
 
 impl Interrupt {
-    /// One that SIGINT and SIGTERM raise from now on.
+    /// A flag that SIGINT and SIGTERM raise.
     ///
     /// # Errors
-    /// Signals cannot be received.
+    /// Signal handlers cannot be installed.
     pub fn on_signals() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let mut signals = {
@@ -37,7 +37,7 @@ impl Interrupt {
         let wait = move || {
             runtime.block_on(async {
                 signals.next().await;
-                eprintln!("ending: phones deregister; a second signal ends at once");
+                eprintln!("shutting down: deregistering phones; a second signal exits at once");
                 raised.raise();
                 signals.next().await;
                 process::exit(INTERRUPTED);
@@ -47,7 +47,6 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Raises it.
     pub(crate) fn raise(&self) {
         *self
             .0
@@ -57,7 +56,6 @@ impl Interrupt {
         self.0.raised.notify_all();
     }
 
-    /// Whether it was raised.
     pub(crate) fn is_raised(&self) -> bool {
         *self
             .0
@@ -66,7 +64,7 @@ impl Interrupt {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until then, or until it is raised. Whether it was.
+    /// Sleeps until this time, or until the flag is raised. Returns whether it was raised.
     pub(crate) fn sleep_until(&self, at: Instant) -> bool {
         let raised = self
             .0
@@ -82,14 +80,14 @@ impl Interrupt {
     }
 }
 
-/// The two signals that ask for an end.
+/// The two signals that ask for a shutdown.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    /// From now on.
+    /// Installs the handlers.
     pub(crate) fn open() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -97,7 +95,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one of them.
+    /// Waits for a signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -1,9 +1,10 @@
-//! The laboratory: SIP traffic that can be trusted, and what it cost the server.
+//! The laboratory: SIP traffic with exact counts, and the cost of that traffic for the server.
 //!
-//! [`run`] plays many phones, each with a mind of its own, and counts everything; [`scenario`] makes and checks files of who calls
-//! whom, and when, which it plays, too; [`capacity`] finds with it what a server carries. [`load`] drives one of the workloads W1 to
-//! W4 against a server over UDP from one thread. [`connections`] opens TCP and TLS connections
-//! by the thousand. [`stack`] has two stacks of this program send transactions to each other: what it carries without an application.
+//! [`run`] plays many independent phones and counts everything. [`scenario`] generates and checks files of calls, which [`run`] can play.
+//! [`capacity`] searches for the highest rate that a server sustains, and [`overload`] offers more than that. [`controller`] and
+//! [`agent`] spread a scenario over several processes. [`load`] drives one of the workloads W1 to W4 against a server over UDP from one
+//! thread. [`connections`] opens TCP and TLS connections by the thousand. [`stack`] measures transactions between two of Tandem's stacks,
+//! without an application.
 
 #![expect(
     clippy::cast_precision_loss,

@@ -1,4 +1,4 @@
-//! `tandem-lab`: drives a workload against a server and prints what it cost.
+//! `tandem-lab`: drives a workload against a server and prints its cost.
 
 use clap::Parser;
 use std::net::SocketAddr;
@@ -6,42 +6,42 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tandem_lab::load::{self, Options, Pace, Workload};
 
-/// Drives a workload against a SIP server over UDP and prints what it cost the server.
+/// Drive a workload against a SIP server over UDP and print its cost for the server.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// What one unit is.
+    /// Workload to run.
     #[arg(value_enum)]
     workload: Workload,
-    /// The server's address.
+    /// Address of the server.
     #[arg(long, default_value = "127.0.0.1:5060")]
     server: SocketAddr,
-    /// The server's domain.
+    /// Domain of the server.
     #[arg(long, default_value = "tandem.localhost")]
     domain: String,
-    /// Subscribers user0, user1, … with passwords password0, password1, …; all are registered first.
+    /// Number of subscribers user0, user1, … with passwords password0, password1, …; all register first.
     #[arg(long, default_value_t = 1000)]
     users: u32,
-    /// Each subscriber has an address of its own in 127/8, as phones have; otherwise all share two sockets of one address.
+    /// Give each subscriber an address of its own in 127/8; otherwise all share two sockets on one address.
     #[arg(long)]
     own_addresses: bool,
-    /// Units begun per second.
+    /// Units started per second.
     #[arg(long, default_value_t = 1000, conflicts_with = "window")]
     rate: u32,
-    /// Units in progress at a time, instead of a rate: what the server can carry at most.
+    /// Units in progress at a time, instead of a rate: measures the maximum throughput.
     #[arg(long)]
     window: Option<u32>,
     /// Units before the measurement.
     #[arg(long, default_value_t = 10_000)]
     warm_up: u64,
-    /// Units measured.
+    /// Units in the measurement.
     #[arg(long, default_value_t = 50_000)]
     count: u64,
-    /// Seconds after the last unit during which the server's CPU time still counts: what calls leave behind is cleaned up then.
-    /// 35 outlasts all transactions.
+    /// Seconds after the last unit during which the server's CPU time still counts, to include the cleanup of calls; 35 outlasts all
+    /// transactions.
     #[arg(long, default_value_t = 0)]
     linger: u64,
-    /// Process of the server, whose CPU time and memory are read (its children count with it).
+    /// Process id of the server, to read CPU time and memory, children included.
     #[arg(long)]
     pid: Option<u32>,
     /// Print JSON.

@@ -1,11 +1,11 @@
-//! Reports as pages: one file each, with tables and with plots drawn in it.
+//! Reports as HTML pages: one self-contained file each, with tables and inline plots.
 
 use crate::provenance::Provenance;
 use plotters::prelude::*;
 use std::error::Error;
 use std::fmt::{Display, Write};
 
-/// Light, and dark where the reader prefers it. Wide tables scroll by themselves, and a plot has a narrow twin for narrow windows.
+/// Light, or dark if the reader prefers it. Wide tables scroll on their own, and each plot has a second version for narrow windows.
 const STYLE: &str = ":root{color-scheme:light dark;--back:#fff;--text:#1b1f24;--quiet:#59636e;--line:#d9dee3;--doubt:#fff1e5;--edge:#bc4c00}\
 @media(prefers-color-scheme:dark){:root{--back:#0d1117;--text:#e6edf3;--quiet:#9198a1;--line:#30363d;--doubt:#341a04;--edge:#db6d28}\
 [stroke='#0969DA']{stroke:#58a6ff}[stroke='#BC4C00']{stroke:#f0883e}[stroke='#1A7F37']{stroke:#3fb950}[stroke='#8250DF']{stroke:#bc8cff}\
@@ -30,38 +30,36 @@ const COLORS: [RGBColor; 6] = [
 ];
 const LIMIT: RGBColor = RGBColor(207, 34, 46);
 const GRID: RGBColor = RGBColor(140, 149, 159);
-/// In a window with room, and in a narrow one, in pixels.
+/// Size of plots in wide and in narrow windows, in pixels.
 const WIDE: (u32, u32) = (900, 300);
 const NARROW: (u32, u32) = (380, 260);
 
-/// Where a line is, and its value there, if there is one.
+/// A position on the horizontal axis, and the value there, if any.
 pub(crate) type Point = (f64, Option<f64>);
 
-/// How much higher a plot is than its highest value: its legend has room there.
+/// Height of a plot relative to its highest value, to leave room for the legend.
 const HEADROOM: f64 = 1.2;
 
-/// A page that is being written.
 #[derive(Clone, Debug)]
 pub(crate) struct Page(String);
 
-/// What a plot shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot<'a> {
     pub(crate) title: &'a str,
-    /// What lies along the horizontal axis, with its unit.
+    /// Label of the horizontal axis, with its unit.
     pub(crate) across: &'a str,
-    /// What lies along the vertical axis, with its unit.
+    /// Label of the vertical axis, with its unit.
     pub(crate) up: &'a str,
     /// Name and points of each line. A point without a value is a gap.
     pub(crate) lines: Vec<(String, Vec<Point>)>,
-    /// A limit, drawn across.
+    /// A limit, drawn as a horizontal line.
     pub(crate) limit: Option<f64>,
-    /// The vertical axis ends there; what is above it is drawn at its end. `None`: where the points end.
+    /// Upper end of the vertical axis; higher values are drawn at the edge. `None`: the highest point.
     pub(crate) highest: Option<f64>,
 }
 
 impl Page {
-    /// Begins a page, which says where its figures come from.
+    /// Begins a page, with the provenance of its figures.
     pub(crate) fn new(title: &str) -> Self {
         let title = escape(title);
         let mut page = Self(format!(
@@ -86,7 +84,7 @@ impl Page {
         self.write("</dl>\n");
     }
 
-    /// Says why what is shown may not be true.
+    /// Adds a reason to distrust the figures.
     pub(crate) fn doubt(&mut self, doubt: &str) {
         self.write(format_args!(
             "<p class=doubt>Do not trust this run: {}</p>\n",
@@ -141,7 +139,7 @@ impl Page {
     }
 }
 
-/// The picture of a plot, as SVG.
+/// A plot as SVG.
 fn draw(plot: &Plot<'_>, size: (u32, u32)) -> Result<String, Box<dyn Error>> {
     let points = || plot.lines.iter().flat_map(|(_, points)| points);
     let longest = points().map(|point| point.0).fold(1e-9, f64::max);
@@ -198,7 +196,7 @@ fn draw(plot: &Plot<'_>, size: (u32, u32)) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// The parts of a line between its gaps; a line without a value is one empty part.
+/// Splits a line at its gaps; a line without values is one empty part.
 fn parts(points: &[Point]) -> Vec<Vec<(f64, f64)>> {
     let known = points.split(|point| point.1.is_none());
     let known = known.map(|part| {
@@ -214,7 +212,7 @@ fn parts(points: &[Point]) -> Vec<Vec<(f64, f64)>> {
     }
 }
 
-/// A number for an axis, without what it does not need.
+/// An axis label without trailing zeros.
 fn short(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

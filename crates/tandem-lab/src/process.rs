@@ -1,11 +1,11 @@
-//! What the server under test costs: CPU time and memory of its processes, read from /proc.
+//! The cost of the server under test: CPU time and memory of its processes, from /proc.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// The processes of a server: the ones named, and all their descendants.
+/// The processes of a server: the named one and all its descendants.
 #[derive(Clone, Debug)]
 pub struct Processes(Vec<Process>);
 
@@ -13,18 +13,18 @@ pub struct Processes(Vec<Process>);
 struct Process {
     number: u32,
     parent: u32,
-    /// When it began, in ticks: tells it from whoever has its number later.
+    /// Start time in ticks. Distinguishes the process from later ones with the same number.
     begun: u64,
 }
 
 impl Processes {
-    /// Finds the family of `root`.
+    /// Finds `root` and its descendants.
     ///
     /// # Errors
-    /// It does not run.
+    /// The process does not exist.
     pub fn family(root: u32) -> io::Result<Self> {
         let Some(first) = Process::of(root) else {
-            let message = format!("there is no process {root}");
+            let message = format!("no process has the id {root}");
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
         };
         let mut all = Vec::new();
@@ -42,7 +42,7 @@ impl Processes {
         Ok(Self(family))
     }
 
-    /// The numbers of those that have not ended.
+    /// The ids of processes that are still running.
     pub fn running(&self) -> impl Iterator<Item = u32> {
         let same = |process: &&Process| {
             let now = Process::of(process.number);
@@ -55,12 +55,12 @@ impl Processes {
         self.0.iter().map(|process| process.number)
     }
 
-    /// Time spent on a CPU by all threads since they began.
+    /// CPU time of all threads since they began.
     pub fn cpu_time(&self) -> io::Result<Duration> {
         let mut nanoseconds = 0;
         for pid in self.numbers() {
             for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-                // A thread may end while it is looked at.
+                // The thread may have ended.
                 let Ok(schedstat) = fs::read_to_string(task?.path().join("schedstat")) else {
                     continue;
                 };
@@ -74,7 +74,7 @@ impl Processes {
         Ok(Duration::from_nanos(nanoseconds))
     }
 
-    /// Bytes of memory now (proportional set size) and the sum of the processes' peaks (resident).
+    /// Proportional set size in bytes, and the sum of the processes' peaks (resident set size).
     pub fn memory(&self) -> io::Result<(u64, u64)> {
         let mut now = 0;
         let mut peak = 0;
@@ -91,8 +91,8 @@ impl Processes {
         Ok((now * 1024, peak * 1024))
     }
 
-    /// Waits for what the server does in the background, like saving registrations, so that it is not taken for the cost of what is
-    /// measured. A server that never rests is measured as it is.
+    /// Waits for background work of the server, such as saving registrations, so that it does not count towards the next measurement.
+    /// Gives up on a server that is never idle.
     pub fn wait_until_idle(&self) -> io::Result<()> {
         const LOOK_EVERY: Duration = Duration::from_millis(500);
         const AT_MOST: u32 = 40;
@@ -106,7 +106,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Descriptors that the first of the processes may have open (`RLIMIT_NOFILE`).
+    /// Limit of open descriptors of the first process (`RLIMIT_NOFILE`).
     pub fn descriptor_limit(&self) -> io::Result<u64> {
         let pid = self.numbers().next().unwrap_or_default();
         let limits = fs::read_to_string(format!("/proc/{pid}/limits"))?;
@@ -119,10 +119,10 @@ impl Processes {
 }
 
 impl Process {
-    /// `None`: there is none of that number.
+    /// `None` if no such process exists.
     fn of(number: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-        // The name in parentheses may hold anything; behind it is the third field.
+        // The name in parentheses may contain anything; the third field follows it.
         let (_, rest) = stat.rsplit_once(')')?;
         let field = |place: usize| rest.split_whitespace().nth(place - 3);
         Some(Self {

@@ -1,14 +1,13 @@
-//! Where figures come from: when they were made, by which program, with which command line, on which machine.
+//! The provenance of figures: date, program version, command line and machine.
 
 use serde::Serialize;
 use std::fs;
 use std::thread::available_parallelism;
 use std::time::SystemTime;
 
-/// The options whose values do not belong in a report that is passed on.
+/// Options whose values are omitted, because reports are passed on.
 const SECRETS: [&str; 1] = ["--password"];
 
-/// Date, program, command line and machine.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Provenance {
     /// UTC, by RFC 3339.
@@ -30,7 +29,7 @@ impl Provenance {
     }
 }
 
-/// A command line as a shell takes it, without secrets.
+/// A command line, quoted for a shell, without secrets.
 fn command(words: impl Iterator<Item = String>) -> String {
     let mut is_secret = false;
     let words = words.map(|word| {
@@ -54,7 +53,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Its name, processors, memory and kernel.
+/// Name, processors, memory and kernel of the machine.
 fn machine() -> String {
     let system = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! How long an agent waits before it connects again: longer each time, and not when all others do.
+//! Back-off of an agent that reconnects to its controller: exponential, with jitter.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -7,7 +7,7 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Pauses, each about twice as long as the one before.
+/// Pauses that double up to a maximum.
 #[derive(Debug)]
 pub(super) struct Backoff {
     pause: Duration,
@@ -16,7 +16,7 @@ pub(super) struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        // Without randomness all pauses are those of seed 0: they still grow.
+        // Without randomness, the pauses are those of seed 0: they still grow.
         Self::with_seed(getrandom::u64().unwrap_or_default())
     }
 }
@@ -29,7 +29,7 @@ impl Backoff {
         }
     }
 
-    /// The next pause, somewhere between the half and the whole of what it has grown to.
+    /// The next pause, between half of the current length and all of it.
     pub(super) fn next(&mut self) -> Duration {
         let whole = self.pause;
         self.pause = (whole * 2).min(LONGEST);
@@ -37,7 +37,7 @@ impl Backoff {
         whole.mul_f64(0.5 + share / 2.0)
     }
 
-    /// It went well: begin with short pauses again.
+    /// Starts again with short pauses, after a successful connection.
     pub(super) fn reset(&mut self) {
         self.pause = FIRST;
     }

@@ -1,4 +1,4 @@
-//! What an agent has counted since it was last told to begin, and what it reports of that.
+//! The counters of an agent since the start of a run, and the reports made from them.
 
 use crate::controller::protocol::{AgentReport, Distribution};
 use crate::run::{Delay, Figures, Kind, Losses};
@@ -7,9 +7,9 @@ use crate::run::{Delay, Figures, Kind, Losses};
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     report: AgentReport,
-    /// Losses when the run began.
+    /// Losses before the run began.
     before: u64,
-    /// The last that was reported but for the delays.
+    /// The last report sent, without its delays.
     reported: Option<AgentReport>,
 }
 
@@ -27,7 +27,7 @@ impl Counts {
         };
     }
 
-    /// Other phones are played.
+    /// Starts the counts of a new set of phones.
     pub(super) fn other_phones(&mut self, registration: u64) {
         self.before = 0;
         self.report = AgentReport {
@@ -49,25 +49,23 @@ impl Counts {
         self.report.in_progress
     }
 
-    /// Calls were commanded.
     pub(super) fn commanded(&mut self, calls: usize) {
         self.report.commanded += calls as u64;
     }
 
-    /// Calls failed before they began.
+    /// Counts calls that failed before they began.
     pub(super) fn refused(&mut self, reason: &str, calls: u64) {
         if calls > 0 {
             *self.report.failed.entry(reason.to_owned()).or_default() += calls;
         }
     }
 
-    /// Phones cannot be registered.
+    /// Counts phones that cannot be registered.
     pub(super) fn unregistered(&mut self, reason: &str, phones: u64) {
         let counted = self.report.unregistered.entry(reason.to_owned());
         *counted.or_default() += phones;
     }
 
-    /// How many phones are registered now.
     pub(super) const fn set_registered(&mut self, phones: u32) {
         self.report.registered = phones;
     }
@@ -77,7 +75,7 @@ impl Counts {
         self.report.unregistered.clear();
     }
 
-    /// What the phones have counted.
+    /// Adds what the phones have counted.
     pub(super) fn add(&mut self, figures: &Figures, in_progress: usize, losses: Losses) {
         let calls = figures.ends(Kind::Call);
         let report = &mut self.report;
@@ -93,7 +91,7 @@ impl Counts {
             } else if *kind == Kind::Register.plural() {
                 &mut report.unregistered
             } else {
-                // What called phones met: the call's caller counts how it ended.
+                // What callees saw is not a failed call here: the caller counts how the call ended.
                 report.unexpected += count;
                 continue;
             };
@@ -112,7 +110,7 @@ impl Counts {
         self.refused("too many in progress", calls.skipped);
     }
 
-    /// The report, if there is news; its delays are not told again.
+    /// The report, if anything changed. Its delays are not reported again.
     pub(super) fn news(&mut self) -> Option<AgentReport> {
         let report = AgentReport {
             session_request_delay: std::mem::take(&mut self.report.session_request_delay),
@@ -134,13 +132,13 @@ impl Counts {
         Some(report)
     }
 
-    /// The report, whether there is news or not.
+    /// The report, whether anything changed or not.
     pub(super) fn anyhow(&mut self) -> AgentReport {
         self.news().unwrap_or_else(|| self.report.clone())
     }
 }
 
-/// Adds the values of a delay. What was not reported for long is one list still: values are told apart to three digits, so it is bounded.
+/// Adds the values of a delay. An unreported backlog still fits one list: values have three digits, so their number is bounded.
 fn add(to: &mut Distribution, figures: &Figures, delay: Delay) {
     let recorded = figures.delay(delay).iter_recorded();
     to.extend(recorded.map(|value| (value.value_iterated_to(), value.count_at_value())));
@@ -156,7 +154,7 @@ fn add(to: &mut Distribution, figures: &Figures, delay: Delay) {
     }
 }
 
-/// Values of a list beyond which equal ones are counted together.
+/// Length of a list beyond which equal values are merged.
 const MOST_VALUES: usize = 4_096;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! `tandem lab agent`: hundreds of phones in one process that do what a controller tells them over a WebSocket.
+//! `tandem lab agent`: hundreds of phones in one process, commanded by a controller over a WebSocket.
 //!
-//! The agent knows nothing of scenarios. It connects, says who it is and what state it is in, obeys, reports, and connects again when the
-//! connection breaks; calls that are up go on meanwhile. Phones live on the load generator's threads ([`crate::run::Commanded`]).
+//! The agent knows nothing of scenarios. It connects, sends its name and state, executes commands and reports. When the connection breaks
+//! it reconnects; calls in progress continue meanwhile. The phones run on the load generator's threads ([`crate::run::Commanded`]).
 
 mod backoff;
 mod counts;
@@ -25,13 +25,13 @@ use std::time::Duration;
 use tandem_http::Token;
 use tokio::runtime::Builder;
 
-/// How long phones may take to deregister at the end.
+/// How long the phones may take to deregister at the end.
 const LEAVING: Duration = Duration::from_secs(10);
 
-/// Plays phones until a signal ends it; then they deregister. `tell` hears what happens to the connection.
+/// Plays phones until a signal arrives, then deregisters them. `tell` receives the events of the connection.
 ///
 /// # Errors
-/// The arguments make no sense, or signals cannot be received.
+/// The arguments are invalid, or signal handlers cannot be installed.
 pub fn run(arguments: &Arguments, tell: impl Fn(&str)) -> io::Result<()> {
     let settings = arguments.settings()?;
     let name = arguments.name()?;
@@ -46,11 +46,11 @@ pub fn run(arguments: &Arguments, tell: impl Fn(&str)) -> io::Result<()> {
             () = play(controller, &name, &mut player, &tell) => {}
             () = signals.next() => {}
         }
-        tell("ending: phones deregister; a second signal ends at once");
+        tell("shutting down: deregistering phones; a second signal exits at once");
         tokio::select! {
             left = player.leave(LEAVING) => {
                 let left = left.unwrap_or_default();
-                tell(&format!("{} phones deregistered, {} could not", left.succeeded, left.failed));
+                tell(&format!("{} phones deregistered, {} failed to", left.succeeded, left.failed));
             }
             () = signals.next() => {}
         }
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments, tell: impl Fn(&str)) -> io::Result<()> {
     })
 }
 
-/// Obeys the controller, however often it goes and comes.
+/// Serves the controller, over as many connections as it takes.
 async fn play(
     controller: (&str, Option<&str>),
     name: &str,
@@ -70,7 +70,7 @@ async fn play(
         let problem = session::run(controller, name, player, &mut backoff, tell).await;
         let pause = backoff.next();
         let seconds = pause.as_secs_f64();
-        tell(&format!("{problem}; trying again in {seconds:.1} s"));
+        tell(&format!("{problem}; retrying in {seconds:.1} s"));
         tokio::time::sleep(pause).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The command line of an agent.
+//! The command line of `tandem lab agent`.
 
 use crate::controller::protocol::MOST_PHONES;
 use crate::run::{Pattern, Settings, Subscribers, Transport, server_address};
@@ -7,68 +7,68 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Phones that do what a controller tells them.
+/// Play phones that a controller commands.
 #[derive(Clone, Debug, Args)]
 pub struct Arguments {
-    /// The controller, host and port.
+    /// Address of the controller, host and port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8070")]
     pub controller: String,
-    /// The file with the controller's token, where it requires one.
+    /// File with the controller's token, if it requires one.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// What this agent is called; no two of a controller may have the same name. Host name and process id when none is given.
+    /// Name of this agent, unique at its controller (default: host name and process id).
     #[arg(long)]
     pub name: Option<String>,
-    /// How many phones this process plays at most. Which ones, the controller says.
+    /// Maximum number of phones that this process plays; the controller chooses which.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PHONES)))]
     pub phones: u32,
-    /// The SIP server: where all requests go. An address or a name, and a port unless it is 5060.
+    /// SIP server that receives all requests: an address or a name, with a port unless it is 5060.
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1:5060", value_parser = server_address)]
     server: SocketAddr,
-    /// The server's domain, which is the realm of its challenges, too.
+    /// Domain of the server, also the realm of its challenges.
     #[arg(long, default_value = "tandem.localhost")]
     domain: String,
-    /// What requests go over.
+    /// Transport of the requests.
     #[arg(long, value_enum, default_value = "udp")]
     transport: Transport,
-    /// Names of the phones. {} stands for the number, {:04} for the number with zeros up to four digits.
+    /// Pattern of user names: {} is the phone's number, {:04} the number padded with zeros to four digits.
     #[arg(long, value_name = "PATTERN", default_value = "user{}")]
     user: Pattern,
-    /// Passwords of the phones, written like their names; without a number all phones have the same.
+    /// Pattern of passwords, as for --user; without a placeholder all phones share one password.
     #[arg(long, value_name = "PATTERN", default_value = "password{}", value_parser = Pattern::password)]
     password: Pattern,
-    /// Seconds that registrations ask for; they are renewed after half of that.
+    /// Registration lifetime to request, in seconds; phones refresh after half of it.
     #[arg(long, default_value_t = 3_600, value_parser = clap::value_parser!(u32).range(60..))]
     expires: u32,
-    /// Sockets that the phones of a thread share, or connections to the server.
+    /// Sockets (or connections to the server) that the phones of one thread share.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     ports: u16,
-    /// The address that phones send from; the one that the way to the server begins with when none is named.
+    /// Local address of the phones (default: the one that routes to the server).
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// Threads that phones live on.
+    /// Threads that run the phones.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
-    /// Calls in progress on each thread beyond which none begins: those fail.
+    /// Maximum number of calls in progress per thread; further calls fail.
     #[arg(long, default_value_t = 100_000)]
     most: usize,
 }
 
-/// Longest name.
+/// Longest name, in characters.
 const LONGEST_NAME: usize = 64;
 
 impl Arguments {
-    /// Who plays, but for which phones.
+    /// The settings of the phones; the controller adds their numbers.
     pub(super) fn settings(&self) -> io::Result<Settings> {
         if !self.controller.contains(':') {
             return Err(mistake(format!(
-                "--controller {}: a port is missing, as in {}:8070",
+                "--controller {}: add a port, such as {}:8070",
                 self.controller, self.controller
             )));
         }
         if self.controller.contains('/') {
             return Err(mistake(format!(
-                "--controller {}: only an address and a port, as in 127.0.0.1:8070",
+                "--controller {}: must be an address and a port only, such as 127.0.0.1:8070",
                 self.controller
             )));
         }
@@ -90,7 +90,7 @@ impl Arguments {
         })
     }
 
-    /// What the agent is called.
+    /// The agent's name.
     pub(super) fn name(&self) -> io::Result<String> {
         let own = || {
             let host = rustix::system::uname()
@@ -109,13 +109,13 @@ impl Arguments {
             Ok(name)
         } else {
             Err(mistake(format!(
-                "--name {name}: letters, digits, `.`, `_` and `-` make a name, {LONGEST_NAME} at most"
+                "--name {name}: use letters, digits, `.`, `_` and `-`, {LONGEST_NAME} characters at most"
             )))
         }
     }
 }
 
-/// Whether an agent may be called that.
+/// Whether this is a valid name of an agent.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_of_a_name)
 }

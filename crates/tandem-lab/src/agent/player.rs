@@ -1,4 +1,4 @@
-//! The phones of an agent: which they are, what they are told, what they have counted.
+//! The phones of an agent: which ones it plays, the commands for them, and their counts.
 
 use super::counts::Counts;
 use super::registering::Registering;
@@ -8,10 +8,10 @@ use std::io;
 use std::time::{Duration, Instant};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// How long phones may take to deregister when others are played. The controller waits for a report meanwhile.
+/// How long phones may take to deregister when other phones replace them. The controller waits for a report meanwhile.
 const CHANGING: Duration = Duration::from_secs(2);
 
-/// Plays phones. It outlives connections to the controller.
+/// The phones and counts of an agent. They outlive connections to the controller.
 pub(super) struct Player {
     settings: Settings,
     most_phones: u32,
@@ -20,10 +20,10 @@ pub(super) struct Player {
     counts: Counts,
 }
 
-/// The phones that are played now.
+/// The current phones.
 struct Phones {
     commander: Commander,
-    /// Away while they are asked what they counted.
+    /// `None` while their counts are being collected.
     commanded: Option<Commanded>,
     registering: Registering,
     /// First and last number.
@@ -43,7 +43,7 @@ impl Player {
         }
     }
 
-    /// Who it is, and its state.
+    /// The greeting: name and state.
     pub(super) fn hello(&self, name: &str) -> FromAgent {
         FromAgent::Hello {
             protocol: PROTOCOL,
@@ -55,7 +55,7 @@ impl Player {
         }
     }
 
-    /// Plays these phones and registers them. Phones that are played already keep their sockets.
+    /// Registers these phones and plays no others. If the set is unchanged, the phones keep their sockets.
     pub(super) async fn register(&mut self, registration: u64, phones: Vec<u32>, per_second: u32) {
         self.counts.other_phones(registration);
         let registering = Registering::new(
@@ -82,7 +82,7 @@ impl Player {
             let _ = self.leave(CHANGING).await;
             return self.counts.unregistered(&reason, phones.len() as u64);
         }
-        // Their sockets close before others are opened.
+        // The old sockets close before new ones open.
         let _ = self.leave(CHANGING).await;
         let mut settings = self.settings.clone();
         settings.subscribers.first = range.0;
@@ -106,7 +106,7 @@ impl Player {
         }
     }
 
-    /// Ends the calls and the registrations of all phones, and their sockets. How many were registered, and how many still are.
+    /// Ends all calls, deregisters all phones and closes their sockets. Returns how many deregistered, and how many failed to.
     pub(super) async fn leave(&mut self, within: Duration) -> Option<Counted> {
         let telling = self.telling.take();
         let mut phones = self.phones.take()?;
@@ -118,7 +118,7 @@ impl Player {
         leaving.await.ok()?.ok()
     }
 
-    /// A run begins.
+    /// Starts a run.
     pub(super) fn begin(&mut self, run: u64, ringing: Duration, talking: Duration) {
         self.counts.begin(run);
         if let Some(phones) = &self.phones {
@@ -126,7 +126,7 @@ impl Player {
         }
     }
 
-    /// Begins calls. `read` is when their command was.
+    /// Begins calls. `read` is when their command was read.
     pub(super) fn call(&mut self, calls: &[(u32, u32)], read: Instant) {
         self.counts.commanded(calls.len());
         let told = calls.iter().filter(|(caller, callee)| {
@@ -139,14 +139,13 @@ impl Player {
             .refused("no such phone here, or too busy", refused as u64);
     }
 
-    /// Ends all calls.
     pub(super) fn stop(&self) {
         if let Some(phones) = &self.phones {
             phones.commander.hang_up();
         }
     }
 
-    /// Does what is due: registrations, and asking the phones what they counted if `ask`.
+    /// Does what is due: registrations and, with `ask`, a request for the phones' counts.
     pub(super) fn work(&mut self, ask: bool) {
         let Some(phones) = &mut self.phones else {
             return;
@@ -179,7 +178,7 @@ impl Player {
         }
     }
 
-    /// Counts what has happened while nobody asked.
+    /// Counts what happened while there was no connection.
     pub(super) async fn catch_up(&mut self) {
         self.work(true);
         if self.telling.is_some() {
@@ -187,14 +186,14 @@ impl Player {
         }
     }
 
-    /// Whether phones wait for their registration.
+    /// Whether registrations are outstanding.
     pub(super) fn is_registering(&self) -> bool {
         self.phones
             .as_ref()
             .is_some_and(|phones| phones.registering.is_waiting())
     }
 
-    /// Waits until the phones that were asked have told, and counts that. Never ends when they were not asked.
+    /// Waits for the counts that were requested, and adds them. Never completes if none were requested.
     pub(super) async fn told(&mut self) {
         let Some(telling) = &mut self.telling else {
             return std::future::pending().await;
@@ -215,12 +214,12 @@ impl Player {
         self.counts.add(&figures, calls, losses);
     }
 
-    /// What has happened, if there is news.
+    /// The report, if anything changed.
     pub(super) fn news(&mut self) -> Option<AgentReport> {
         self.counts.news()
     }
 
-    /// What has happened.
+    /// The report.
     pub(super) fn report(&mut self) -> AgentReport {
         self.counts.anyhow()
     }

@@ -1,4 +1,4 @@
-//! Phones that register one after the other, as many a second as the controller wants, and again before their registrations expire.
+//! Paced registration of phones, at the rate that the controller sets, and the refreshes before expiry.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ pub(super) struct Registering {
     phones: Vec<u32>,
     per_second: u32,
     began: Instant,
-    /// The next one of them.
+    /// Index of the next phone.
     next: usize,
     /// When the next round begins.
     renewal: Duration,
@@ -18,7 +18,7 @@ pub(super) struct Registering {
 }
 
 impl Registering {
-    /// Begins now. Registrations last for `expires` seconds.
+    /// Starts a round now. Registrations last for `expires` seconds.
     pub(super) fn new(phones: Vec<u32>, per_second: u32, expires: u32, now: Instant) -> Self {
         Self {
             phones,
@@ -32,7 +32,7 @@ impl Registering {
         }
     }
 
-    /// Phones that are due by now.
+    /// The phones that are due by now.
     pub(super) fn due(&mut self, now: Instant) -> &[u32] {
         let since = now.saturating_duration_since(self.began);
         if self.next == self.phones.len() && since >= self.renewal && !self.is_waiting() {
@@ -48,13 +48,13 @@ impl Registering {
         &self.phones[from..self.next]
     }
 
-    /// Registrations have succeeded, or failed.
+    /// Counts registrations that succeeded or failed.
     pub(super) fn ended(&mut self, succeeded: u64, failed: u64) {
         self.succeeded += succeeded;
         self.failed += failed;
     }
 
-    /// Phones that are registered: in later rounds all are that the server has not refused.
+    /// Registered phones. In later rounds these are all phones that the server has not rejected.
     pub(super) fn registered(&self) -> u32 {
         let registered = if self.is_first_round {
             self.succeeded
@@ -64,13 +64,13 @@ impl Registering {
         registered as u32
     }
 
-    /// Registrations that have begun and not ended.
+    /// Registrations in progress.
     pub(super) fn outstanding(&self) -> usize {
         self.next
             .saturating_sub((self.succeeded + self.failed) as usize)
     }
 
-    /// Whether some have not been answered.
+    /// Whether some have no response yet.
     pub(super) fn is_waiting(&self) -> bool {
         self.succeeded + self.failed < self.phones.len() as u64
     }

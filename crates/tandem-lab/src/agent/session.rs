@@ -1,4 +1,4 @@
-//! One connection to the controller, from its opening to its end.
+//! One connection to the controller, from opening to close.
 
 use super::backoff::Backoff;
 use super::player::Player;
@@ -13,14 +13,14 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
-/// How often it is looked which registrations are due.
+/// Interval between checks for due registrations.
 const TICK: Duration = Duration::from_millis(20);
-/// How often phones are asked what they counted.
+/// Interval between requests for the phones' counts.
 const ASKING: Duration = Duration::from_millis(200);
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Connects to a controller, with its token where it has one, and does what it is told until the connection ends. Why it ended.
+/// Connects to a controller, with the token if there is one, and executes its commands until the connection ends. Returns why it ended.
 pub(super) async fn run(
     (controller, token): (&str, Option<&str>),
     name: &str,
@@ -31,17 +31,17 @@ pub(super) async fn run(
     let connecting = timeout(SILENCE, connect(controller, token)).await;
     let mut socket = match connecting {
         Ok(Ok(socket)) => socket,
-        Ok(Err(error)) => return format!("the controller {controller} cannot be reached: {error}"),
-        Err(_) => return format!("the controller {controller} does not answer"),
+        Ok(Err(error)) => return format!("cannot connect to the controller {controller}: {error}"),
+        Err(_) => return format!("the controller {controller} does not respond"),
     };
-    // What has happened meanwhile.
+    // Count what happened while there was no connection.
     player.catch_up().await;
     if let Err(error) = say(&mut socket, &player.hello(name)).await {
-        return format!("the controller {controller} went away: {error}");
+        return format!("lost the controller {controller}: {error}");
     }
     tell(&format!("connected to {controller} as {name}"));
     let end = obey(&mut socket, player, backoff).await;
-    // Where it cannot be closed it is closed already.
+    // If closing fails, the connection is already closed.
     let _ = timeout(TICK, socket.close(None)).await;
     format!(
         "the connection to {controller} ended: {}",
@@ -67,7 +67,7 @@ pub(crate) async fn connect(
     Ok(socket)
 }
 
-/// Obeys and reports. Why it ended.
+/// Executes commands and reports. Returns why it ended.
 async fn obey(
     socket: &mut Socket,
     player: &mut Player,
@@ -81,7 +81,7 @@ async fn obey(
             message = socket.next() => {
                 heard = Instant::now();
                 let Some(message) = message else {
-                    return Ok("the controller closed it".into());
+                    return Ok("the controller closed the connection".into());
                 };
                 match message? {
                     Message::Text(text) => match serde_json::from_str(&text) {
@@ -90,10 +90,10 @@ async fn obey(
                             backoff.reset();
                             do_it(command, socket, player, heard).await?;
                         }
-                        Err(error) => return Ok(format!("the controller says what makes no sense: {error}")),
+                        Err(error) => return Ok(format!("invalid message from the controller: {error}")),
                     },
-                    Message::Close(_) => return Ok("the controller closed it".into()),
-                    // Pings are answered by the library.
+                    Message::Close(_) => return Ok("the controller closed the connection".into()),
+                    // The library answers pings.
                     _ => backoff.reset(),
                 }
             }
@@ -105,7 +105,7 @@ async fn obey(
             }
             _ = ticks.tick() => {
                 if heard.elapsed() > SILENCE {
-                    return Ok(format!("the controller has said nothing for {} s", SILENCE.as_secs()));
+                    return Ok(format!("the controller has been silent for {} s", SILENCE.as_secs()));
                 }
                 let is_time = asked.elapsed() >= if player.is_registering() { ASKING / 2 } else { ASKING };
                 if is_time {
@@ -149,14 +149,14 @@ async fn do_it(
             say(socket, &FromAgent::Begun { batch }).await?;
         }
         FromController::Stop => player.stop(),
-        // Whoever reads messages has dealt with it.
+        // The reading loop has handled it.
         FromController::Refused { .. } => {}
     }
     Ok(())
 }
 
 async fn say(socket: &mut Socket, message: &FromAgent) -> Result<(), tungstenite::Error> {
-    // A controller that does not read is as good as gone.
+    // A controller that does not read counts as gone.
     match timeout(SILENCE, socket.send(Message::text(message.to_json()))).await {
         Ok(sent) => sent,
         Err(_) => Err(tungstenite::Error::Io(std::io::ErrorKind::TimedOut.into())),

@@ -1,4 +1,4 @@
-//! The player of an agent with servers that do not answer as servers should.
+//! The player of an agent against servers that respond incorrectly.
 
 use super::player::Player;
 use crate::controller::protocol::AgentReport;
@@ -9,14 +9,14 @@ use tokio::time::sleep;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that answers every datagram with this.
+/// A server that answers every datagram with these bytes.
 fn server(answer: &'static [u8]) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("bound");
     std::thread::spawn(move || {
         let mut buffer = [0; 2_048];
         while let Ok((_, from)) = socket.recv_from(&mut buffer) {
-            // Whoever is gone by then needs no answer.
+            // The peer may be gone already.
             let _ = socket.send_to(answer, from);
         }
     });

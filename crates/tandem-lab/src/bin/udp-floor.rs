@@ -1,5 +1,5 @@
-//! `udp-floor ADDRESS`: sends every datagram back to where it came from. What it costs is what the kernel alone takes for one
-//! message in and one out, on this machine and today: no SIP server can cost less over plain sockets.
+//! `udp-floor ADDRESS`: echoes every datagram. Its cost is the kernel's share for one message in and one out, on this machine today. No
+//! SIP server over plain sockets can cost less.
 
 use rustix::net::sockopt;
 use std::net::UdpSocket;
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
 
 fn reflect(address: &str) -> std::io::Result<()> {
     let socket = UdpSocket::bind(address)?;
-    // As large as the servers'; where that is not granted, what is must do.
+    // As large as the servers' buffers. If the kernel grants less, run with that.
     let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
         .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER));
     let mut buffer = vec![0; 65_536];

@@ -1,28 +1,28 @@
-//! Whether a trial leaves more and more undone: units in progress that grow are a rate above what the server carries, however short
-//! their delays still are.
+//! Detects trials whose backlog grows. A growing number of units in progress means that the rate is above the server's capacity, however
+//! short the delays still are.
 
 use crate::run::Second;
 
-/// The share of its units by which a backlog may grow over a trial.
+/// Share of the trial's units by which the backlog may grow.
 const SHARE: f64 = 0.005;
-/// Units that say nothing.
+/// Growth below this number of units proves nothing.
 const FEW: f64 = 20.0;
-/// Standard deviations of units in progress (of a Poisson process: the root of their mean) that are chance.
+/// Tolerated standard deviations of the units in progress (for a Poisson process, the square root of their mean).
 const DEVIATIONS: f64 = 4.0;
 
-/// How units in progress changed over a trial.
+/// Change of the units in progress over a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Backlog {
-    /// Units more at its end than at its start, by the line through all of its seconds.
+    /// Growth from start to end, by a linear fit over all seconds.
     pub(super) growth: f64,
-    /// Units more that would be chance.
+    /// Growth that chance explains.
     pub(super) tolerance: f64,
 }
 
 impl Backlog {
-    /// Of the seconds until `until`, in which so many units began.
+    /// From the seconds up to `until`. `begun` units started in them.
     pub(super) fn of(seconds: &[Second], until: f64, begun: u64) -> Self {
-        // The last part is no whole second, but units in progress are known at its end.
+        // The last second may be incomplete, but the units in progress at its end are known.
         let points = seconds.iter().filter(|second| second.time <= until + 0.5);
         let points: Vec<(f64, f64)> = points
             .map(|second| (second.time, second.in_progress as f64))
@@ -45,7 +45,7 @@ impl Backlog {
         }
     }
 
-    /// Whether it grew by more than chance.
+    /// Whether it grew by more than chance explains.
     pub(super) fn grows(&self) -> bool {
         self.growth > self.tolerance
     }

@@ -1,4 +1,4 @@
-//! A limit on CPU: a control group of the kernel (`cpu.max` of version 2, `cpu.cfs_quota_us` of version 1).
+//! CPU limits by control groups of the kernel (`cpu.max` in version 2, `cpu.cfs_quota_us` in version 1).
 
 use std::fmt;
 use std::fs;
@@ -8,18 +8,18 @@ use std::str::FromStr;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long a group runs before its quota is given anew: the kernel's own default.
+/// Period of the quota: the kernel's default.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The kernel takes no smaller quota.
+/// The smallest quota that the kernel accepts.
 const LEAST: Duration = Duration::from_millis(1);
-/// The file of a group that tells and takes the numbers of its processes.
+/// The file that lists the processes of a group, and accepts new ones.
 const PROCESSES: &str = "cgroup.procs";
-/// The file of a group of version 2 that says which controllers the groups below it have.
+/// The file of a version 2 group that lists the controllers of its child groups.
 const CONTROL: &str = "cgroup.subtree_control";
-/// Of a group's name, before the number of the process that made it.
+/// Prefix of a group's name; the number of the process that made it follows.
 const PREFIX: &str = "tandem-lab-";
 
-/// Processor time per time: thousandths of a processor, as Kubernetes writes it (`30m`), or processors (`0.5`, `2`).
+/// Processor time per time: thousandths of a processor, as in Kubernetes (`30m`), or processors (`0.5`, `2`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuLimit {
     processors: f64,
@@ -41,9 +41,9 @@ impl FromStr for CpuLimit {
         };
         match processors {
             Ok(processors) if (0.01..=1_024.0).contains(&processors) => Ok(Self { processors }),
-            Ok(_) => Err("from 10m (the kernel grants no less) to 1024 processors".into()),
+            Ok(_) => Err("must be from 10m (the kernel's minimum) to 1024 processors".into()),
             Err(_) => Err(format!(
-                "`{text}` is no limit: 30m for thirty thousandths of a processor, 2 for two processors"
+                "`{text}` is not a CPU limit: use 30m for 30 thousandths of a processor, 2 for two processors"
             )),
         }
     }
@@ -55,46 +55,46 @@ impl fmt::Display for CpuLimit {
     }
 }
 
-/// A group of processes under a limit. Dropping it lets out what is left in it.
+/// A group of processes under a limit. Dropping it releases the processes that are still in it.
 #[derive(Debug)]
 pub(super) struct Group {
     place: Hierarchy,
     folder: PathBuf,
-    /// Processes that ran before, and the groups they came from.
+    /// Processes that were already running, and their original groups.
     guests: Vec<(u32, PathBuf)>,
-    /// Whether groups of version 2 had no cpu controller before: it is taken from them again.
+    /// Whether this group enabled the cpu controller of version 2, which is then disabled again.
     enabled: bool,
 }
 
 impl Group {
-    /// Makes one.
+    /// Creates a group.
     ///
     /// # Errors
-    /// No control group file system is mounted with the cpu controller, or it may not be written.
+    /// No control group file system with the cpu controller is mounted, or it is not writable.
     pub(super) fn new(limit: CpuLimit) -> io::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
         let place = Hierarchy::find(&mounts).ok_or_else(|| {
-            io::Error::other("--cpu needs control groups, and none is mounted with the cpu controller (see `mount -t cgroup,cgroup2`)")
+            io::Error::other("--cpu needs control groups, but no mounted hierarchy has the cpu controller (see `mount -t cgroup,cgroup2`)")
         })?;
         place.clear();
         let at = place.root().display().to_string();
         place.make(limit).map_err(|error| {
             io::Error::new(
                 error.kind(),
-                format!("--cpu: cannot make a control group in {at}: {error}; root may, and in a container only where {at} is writable and has the cpu controller"),
+                format!("--cpu: cannot create a control group in {at}: {error}; run as root, and in a container make sure that {at} is writable and has the cpu controller"),
             )
         })
     }
 
-    /// The file that takes the number of a process that shall belong to it.
+    /// The file to which a process writes its number to join the group.
     pub(super) fn entrance(&self) -> PathBuf {
         self.folder.join(PROCESSES)
     }
 
-    /// Puts a process into it that runs already, and that goes back to where it was.
+    /// Moves a running process into the group. It returns to its original group at the end.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel rejects it.
     pub(super) fn take(&mut self, process: u32) -> io::Result<()> {
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
         let home = self.place.group_in(&groups);
@@ -103,22 +103,22 @@ impl Group {
         Ok(())
     }
 
-    /// How often it was held back, and for how long in all.
+    /// How often the group was throttled, and for how long in total.
     ///
     /// # Errors
-    /// It has lost its limit, as when somebody took the cpu controller from all groups.
+    /// The group has lost its limit, for example because another program disabled the cpu controller.
     pub(super) fn throttled(&self) -> io::Result<Throttled> {
         let stat = self.folder.join("cpu.stat");
         let text = fs::read_to_string(&stat)?;
         Throttled::read(&text).ok_or_else(|| {
             io::Error::other(format!(
-                "the CPU limit is gone: {} does not say how long it held the server back",
+                "the CPU limit is gone: {} has no throttling counters",
                 stat.display()
             ))
         })
     }
 
-    /// The numbers of those that belong to it; of a threaded group, which tells nothing else, those of their threads: the kernel takes either.
+    /// The processes of the group. A threaded group lists only threads: then these are thread numbers, which the kernel accepts as well.
     pub(super) fn processes(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.entrance())
             .or_else(|_| fs::read_to_string(self.folder.join("cgroup.threads")))
@@ -126,13 +126,13 @@ impl Group {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Lets everybody out and removes it. Whether it is gone.
+    /// Releases all processes and removes the group. Returns whether it is gone.
     fn dissolve(&self) -> bool {
         for (process, home) in &self.guests {
-            // It may have ended by itself, and so may its group.
+            // The process may have exited, and its group may be gone.
             let _ = fs::write(home.join(PROCESSES), process.to_string());
         }
-        // What has just ended leaves its group a moment later, and what is just beginning comes.
+        // An exiting process leaves its group a moment later, and a starting one may still join.
         for _ in 0..50 {
             for process in self.processes() {
                 let _ = fs::write(self.place.root().join(PROCESSES), process.to_string());
@@ -151,7 +151,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         if !self.dissolve() {
             let folder = self.folder.display();
-            eprintln!("tandem: cannot remove {folder}: whoever is still in it is still limited");
+            eprintln!("tandem: cannot remove {folder}: the processes in it are still limited");
         }
         if self.enabled {
             self.place.disable();
@@ -159,14 +159,14 @@ impl Drop for Group {
     }
 }
 
-/// How a limit held a group back.
+/// Throttling of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Throttled {
     pub(super) time: Duration,
 }
 
 impl Throttled {
-    /// From `cpu.stat`; `None` where it does not say.
+    /// From `cpu.stat`; `None` if it has no throttling counters.
     fn read(stat: &str) -> Option<Self> {
         let value = |name: &str| {
             let line = stat
@@ -181,7 +181,7 @@ impl Throttled {
     }
 }
 
-/// Where groups are made.
+/// Where groups are created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hierarchy {
     First(PathBuf),
@@ -189,7 +189,7 @@ enum Hierarchy {
 }
 
 impl Hierarchy {
-    /// From what is mounted (proc(5), `/proc/pid/mountinfo`).
+    /// Finds it among the mounts (proc(5), `/proc/pid/mountinfo`).
     fn find(mounts: &str) -> Option<Self> {
         let mounts = mounts.lines().filter_map(|line| {
             let (before, after) = line.split_once(" - ")?;
@@ -204,7 +204,7 @@ impl Hierarchy {
                 _ => None,
             }
         });
-        // Where both are mounted the controller belongs to the first that has it.
+        // If both versions are mounted, the first one with the controller has it.
         let mut mounts: Vec<_> = mounts.collect();
         mounts.sort_by_key(|mount| matches!(mount, Self::Second(_)));
         mounts.into_iter().next()
@@ -216,7 +216,7 @@ impl Hierarchy {
         }
     }
 
-    /// Removes groups of searches that were interrupted. One that still has processes stays.
+    /// Removes groups of interrupted searches. A group with processes stays.
     fn clear(&self) {
         let groups = fs::read_dir(self.root()).into_iter().flatten().flatten();
         for group in groups {
@@ -231,7 +231,7 @@ impl Hierarchy {
         }
     }
 
-    /// Takes the cpu controller from the groups again, unless there are others: they may use it by now.
+    /// Disables the cpu controller for child groups, unless other groups exist that may use it.
     fn disable(&self) {
         let groups = fs::read_dir(self.root()).into_iter().flatten().flatten();
         let has_groups = groups
@@ -242,7 +242,7 @@ impl Hierarchy {
         }
     }
 
-    /// The group that a process belongs to (cgroups(7), `/proc/pid/cgroup`).
+    /// The group of a process (cgroups(7), `/proc/pid/cgroup`).
     fn group_in(&self, groups: &str) -> Option<PathBuf> {
         let path = groups.lines().find_map(|line| {
             let (number, rest) = line.split_once(':')?;
@@ -253,7 +253,7 @@ impl Hierarchy {
             };
             is_it.then_some(path)
         })?;
-        // What lies outside a container is not for it to name, and the group of an interrupted search is nobody's home.
+        // A container cannot name groups outside it, and nothing returns to the group of an interrupted search.
         let path = path.strip_prefix('/')?;
         let is_home = !path.starts_with("..") && !path.starts_with(PREFIX);
         is_home.then(|| self.root().join(path))
@@ -282,7 +282,7 @@ impl Hierarchy {
                     fs::write(&control, "+cpu")?;
                     group.enabled = true;
                 }
-                // In a container the group above has processes of its own: groups below it may limit the processor only as threaded ones.
+                // In a container the parent group has processes of its own. Then only threaded child groups can limit the processor.
                 let kind = group.folder.join("cgroup.type");
                 if fs::read_to_string(&kind)?.trim() == "domain invalid" {
                     fs::write(&kind, "threaded")?;
@@ -369,10 +369,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let place = Hierarchy::Second(root.path().into());
         let began = std::time::Instant::now();
-        // No file says which controllers there are.
+        // No file lists the controllers.
         assert!(place.make(limit).is_err());
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
-        // Another search, which has the same number in a container of its own, was first.
+        // Another search, with the same process number in a container of its own, came first.
         let other = root.path().join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&other).unwrap();
         assert!(place.make(limit).is_err());

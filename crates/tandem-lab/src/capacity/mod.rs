@@ -1,7 +1,7 @@
-//! `tandem lab capacity`: the highest rate at which a server keeps a service objective.
+//! `tandem lab capacity`: the highest rate at which a server meets a service objective.
 //!
-//! Each rate is a run of its own ([`crate::run`]) against the same server, which rests in between. The server may be started here,
-//! under a CPU limit, so that capacities of different servers, or of parts of a processor, can be compared.
+//! Each rate is a run of its own ([`crate::run`]) against the same server, which rests in between. The search can start the server under
+//! a CPU limit, so that the capacities of different servers, or of parts of a processor, can be compared.
 
 mod backlog;
 mod cgroup;
@@ -22,29 +22,29 @@ pub(crate) use server::{Server, Usage};
 use std::io;
 use watch::Watch;
 
-/// How often a rate is tried again when the generator is to be doubted.
+/// How often a rate is repeated when the generator may have been the bottleneck.
 const ATTEMPTS: u32 = 3;
 
-/// A search, with all that it needs.
+/// A search and its parameters.
 #[derive(Clone, Debug)]
 pub struct Capacity {
     name: String,
     run: Run,
     objective: Objective,
     search: Search,
-    /// How often each rate is measured.
+    /// Measurements per rate.
     repeats: u32,
-    /// A shell's command line that starts the server.
+    /// Shell command line that starts the server.
     start: Option<String>,
-    /// The server, where it runs already.
+    /// The server, if it is already running.
     process: Option<u32>,
     cpu: Option<CpuLimit>,
 }
 
-/// Searches. `tell` hears of every trial.
+/// Runs the search. `tell` receives every trial.
 ///
 /// # Errors
-/// The server does not start or does not answer, phones cannot be registered, or the limit cannot be set.
+/// The server does not start or does not respond, phones cannot be registered, or the limit cannot be set.
 pub fn find(
     capacity: &Capacity,
     interrupt: &Interrupt,
@@ -52,12 +52,12 @@ pub fn find(
 ) -> io::Result<Report> {
     let (server, mut phones) = capacity.prepare(interrupt)?;
     let found = capacity.search_with(&mut phones, &server, interrupt, tell);
-    // Their contacts are no burden to the next search.
+    // Remaining contacts would burden the next search.
     let left = phones.end();
     let mut report = found?;
     if left?.failed > 0 {
         report.remarks.push(
-            "not all phones could deregister: the server has their contacts until they expire"
+            "some phones failed to deregister: the server keeps their contacts until they expire"
                 .into(),
         );
     }
@@ -65,7 +65,7 @@ pub fn find(
 }
 
 impl Capacity {
-    /// The server, once it answers, and phones that are registered with it.
+    /// The server, once it responds, and the phones registered with it.
     pub(crate) fn prepare(&self, interrupt: &Interrupt) -> io::Result<(Server, Session)> {
         let mut server = match &self.start {
             Some(command) => Server::start(command, self.cpu)?,
@@ -122,7 +122,6 @@ impl Capacity {
         Ok(report)
     }
 
-    /// One run at one rate.
     fn measure(&self, phones: &mut Session, rate: f64, server: &Server) -> io::Result<Trial> {
         let run = self.run.at_rate(rate);
         let mut attempts = 0;

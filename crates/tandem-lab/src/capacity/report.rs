@@ -1,4 +1,4 @@
-//! What a search found, for people and for programs.
+//! The result of a search, as text, JSON and HTML.
 
 use super::Capacity;
 use super::backlog::Backlog;
@@ -10,46 +10,46 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What a rate must keep to hold.
+/// The objective that a rate must meet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
-    /// What is measured.
+    /// The delay that is measured.
     pub delay: Delay,
-    /// 99 of a hundred wait no longer, in microseconds.
+    /// Maximum 99th percentile, in microseconds.
     pub p99_us: u64,
-    /// The share of units that may fail.
+    /// Maximum share of units that fail.
     pub failures: f64,
 }
 
 /// One run at one rate.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Trial {
-    /// Units per second that were asked for.
+    /// Units per second requested.
     pub rate: f64,
-    /// Units per second that began.
+    /// Units per second started.
     pub begun: f64,
-    /// Share of the units that failed, or did not end.
+    /// Share of the units that failed or did not end.
     pub failed: f64,
     /// Failures by kind and reason.
     #[serde(default)]
     pub failures: BTreeMap<String, u64>,
-    /// Units in progress at its end that were not at its start, by the line through its seconds.
+    /// Growth of the units in progress from start to end, by a linear fit over the seconds.
     #[serde(default)]
     pub backlog_growth: f64,
-    /// Why it does not hold, whatever its delays are: its backlog grew, or it was ended before its time.
+    /// Why the trial fails regardless of its delays: its backlog grew, or it ended early.
     #[serde(default)]
     pub rejected: Option<String>,
-    /// The delay that the objective is about.
+    /// The delay that the objective applies to.
     pub delay: DelaySummary,
     /// All delays by name.
     pub delays: BTreeMap<String, DelaySummary>,
-    /// Processors that the server used while units began, where that is known.
+    /// Processors that the server used while units started, if known.
     pub server_cpu: Option<f64>,
-    /// CPU of the server, microseconds for each unit, where that is known.
+    /// CPU time of the server per unit in microseconds, if known.
     pub server_cpu_us_per_unit: Option<f64>,
-    /// Share of the time for which its limit held it back, of all processors together.
+    /// Share of the time for which the limit throttled the server, summed over all processors.
     pub throttled: Option<f64>,
-    /// Why these figures may not be the server's.
+    /// Why these figures may not be the server's own.
     pub doubts: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Trial {
         let hopeless = hopeless.map(|why| format!("ended after {seconds:.0} s: {why}"));
         let grows = backlog.grows().then(|| {
             format!(
-                "{:.0} more units in progress at its end than at its start",
+                "backlog grew by {:.0} units from start to end",
                 backlog.growth
             )
         });
@@ -93,47 +93,47 @@ impl Trial {
     }
 }
 
-/// How long a transaction lives (64*T1): the server carries those of the last half minute, too.
+/// Lifetime of a transaction (64*T1). The server still carries the transactions of the last half minute.
 const TRANSACTION: Duration = Duration::from_secs(32);
 /// Shortest trial that shows a backlog.
 const SHORTEST: Duration = Duration::from_secs(60);
 
-/// What is to be said of trials that are too short.
+/// A remark about trials that are too short.
 fn too_short(run: &run::Run) -> Option<String> {
     let is_short = run.warm_up < TRANSACTION || run.duration < SHORTEST;
     is_short.then(|| {
         format!(
-            "NOT MEANINGFUL: trials of {:.0} s behind a warm-up of {:.0} s are shorter than what the server carries with it; take 60 s behind 35 s or more (--duration, --warm-up)",
+            "NOT MEANINGFUL: trials of {:.0} s after a warm-up of {:.0} s are too short to include the transactions that the server still holds; use --duration 60s --warm-up 35s or more",
             run.duration.as_secs_f64(),
             run.warm_up.as_secs_f64()
         )
     })
 }
 
-/// One of a distribution, in microseconds.
+/// Selects a percentile, in microseconds.
 type Percentile = fn(&DelaySummary) -> u64;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The server's.
+    /// Name of the server.
     pub name: String,
-    /// What ran.
+    /// Name of the profile.
     pub profile: String,
-    /// Of each trial.
+    /// Duration of each trial.
     pub seconds: f64,
-    /// Before each trial.
+    /// Warm-up before each trial.
     #[serde(default)]
     pub warm_up_seconds: f64,
-    /// What had to hold.
+    /// The objective.
     pub objective: Objective,
-    /// What the server might use of the processors.
+    /// CPU limit of the server.
     pub cpu: Option<String>,
-    /// The highest rate that kept the objective, units per second.
+    /// The highest rate that met the objective, in units per second.
     pub capacity: Option<f64>,
-    /// What has to be said of it.
+    /// Remarks about the result.
     pub remarks: Vec<String>,
-    /// All trials, as they were made.
+    /// All trials, in the order in which they ran.
     pub trials: Vec<Trial>,
 }
 
@@ -152,7 +152,7 @@ impl Report {
         }
     }
 
-    /// Adds trials of one rate, and says whether it holds: more than half of them do.
+    /// Adds the trials of one rate. Returns whether the rate holds: more than half of them must.
     pub(super) fn add(&mut self, trials: Vec<Trial>) -> bool {
         let held = trials.iter().filter(|trial| self.holds(trial)).count();
         let holds = held * 2 > trials.len();
@@ -160,7 +160,7 @@ impl Report {
         holds
     }
 
-    /// Whether more trials of a rate, up to so many, could not change whether it holds.
+    /// Whether the remaining trials of a rate, `repeats` in total, cannot change the verdict.
     pub(super) fn is_decided(&self, trials: &[Trial], repeats: u32) -> bool {
         let held = trials.iter().filter(|trial| self.holds(trial)).count();
         let failed = trials.len() - held;
@@ -175,14 +175,14 @@ impl Report {
             && trial.delay.count > 0
     }
 
-    /// The search was interrupted at that rate.
+    /// Notes an interruption at this rate.
     pub(super) fn interrupted(&mut self, rate: f64) {
         self.remarks.push(format!(
             "interrupted at {rate:.1} units per second: the server may carry more"
         ));
     }
 
-    /// Whether a rate that failed may have failed because of us.
+    /// Whether a failed rate may be the generator's fault.
     pub(super) fn generator_was_the_bottleneck(&mut self, rate: f64) -> bool {
         let doubted = self
             .trials
@@ -193,7 +193,7 @@ impl Report {
             return false;
         };
         self.remarks.push(format!(
-            "the search ended at {rate:.1} units per second, where the generator is to be doubted ({doubt}): the server may carry more"
+            "the search ended at {rate:.1} units per second, where the generator may have been the bottleneck ({doubt}): the server may carry more"
         ));
         true
     }
@@ -207,11 +207,11 @@ impl Report {
         }
         if capacity.is_none() {
             self.remarks
-                .push("no rate that was tried kept the objective".into());
+                .push("no rate met the objective".into());
         }
     }
 
-    /// The report as a page, beside others.
+    /// The report as an HTML page, beside other reports.
     pub fn html(&self, others: &[Self]) -> String {
         let all = || std::iter::once(self).chain(others);
         let mut page = Page::new(&format!("Capacity: {}", self.profile));
@@ -224,7 +224,7 @@ impl Report {
         let limit = self.objective.p99_us as f64 / 1e3;
         let percentiles: [(&str, Percentile); 3] = [
             ("99th percentile", |delay| delay.p99),
-            ("100th percentile (the longest)", |delay| delay.max),
+            ("100th percentile (maximum)", |delay| delay.max),
             ("50th percentile", |delay| delay.p50),
         ];
         for (title, value) in percentiles {
@@ -263,7 +263,7 @@ impl Report {
         points.map(|(rate, value)| (rate, Some(value))).collect()
     }
 
-    /// Failures of all trials by code, and the rates that they came at.
+    /// Failures of all trials by code and rate.
     fn failures(&self) -> Vec<Vec<String>> {
         let trials = self.by_rate().into_iter();
         let rows = trials.flat_map(|trial| {
@@ -279,11 +279,11 @@ impl Report {
         rows.collect()
     }
 
-    /// Rate against a percentile, in milliseconds; of several trials of a rate the median.
+    /// A percentile in milliseconds over the rate; the median if a rate has several trials.
     fn line(&self, value: Percentile) -> Vec<(f64, f64)> {
         let mut points: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
         for trial in &self.trials {
-            // Rates are positive: their bits are in their order.
+            // Rates are positive, so their bits sort like the numbers.
             let point = points.entry(trial.rate.to_bits()).or_default();
             point.0 = trial.rate;
             point.1.push(value(&trial.delay) as f64 / 1e3);
@@ -315,7 +315,7 @@ impl Report {
             |capacity| format!("{capacity:.1} units per second"),
         );
         format!(
-            "{}{limit} carries {found} of `{}`: p99 of {} within {}, at most {} % failed",
+            "{}{limit} carries {found} of `{}`: p99 of {} within {}, at most {} % failures",
             self.name,
             self.profile,
             delay.name(),
@@ -335,7 +335,7 @@ const HEAD: [&str; 10] = [
     "backlog +",
     "CPU",
     "CPU us/unit",
-    "held back %",
+    "throttled %",
 ];
 
 impl Trial {
@@ -361,7 +361,7 @@ impl Trial {
         ]
     }
 
-    /// How long the p99 is, on a scale of decades from a tenth of a millisecond.
+    /// A bar for the p99, on a logarithmic scale from 0.1 ms.
     fn bar(&self) -> String {
         let decades = (self.delay.p99.max(1) as f64 / 100.0).log10();
         let mark = if self.doubts.is_empty() { '#' } else { '?' };
@@ -388,7 +388,7 @@ impl fmt::Display for Report {
         for name in HEAD {
             write!(f, "{name:>12}")?;
         }
-        writeln!(f, "  p99, six marks to a decade from 0.1 ms")?;
+        writeln!(f, "  p99, logarithmic: six marks per decade from 0.1 ms")?;
         for trial in self.by_rate() {
             writeln!(f, "{trial}")?;
         }
@@ -493,7 +493,7 @@ mod tests {
         assert!(shown.contains("carries 20.0 units per second"), "{shown}");
         assert!(shown.contains("may carry more"), "{shown}");
         let page = report.html(&[again]);
-        // Two servers in three plots, each drawn for wide windows and for narrow ones.
+        // Two servers in three plots, each drawn once for wide windows and once for narrow ones.
         assert_eq!(page.matches("stroke-width=\"2\"").count(), 12);
     }
 }

@@ -1,30 +1,30 @@
-//! The highest rate that holds: up in steps until one does not, then between the two.
+//! The search strategy: increase the rate until it fails, then bisect.
 
-/// How rates are chosen.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Search {
-    /// The first one.
+    /// The first rate.
     pub(super) from: f64,
-    /// No higher one is tried.
+    /// The highest rate to try.
     pub(super) to: f64,
-    /// Each is so many times the one before, until one does not hold.
+    /// Factor between rates until one fails.
     pub(super) growth: f64,
-    /// Ends when what holds and what does not lie so close (0.05: five per cent).
+    /// Relative distance between the highest rate that holds and the lowest that fails at which the search ends (0.05 is 5 %).
     pub(super) resolution: f64,
 }
 
-/// A rate that was tried, and whether it held.
+/// A rate, and whether it held.
 pub(super) type Tried = (f64, bool);
 
 impl Search {
-    /// The rate to try next; `None`: the search has ended.
+    /// The next rate to try; `None` ends the search.
     pub(super) fn next(&self, tried: &[Tried]) -> Option<f64> {
         let worst = lowest_that_failed(tried);
         match (highest_that_held(tried), worst) {
             (None, None) => Some(self.from),
             (Some(held), None) if held >= self.to => None,
             (Some(held), None) => Some((held * self.growth).min(self.to)),
-            // A hundred times down from where it began is no search any more.
+            // Give up at a hundredth of the first rate.
             (None, Some(failed)) => {
                 let next = failed / self.growth;
                 (next > self.from / 100.0).then_some(next)
@@ -37,7 +37,7 @@ impl Search {
     }
 }
 
-/// The highest rate that held below all that did not.
+/// The highest rate that held below all rates that failed.
 pub(super) fn highest_that_held(tried: &[Tried]) -> Option<f64> {
     let failed = lowest_that_failed(tried).unwrap_or(f64::INFINITY);
     let held = tried

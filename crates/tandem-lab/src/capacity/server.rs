@@ -1,4 +1,4 @@
-//! The server under test: started here, under a limit, or found running.
+//! The server under test, started under a limit or already running.
 
 use super::cgroup::{CpuLimit, Group};
 use crate::process::Processes;
@@ -9,25 +9,24 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a server may take until it answers, once it has been started.
+/// How long a started server may take to respond.
 const STARTING: Duration = Duration::from_secs(60);
-/// The same for one that runs already.
+/// The same for a server that is already running.
 const ANSWERING: Duration = Duration::from_secs(3);
 
-/// One that is measured.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Option<Child>,
-    /// Its number, or that of the one that was found.
+    /// Process id of the server.
     process: Option<u32>,
     group: Option<Group>,
 }
 
-/// What it used of the machine until now.
+/// Resources that the server has used so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,
-    /// How long the limit held it back.
+    /// How long the limit throttled the server.
     pub(crate) throttled: Duration,
 }
 
@@ -41,7 +40,7 @@ impl Usage {
 }
 
 impl Server {
-    /// Starts it with a shell's command line, under a limit from its first instruction.
+    /// Starts the server with a shell command line, under the limit from its first instruction.
     pub(crate) fn start(command: &str, limit: Option<CpuLimit>) -> io::Result<Self> {
         let group = limit.map(Group::new).transpose()?;
         let mut shell = Command::new("sh");
@@ -52,7 +51,7 @@ impl Server {
                 .arg(group.entrance()),
             None => shell.arg("-c").arg(format!("exec {command}")),
         };
-        // In our own process group: whoever interrupts the search at the keyboard ends the server, too.
+        // In our own process group, so that Ctrl-C ends the server as well.
         let child = shell.stdin(Stdio::null()).spawn()?;
         Ok(Self {
             process: Some(child.id()),
@@ -61,7 +60,7 @@ impl Server {
         })
     }
 
-    /// One that runs already, if its number is known.
+    /// A server that is already running, with its process id if known.
     pub(crate) fn found(process: Option<u32>, limit: Option<CpuLimit>) -> io::Result<Self> {
         process.map(Processes::family).transpose()?;
         let mut group = limit.map(Group::new).transpose()?;
@@ -80,7 +79,7 @@ impl Server {
         })
     }
 
-    /// Waits until it answers.
+    /// Waits until the server responds.
     pub(crate) fn wait_until_ready(&mut self, at: SocketAddr, is_stream: bool) -> io::Result<()> {
         let patience = self.child.as_ref().map_or(ANSWERING, |_| STARTING);
         let until = Instant::now() + patience;
@@ -93,13 +92,13 @@ impl Server {
                 .flatten()
             {
                 return Err(io::Error::other(format!(
-                    "the server ended before it answered ({status}); what it printed is above"
+                    "the server exited before it responded ({status}); see its output above"
                 )));
             }
             if Instant::now() > until {
                 let seconds = patience.as_secs();
                 return Err(io::Error::other(format!(
-                    "{at} answered no OPTIONS for {seconds} seconds"
+                    "{at} did not respond to OPTIONS within {seconds} seconds"
                 )));
             }
         }
@@ -119,7 +118,7 @@ impl Server {
         }))
     }
 
-    /// Waits until it has done what a trial left it.
+    /// Waits until the server has finished the work of the last trial.
     pub(crate) fn wait_until_idle(&self) -> io::Result<()> {
         let Some(process) = self.process else {
             sleep(Duration::from_secs(2));
@@ -132,7 +131,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
-        // Whoever has ended may have left his number to others.
+        // After an exit, another process may have the same number.
         let runs = matches!(child.try_wait(), Ok(None));
         let family = runs
             .then(|| Processes::family(child.id()))
@@ -144,14 +143,14 @@ impl Drop for Server {
         while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
             sleep(Duration::from_millis(20));
         }
-        // What it started, though it may be nobody's child by now.
+        // Its descendants, even if they are orphans by now.
         signal(family.iter().flat_map(Processes::running), Signal::KILL);
         let _ = child.wait();
         signal(self.group.iter().flat_map(Group::processes), Signal::KILL);
     }
 }
 
-/// To those that have not ended by themselves.
+/// Signals the processes that are still running.
 fn signal(processes: impl IntoIterator<Item = u32>, signal: Signal) {
     let processes = processes.into_iter().map(u32::cast_signed);
     for process in processes.filter_map(Pid::from_raw) {
@@ -159,7 +158,7 @@ fn signal(processes: impl IntoIterator<Item = u32>, signal: Signal) {
     }
 }
 
-/// Whether anything comes back from there within a tenth of a second.
+/// Whether a response arrives within a tenth of a second.
 fn answers(at: SocketAddr, is_stream: bool) -> bool {
     const MOMENT: Duration = Duration::from_millis(100);
     let asked = || -> io::Result<bool> {

@@ -1,23 +1,22 @@
-//! A trial while it runs: what the server uses, and whether going on is of any use.
+//! Watches a running trial: the server's resource usage, and whether the trial can still succeed.
 
 use super::Capacity;
 use super::server::{Server, Usage};
 use crate::run::Second;
 use std::ops::ControlFlow;
 
-/// Seconds in a row for which too much must be in progress.
+/// Consecutive seconds with too many units in progress that end a trial.
 const HOPELESS: u32 = 10;
-/// How much longer than the objective allows units are in progress by then, in the mean.
+/// Factor by which the mean time in progress then exceeds what the objective allows.
 const FACTOR: f64 = 3.0;
-/// Units in progress that say nothing.
+/// Fewer units in progress prove nothing.
 const FEW: f64 = 100.0;
 
-/// What is seen of a trial.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// Failures that the objective allows in the whole trial.
     failures: f64,
-    /// Units in progress that a rate has which keeps the objective.
+    /// Units in progress at a rate that meets the objective.
     in_progress: f64,
     seconds: f64,
     too_many: u32,
@@ -27,17 +26,17 @@ pub(super) struct Watch {
     hopeless: Option<String>,
 }
 
-/// What was seen of it.
+/// The result of watching a trial.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
-    /// What the server used while units began that are counted.
+    /// Resources that the server used while the counted units started.
     pub(super) used: Option<Usage>,
-    /// Why the trial was ended before its time.
+    /// Why the trial ended early.
     pub(super) hopeless: Option<String>,
 }
 
 impl Watch {
-    /// Of a trial at that rate; the server has used so much before.
+    /// Watches a trial at this rate. `before` is the server's usage until now.
     pub(super) fn new(capacity: &Capacity, rate: f64, before: Option<Usage>) -> Self {
         let (run, objective) = (&capacity.run, &capacity.objective);
         let call = run.profile.call;
@@ -56,7 +55,7 @@ impl Watch {
         }
     }
 
-    /// Looks at a second; those of the warm-up lie before the start. Ends a trial that cannot keep the objective any more.
+    /// Checks one second; seconds of the warm-up have times before 0. Breaks when the trial cannot meet the objective any more.
     pub(super) fn look(&mut self, second: &Second, server: &Server) -> ControlFlow<()> {
         let usage = || server.usage().ok().flatten();
         if second.time <= 0.0 {

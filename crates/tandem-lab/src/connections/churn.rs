@@ -1,4 +1,4 @@
-//! What becomes of calls while connections come and go beside them.
+//! Measures calls while connections open and close beside them.
 
 use super::client::{Client, Opener};
 use super::options::{Arguments, Units};
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// Phones that stay and are called one after the other.
+/// Phones that stay registered and are called in turn.
 const PHONES: u64 = 100;
-/// One call in so much time.
+/// Interval between calls.
 const CALL_EVERY: Duration = Duration::from_millis(10);
 
-/// First calls alone, then calls beside units.
+/// Measures calls alone first, then calls beside connections that open and close.
 pub(super) fn run(arguments: &Arguments, rate: u32) -> io::Result<ChurnReport> {
     let server = Server::find(arguments)?;
     let units = Units::of(arguments.target.transport);
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, rate: u32) -> io::Result<ChurnReport> {
     })
 }
 
-/// The caller, and the phones that answer until the runtime ends.
+/// The caller, and the callees that respond until the runtime ends.
 async fn gather(opener: &Opener) -> io::Result<Client> {
     for user in 1..=PHONES {
         let phone = enlist(opener, user).await?;
@@ -62,7 +62,7 @@ async fn gather(opener: &Opener) -> io::Result<Client> {
     enlist(opener, 0).await
 }
 
-/// Calls one phone after the other for a while. Delays count from when a call was due.
+/// Calls one phone after another for a while. Delays count from when a call was due.
 async fn calls(caller: &mut Client, length: Duration, numbers: &mut u64) -> io::Result<CallReport> {
     let begun = Instant::now();
     let mut report = CallReport::default();
@@ -91,7 +91,7 @@ async fn calls(caller: &mut Client, length: Duration, numbers: &mut u64) -> io::
     }
 }
 
-/// Begins units when they are due, however many are under way.
+/// Starts units when they are due, regardless of how many are in progress.
 async fn come_and_go(
     opener: &Arc<Opener>,
     units: Units,

@@ -1,4 +1,4 @@
-//! One connection to the server, with messages in and out.
+//! One connection to the server, and the messages on it.
 
 use super::options::{Target, Units};
 use super::tls::client_config;
@@ -15,30 +15,30 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How long anything may take: connect, handshake, an answer.
+/// Timeout of each step: connect, handshake, response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Octets of a message: what a server may send at most here.
+/// Largest message that a server may send here, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// Clients that have sessions to resume: each remembers its own, as few as a phone would, so there must be more of them than units at a
-/// time.
+/// Number of TLS clients with sessions to resume. Each remembers only a few sessions, as a phone would, so there must be more clients
+/// than units at a time.
 const CLIENTS: usize = 256;
 
-/// Octets read at a time.
+/// Bytes read at a time.
 const READ: usize = 2 << 10;
 
 /// Opens connections to one server, each from the next address.
 pub(super) struct Opener {
     target: Target,
     name: ServerName<'static>,
-    /// Taken in turn. None: there is no TLS.
+    /// Used in turn. Empty without TLS.
     connectors: Vec<TlsConnector>,
     opened: AtomicU64,
 }
 
 impl Opener {
-    /// For connections that begin like that.
+    /// For connections that begin in this way.
     pub(super) fn new(target: &Target, units: Units) -> io::Result<Arc<Self>> {
         let connectors = match units {
             Units::Plain => 0,
@@ -62,7 +62,7 @@ impl Opener {
         &self.target
     }
 
-    /// A connection, handshake included.
+    /// Opens a connection, including the handshake.
     pub(super) async fn open(&self) -> io::Result<Client> {
         patiently("connecting", self.connect()).await
     }
@@ -70,7 +70,7 @@ impl Opener {
     async fn connect(&self) -> io::Result<Client> {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let socket = TcpSocket::new_v4()?;
-        // Ports of connections that have just gone.
+        // The ports of connections that have just closed.
         socket.set_reuseaddr(true)?;
         let source = 1 + (number % u64::from(self.target.sources)) as u8;
         socket.bind((Ipv4Addr::new(127, 0, 0, source), 0).into())?;
@@ -105,7 +105,6 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// A connection.
 pub(super) struct Client {
     stream: Stream,
     received: Vec<u8>,
@@ -118,7 +117,7 @@ impl Client {
         self.writer.local
     }
 
-    /// Whether the handshake took up an earlier session.
+    /// Whether the handshake resumed an earlier session.
     pub(super) fn is_resumed(&self) -> bool {
         match &self.stream {
             Stream::Tcp(_) => false,
@@ -138,7 +137,7 @@ impl Client {
         }
     }
 
-    /// The next message, however long it takes to come.
+    /// The next message, without a timeout.
     pub(super) async fn receive(&mut self) -> io::Result<Vec<u8>> {
         loop {
             match self.framer.next(&self.received).map_err(io::Error::other)? {
@@ -182,10 +181,10 @@ impl Client {
                 }
             }
         };
-        patiently("an answer", ask).await
+        patiently("a response", ask).await
     }
 
-    /// One OPTIONS.
+    /// Sends one OPTIONS.
     pub(super) async fn options(&mut self, unit: Unit) -> io::Result<()> {
         let mut request = Vec::new();
         self.writer.options(unit, &mut request);
@@ -193,7 +192,7 @@ impl Client {
         expect(&response, Method::Options)
     }
 
-    /// A REGISTER; a challenge is answered.
+    /// Sends a REGISTER and answers a challenge.
     pub(super) async fn register(&mut self, mut unit: Unit) -> io::Result<()> {
         let mut request = Vec::new();
         self.writer.register(unit, None, &mut request);
@@ -211,7 +210,7 @@ impl Client {
         expect(&response, Method::Register)
     }
 
-    /// Says goodbye and goes.
+    /// Closes the connection in an orderly way.
     pub(super) async fn close(mut self) -> io::Result<()> {
         match &mut self.stream {
             Stream::Tcp(stream) => stream.shutdown().await,
@@ -220,7 +219,7 @@ impl Client {
     }
 }
 
-/// A 2xx, or what came instead.
+/// Fails unless the response is a 2xx.
 pub(super) fn expect(response: &[u8], method: Method<'_>) -> io::Result<()> {
     let status = Message::parse(response).map_or(0, |response| response.status());
     if (200..300).contains(&status) {
@@ -228,11 +227,11 @@ pub(super) fn expect(response: &[u8], method: Method<'_>) -> io::Result<()> {
     }
     let method = String::from_utf8_lossy(method.as_bytes());
     Err(io::Error::other(format!(
-        "{method} was answered with {status}"
+        "{status} response to {method}"
     )))
 }
 
-/// Waits, but not for ever.
+/// Waits with a timeout.
 async fn patiently<T>(what: &str, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(result) => result,

@@ -1,13 +1,13 @@
-//! Connections held by processes of this program: one may not open enough descriptors for all of them.
+//! Connections held by child processes, because one process may not open enough descriptors for all of them.
 
 use super::options::Target;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Descriptors of a process that are no connections.
+/// Descriptors of a process that are not connections.
 const OTHERS: u64 = 100;
 
-/// The processes and what they hold.
+/// The child processes and what they hold.
 pub(super) struct Held<'t> {
     target: &'t Target,
     holders: Vec<Holder>,
@@ -33,12 +33,12 @@ impl<'t> Held<'t> {
         }
     }
 
-    /// How many are open.
+    /// Number of open connections.
     pub(super) fn open(&self) -> u64 {
         self.holders.iter().map(|holder| holder.open).sum()
     }
 
-    /// Opens connections for the users `first` and up. Returns how many could not be opened, and why the first of them could not.
+    /// Opens connections for the users from `first`. Returns how many failed, and why the first of them failed.
     pub(super) fn add(&mut self, mut first: u64, mut count: u64) -> io::Result<(u64, String)> {
         let (mut failed, mut reason) = (0, String::new());
         while count > 0 {
@@ -70,7 +70,7 @@ impl Holder {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let missing = || io::Error::other("the process that holds connections has no pipe");
+        let missing = || io::Error::other("the process that holds the connections has no pipe");
         let output = process.stdout.take().ok_or_else(missing)?;
         Ok(Self {
             input: Some(process.stdin.take().ok_or_else(missing)?),
@@ -87,7 +87,7 @@ impl Holder {
         }
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        let ended = || io::Error::other("a process that holds connections has ended");
+        let ended = || io::Error::other("a process that holds connections has exited");
         let mut words = line.trim().splitn(3, ' ');
         let open = words.next().and_then(|word| word.parse().ok());
         self.open = open.ok_or_else(ended)?;
@@ -102,7 +102,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // It ends when its input does.
+        // The process exits when its input ends.
         self.input = None;
         let _ = self.process.wait();
     }

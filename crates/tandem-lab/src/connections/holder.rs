@@ -1,7 +1,7 @@
-//! The process that holds connections: it is told how many more to open, and says how that went.
+//! The process that holds connections. It reads how many more to open, and reports the result.
 //!
-//! A line in is `FIRST COUNT`: the users of the next connections. A line out is `OPEN FAILED REASON`: how many are open now, how many
-//! of the last ones failed, and why the first of them did.
+//! An input line is `FIRST COUNT`: the users of the next connections. An output line is `OPEN FAILED REASON`: how many connections are
+//! open now, how many of the last ones failed, and why the first of them failed.
 
 use super::client::Opener;
 use super::options::{Target, Units};
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 /// Connections being opened at a time.
 const AT_A_TIME: usize = 32;
 
-/// Holds until standard input ends.
+/// Holds connections until standard input ends.
 pub(super) fn run(target: &Target) -> io::Result<()> {
     let opener = Opener::new(target, Units::of(target.transport))?;
     let (sender, orders) = mpsc::unbounded_channel();
@@ -55,7 +55,7 @@ async fn obey(
     Ok(())
 }
 
-/// Opens the connections of so many users and lets their phones answer. Returns what failed.
+/// Opens the connections of `count` users and lets their phones respond. Returns the failures.
 async fn add(
     opener: &Arc<Opener>,
     first: u64,
@@ -78,7 +78,7 @@ async fn add(
                 open.fetch_add(1, Ordering::Relaxed);
                 let open = Arc::clone(open);
                 tokio::spawn(async move {
-                    // However it ends: there is one less.
+                    // However it ends, one connection fewer is open.
                     let _ = serve(client, user).await;
                     open.fetch_sub(1, Ordering::Relaxed);
                 });

@@ -1,16 +1,16 @@
-//! The straight line through measured points.
+//! Linear regression through measured points.
 
-/// What points say together: `value = base + each * count`.
+/// The fitted line: `value = base + each * count`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Line {
     pub(super) each: f64,
     pub(super) base: f64,
-    /// How straight it is: 1 is a line.
+    /// Coefficient of determination: 1 is a perfect line.
     pub(super) r_squared: f64,
 }
 
 impl Line {
-    /// By least squares. `None` with fewer than two different counts.
+    /// Fits by least squares. `None` with fewer than two different counts.
     pub(super) fn through(points: &[(f64, f64)]) -> Option<Self> {
         let count = points.len() as f64;
         let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -1,13 +1,13 @@
-//! What connections cost a server: memory of idle ones, CPU of those that come and go, calls delivered over any of them.
+//! Measures what connections cost a server: memory of idle connections, CPU of short-lived ones, and whether calls reach each of them.
 //!
-//! Three measurements, one of them a run:
+//! Each run makes one of three measurements:
 //!
-//! - *held*: connections are opened in steps and kept, each with a registration; after each step the server's memory is read. At the
-//!   end calls are delivered to connections drawn at random, and each must ring on the one connection that its callee registered over.
-//! - *units*: connect, shake hands, one OPTIONS, close; as fast as it goes.
-//! - *churn*: so many units a second, while calls go on over connections that stay.
+//! - *held*: opens connections in steps and keeps them, each with a registration. After each step it reads the server's memory. At the
+//!   end it delivers calls to randomly chosen connections; each must ring on the one connection that its callee registered over.
+//! - *units*: connect, handshake, one OPTIONS, close, as fast as possible.
+//! - *churn*: units at a fixed rate, with calls over other connections at the same time.
 //!
-//! What the measuring side costs is in none of the figures: only the server's processes are looked at.
+//! No figure includes the cost of the measuring side: only the server's processes are measured.
 
 mod churn;
 mod client;
@@ -27,10 +27,10 @@ pub use report::Report;
 
 use std::io;
 
-/// Measures what the arguments ask for.
+/// Makes the measurement that the arguments ask for.
 ///
 /// # Errors
-/// A server that cannot be reached, or whose process cannot be looked at.
+/// The server cannot be reached, or its process cannot be inspected.
 pub fn run(arguments: &Arguments) -> io::Result<Report> {
     sip_runtime::raise_descriptor_limit();
     match (arguments.units, arguments.churn) {
@@ -40,10 +40,11 @@ pub fn run(arguments: &Arguments) -> io::Result<Report> {
     }
 }
 
-/// The process that holds connections for another one, which speaks to it over standard input and output. Ends when its input does.
+/// Runs the process that holds connections for another one. It communicates over standard input and output, and exits when its input
+/// ends.
 ///
 /// # Errors
-/// Standard input or output cannot be used.
+/// Standard input or output fails.
 pub fn hold(arguments: &HolderArguments) -> io::Result<()> {
     sip_runtime::raise_descriptor_limit();
     holder::run(&arguments.target)

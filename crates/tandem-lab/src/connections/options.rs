@@ -1,10 +1,10 @@
-//! What can be measured, as the command line says it.
+//! The command line of `bench connections`.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::net::SocketAddr;
 
-/// What runs over the connections.
+/// The transport of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Transport {
     /// Plain TCP.
@@ -14,7 +14,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// As it stands in Via.
+    /// The transport in Via.
     pub(super) const fn via_token(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -23,19 +23,19 @@ impl Transport {
     }
 }
 
-/// How connections begin that come and go.
+/// How short-lived connections begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Units {
-    /// No handshake but that of TCP.
+    /// TCP only, without a TLS handshake.
     Plain,
-    /// A full TLS handshake each.
+    /// Each with a full TLS handshake.
     Full,
-    /// TLS sessions are resumed.
+    /// With resumed TLS sessions.
     Resumed,
 }
 
-/// The key of the certificate that the server must show.
+/// Type of the key that the server's certificate must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Key {
@@ -45,31 +45,32 @@ pub enum Key {
     Rsa2048,
 }
 
-/// The server and how it is reached.
+/// The server and how to reach it.
 #[derive(Clone, Debug, Args)]
 pub struct Target {
-    /// The server's address, for the transport that is measured.
+    /// Address of the server, for the transport that is measured.
     #[arg(long, default_value = "127.0.0.1:5060")]
     pub(super) server: SocketAddr,
-    /// The server's domain. Its subscribers must be user0, user1, … with passwords password0, password1, …
+    /// Domain of the server; its subscribers must be user0, user1, … with passwords password0, password1, ….
     #[arg(long, default_value = "tandem.localhost")]
     pub(super) domain: String,
-    /// What runs over the connections.
+    /// Transport of the connections.
     #[arg(long, value_enum, default_value = "tcp")]
     pub(super) transport: Transport,
-    /// The key that the server must show.
+    /// Type of the key in the server's certificate.
     #[arg(long, value_enum, default_value = "p256")]
     pub(super) key: Key,
-    /// Loopback addresses to connect from, 127.0.0.1 and up: one has some 28,000 ports, and a server has bounds for each.
+    /// Number of loopback addresses to connect from, 127.0.0.1 and up; one address has some 28,000 ports, and a server limits connections
+    /// per address.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=250))]
     pub(super) sources: u8,
-    /// Send OPTIONS instead of REGISTER: connections without registrations.
+    /// Send OPTIONS instead of REGISTER, for connections without registrations.
     #[arg(long)]
     pub(super) unregistered: bool,
 }
 
 impl Target {
-    /// The same target for another process of this program.
+    /// The command line arguments with the same target, for a child process.
     pub(super) fn to_arguments(&self) -> Vec<String> {
         let name = |value: Option<clap::builder::PossibleValue>| {
             value.map_or_else(String::new, |value| value.get_name().to_owned())
@@ -88,31 +89,31 @@ impl Target {
     }
 }
 
-/// What `bench connections` is told.
+/// The arguments of `bench connections`.
 #[derive(Clone, Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) target: Target,
-    /// The server's process: its CPU time and memory are read, with those of its children.
+    /// Process id of the server, to read CPU time and memory, children included.
     #[arg(long, required_unless_present = "admin")]
     pub(super) pid: Option<u32>,
-    /// Tandem's admin interface: it names the process, and must count as many connections as are held.
+    /// Tandem's admin interface: names the process, and must count as many connections as are held.
     #[arg(long)]
     pub(super) admin: Option<SocketAddr>,
-    /// Connections held at each step; what the descriptor limit does not allow is left out, with a message.
+    /// Connections to hold at each step; steps beyond the descriptor limit are skipped with a message.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "1000,5000,10000,19000,100000"
     )]
     pub(super) steps: Vec<u64>,
-    /// Registrations made first, over one connection: what one costs by itself is taken off.
+    /// Registrations to make first over one connection, to subtract the cost of a registration alone.
     #[arg(long, default_value_t = 10_000)]
     pub(super) registrations: u64,
-    /// Calls delivered to connections drawn at random after the last step.
+    /// Calls to deliver to randomly chosen connections after the last step.
     #[arg(long, default_value_t = 1_000)]
     pub(super) calls: u64,
-    /// Measure connections that come and go instead: connect, handshake, OPTIONS, close.
+    /// Measure short-lived connections instead: connect, handshake, OPTIONS, close.
     #[arg(
         long = "handshakes",
         value_enum,
@@ -120,16 +121,16 @@ pub struct Arguments {
         conflicts_with = "churn"
     )]
     pub(super) units: Option<Units>,
-    /// How many of them come and go.
+    /// Number of short-lived connections.
     #[arg(long, default_value_t = 20_000)]
     pub(super) count: u64,
-    /// How many of them at a time.
+    /// Short-lived connections at a time.
     #[arg(long, default_value_t = 32)]
     pub(super) window: u64,
-    /// Measure what becomes of calls while so many connections a second come and go.
+    /// Measure calls while connections open and close at this rate per second.
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) churn: Option<u32>,
-    /// For how many seconds.
+    /// Duration of the measurement in seconds.
     #[arg(long, default_value_t = 10)]
     pub(super) seconds: u64,
     /// Print JSON.
@@ -137,7 +138,7 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// What a holding process is told.
+/// The arguments of a process that holds connections.
 #[derive(Clone, Debug, Args)]
 pub struct HolderArguments {
     #[command(flatten)]

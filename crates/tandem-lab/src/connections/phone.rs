@@ -1,4 +1,4 @@
-//! A phone that stays registered over its connection and answers what comes over it; and the one that calls it.
+//! A phone that stays registered over its connection and responds to requests; and the phone that calls it.
 
 use super::client::{Client, Opener, expect};
 use super::options::Units;
@@ -9,7 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 impl Units {
-    /// How connections begin that are there to stay.
+    /// How permanent connections begin.
     pub(super) const fn of(transport: super::Transport) -> Self {
         match transport {
             super::Transport::Tcp => Self::Plain,
@@ -18,7 +18,7 @@ impl Units {
     }
 }
 
-/// The first request of a dialog or registration. Numbers of different processes never meet.
+/// The first request of a dialog or registration. Numbers of different processes are disjoint.
 pub(super) fn first_unit(number: u64, user: u64) -> Unit {
     Unit {
         number: (u64::from(std::process::id()) << 32) + number,
@@ -28,7 +28,7 @@ pub(super) fn first_unit(number: u64, user: u64) -> Unit {
     }
 }
 
-/// Opens a connection and registers a subscriber over it, or only says hello.
+/// Opens a connection and registers a subscriber over it, or only sends OPTIONS.
 pub(super) async fn enlist(opener: &Opener, user: u64) -> io::Result<Client> {
     let mut client = opener.open().await?;
     let unit = first_unit(user, user);
@@ -40,12 +40,12 @@ pub(super) async fn enlist(opener: &Opener, user: u64) -> io::Result<Client> {
     Ok(client)
 }
 
-/// The tag by which a phone says that it was this one that answered.
+/// The To tag that identifies the phone that answered.
 fn tag_of(user: u64) -> String {
     format!("phone{user}")
 }
 
-/// Answers everything until the connection ends.
+/// Responds to all requests until the connection ends.
 pub(super) async fn serve(mut client: Client, user: u64) -> io::Result<()> {
     let tag = tag_of(user);
     let mut answers = Vec::new();
@@ -75,15 +75,15 @@ pub(super) async fn serve(mut client: Client, user: u64) -> io::Result<()> {
     }
 }
 
-/// How a call went.
+/// The result of a call.
 pub(super) struct Call {
-    /// Until it was answered.
+    /// Time until the 200.
     pub(super) delay: Duration,
-    /// It rang where its callee is registered.
+    /// Whether the phone that answered is the one that was called.
     pub(super) is_right: bool,
 }
 
-/// Calls a phone and hangs up at once. `number` is the call's own.
+/// Calls a phone and hangs up at once. `number` identifies the call.
 pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> io::Result<Call> {
     let mut unit = first_unit(number, callee);
     let begun = Instant::now();
@@ -102,7 +102,7 @@ pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> io::R
         acknowledge_refusal(caller, unit, &response).await?;
         return Err(error);
     }
-    let answer = Message::parse(&response).map_err(|_| io::Error::other("the answer is no SIP"))?;
+    let answer = Message::parse(&response).map_err(|_| io::Error::other("the response is not SIP"))?;
     let to = answer.header(HeaderName::To).unwrap_or_default();
     let tag = format!(";tag={}", tag_of(callee));
     let is_right = to.ends_with(tag.as_bytes());

@@ -1,11 +1,11 @@
-//! What a run found, for people and for programs.
+//! The result of a measurement, as text and JSON.
 
 use super::options::{Key, Units};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt;
 
-/// What a run found.
+/// The result of a measurement.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "measured", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "one for each measurement")]
@@ -30,31 +30,31 @@ impl Report {
     }
 }
 
-/// One number of connections.
+/// The figures at one number of connections.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
     pub connections: u64,
     pub memory_bytes: u64,
-    /// With handshake and REGISTER, or OPTIONS; as fast as one client gets on.
+    /// Including handshake and REGISTER or OPTIONS, as fast as one client can go.
     pub accepted_per_second: f64,
     pub server_cpu_us_each: f64,
 }
 
-/// Connections that stay.
+/// Connections that are held.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeldReport {
     pub transport: &'static str,
-    /// What a registration takes without a connection of its own.
+    /// Memory of a registration without its own connection.
     pub registration_bytes: f64,
     pub base_bytes: u64,
     pub steps: Vec<Step>,
-    /// Which step was not made, and why.
+    /// The steps that were skipped, and why.
     pub left_out: Option<String>,
-    /// By the line, with the registration.
+    /// Memory per connection and registration, by linear regression.
     pub bytes_each: Option<f64>,
-    /// By the line, without the registration.
+    /// Memory per connection without the registration, by linear regression.
     pub connection_bytes: Option<f64>,
-    /// How straight the line is.
+    /// Coefficient of determination of the regression.
     pub r_squared: Option<f64>,
     pub calls: Option<CallReport>,
 }
@@ -64,7 +64,7 @@ pub struct HeldReport {
 pub struct CallReport {
     pub made: u64,
     pub answered: u64,
-    /// Answered by another phone than the one that was called.
+    /// Answered by another phone than the callee.
     pub wrong: u64,
     pub failed: u64,
     pub failure: Option<String>,
@@ -85,7 +85,7 @@ impl CallReport {
     }
 }
 
-/// Connections that come and go.
+/// Short-lived connections.
 #[derive(Clone, Debug, Serialize)]
 pub struct UnitReport {
     pub units: Units,
@@ -100,7 +100,7 @@ pub struct UnitReport {
     pub delay_p99_us: u64,
 }
 
-/// Calls beside connections that come and go.
+/// Calls beside short-lived connections.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChurnReport {
     pub transport: &'static str,
@@ -108,9 +108,9 @@ pub struct ChurnReport {
     pub done: u64,
     pub failed: u64,
     pub failure: Option<String>,
-    /// Less what the calls cost by themselves.
+    /// Without the cost of the calls.
     pub server_cpu_us_each: f64,
-    /// CPUs kept busy.
+    /// Busy CPUs.
     pub server_busy: f64,
     pub delay_p50_us: u64,
     pub delay_p99_us: u64,
@@ -133,7 +133,7 @@ impl fmt::Display for HeldReport {
         writeln!(
             f,
             "{:>11} {:>9} {:>10} {:>11}",
-            self.transport, "memory MB", "taken in/s", "CPU-us each"
+            self.transport, "memory MB", "accepted/s", "CPU us each"
         )?;
         writeln!(f, "{:>11} {:>9.1}", 0, self.base_bytes as f64 / 1e6)?;
         for step in &self.steps {
@@ -154,7 +154,7 @@ impl fmt::Display for HeldReport {
         {
             writeln!(
                 f,
-                "line: {each:.0} bytes each, {bare:.0} without the registration ({:.0}); r^2 {r:.5}",
+                "regression: {each:.0} bytes each, {bare:.0} without the registration ({:.0}); r^2 {r:.5}",
                 self.registration_bytes
             )?;
         }
@@ -169,7 +169,7 @@ impl fmt::Display for CallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} of {} rang where they should, {} elsewhere, {} failed{}; answered after p50 {} us, p99 {} us, max {} us",
+            "{} of {} answered by their callees, {} by other phones, {} failed{}; delay p50 {} us, p99 {} us, max {} us",
             self.answered,
             self.made,
             self.wrong,
@@ -187,7 +187,7 @@ impl fmt::Display for UnitReport {
         let key = self.key.map(|key| format!(", {key:?}")).unwrap_or_default();
         writeln!(
             f,
-            "{:?}{key}: {:.1} us of CPU each, {:.0} a second and core ({:.0} done a second), {} done, {} failed{}; p50 {} us, p99 {} us",
+            "{:?}{key}: {:.1} us of CPU each, {:.0}/s per core ({:.0}/s measured), {} succeeded, {} failed{}; p50 {} us, p99 {} us",
             self.units,
             self.server_cpu_us_each,
             self.per_second_and_core,
@@ -205,7 +205,7 @@ impl fmt::Display for ChurnReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} at {} a second: {:.1} us of CPU each, {:.0} % of a CPU busy, {} done, {} failed{}; p50 {} us, p99 {} us",
+            "{} at {}/s: {:.1} us of CPU each, {:.0} % of a CPU busy, {} succeeded, {} failed{}; p50 {} us, p99 {} us",
             self.transport,
             self.rate,
             self.server_cpu_us_each,
@@ -216,8 +216,8 @@ impl fmt::Display for ChurnReport {
             self.delay_p50_us,
             self.delay_p99_us
         )?;
-        writeln!(f, "calls alone:  {}", self.calls_alone)?;
-        writeln!(f, "calls beside: {}", self.calls_beside)
+        writeln!(f, "calls without churn: {}", self.calls_alone)?;
+        writeln!(f, "calls during churn:  {}", self.calls_beside)
     }
 }
 

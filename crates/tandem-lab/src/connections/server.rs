@@ -1,4 +1,4 @@
-//! The server under test: its processes, and what it says of itself.
+//! The server under test: its processes, and its own metrics.
 
 use super::options::Arguments;
 use crate::process::Processes;
@@ -7,13 +7,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long its memory may take to come to rest.
+/// Memory readings before giving up on a stable value.
 const LOOKS: u32 = 12;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Bytes by which memory at rest may change between two looks.
+/// Change between two readings, in bytes, that counts as stable.
 const AT_REST: u64 = 128 << 10;
 
-/// A server.
 pub(super) struct Server {
     processes: Processes,
     admin: Option<SocketAddr>,
@@ -24,7 +23,7 @@ impl Server {
         let pid = match (arguments.pid, arguments.admin) {
             (Some(pid), _) => pid,
             (None, Some(admin)) => pid_of(admin)?,
-            (None, None) => return Err(io::Error::other("neither --pid nor --admin is given")),
+            (None, None) => return Err(io::Error::other("add --pid PID or --admin ADDRESS")),
         };
         Ok(Self {
             processes: Processes::family(pid)?,
@@ -32,7 +31,7 @@ impl Server {
         })
     }
 
-    /// CPU time spent so far, once it has nothing more to do.
+    /// CPU time so far, once the server is idle.
     pub(super) fn cpu_at_rest(&self) -> io::Result<Duration> {
         self.processes.wait_until_idle()?;
         self.processes.cpu_time()
@@ -42,7 +41,7 @@ impl Server {
         self.processes.cpu_time()
     }
 
-    /// Bytes of memory (proportional set size) once they change no more.
+    /// Proportional set size in bytes, once it is stable.
     pub(super) fn memory_at_rest(&self) -> io::Result<u64> {
         let (mut before, _) = self.processes.memory()?;
         for _ in 0..LOOKS {
@@ -56,12 +55,12 @@ impl Server {
         Ok(before)
     }
 
-    /// Descriptors that it may open.
+    /// The server's limit of open descriptors.
     pub(super) fn descriptor_limit(&self) -> io::Result<u64> {
         self.processes.descriptor_limit()
     }
 
-    /// How many connections it counts, where it can be asked.
+    /// The server's own count of connections, if it has an admin interface.
     pub(super) fn connections(&self) -> io::Result<Option<u64>> {
         let Some(admin) = self.admin else {
             return Ok(None);
@@ -87,7 +86,7 @@ fn pid_of(admin: SocketAddr) -> io::Result<u32> {
     let answer: Value = serde_json::from_str(&answer)?;
     let pid = answer.pointer("/result/pid").and_then(Value::as_u64);
     pid.and_then(|pid| u32::try_from(pid).ok())
-        .ok_or_else(|| io::Error::other(format!("http://{admin} does not say its process")))
+        .ok_or_else(|| io::Error::other(format!("http://{admin} does not name its process")))
 }
 
 fn get(admin: SocketAddr, path: &str) -> io::Result<String> {

@@ -1,4 +1,4 @@
-//! Connections that stay: how much memory they take, step by step, and whether calls find them.
+//! Measures held connections: their memory, step by step, and whether calls reach them.
 
 use super::client::{Client, Opener};
 use super::held::Held;
@@ -11,10 +11,10 @@ use hdrhistogram::Histogram;
 use std::io;
 use std::time::Instant;
 
-/// Descriptors of a server that are no connections: listeners, its database, its admin interface.
+/// Descriptors of a server that are not connections: listeners, its database, its admin interface.
 const OTHERS: u64 = 100;
 
-/// Calls come from a user whom no connection is registered for.
+/// The calling user, who has no connection registered.
 const CALLER: u64 = 0;
 
 /// Holds connections in steps.
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<HeldReport> {
     for wanted in &arguments.steps {
         if *wanted + OTHERS > limit {
             left_out = Some(format!(
-                "{wanted} connections are left out: the server may open {limit} descriptors (RLIMIT_NOFILE; `ulimit -Hn` shows how far it \
+                "skipped {wanted} connections: the server may open only {limit} descriptors (RLIMIT_NOFILE; `ulimit -Hn` shows how far it \
                  can be raised)"
             ));
             break;
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<HeldReport> {
     })
 }
 
-/// Registers subscribers over one connection, to learn what a registration takes by itself.
+/// Registers subscribers over one connection, to measure the cost of a registration alone.
 async fn register_alone(caller: &mut Client, count: u64) -> io::Result<()> {
     for user in 1..=count {
         caller.register(first_unit(user, user)).await?;
@@ -84,7 +84,7 @@ async fn register_alone(caller: &mut Client, count: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens what is missing to `wanted` connections.
+/// Opens connections up to `wanted`.
 fn step(server: &Server, held: &mut Held<'_>, first: u64, wanted: u64) -> io::Result<Step> {
     let before = held.open();
     let cpu_before = server.cpu_at_rest()?;
@@ -104,7 +104,7 @@ fn step(server: &Server, held: &mut Held<'_>, first: u64, wanted: u64) -> io::Re
         && counted != held.open() + 1
     {
         return Err(io::Error::other(format!(
-            "{} connections are held, but the server counts {counted}",
+            "{} connections are open, but the server counts {counted}",
             held.open() + 1
         )));
     }
@@ -117,7 +117,7 @@ fn step(server: &Server, held: &mut Held<'_>, first: u64, wanted: u64) -> io::Re
     })
 }
 
-/// Calls users drawn at random.
+/// Calls randomly chosen users.
 async fn deliver(
     caller: &mut Client,
     users: std::ops::Range<u64>,
@@ -145,12 +145,12 @@ async fn deliver(
     Ok(report)
 }
 
-/// Microseconds up to a minute.
+/// For microseconds, up to a minute.
 pub(super) fn histogram() -> io::Result<Histogram<u64>> {
     Histogram::new_with_max(60_000_000, 3).map_err(io::Error::other)
 }
 
-/// Numbers without a pattern (xorshift), the same ones each time.
+/// A pseudo-random sequence (xorshift), the same in each run.
 struct Draw(u64);
 
 impl Draw {

@@ -1,4 +1,4 @@
-//! Connections that come and go: connect, handshake, OPTIONS, close.
+//! Measures short-lived connections: connect, handshake, OPTIONS, close.
 
 use super::client::Opener;
 use super::options::{Arguments, Units};
@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Units before the measurement, as a share of those measured: one in so many.
+/// One warm-up unit per this number of measured units.
 const WARM_UP: u64 = 10;
 
-/// What became of units.
+/// The outcomes of units.
 pub(super) struct Tally {
     pub(super) done: u64,
     pub(super) failed: u64,
     pub(super) failure: Option<String>,
-    /// Microseconds from the beginning to the answer.
+    /// Microseconds from the start to the response.
     pub(super) delays: Histogram<u64>,
 }
 
@@ -48,7 +48,7 @@ impl Tally {
     }
 }
 
-/// As many as go through, so many at a time.
+/// Runs units as fast as possible, with a limited number in progress.
 pub(super) fn run(arguments: &Arguments, units: Units) -> io::Result<UnitReport> {
     let server = Server::find(arguments)?;
     let opener = Opener::new(&arguments.target, units)?;
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, units: Units) -> io::Result<UnitReport>
     let begun = Instant::now();
     let tally = runtime.block_on(drive(&opener, units, arguments.count, arguments.window))?;
     let elapsed = begun.elapsed();
-    // The last of them are still being closed.
+    // The last connections are still closing.
     let cpu = server.cpu_at_rest()?.saturating_sub(before);
     let each = cpu.as_secs_f64() / tally.done.max(1) as f64;
     Ok(UnitReport {
@@ -93,16 +93,16 @@ async fn drive(opener: &Arc<Opener>, units: Units, count: u64, window: u64) -> i
     }
 }
 
-/// One unit. Returns how long it took to its answer.
+/// Runs one unit. Returns the time to its response.
 pub(super) async fn unit(opener: Arc<Opener>, units: Units, number: u64) -> io::Result<Duration> {
     let begun = Instant::now();
     let mut client = opener.open().await?;
     client.options(first_unit(number, 0)).await?;
     let delay = begun.elapsed();
-    // The first ones of a run have nothing to resume.
+    // The first units of a run have nothing to resume.
     if units == Units::Full && client.is_resumed() {
         return Err(io::Error::other(
-            "a session was resumed without being asked to",
+            "a session was resumed although full handshakes were requested",
         ));
     }
     let is_resumed = client.is_resumed();
@@ -113,10 +113,10 @@ pub(super) async fn unit(opener: Arc<Opener>, units: Units, number: u64) -> io::
     Ok(delay)
 }
 
-/// Units that may find no ticket: the ones that begin before the first of them has ended.
+/// Units that may find no ticket, because they begin before the first unit has ended.
 const FIRST_ONES: u64 = 1_000;
 
-/// A runtime that never sleeps: to wake a sleeping client costs the server that sends to it, and that would be counted as the server's.
+/// A runtime that never sleeps. Waking a sleeping client would cost the server CPU time, which would count as the server's.
 pub(super) fn wakeful_runtime() -> io::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -12,14 +12,13 @@ use std::time::Instant;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// Messages that may wait for an agent. Who has more waiting reads nothing any more.
+/// Messages that may wait for an agent. An agent with more waiting messages has stopped reading.
 pub(super) const QUEUE: usize = 8_192;
 
-/// What is to be sent to an agent.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     Message(FromController),
-    /// Calls of a run, and when each was due.
+    /// Calls of a run, with their due times.
     Calls {
         run: u64,
         message: FromController,
@@ -43,9 +42,9 @@ pub(super) async fn serve(controller: Arc<Controller>, socket: WebSocket, addres
         Err(reason) => {
             controller
                 .state()
-                .event(format!("an agent at {address} is refused: {reason}"));
+                .event(format!("rejected an agent at {address}: {reason}"));
             let refusal = FromController::Refused { reason };
-            // It is told so if it listens.
+            // The reason arrives only if the agent still reads.
             let _ = timeout(SILENCE, sink.send(text(&refusal))).await;
             let _ = timeout(SILENCE, sink.close()).await;
             return;
@@ -59,21 +58,21 @@ pub(super) async fn serve(controller: Arc<Controller>, socket: WebSocket, addres
     let _ = timeout(HEARTBEAT, sink.close()).await;
 }
 
-/// Waits for the first message: who it is, how many phones it can play, its state.
+/// Waits for the first message, with the agent's name, capacity and state.
 async fn hello(stream: &mut SplitStream<WebSocket>) -> Result<(String, u32, AgentReport), String> {
     let said = loop {
         match timeout(SILENCE, stream.next()).await {
             Ok(Some(Ok(Message::Text(said)))) => break said,
             Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
-            _ => return Err("it has not said hello".into()),
+            _ => return Err("it sent no hello message".into()),
         }
     };
     match serde_json::from_str(&said) {
         Ok(FromAgent::Hello { protocol, .. }) if protocol != PROTOCOL => Err(format!(
-            "it speaks version {protocol} of the protocol, this controller version {PROTOCOL}: take agent and controller of the same release"
+            "it uses protocol version {protocol}, but this controller uses version {PROTOCOL}: run agent and controller of the same release"
         )),
         Ok(FromAgent::Hello { name, .. }) if !is_name(&name) => {
-            Err("its name is none: letters, digits, `.`, `_` and `-`, 64 at most".into())
+            Err("its name is invalid: use letters, digits, `.`, `_` and `-`, at most 64".into())
         }
         Ok(FromAgent::Hello {
             name,
@@ -89,12 +88,12 @@ async fn hello(stream: &mut SplitStream<WebSocket>) -> Result<(String, u32, Agen
             };
             Ok((name, most_phones, report))
         }
-        Ok(_) => Err("it has not said hello first".into()),
-        Err(error) => Err(format!("it says what makes no sense: {error}")),
+        Ok(_) => Err("its first message is not hello".into()),
+        Err(error) => Err(format!("invalid message: {error}")),
     }
 }
 
-/// Takes what an agent says, until it says nothing any more. Why that is.
+/// Receives messages of an agent until the connection ends or goes silent. Returns the reason.
 async fn hear(
     controller: &Controller,
     stream: &mut SplitStream<WebSocket>,
@@ -105,13 +104,13 @@ async fn hear(
             Ok(Some(Ok(said))) => said,
             Ok(Some(Err(error))) => return format!("its connection broke: {error}"),
             Ok(None) => return "it closed its connection".into(),
-            Err(_) => return format!("it has said nothing for {} s", SILENCE.as_secs()),
+            Err(_) => return format!("it has been silent for {} s", SILENCE.as_secs()),
         };
         let said = match said {
             Message::Text(said) => said,
             Message::Close(_) => return "it closed its connection".into(),
             Message::Binary(_) => {
-                return "it says what makes no sense: octets instead of text".into();
+                return "invalid message: binary instead of text".into();
             }
             Message::Ping(_) | Message::Pong(_) => continue,
         };
@@ -125,14 +124,14 @@ async fn hear(
             Ok(FromAgent::Report(report)) if report.is_plausible() => {
                 controller.state().report(connection, *report);
             }
-            Ok(FromAgent::Report(_)) => return "it reports counts that cannot be".into(),
-            Ok(FromAgent::Hello { .. }) => return "it says hello twice".into(),
-            Err(error) => return format!("it says what makes no sense: {error}"),
+            Ok(FromAgent::Report(_)) => return "it reports implausible counts".into(),
+            Ok(FromAgent::Hello { .. }) => return "it sent hello twice".into(),
+            Err(error) => return format!("invalid message: {error}"),
         }
     }
 }
 
-/// Tells an agent what it is to be told, until that ends. Why it ends.
+/// Sends messages to an agent until that fails. Returns the reason.
 async fn speak(
     controller: &Controller,
     sink: &mut SplitSink<WebSocket, Message>,

@@ -1,4 +1,4 @@
-//! The clock of a run: gives each call to its agent when it is due.
+//! The clock of a run: sends each call to its agent when it is due.
 
 use super::Controller;
 use super::plan::Plan;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether a run has been stopped or is over.
+/// Interval between checks whether a run was stopped or has ended.
 const LOOKING: Duration = Duration::from_millis(100);
 
-/// Commands the calls of a run, each at its time, on a thread of its own: tokio's timers know but whole milliseconds.
+/// Dispatches the calls of a run on a thread of its own, because tokio's timers have a resolution of a millisecond.
 pub(super) fn start(
     controller: &Arc<Controller>,
     id: u64,
@@ -23,7 +23,7 @@ pub(super) fn start(
     Ok(())
 }
 
-/// Calls that are due together go together. It never waits for an agent: what waits is in the agent's queue.
+/// Dispatches the calls that are due together in one batch. It never waits for an agent: messages wait in the agent's queue.
 fn dispatch(controller: &Controller, id: u64, plan: &Plan, started: Instant) {
     let calls = &plan.calls;
     let mut next = 0;
@@ -46,7 +46,7 @@ fn dispatch(controller: &Controller, id: u64, plan: &Plan, started: Instant) {
     }
 }
 
-/// Looks after the run from time to time.
+/// Checks the run periodically.
 pub(super) async fn look_after(controller: Arc<Controller>) {
     loop {
         tokio::time::sleep(LOOKING).await;
@@ -64,10 +64,10 @@ pub(super) async fn look_after(controller: Arc<Controller>) {
         let verdict = if report.trusted {
             ""
         } else {
-            ". It cannot be trusted"
+            ". The run cannot be trusted"
         };
         let what = format!(
-            "{}: over after {:.1} s: {} calls commanded, {} answered, {} failed, {} lost{verdict}",
+            "{}: ended after {:.1} s: {} calls commanded, {} answered, {} failed, {} lost{verdict}",
             report.scenario,
             report.seconds,
             totals.commanded,

@@ -1,8 +1,8 @@
-//! `tandem lab controller`: tells agents what to do, by a scenario, and shows a page about it.
+//! `tandem lab controller`: commands agents according to a scenario, and serves a page about it.
 //!
-//! Agents connect by WebSocket ([`protocol`]). A scenario is divided among them; each call is given to the agent of its caller when it is due,
-//! and how late that was is measured: until the command was written, and until its confirmation was back. A run whose agents vanish, whose
-//! commands were late, or whose clock jumped says so instead of giving response times.
+//! Agents connect by WebSocket ([`protocol`]). The controller divides a scenario among them and sends each call to the agent of its
+//! caller when it is due. It measures how late that was: until the command was written, and until its confirmation was back. If agents
+//! vanish, commands are late or the clock jumps, the run reports the reason and withholds its response times.
 
 mod connection;
 mod dispatcher;
@@ -37,7 +37,7 @@ use tokio::sync::Semaphore;
 const THREADS: usize = 2;
 /// Pages that may be open at a time.
 const MOST_PAGES: usize = 64;
-/// Bounds of its connections: agents and pages keep theirs.
+/// Limits of its connections; those of agents and pages last.
 const LIMITS: Limits = Limits {
     connections: 4_096,
     per_peer: 2_048,
@@ -45,7 +45,7 @@ const LIMITS: Limits = Limits {
     lifetime: None,
 };
 
-/// All that the controller's tasks have in common.
+/// State that all tasks of the controller share.
 #[derive(Debug)]
 struct Controller {
     options: Arguments,
@@ -54,10 +54,10 @@ struct Controller {
     state: Mutex<State>,
 }
 
-/// Serves until the process is ended. `tell` hears where it listens, and what is missing.
+/// Serves until the process ends. `tell` receives the address and what is missing.
 ///
 /// # Errors
-/// It cannot listen; the folder with scenarios cannot be read.
+/// The controller cannot listen, or the scenario folder cannot be read.
 pub fn run(arguments: &Arguments, tell: impl Fn(&str)) -> io::Result<()> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments, tell: impl Fn(&str)) -> io::Result<()> {
     })
 }
 
-/// Who may use it.
+/// Access control: allowed hosts and the token.
 fn guard(arguments: &Arguments) -> io::Result<Guard> {
     let Arguments {
         listen,
@@ -81,7 +81,7 @@ fn guard(arguments: &Arguments) -> io::Result<Guard> {
     } = arguments;
     if is_beyond_loopback(*listen) && token_file.is_none() {
         return Err(io::Error::other(format!(
-            "--listen {listen}: other machines can reach this address: add --token-file, or listen on 127.0.0.1 or [::1]"
+            "--listen {listen}: this address is reachable from other machines: add --token-file FILE, or listen on 127.0.0.1 or [::1]"
         )));
     }
     let token = token_file.as_deref().map(Token::read).transpose();
@@ -94,19 +94,19 @@ fn guard(arguments: &Arguments) -> io::Result<Guard> {
     })
 }
 
-/// Opens the port and says what there is.
+/// Opens the port and reports what is available.
 async fn listen(controller: &Controller, tell: &impl Fn(&str)) -> io::Result<TcpListener> {
     let Arguments {
         listen, scenarios, ..
     } = &controller.options;
     let list = controller.scenarios.list().map_err(|problem| {
         io::Error::other(format!(
-            "{problem}; make it, or name another one with --scenarios"
+            "{problem}; create it, or name another folder with --scenarios"
         ))
     })?;
     let listener = TcpListener::bind(listen).await.map_err(|error| {
         io::Error::other(format!(
-            "cannot listen on {listen}: {error}; stop what listens there, or take another --listen"
+            "cannot listen on {listen}: {error}; stop the program that uses it, or choose another address with --listen"
         ))
     })?;
     let address = listener.local_addr()?;
@@ -115,7 +115,7 @@ async fn listen(controller: &Controller, tell: &impl Fn(&str)) -> io::Result<Tcp
         None => "",
     };
     tell(&format!(
-        "http://{address}/{token} is the page; agents connect by --controller {address}"
+        "page: http://{address}/{token}; connect agents with --controller {address}"
     ));
     tell(&format!(
         "{} scenarios in {}",
@@ -123,11 +123,11 @@ async fn listen(controller: &Controller, tell: &impl Fn(&str)) -> io::Result<Tcp
         scenarios.display()
     ));
     for problem in list.iter().flat_map(|entry| &entry.problems) {
-        tell(&format!("cannot be run: {problem}"));
+        tell(&format!("unusable scenario: {problem}"));
     }
     if !page::is_there() {
         tell(
-            "the page was not built: `scripts/console` does it (npm), then build this program again",
+            "the page was not built: run `scripts/console` (needs npm), then build this program again",
         );
     }
     Ok(listener)
@@ -135,7 +135,7 @@ async fn listen(controller: &Controller, tell: &impl Fn(&str)) -> io::Result<Tcp
 
 async fn serve(controller: Arc<Controller>, listener: TcpListener, guard: Guard) -> io::Result<()> {
     tokio::spawn(dispatcher::look_after(Arc::clone(&controller)));
-    // Commands leave at once.
+    // Send commands without delay.
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
@@ -154,13 +154,13 @@ impl Controller {
         })
     }
 
-    /// What it knows. Held for moments only.
+    /// The shared state. Hold the lock only briefly.
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is left half done by whoever panics with it.
+        // No panic leaves the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a run; its number.
+    /// Starts a run and returns its number.
     fn start(
         self: &Arc<Self>,
         scenario: &str,
@@ -169,14 +169,14 @@ impl Controller {
     ) -> Result<u64, Refusal> {
         let (run, plan, started) = self.state().start(scenario, ringing, talking)?;
         dispatcher::start(self, run, plan, started).map_err(|error| {
-            // Otherwise it would be under way for ever.
+            // Otherwise the run would never end.
             let _ = self.state().stop();
-            format!("no thread can be started for it: {error}")
+            format!("cannot start a thread for the run: {error}")
         })?;
         Ok(run)
     }
 
-    /// Commands of a run have been written to their agent's connection.
+    /// Notes that commands of a run have been written to an agent's connection.
     fn written(&self, run: u64, dues: &[Instant], at: Instant) {
         if let Some(current) = self
             .state()

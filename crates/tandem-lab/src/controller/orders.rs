@@ -1,4 +1,4 @@
-//! What people order, and what agents are told then: register, start, stop; and each call when it is due.
+//! User commands (register, start, stop) and the messages that they send to agents; each call when it is due.
 
 use super::connection::Outgoing;
 use super::plan::{Call, Candidate, Division, Plan};
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// From the command to start to the first call: agents hear of the run before.
+/// Delay from the start command to the first call, so that agents learn of the run first.
 const LEAD: Duration = Duration::from_millis(500);
 
 impl State {
-    /// Divides a scenario among the agents and has all its phones register.
+    /// Divides a scenario among the agents and registers all its phones.
     ///
     /// # Errors
-    /// A run is under way; agents have no room; the scenario does not suit the division.
+    /// A run is in progress, the agents have no room, or the scenario does not suit the division.
     pub(super) fn register(
         &mut self,
         scenario: &str,
@@ -50,7 +50,7 @@ impl State {
             );
         }
         self.event(format!(
-            "{scenario}: {} phones of {} agents register",
+            "{scenario}: registering {} phones of {} agents",
             plan.phones(),
             plan.agents.len()
         ));
@@ -61,16 +61,16 @@ impl State {
         });
         for (connection, is_told) in told {
             if !is_told {
-                self.gone(connection, "it reads nothing any more");
+                self.gone(connection, "it has stopped reading");
             }
         }
         Ok(())
     }
 
-    /// Begins a run of the scenario whose phones are registered. Its number, and when its first call is due.
+    /// Starts a run of the scenario whose phones are registered. Returns its number and when its first call is due.
     ///
     /// # Errors
-    /// Another run is under way; phones are not registered; agents have calls.
+    /// Another run is in progress, phones are not registered, or agents still have calls.
     pub(super) fn start(
         &mut self,
         scenario: &str,
@@ -84,19 +84,19 @@ impl State {
             .filter(|prepared| prepared.scenario == scenario);
         let Some(prepared) = prepared else {
             return Err(format!(
-                "the phones of {scenario} are not registered: register first (again, when agents came or went)"
+                "the phones of {scenario} are not registered: register them first (again after agents connect or disconnect)"
             ));
         };
         let (registered, phones) = (self.registered(prepared), prepared.plan.phones() as u64);
         if registered < phones {
             return Err(format!(
-                "{registered} of {phones} phones are registered: wait, or see why others are not"
+                "only {registered} of {phones} phones are registered: wait, or check the failed registrations"
             ));
         }
         let mut connections = Vec::new();
         for (name, _) in &prepared.plan.agents {
             let Some(agent) = self.agents.get(name) else {
-                return Err(format!("agent {name} is gone: register again"));
+                return Err(format!("agent {name} has disconnected: register again"));
             };
             if agent.report.in_progress > 0 {
                 return Err(format!(
@@ -107,7 +107,7 @@ impl State {
             connections.push(agent.connection);
         }
         let plan = Arc::clone(&prepared.plan);
-        // Runs of another controller before this one had other numbers.
+        // Avoids the run numbers of an earlier controller.
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let before = self.run.as_ref().map_or(0, |run| run.id);
         let id = (since_epoch.unwrap_or_default().as_millis() as u64).max(before + 1);
@@ -123,17 +123,17 @@ impl State {
             (ringing, talking),
             &connections,
         ));
-        self.event(format!("{scenario}: {} calls begin", plan.calls.len()));
+        self.event(format!("{scenario}: starting {} calls", plan.calls.len()));
         for connection in connections {
             self.say(connection, Outgoing::Message(message.clone()));
         }
         Ok((id, plan, started))
     }
 
-    /// No call begins any more, and all that are up end.
+    /// Starts no more calls, and ends all calls in progress.
     ///
     /// # Errors
-    /// Nothing is under way.
+    /// Nothing is in progress.
     pub(super) fn stop(&mut self) -> Result<(), Refusal> {
         let was_running = self
             .run
@@ -147,7 +147,7 @@ impl State {
             self.event("stopped".into());
             self.say_all(&FromController::Stop);
         } else if was_registering {
-            self.event("registering is stopped".into());
+            self.event("registration stopped".into());
             self.prepared = None;
             let registration = self.next_number();
             self.say_all(&FromController::Register {
@@ -156,12 +156,12 @@ impl State {
                 per_second: 1,
             });
         } else {
-            return Err("nothing is under way".into());
+            return Err("nothing is in progress".into());
         }
         Ok(())
     }
 
-    /// Gives calls that are due to their agents: calls of a plan from place `from` on to before `until`. Whether the run goes on.
+    /// Sends due calls to their agents: those of the plan from index `from` up to `until`. Returns whether the run goes on.
     pub(super) fn dispatch(&mut self, run: u64, (from, until): (usize, usize)) -> bool {
         let current = self.run.as_ref();
         let Some(current) =
@@ -203,7 +203,7 @@ impl State {
     }
 }
 
-/// Calls of one agent that are due together, and when each was.
+/// Calls of one agent that are due together, with their due times.
 #[derive(Debug, Default)]
 struct Batch {
     calls: Vec<(u32, u32)>,

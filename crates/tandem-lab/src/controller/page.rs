@@ -1,20 +1,20 @@
-//! The page of `console/`, as far as it was built before this program was.
+//! The page of `console/`, if it was built before this program.
 
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-/// What npm has built.
+/// The files that npm has built.
 #[derive(RustEmbed)]
 #[folder = "../../console/dist"]
 struct Page;
 
-/// No page of another origin is loaded, and no script but ours runs.
+/// Allows only our own scripts, and no embedding in pages of other origins.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
 const MISSING: &str = include_str!("missing.html");
 
-/// A file of the page, or what to do when there is none.
+/// A file of the page, or instructions if the page was not built.
 pub(super) async fn serve(uri: Uri) -> Response {
     let path = match uri.path().trim_start_matches('/') {
         "" => "index.html",
@@ -30,13 +30,13 @@ pub(super) async fn serve(uri: Uri) -> Response {
             .into_response(),
         _ => (
             StatusCode::NOT_FOUND,
-            format!("{path}: there is no such page\n"),
+            format!("{path}: no such page\n"),
         )
             .into_response(),
     }
 }
 
-/// Whether the page is in this program.
+/// Whether the page is included in this program.
 pub(super) fn is_there() -> bool {
     Page::get("index.html").is_some()
 }

@@ -1,4 +1,4 @@
-//! Who plays which phones of a scenario, and what each agent is told when.
+//! Divides the phones of a scenario among agents, and assigns its calls.
 
 use super::protocol::WIDEST;
 use clap::ValueEnum;
@@ -7,10 +7,9 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Phones of a pod: the last two digits of a number are the phone's, those before are the pod's.
+/// Phones per pod: the last two digits of a number identify the phone, the digits before them the pod.
 pub(super) const POD: u32 = 100;
 
-/// A call of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     /// Since the start.
@@ -19,45 +18,45 @@ pub(super) struct Call {
     pub(super) callee: u32,
 }
 
-/// A call, and which agent makes it.
+/// A call and the agent that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
     pub(super) call: Call,
-    /// Place of its agent in [`Plan::agents`].
+    /// Index of its agent in [`Plan::agents`].
     pub(super) agent: usize,
 }
 
-/// Which agent plays which phones.
+/// How phones are divided among agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Division {
-    /// As many each, in order of their numbers.
+    /// Equal shares, in the order of the numbers.
     Ranges,
-    /// By hundreds: an even pod (phones 4600 to 4699) calls the odd one after it, and no agent plays both.
+    /// Whole pods of 100: an even pod (phones 4600 to 4699) calls the odd pod after it, and no agent plays both.
     Pods,
 }
 
-/// An agent that can play.
+/// An agent that can play phones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) name: String,
     pub(super) most_phones: u32,
 }
 
-/// A scenario, divided.
+/// A scenario divided among agents.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// In order of their time.
+    /// By due time.
     pub(super) calls: Vec<Planned>,
-    /// Agents that play, and their phones, ascending.
+    /// Agents and their phones, ascending.
     pub(super) agents: Vec<(String, Vec<u32>)>,
 }
 
 impl Plan {
-    /// Divides a scenario among agents. Calls are in order of their time, agents in that of their names.
+    /// Divides a scenario among agents. The calls are sorted by time, the agents by name.
     ///
     /// # Errors
-    /// Agents have no room for so many phones; the calls are not those of pods. What to do about it.
+    /// The agents have no room for all phones, or the calls do not follow the pods. The message says what to do.
     pub(super) fn new(
         calls: &[Call],
         agents: &[Candidate],
@@ -79,7 +78,7 @@ impl Plan {
             let (first, last) = (phones.first().unwrap_or(&0), phones.last().unwrap_or(&0));
             if last - first >= WIDEST {
                 return Err(format!(
-                    "agent {name} would play phones {first} to {last}: their numbers may lie {WIDEST} apart at most. Number phones more closely, or start more agents"
+                    "agent {name} would play phones {first} to {last}, but their numbers may be at most {WIDEST} apart: use closer numbers, or start more agents"
                 ));
             }
         }
@@ -97,7 +96,7 @@ impl Plan {
         })
     }
 
-    /// How many phones there are.
+    /// Number of phones.
     pub(super) fn phones(&self) -> usize {
         self.agents.iter().map(|(_, phones)| phones.len()).sum()
     }
@@ -110,7 +109,7 @@ impl Plan {
     }
 }
 
-/// Phones in order, as many for each agent as for the others unless it has no room for them.
+/// Divides phones in order, equally except where agents lack room.
 fn ranges(phones: &BTreeSet<u32>, agents: &[Candidate]) -> Result<Vec<(String, Vec<u32>)>, String> {
     let room: u64 = agents
         .iter()
@@ -118,11 +117,11 @@ fn ranges(phones: &BTreeSet<u32>, agents: &[Candidate]) -> Result<Vec<(String, V
         .sum();
     if room < phones.len() as u64 {
         return Err(format!(
-            "the scenario has {} phones, the agents that are connected have room for {room}: start more agents, or with more --phones",
+            "the scenario has {} phones, but the connected agents have room for {room}: start more agents, or increase their --phones",
             phones.len()
         ));
     }
-    // Who has least room decides first how many the others get.
+    // Agents with the least room are filled first, so that the others can share the rest.
     let mut by_room: Vec<usize> = (0..agents.len()).collect();
     by_room.sort_by_key(|place| agents[*place].most_phones);
     let mut shares = vec![0; agents.len()];
@@ -140,10 +139,10 @@ fn ranges(phones: &BTreeSet<u32>, agents: &[Candidate]) -> Result<Vec<(String, V
     Ok(divided.collect())
 }
 
-/// Whole pods: even ones for the first, third, fifth … agent, odd ones for the others.
+/// Divides whole pods: even ones go to the first, third, fifth, … agent, odd ones to the others.
 fn pods(phones: &BTreeSet<u32>, agents: &[Candidate]) -> Result<Vec<(String, Vec<u32>)>, String> {
     if agents.len() < 2 {
-        return Err("pods need two agents: no agent plays both a calling and a called pod. Start another one".into());
+        return Err("pods need two agents, because no agent plays both a calling and a called pod: start another agent".into());
     }
     let mut divided: Vec<(String, Vec<u32>)> = agents
         .iter()
@@ -165,7 +164,7 @@ fn pods(phones: &BTreeSet<u32>, agents: &[Candidate]) -> Result<Vec<(String, Vec
     for (agent, (name, phones)) in agents.iter().zip(&divided) {
         if phones.len() > agent.most_phones as usize {
             return Err(format!(
-                "agent {name} would play {} phones and has room for {}: start more agents, or with more --phones",
+                "agent {name} would play {} phones but has room for {}: start more agents, or increase their --phones",
                 phones.len(),
                 agent.most_phones
             ));

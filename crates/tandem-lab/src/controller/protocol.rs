@@ -1,131 +1,131 @@
-//! What a controller and its agents say to each other: JSON objects, one to a WebSocket text message, told apart by `type`. The reference with examples
-//! is in `docs/laboratory.md`.
+//! The protocol between controller and agents: JSON objects, one per WebSocket text message, distinguished by `type`. The reference with
+//! examples is in `docs/laboratory.md`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Version of the protocol. An agent of another one is refused.
+/// Version of the protocol. The controller rejects agents with another version.
 pub const PROTOCOL: u32 = 1;
 
-/// Largest message, in octets.
+/// Largest message, in bytes.
 pub const LARGEST_MESSAGE: usize = 2 << 20;
 
-/// Most phones of one agent: their list fits into a message.
+/// Maximum number of phones per agent: their list fits into a message.
 pub const MOST_PHONES: u32 = 100_000;
 
-/// How far the numbers of one agent's phones may lie apart: it keeps a little memory for each number between them.
+/// Maximum distance between the numbers of one agent's phones: the agent keeps a little memory for each number in between.
 pub const WIDEST: u32 = 1_000_000;
 
-/// Most calls of one `call` message.
+/// Maximum number of calls in a `call` message.
 pub const MOST_CALLS: usize = 10_000;
 
-/// How often the controller says at least something (a WebSocket ping), and agents do (a report).
+/// Interval of heartbeats: the controller sends a WebSocket ping, agents send a report.
 pub const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Who has said nothing for so long is gone.
+/// A peer that is silent for this long counts as gone.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
-/// What an agent says.
+/// Messages of agents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromAgent {
-    /// First of all, and again after each reconnection.
+    /// The first message, also after each reconnection.
     Hello {
         /// [`PROTOCOL`].
         protocol: u32,
-        /// What people call it. No two agents have the same.
+        /// Name of the agent, unique at its controller.
         name: String,
-        /// How many phones it can play.
+        /// Maximum number of phones that it can play.
         most_phones: u32,
-        /// The run that its counts are of; `null`: it has had none.
+        /// The run of its counts; `null` before the first.
         run: Option<u64>,
         /// Phones that are registered.
         registered: u32,
-        /// Calls that have begun and not ended.
+        /// Calls in progress.
         in_progress: u64,
     },
-    /// The calls of a batch have been given to their phones.
+    /// The phones have received the calls of a batch.
     Begun {
         /// Number of the batch.
         batch: u64,
     },
-    /// What has happened: several times a second while there is news, and once a second anyhow.
+    /// Progress: several times a second while it changes, and at least once a second.
     Report(Box<AgentReport>),
 }
 
-/// What has happened at an agent. Counts are those since the run began, or since phones were told to register; delays are
-/// those since the last report.
+/// Progress of an agent. Counts are since the run began, or since the order to register; delays are those since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// The run that calls are counted of.
+    /// The run of the calls.
     pub run: Option<u64>,
-    /// Number of the [`FromController::Register`] that the next two are of.
+    /// Number of the [`FromController::Register`] that the next two fields belong to.
     pub registration: Option<u64>,
     /// Phones that are registered.
     pub registered: u32,
     /// Registrations that failed, by status code or reason.
     #[serde(default)]
     pub unregistered: BTreeMap<String, u64>,
-    /// Calls that have begun and not ended, of whatever run.
+    /// Calls in progress, of any run.
     pub in_progress: u64,
     /// Calls that the agent was told to begin.
     pub commanded: u64,
     /// Calls that were answered with a 2xx.
     pub answered: u64,
-    /// Calls that have ended as they should, with the answer of their BYE.
+    /// Calls that ended normally, with a response to BYE.
     pub succeeded: u64,
     /// Calls that have failed, by status code or reason.
     #[serde(default)]
     pub failed: BTreeMap<String, u64>,
-    /// Messages that were no SIP.
+    /// Messages that are not SIP.
     pub nonsense: u64,
-    /// Messages that nobody waited for, or not any more.
+    /// Messages without a matching transaction, or too late.
     pub unexpected: u64,
-    /// Phones for which the server has contacts of others.
+    /// Phones for which the server holds contacts of others.
     #[serde(default)]
     pub shared_registrations: u64,
     /// Messages to phones that the kernel dropped, and messages of phones that could not be sent.
     pub not_carried: u64,
-    /// Session request delay (RFC 6076 section 4.3), INVITE to the first response that says that somebody was found: pairs of microseconds and how often.
+    /// Session request delay (RFC 6076 section 4.3), from INVITE to the first 1xx other than 100, or the 2xx: pairs of microseconds and
+    /// count.
     #[serde(default)]
     pub session_request_delay: Distribution,
-    /// From when the agent had read a call's command to the first response that says that somebody was found, the challenge included.
+    /// From reading a call's command to the first 1xx other than 100, or the 2xx, challenge included.
     #[serde(default)]
     pub response_delay: Distribution,
-    /// From when the agent had read a call's command to its 200.
+    /// From reading a call's command to its 200.
     #[serde(default)]
     pub answer_delay: Distribution,
     /// Registration request delay (RFC 6076 section 4.1).
     #[serde(default)]
     pub registration_delay: Distribution,
-    /// From when the agent had read a call's command to its INVITE.
+    /// From reading a call's command to its INVITE.
     #[serde(default)]
     pub lateness: Distribution,
 }
 
-/// Values and how often each came.
+/// Values and their counts.
 pub type Distribution = Vec<(u64, u64)>;
 
-/// What a controller says.
+/// Messages of the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromController {
-    /// The agent is not taken. It may try again later.
+    /// The agent is rejected. It may retry later.
     Refused {
         /// Why.
         reason: String,
     },
     /// Play these phones, and register them.
     Register {
-        /// For reports.
+        /// Number for the reports.
         registration: u64,
         /// Their numbers, ascending.
         phones: Vec<u32>,
         /// How many registrations begin in a second.
         per_second: u32,
     },
-    /// A run begins: count from here.
+    /// A run begins: reset the counts.
     Begin {
         /// Its number.
         run: u64,
@@ -145,11 +145,11 @@ pub enum FromController {
     Stop,
 }
 
-/// Counts beyond which an agent talks nonsense.
+/// Counts above this value are implausible.
 const PLAUSIBLE: u64 = 1 << 40;
 
 impl AgentReport {
-    /// Whether its counts can be: sums of those of many agents do not overflow.
+    /// Whether the counts are plausible, so that sums over many agents cannot overflow.
     pub fn is_plausible(&self) -> bool {
         let counts = [
             self.in_progress,
@@ -180,14 +180,14 @@ impl AgentReport {
 }
 
 impl FromAgent {
-    /// The message.
+    /// Serializes the message.
     pub fn to_json(&self) -> String {
         json(self)
     }
 }
 
 impl FromController {
-    /// The message.
+    /// Serializes the message.
     pub fn to_json(&self) -> String {
         json(self)
     }

@@ -1,4 +1,4 @@
-//! The folder with scenarios: what is in it, what is wrong with it, and what is put there.
+//! The folder of scenarios: lists, validates and stores files.
 
 use super::plan::{Call, Division, POD};
 use crate::run::Spacing;
@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Files that are shown.
+/// Maximum number of files listed.
 const MOST_FILES: usize = 1_000;
-/// Calls of a scenario: a week with a few hundred a minute, or three hours with a thousand a second.
+/// Maximum number of calls per scenario: a week with several hundred a minute, or three hours with a thousand a second.
 const MOST_CALLS: u64 = 10_000_000;
-/// Longest name of a file.
+/// Maximum length of a file name.
 const LONGEST_NAME: usize = 100;
 
-/// A file of the folder.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Entry {
     pub(super) name: String,
@@ -26,23 +25,22 @@ pub(super) struct Entry {
     pub(super) phones: u64,
     /// From the first call to the last.
     pub(super) seconds: f64,
-    /// Most calls that begin within a second.
+    /// Maximum number of calls that begin within a second.
     pub(super) peak: u64,
-    /// Why it cannot be run: every mistake with its line.
+    /// Why the scenario cannot run: all mistakes with their lines.
     pub(super) problems: Vec<String>,
 }
 
-/// The folder.
 #[derive(Debug)]
 pub(super) struct Scenarios {
     folder: PathBuf,
-    /// Who may call whom.
+    /// The convention for caller and callee.
     pairing: Pairing,
-    /// What has been read, as long as the file has not changed.
+    /// Results for files that have not changed since.
     known: Mutex<BTreeMap<String, (Version, Entry)>>,
 }
 
-/// When a file was written, and its length.
+/// Modification time and length of a file.
 type Version = (Option<SystemTime>, u64);
 
 impl Scenarios {
@@ -57,14 +55,14 @@ impl Scenarios {
         }
     }
 
-    /// All files, in order of their names. It reads those that it does not know.
+    /// All files, sorted by name. Reads the files that are new or changed.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub(super) fn list(&self) -> Result<Vec<Entry>, String> {
         let refused = |error| {
             format!(
-                "the folder {} cannot be read: {error}",
+                "cannot read the folder {}: {error}",
                 self.folder.display()
             )
         };
@@ -92,35 +90,35 @@ impl Scenarios {
         Ok(list)
     }
 
-    /// The calls of a file, in order of their time.
+    /// The calls of a file, sorted by time.
     ///
     /// # Errors
-    /// The file cannot be read; all its mistakes with their lines.
+    /// The file cannot be read, or it has mistakes: all of them with their lines.
     pub(super) fn calls(&self, name: &str) -> Result<Vec<Call>, Vec<String>> {
         if !is_name(name) {
             return Err(vec![format!(
-                "`{name}` is no name of a scenario: letters, digits, `.`, `_`, `-`, and .csv at the end"
+                "`{name}` is not a valid scenario name: use letters, digits, `.`, `_` and `-`, and end it with .csv"
             )]);
         }
         let path = self.folder.join(name);
         calls(name, self.pairing, || File::open(&path).map(BufReader::new))
     }
 
-    /// Puts a file into the folder, if it can be run. What it holds.
+    /// Stores a valid file in the folder, and returns its summary.
     ///
     /// # Errors
-    /// All its mistakes with their lines; it cannot be written.
+    /// All mistakes with their lines, or a write error.
     pub(super) fn put(&self, name: &str, content: &[u8]) -> Result<Entry, Vec<String>> {
         if !is_name(name) {
             return Err(vec![format!(
-                "`{name}` is no name of a scenario: letters, digits, `.`, `_`, `-`, and .csv at the end"
+                "`{name}` is not a valid scenario name: use letters, digits, `.`, `_` and `-`, and end it with .csv"
             )]);
         }
         let entry = summary(name, &calls(name, self.pairing, || Ok(content))?);
         let path = self.folder.join(name);
         let beside = self.folder.join(format!(".{name}.part"));
         let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, &path));
-        written.map_err(|error| vec![format!("{} cannot be written: {error}", path.display())])?;
+        written.map_err(|error| vec![format!("cannot write {}: {error}", path.display())])?;
         Ok(entry)
     }
 
@@ -147,7 +145,7 @@ fn version(path: &Path) -> Version {
     (written, metadata.map_or(0, |metadata| metadata.len()))
 }
 
-/// Whether a file of the folder may be called that.
+/// Whether this is a valid file name.
 fn is_name(name: &str) -> bool {
     let is_allowed =
         |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
@@ -159,7 +157,7 @@ fn is_name(name: &str) -> bool {
             .is_some_and(|extension| extension == "csv")
 }
 
-/// Reads twice: what is wrong first, then the calls.
+/// Reads the file twice: first for mistakes, then for calls.
 fn calls<R: BufRead>(
     name: &str,
     pairing: Pairing,
@@ -169,7 +167,7 @@ fn calls<R: BufRead>(
     let rules = Rules {
         phones: None,
         pairing,
-        // Evenly spaced calls keep these rules, too.
+        // Evenly spaced calls satisfy these rules as well.
         spacing: Spacing::Poisson,
     };
     let verdict = validate(read(open().map_err(failed)?), &rules).map_err(failed)?;
@@ -180,11 +178,11 @@ fn calls<R: BufRead>(
         .map(|mistake| format!("{name}:{mistake}"))
         .collect();
     if mistakes.more > 0 {
-        problems.push(format!("{name}: and {} more mistakes", mistakes.more));
+        problems.push(format!("{name}: {} more mistakes", mistakes.more));
     }
     if verdict.calls > MOST_CALLS {
         problems.push(format!(
-            "{name}: {} calls, and {MOST_CALLS} can be run: cut it into parts",
+            "{name}: {} calls, but at most {MOST_CALLS} can run: split the file",
             verdict.calls
         ));
     }
@@ -206,7 +204,7 @@ fn calls<R: BufRead>(
         Ok(calls)
     } else {
         Err(vec![format!(
-            "{name}: it was changed while it was read: try again"
+            "{name}: the file changed while it was being read: try again"
         )])
     }
 }
@@ -257,11 +255,11 @@ mod tests {
             ("", "a.csv:1: no call"),
             (
                 "0400;0500;1000;0;1\n0400;0500;1000;5;1\n",
-                "a.csv:3: second 5, but the waits up to here make 1.000 s",
+                "a.csv:3: second 5, but the waits up to here add up to 1.000 s",
             ),
             (
                 "0400;0500;1000;0;1\n0400;0500;1000;1;1\n0400;0500;1000;0;1\n",
-                "a.csv:4: second 0 after second 1",
+                "a.csv:4: second 0 follows second 1",
             ),
             ("0400;bob;1000;0;1\n", "a.csv:2: callee `bob`"),
             ("0400;0400;1000;0;1\n", "a.csv:2: phone 400 calls itself"),
@@ -283,7 +281,7 @@ mod tests {
         let pods = Pairing::EvenPodCallsOdd { pod: POD };
         let problems = calls("a.csv", pods, open).unwrap_err();
         assert!(
-            problems[0].starts_with("a.csv:3: caller 711 is of pod 7"),
+            problems[0].starts_with("a.csv:3: caller 711 is in pod 7"),
             "{problems:?}"
         );
     }
@@ -305,6 +303,6 @@ mod tests {
         assert_eq!((list[0].calls, list[0].problems.len()), (1, 0));
         assert_eq!((list[1].calls, list[1].problems.len()), (0, 1));
         fs::remove_dir_all(&folder).unwrap();
-        assert!(scenarios.list().unwrap_err().contains("cannot be read"));
+        assert!(scenarios.list().unwrap_err().contains("cannot read the folder"));
     }
 }

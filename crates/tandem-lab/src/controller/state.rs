@@ -1,4 +1,4 @@
-//! What the controller knows: its agents, which phones they play, the run. Everything that changes it is in here.
+//! State of the controller: its agents, their phones, and the run. All changes to the state are in this module.
 
 use super::connection::{Outgoing, QUEUE};
 use super::plan::Plan;
@@ -10,25 +10,24 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Agents that may be connected at a time.
+/// Maximum number of connected agents.
 const MOST_AGENTS: usize = 1_000;
-/// Events that are shown.
+/// Maximum number of events shown.
 const MOST_EVENTS: usize = 100;
 
-/// All of it.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// By their names.
+    /// By name.
     pub(super) agents: BTreeMap<String, Agent>,
     pub(super) prepared: Option<Prepared>,
-    /// The last one.
+    /// The current or last run.
     pub(super) run: Option<Run>,
-    /// What happened, the latest last.
+    /// Recent events, the latest last.
     pub(super) events: VecDeque<Event>,
     last_number: u64,
 }
 
-/// An agent that is connected.
+/// A connected agent.
 #[derive(Debug)]
 pub(super) struct Agent {
     pub(super) connection: u64,
@@ -46,7 +45,7 @@ pub(super) struct Prepared {
     pub(super) registration: u64,
 }
 
-/// Something that people want to know.
+/// An event for the page.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Event {
     /// Milliseconds since 1970, by the wall clock.
@@ -54,14 +53,14 @@ pub(super) struct Event {
     what: String,
 }
 
-/// Why something is not done; what to do about it.
+/// Why a command was rejected, and what to do about it.
 pub(super) type Refusal = String;
 
 impl State {
-    /// An agent has said hello. The number of its connection, and what it is to be told.
+    /// Admits an agent after its hello. Returns the number of its connection and its queue of messages.
     ///
     /// # Errors
-    /// Its name is taken; there are too many.
+    /// The name is in use, or there are too many agents.
     pub(super) fn admit(
         &mut self,
         name: &str,
@@ -71,19 +70,19 @@ impl State {
     ) -> Result<(u64, Receiver<Outgoing>), Refusal> {
         if self.agents.contains_key(name) {
             return Err(format!(
-                "an agent called {name} is connected already: give each its own --name"
+                "an agent named {name} is already connected: give each its own --name"
             ));
         }
         if self.agents.len() >= MOST_AGENTS {
-            return Err(format!("{MOST_AGENTS} agents are connected already"));
+            return Err(format!("{MOST_AGENTS} agents are already connected, the maximum"));
         }
         let (outgoing, receiver) = channel(QUEUE);
         let connection = self.next_number();
         let state = if report.in_progress > 0 {
-            // Whatever it is at, nobody here counts that.
+            // This controller does not count the agent's earlier calls.
             let _ = outgoing.try_send(Outgoing::Message(FromController::Stop));
             format!(
-                " with {} calls in progress, which it is told to end",
+                " with {} calls in progress, which it must end",
                 report.in_progress
             )
         } else {
@@ -104,7 +103,7 @@ impl State {
         Ok((connection, receiver))
     }
 
-    /// A connection has ended, or is to end.
+    /// Handles the end of a connection, or ends it.
     pub(super) fn gone(&mut self, connection: u64, why: &str) {
         let name = self
             .agents
@@ -114,7 +113,7 @@ impl State {
             return;
         };
         self.agents.remove(&name);
-        self.event(format!("agent {name} is gone: {why}"));
+        self.event(format!("agent {name} has disconnected: {why}"));
         if let Some(run) = &mut self.run {
             run.vanished(connection, why, Instant::now());
         }
@@ -130,7 +129,7 @@ impl State {
         }
     }
 
-    /// An agent tells what has happened.
+    /// Takes an agent's report.
     pub(super) fn report(&mut self, connection: u64, report: AgentReport) {
         let agent = self
             .agents
@@ -144,13 +143,13 @@ impl State {
         }
     }
 
-    /// Phones that are registered for a scenario.
+    /// Number of phones registered for a scenario.
     pub(super) fn registered(&self, prepared: &Prepared) -> u64 {
         let reports = self.reports(prepared);
         reports.map(|report| u64::from(report.registered)).sum()
     }
 
-    /// Registrations that have failed, by reason.
+    /// Failed registrations by reason.
     pub(super) fn unregistered(&self, prepared: &Prepared) -> BTreeMap<String, u64> {
         let mut reasons = BTreeMap::new();
         for report in self.reports(prepared) {
@@ -161,7 +160,7 @@ impl State {
         reasons
     }
 
-    /// Reports of agents about the registration of a scenario's phones.
+    /// The agents' reports about the registration of a scenario's phones.
     pub(super) fn reports(&self, prepared: &Prepared) -> impl Iterator<Item = &AgentReport> {
         let registration = prepared.registration;
         let agents = self.agents.values();
@@ -173,7 +172,7 @@ impl State {
     pub(super) fn check_idle(&self) -> Result<(), Refusal> {
         match &self.run {
             Some(run) if run.status != Status::Ended => Err(format!(
-                "a run of {} is under way: stop it, or wait for its end",
+                "a run of {} is in progress: stop it, or wait until it ends",
                 run.scenario
             )),
             _ => Ok(()),
@@ -186,7 +185,7 @@ impl State {
             .values()
             .find(|agent| agent.connection == connection);
         if agent.is_some_and(|agent| !agent.send(outgoing)) {
-            self.gone(connection, "it reads nothing any more");
+            self.gone(connection, "it has stopped reading");
         }
     }
 
@@ -215,7 +214,7 @@ impl State {
 }
 
 impl Agent {
-    /// Whether there was room for it.
+    /// Sends a message to the agent. Returns whether its queue had room.
     pub(super) fn send(&self, outgoing: Outgoing) -> bool {
         self.outgoing.try_send(outgoing).is_ok()
     }

@@ -1,4 +1,4 @@
-//! The controller with agents of the test's own: what they are told, and what becomes of a run when they misbehave.
+//! The controller with agents of the test: the orders they receive, and what happens to a run when they misbehave.
 
 use super::protocol::{AgentReport, FromAgent, FromController, PROTOCOL};
 use super::run::{Report, Status};
@@ -56,7 +56,7 @@ impl Bench {
         }
     }
 
-    /// Calls from phone 1 to 2 and from 3 to 4 in turn, so many milliseconds apart; every phone is registered.
+    /// Calls from phone 1 to 2 and from 3 to 4 in turn, at this interval; every phone is registered.
     async fn prepare(&self, calls: u32, wait_ms: u32) {
         let mut text = format!("{HEADER}\n");
         for call in 0..calls {
@@ -149,7 +149,7 @@ impl Agent {
             .expect("the controller listens");
     }
 
-    /// The next order; `None`: the controller has closed the connection.
+    /// The next order; `None` after the controller has closed the connection.
     async fn hear(&mut self) -> Option<FromController> {
         let order = async {
             loop {
@@ -162,12 +162,12 @@ impl Agent {
                 }
             }
         };
-        // Pings come all the time.
+        // Pings keep arriving.
         let order = timeout(PATIENCE, order).await;
         order.expect("the controller says something")
     }
 
-    /// Obeys as agents do; every call is over at once. It vanishes after so many calls. Calls, and when each came.
+    /// Executes orders as agents do; every call ends at once. It vanishes after `most` calls. Returns the calls and when each arrived.
     async fn obey(mut self, most: usize) -> Vec<((u32, u32), Instant)> {
         let mut heard = Vec::new();
         let mut report = AgentReport::default();
@@ -225,7 +225,7 @@ async fn calls_are_commanded_in_their_order_at_their_time_by_the_agent_of_their_
     assert!(one.iter().all(|(call, _)| *call == (1, 2)), "{one:?}");
     assert!(other.iter().all(|(call, _)| *call == (3, 4)), "{other:?}");
     let took = one[49].1 - one[0].1;
-    // The 50 calls of each lie 20 ms apart; how late a busy machine is, is not for a test to say.
+    // The 50 calls of each are 20 ms apart. The test makes no assumption about the lateness of a busy machine.
     assert!(took >= Duration::from_millis(900), "{took:?}");
     let report = bench.report();
     assert_eq!(
@@ -293,7 +293,7 @@ async fn the_calls_of_an_agent_that_vanishes_are_lost_and_the_run_is_not_trusted
         "{:?}",
         report.doubts
     );
-    // It cannot be started again without registering: somebody else must play those phones.
+    // It cannot start again without registering, because another agent must play those phones.
     let again = bench
         .controller
         .start("a.csv", Duration::ZERO, Duration::ZERO);
@@ -330,14 +330,14 @@ async fn an_agent_that_says_what_makes_no_sense_is_refused_with_the_reason() {
     let bench = Bench::start().await;
     let _first = bench.agent("one").await;
     for (said, reason) in [
-        (String::from("hello"), "makes no sense"),
+        (String::from("hello"), "invalid message"),
         (
             String::from(r#"{"type":"begun","batch":1}"#),
-            "not said hello first",
+            "first message is not hello",
         ),
         (hello(PROTOCOL + 1, "two").to_json(), "of the same release"),
         (hello(PROTOCOL, "one").to_json(), "give each its own --name"),
-        (hello(PROTOCOL, "<b>").to_json(), "its name is none"),
+        (hello(PROTOCOL, "<b>").to_json(), "its name is invalid"),
     ] {
         let mut agent = bench.connect().await;
         agent.say_text(&said).await;
@@ -358,11 +358,11 @@ async fn an_agent_that_goes_mad_is_gone() {
         ..AgentReport::default()
     };
     for (said, reason) in [
-        (String::from("{}"), "makes no sense"),
+        (String::from("{}"), "invalid message"),
         (hello(PROTOCOL, "mad").to_json(), "hello twice"),
         (
             FromAgent::Report(Box::new(mad)).to_json(),
-            "counts that cannot be",
+            "implausible counts",
         ),
     ] {
         let mut agent = bench.agent("mad").await;
@@ -429,7 +429,7 @@ async fn a_count_that_an_agent_denies_is_a_doubt() {
         report
             .doubts
             .iter()
-            .any(|doubt| doubt.contains("was sent 2 calls and says that it had 1")),
+            .any(|doubt| doubt.contains("was sent 2 calls but reports 1")),
         "{report:#?}"
     );
 }

@@ -1,4 +1,4 @@
-//! What the page is shown.
+//! The state that the page shows.
 
 use super::Controller;
 use super::plan::Division;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// All of it but the scenarios.
+/// The state, without the scenarios.
 #[derive(Debug, Serialize)]
 pub(super) struct View {
     version: &'static str,
@@ -20,27 +20,26 @@ pub(super) struct View {
     agents: Vec<AgentView>,
     prepared: Option<PreparedView>,
     run: Option<Report>,
-    /// Number of the first of the points that follow.
+    /// Index of the first point below.
     points_from: usize,
     points: Vec<Point>,
     events: Vec<Event>,
 }
 
-/// What is under way.
+/// What the controller is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Phase {
-    /// Nothing.
     Idle,
-    /// Phones register.
+    /// Phones are registering.
     Registering,
-    /// All have been answered, some with a refusal.
+    /// All registrations have ended, some of them rejected.
     Incomplete,
     /// All phones are registered.
     Registered,
-    /// Calls begin.
+    /// Calls are being started.
     Running,
-    /// Calls end.
+    /// Calls are ending.
     Ending,
 }
 
@@ -49,7 +48,7 @@ struct AgentView {
     name: String,
     address: String,
     most_phones: u32,
-    /// Of the scenario that is prepared.
+    /// In the prepared scenario.
     phones: usize,
     registered: u32,
     in_progress: u64,
@@ -60,19 +59,19 @@ struct PreparedView {
     scenario: String,
     phones: usize,
     registered: u64,
-    /// Registrations that failed, by reason.
+    /// Failed registrations by reason.
     unregistered: BTreeMap<String, u64>,
 }
 
 impl View {
-    /// As things stand; points of the run `run` from place `from` on, or all of them where it is another run.
+    /// The current state. It includes the points of the run `run` from index `from` on, or all points if the run is another one.
     pub(super) fn new(controller: &Controller, (run, from): (u64, usize)) -> Self {
         let (mut view, draft) = Self::draft(controller, (run, from));
         view.run = draft.map(Draft::finish);
         view
     }
 
-    /// All but the run's figures: those take a while, and nobody is to wait for them.
+    /// All but the run's figures: computing them takes a while, and must not hold the lock.
     fn draft(controller: &Controller, (run, from): (u64, usize)) -> (Self, Option<Draft>) {
         let state = controller.state();
         let current = state.run.as_ref();
@@ -100,7 +99,7 @@ impl View {
         (view, current.map(|run| run.draft(Instant::now())))
     }
 
-    /// The run that is shown, and how many of its points are now known to whoever sees this.
+    /// The run that is shown, and the number of its points that the client now has.
     pub(super) fn seen(&self) -> (u64, usize) {
         let run = self.run.as_ref().map_or(0, |run| run.run);
         (run, self.points_from + self.points.len())

@@ -1,4 +1,4 @@
-//! The HTTP interface: the page, what it asks for, and where agents connect.
+//! The HTTP interface: the page, its API, and the endpoint for agents.
 
 use super::protocol::LARGEST_MESSAGE;
 use super::view::View;
@@ -22,16 +22,16 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// Largest scenario that can be uploaded, in octets.
+/// Largest scenario that can be uploaded, in bytes.
 pub(super) const LARGEST_SCENARIO: usize = 64 << 20;
-/// How often pages hear of what has changed.
+/// Interval of updates to open pages.
 const SHOWING: Duration = Duration::from_millis(500);
-/// Longest ringing or talking, in milliseconds: an hour.
+/// Longest ringing or talking time, in milliseconds: an hour.
 const LONGEST: u64 = 3_600_000;
 
 type Shared = State<Arc<Controller>>;
 
-/// All there is.
+/// All routes.
 pub(super) fn router(controller: Arc<Controller>) -> Router {
     Router::new()
         .route("/agent", get(agent))
@@ -50,7 +50,7 @@ pub(super) fn router(controller: Arc<Controller>) -> Router {
         .with_state(controller)
 }
 
-/// Why something was not done.
+/// An error response.
 struct Problem(StatusCode, Vec<String>);
 
 impl Problem {
@@ -61,7 +61,7 @@ impl Problem {
     fn broken() -> Self {
         Self(
             StatusCode::INTERNAL_SERVER_ERROR,
-            vec!["the controller could not do it: look at what it printed".into()],
+            vec!["internal error: see the controller's output".into()],
         )
     }
 }
@@ -92,7 +92,7 @@ async fn agent(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    // Only browsers say where a page came from, and no page is an agent.
+    // Only browsers send Origin, and no page is an agent.
     if headers.contains_key(header::ORIGIN) {
         return (StatusCode::FORBIDDEN, "agents connect here, not pages\n").into_response();
     }
@@ -106,10 +106,10 @@ async fn state(State(controller): Shared) -> Json<View> {
     Json(View::new(&controller, (0, 0)))
 }
 
-/// The state again and again; each time with the points of the run that are new.
+/// A stream of states, each with the new points of the run.
 async fn stream(State(controller): Shared) -> Result<Response, Problem> {
     let Ok(permit) = Arc::clone(&controller.pages).try_acquire_owned() else {
-        let reason = "too many pages are open: close some".into();
+        let reason = "too many pages are open: close one and reload".into();
         return Err(Problem(StatusCode::SERVICE_UNAVAILABLE, vec![reason]));
     };
     Ok(Sse::new(views(controller, permit)).into_response())
@@ -140,7 +140,7 @@ async fn report(State(controller): Shared) -> Result<Response, Problem> {
         run.map(|run| (run.draft(Instant::now()), run.timeline().points(0).to_vec()))
     };
     let Some((draft, points)) = drafted else {
-        let reason = "there was no run yet".into();
+        let reason = "no run has been started yet".into();
         return Err(Problem(StatusCode::NOT_FOUND, vec![reason]));
     };
     let mut report = json!(draft.finish());
@@ -206,7 +206,7 @@ async fn start(State(controller): Shared, Json(start): Json<Start>) -> Result<Re
     Ok(Json(json!({ "run": run })).into_response())
 }
 
-/// The body is `{}`: no page of another origin can send JSON without being asked whether it may.
+/// Requires a body, `{}`: a page of another origin cannot send JSON without a CORS preflight.
 async fn stop(
     State(controller): Shared,
     Json(_): Json<serde_json::Map<String, serde_json::Value>>,

@@ -1,4 +1,4 @@
-//! The callers: every unit in progress, found again by the number in its Call-ID.
+//! The callers: all units in progress, looked up by the number in their Call-ID.
 
 use super::messages::{Nonce, Unit, Writer};
 use super::socket::Socket;
@@ -11,12 +11,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Timer E/A of the generator: a unit that has not moved on is sent again.
+/// Timers A and E of the generator: interval after which a unit without progress is retransmitted.
 const RETRANSMIT_AFTER: Duration = Duration::from_millis(500);
-/// A unit that has not ended by then has failed.
+/// Time after which an unfinished unit fails.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(8);
 
-/// What happened, counted exactly.
+/// Exact counts.
 #[derive(Debug)]
 pub(crate) struct Counts {
     pub(crate) begun: u64,
@@ -25,13 +25,13 @@ pub(crate) struct Counts {
     pub(crate) retransmitted: u64,
     pub(crate) unexpected: u64,
     pub(crate) responses: BTreeMap<u16, u64>,
-    /// Microseconds from when a unit was due to its (first, for calls) final 2xx.
+    /// Microseconds from the due time of a unit to its final 2xx (the first one, for calls).
     pub(crate) delay: Histogram<u64>,
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        // Microseconds up to a minute: no unit waits that long.
+        // Microseconds up to a minute: no unit takes that long.
         let delay = Histogram::new_with_max(60_000_000, 3)
             .unwrap_or_else(|_| unreachable!("the bounds are sound"));
         Self {
@@ -60,7 +60,7 @@ struct InProgress {
     unit: Unit,
     stage: Stage,
     due: Instant,
-    /// What to send again.
+    /// The message to retransmit.
     last: Vec<u8>,
     provisional: bool,
 }
@@ -70,11 +70,11 @@ pub(crate) struct Caller {
     workload: Workload,
     users: u32,
     writer: Writer,
-    /// Added to a user's number it names his registration; calls are numbered above.
+    /// Offset of registration numbers: user's number plus this. Numbers of calls are higher.
     registrations: u64,
     next: u64,
     units: FxHashMap<u64, InProgress>,
-    /// Checks in order of time: all waits are equally long.
+    /// Retransmission checks, sorted by time because all intervals are equal.
     checks: VecDeque<(Instant, u64, u32)>,
     nonces: FxHashMap<u32, Nonce>,
     /// `CSeq` of each user's last REGISTER.
@@ -94,7 +94,7 @@ impl Caller {
                 local,
                 contact,
             },
-            // Call-IDs of another run must not be ours.
+            // Distinguishes our Call-IDs from those of other runs.
             registrations: u64::from(std::process::id()) << 34,
             next: (u64::from(std::process::id()) << 34) + (1 << 32),
             units: FxHashMap::default(),
@@ -117,18 +117,18 @@ impl Caller {
         self.units.len() as u64
     }
 
-    /// A unit that belongs to no subscriber.
+    /// A unit without a subscriber.
     fn nobodys(&self) -> Unit {
         Unit {
             number: self.next,
-            // Phones have their turns, so that those with an address of their own all send.
+            // In turns, so that phones with an address of their own all send.
             user: (self.next % u64::from(self.users)) as u32,
             callee: 0,
             cseq: 1,
         }
     }
 
-    /// A datagram that is to come back as it is, of ordinary length.
+    /// A datagram of ordinary length, which should come back unchanged.
     pub(crate) fn floor(&mut self, due: Instant, socket: &mut Socket) -> io::Result<()> {
         let unit = self.nobodys();
         let mut message = Vec::with_capacity(1024);
@@ -144,7 +144,7 @@ impl Caller {
         self.begin(unit, Stage::KeepAlive, due, message, socket)
     }
 
-    /// A REGISTER; `fresh`: without credentials, so that it is challenged.
+    /// Sends a REGISTER. With `fresh` it has no credentials, so that the server challenges it.
     pub(crate) fn register(
         &mut self,
         user: u32,
@@ -154,7 +154,7 @@ impl Caller {
     ) -> io::Result<()> {
         let sequence = self.sequence.entry(user).or_insert(0);
         *sequence += 1;
-        // One registration, one Call-ID: the user's.
+        // All registrations of a user share one Call-ID.
         let unit = Unit {
             number: self.registrations + u64::from(user),
             user,
@@ -224,7 +224,6 @@ impl Caller {
         Ok(())
     }
 
-    /// A response from the server.
     pub(crate) fn receive(&mut self, bytes: &[u8], socket: &Socket) -> io::Result<()> {
         let Ok(response) = Message::parse(bytes) else {
             self.counts.unexpected += 1;
@@ -249,7 +248,7 @@ impl Caller {
                 unit.provisional = true;
                 Ok(())
             }
-            // What comes back in the first case is a request.
+            // The reply to Floor is a request.
             (Stage::Floor, _) | (Stage::KeepAlive | Stage::Register { .. }, 200..=299) => {
                 let delay = unit.due.elapsed();
                 self.end(number, Some(delay));
@@ -382,7 +381,7 @@ impl Caller {
         }
     }
 
-    /// Retransmits what has not moved on, and gives up what never ended.
+    /// Retransmits units without progress, and fails those that take too long.
     pub(crate) fn expire(&mut self, now: Instant, socket: &Socket) -> io::Result<()> {
         while let Some((due, number, cseq)) = self.checks.front().copied() {
             if due > now {
@@ -415,7 +414,7 @@ impl Caller {
     }
 }
 
-/// The number in a Call-ID of ours: `prefix-NUMBER@address`.
+/// The number in one of our Call-IDs: `prefix-NUMBER@address`.
 fn number_of(call_id: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(call_id).ok()?;
     text.split_once('-')?.1.split_once('@')?.0.parse().ok()

@@ -13,22 +13,22 @@ const OFFER: &str = "v=0\r\no=caller 2890844526 2890844526 IN IP4 127.0.0.1\r\ns
                      m=audio 49170 RTP/AVP 0 8 101\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:101 telephone-event/8000\r\n\
                      a=sendrecv\r\n";
 
-/// What all requests of a run have in common.
+/// Properties that all requests of a run share.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) domain: String,
-    /// As it stands in Via: `UDP`, `TCP`, `TLS`.
+    /// The transport in Via: `UDP`, `TCP`, `TLS`.
     pub(crate) transport: &'static str,
     pub(crate) local: SocketAddr,
     pub(crate) contact: SocketAddr,
-    /// Whether each phone has an address of its own instead, with the ports of these.
+    /// Whether each phone has an address of its own instead, with these ports.
     pub(crate) own_addresses: bool,
 }
 
-/// What tells one request from another.
+/// Properties of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unit {
-    /// The dialog or registration.
+    /// Number of the dialog or registration.
     pub(crate) number: u64,
     pub(crate) user: u32,
     pub(crate) callee: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Unit {
 }
 
 impl Writer {
-    /// Where a phone sends from.
+    /// The address that a phone sends from.
     pub(crate) fn local_of(&self, user: u32) -> SocketAddr {
         self.place_of(user, self.local)
     }
@@ -124,7 +124,7 @@ impl Writer {
         request.finish_with_body(b"application/sdp", OFFER.as_bytes());
     }
 
-    /// ACK (of a 2xx) or BYE inside the dialog that `response` made: to its Contact, through its Record-Route.
+    /// The ACK of a 2xx, or a BYE, in the dialog that `response` established: to its Contact, along its Record-Route.
     pub(crate) fn in_dialog(
         &self,
         method: Method<'_>,
@@ -150,7 +150,7 @@ impl Writer {
             .finish();
     }
 
-    /// The ACK of a final response that is no 2xx.
+    /// The ACK of a final response other than 2xx.
     pub(crate) fn ack_refusal(&self, unit: Unit, response: &Message<'_>, into: &mut Vec<u8>) {
         let uri = format!("sip:user{}@{}", unit.callee, self.domain);
         let via = response.header(HeaderName::Via).unwrap_or_default();
@@ -230,7 +230,7 @@ impl Writer {
     }
 }
 
-/// What a contact says of its transport; UDP goes without saying.
+/// The transport parameter of a contact; UDP is the default and has none.
 pub(crate) const fn contact_parameter(transport: &str) -> &'static str {
     match transport.as_bytes() {
         b"TCP" => ";transport=tcp",

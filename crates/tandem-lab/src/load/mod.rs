@@ -1,8 +1,8 @@
 //! One workload against one server: populate, warm up, measure.
 //!
-//! Arrivals are open-loop: units begin when they are due, however slow the server is, so that its
-//! delays are not hidden (latency counts from when the first message was due). One thread plays callers and callees, on sockets of
-//! their own; what the kernel drops or the generator sends late is reported beside every figure.
+//! Arrivals are open-loop: units begin when they are due, however slow the server is. Latency counts from the due time of the first
+//! message, so that a slow server cannot hide its delays. One thread plays callers and callees, each on sockets of their own. Every
+//! figure comes with the number of messages that the kernel dropped or the generator sent late.
 
 mod caller;
 pub(crate) mod messages;
@@ -20,58 +20,58 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// What one unit of the workload is.
+/// The unit of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Workload {
-    /// A datagram as long as an ordinary message to `udp-floor`, which sends it back: what the kernel takes.
+    /// A datagram of ordinary message length to `udp-floor`, which echoes it: the cost of the kernel.
     Floor,
     /// A NOTIFY keep-alive, answered statelessly.
     W1,
-    /// A REGISTER refresh with digest, nonce known.
+    /// A REGISTER refresh with digest authentication and a known nonce.
     W2,
     /// A REGISTER refresh that is challenged first.
     W2c,
-    /// A call: INVITE, 100, 180, 200, ACK, BYE, 200 through location lookup and Record-Route.
+    /// A call: INVITE, 100, 180, 200, ACK, BYE, 200, with location lookup and Record-Route.
     W3,
-    /// The same with 407 digest authentication.
+    /// The same call with 407 digest authentication.
     W4,
 }
 
 /// When units begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// So many per second, each when it is due, however slow the server is.
+    /// Units per second, each when it is due, however slow the server is.
     Rate(u32),
-    /// As soon as fewer than so many are in progress: what the server can carry at most.
+    /// A fixed number of units in progress: the maximum throughput of the server.
     Window(u32),
 }
 
-/// What to do.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which workload.
+    /// The workload.
     pub workload: Workload,
-    /// The server.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// Its domain.
+    /// Domain of the server.
     pub domain: String,
-    /// Subscribers `user0` … with password `password0` …, all of them registered first.
+    /// Subscribers `user0`, … with passwords `password0`, …; all register first.
     pub users: u32,
-    /// Whether each of them has an address of its own in 127/8; otherwise all share that which the server sees.
+    /// Whether each subscriber has an address of its own in 127/8. Otherwise all share one address.
     pub own_addresses: bool,
     /// When units begin.
     pub pace: Pace,
     /// Units before the measurement.
     pub warm_up: u64,
-    /// Units measured.
+    /// Units in the measurement.
     pub count: u64,
-    /// How long to go on reading its cost after the last unit.
+    /// How long the cost is still measured after the last unit.
     pub linger: Duration,
-    /// Its process, to read its cost.
+    /// Process id of the server, to measure its cost.
     pub pid: Option<u32>,
 }
 
-/// Runs it.
+/// Runs the workload.
 pub fn run(options: &Options) -> io::Result<Report> {
     let mut load = Load::new(options)?;
     load.populate()?;
@@ -110,20 +110,19 @@ pub fn run(options: &Options) -> io::Result<Report> {
     ))
 }
 
-/// What a run cost.
+/// The cost of a run.
 struct Measured {
     elapsed: Duration,
-    /// The server's, while there was load.
+    /// Of the server, under load.
     server_cpu: Option<Duration>,
-    /// The server's afterwards.
+    /// Of the server afterwards.
     clean_up: Option<Duration>,
     own_cpu: Duration,
-    /// The server's when the load ended, and at its peak.
+    /// Of the server: at the end of the load, and at the peak.
     memory: Option<(u64, u64)>,
 }
 
-/// What a call leaves behind is cleaned up later, at the call's expense: CPU time spent during `linger`, less what the server
-/// spends in that time when there is nothing to do.
+/// CPU time for the deferred cleanup of calls: the time spent during `linger`, less the idle cost of the server in the same time.
 fn clean_up_time(processes: &Processes, linger: Duration) -> io::Result<Duration> {
     const AT_REST: Duration = Duration::from_secs(2);
     if linger.is_zero() {
@@ -140,13 +139,13 @@ fn clean_up_time(processes: &Processes, linger: Duration) -> io::Result<Duration
     Ok(lingered.saturating_sub(begin).saturating_sub(at_rest))
 }
 
-/// Units begun before the sockets have their turn.
+/// Units to begin before polling the sockets.
 const BEGUN_AT_ONCE: u64 = 8;
 
-/// Registrations in progress at a time while the subscribers are registered.
+/// Registrations in progress at a time during the initial registration.
 const AT_A_TIME: u64 = 64;
 
-/// Callers and callees on their sockets.
+/// Callers and callees with their sockets.
 #[derive(Debug)]
 pub(crate) struct Load {
     workload: Workload,
@@ -158,7 +157,7 @@ pub(crate) struct Load {
     phone: Phone,
     caller_inbox: Inbox,
     phone_inbox: Inbox,
-    /// Units begun later than a millisecond after they were due.
+    /// Units that began more than a millisecond late.
     late: u64,
 }
 
@@ -170,7 +169,7 @@ impl Load {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
                     format!(
-                        "--own-addresses: the server must be on the IPv4 loopback interface, and users at most {MOST_ADDRESSES}"
+                        "--own-addresses requires a server on the IPv4 loopback interface and at most {MOST_ADDRESSES} users"
                     ),
                 ));
             }
@@ -204,7 +203,7 @@ impl Load {
         self.caller_socket.kernel_drops() + self.phone_socket.kernel_drops()
     }
 
-    /// Registers every subscriber, a few at a time; all must succeed.
+    /// Registers every subscriber, a few at a time. All must succeed.
     fn populate(&mut self) -> io::Result<()> {
         if matches!(self.workload, Workload::Floor | Workload::W1) {
             return Ok(());
@@ -234,7 +233,7 @@ impl Load {
         self.late = 0;
     }
 
-    /// Begins `count` units at the pace and waits for their ends.
+    /// Begins `count` units at the configured pace and waits until they end.
     fn drive(&mut self, count: u64) -> io::Result<()> {
         match self.pace {
             Pace::Rate(rate) => self.drive_at_rate(count, rate.max(1)),
@@ -255,7 +254,7 @@ impl Load {
                 }
                 self.begin_unit(begun, due)?;
                 begun += 1;
-                // Answers must not wait behind a burst of units that were late.
+                // Responses must not wait behind a burst of late units.
                 self.receive()?;
             }
             self.poll()?;
@@ -301,8 +300,8 @@ impl Load {
         Ok(())
     }
 
-    /// Handles all there is and what is due. It never sleeps: to wake a sleeping generator costs the server that sends to it, and that cost
-    /// would be counted as the server's.
+    /// Handles received messages and expired timers. It never sleeps, because waking a sleeping generator would cost the server CPU time
+    /// that counts as its own.
     fn poll(&mut self) -> io::Result<()> {
         if !self.receive()? {
             std::hint::spin_loop();

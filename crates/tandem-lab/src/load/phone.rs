@@ -1,4 +1,4 @@
-//! The callees: one socket that answers for every registered user, without state.
+//! The callees: one socket that responds for every registered user, without state.
 
 use super::socket::{Datagram, Socket};
 use sip_message::{HeaderName, Message, Method, ResponseWriter, reason_phrase};
@@ -15,7 +15,7 @@ pub(crate) struct Phone {
 }
 
 impl Phone {
-    /// INVITE gets 180 and 200, everything else but ACK gets 200.
+    /// INVITE gets 180 and 200; other requests except ACK get 200.
     pub(crate) fn answer(&mut self, datagram: Datagram<'_>, socket: &Socket) -> io::Result<()> {
         let Ok(request) = Message::parse(datagram.bytes) else {
             return Ok(());
@@ -31,7 +31,7 @@ impl Phone {
         }
     }
 
-    /// Answers from the address that was asked.
+    /// Responds from the address that the request was sent to.
     fn respond(
         &mut self,
         request: &Message<'_>,
@@ -50,17 +50,16 @@ impl Phone {
     }
 }
 
-/// Who answers, and where it is reached.
+/// The responding phone and its address.
 pub(crate) struct Callee<'c> {
     pub(crate) address: SocketAddr,
-    /// Of its contact, with its semicolon.
+    /// Parameter of its contact, with the semicolon.
     pub(crate) parameter: &'c str,
-    /// Of its end of a dialog.
+    /// Tag of its end of the dialog.
     pub(crate) tag: &'c [u8],
 }
 
 impl Callee<'_> {
-    /// Appends a response.
     pub(crate) fn respond(&self, request: &Message<'_>, status: u16, into: &mut Vec<u8>) {
         let is_invite = request.method() == Method::Invite;
         let phrase = reason_phrase(status);

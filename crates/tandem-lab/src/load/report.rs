@@ -1,4 +1,4 @@
-//! What a run found, for people and for programs.
+//! The result of a run, as text and JSON.
 
 use super::{Load, Measured, Options};
 use serde::Serialize;
@@ -27,9 +27,9 @@ pub struct Report {
     pub delay_p999_us: u64,
     pub delay_max_us: u64,
     pub server_cpu_us_per_unit: Option<f64>,
-    /// The share of it that was spent after the last unit.
+    /// The part of it that was spent after the last unit.
     pub clean_up_us_per_unit: Option<f64>,
-    /// CPUs kept busy while there was load.
+    /// CPUs busy under load.
     pub server_busy: Option<f64>,
     pub server_memory_bytes: Option<u64>,
     pub server_peak_memory_bytes: Option<u64>,
@@ -78,7 +78,7 @@ impl Report {
         }
     }
 
-    /// Whether every unit succeeded and nothing was lost on the way.
+    /// Whether every unit succeeded and no message was lost.
     pub const fn is_clean(&self) -> bool {
         self.failed == 0 && self.retransmitted == 0 && self.generator_kernel_drops == 0
     }

@@ -1,4 +1,4 @@
-//! UDP sockets with large buffers, towards one server: phones share the address that the server sees, or each has one of its own.
+//! UDP sockets with large buffers towards one server. Phones share one local address, or each has an address of its own.
 
 use crate::run::own_address;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
@@ -6,16 +6,16 @@ use rustix::net::sockopt;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-/// What the receive buffer must hold: a smaller one drops messages and voids the run.
+/// Required size of the receive buffer: a smaller one would drop messages and invalidate the run.
 const RECEIVE_BUFFER: usize = 4 << 20;
-/// Longest datagram, or train of datagrams that the kernel has joined.
+/// Longest datagram, or train of datagrams that the kernel has coalesced (GRO).
 const LONGEST: usize = 1 << 16;
-/// The address of phone 0 where each has its own; the others follow. All of 127/8 is the loopback interface's.
+/// The address of phone 0 if each phone has its own; the others follow. All of 127/8 belongs to the loopback interface.
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
-/// Phones that have room there.
+/// Number of phones that fit there.
 pub(crate) const MOST_ADDRESSES: u32 = 0x00f0_0000;
 
-/// The address of a phone that has its own.
+/// The address of a phone with its own address.
 pub(crate) fn address_of_phone(number: u32) -> IpAddr {
     Ipv4Addr::from(u32::from(FIRST) + number % MOST_ADDRESSES).into()
 }
@@ -23,14 +23,14 @@ pub(crate) fn address_of_phone(number: u32) -> IpAddr {
 #[derive(Debug)]
 pub(crate) struct Socket {
     udp: UdpSocket,
-    /// Where phones have an address each: what sends from one and says which one was sent to.
+    /// With an address per phone: sends from an address, and tells which one received.
     state: Option<UdpSocketState>,
     server: SocketAddr,
     local: SocketAddr,
 }
 
 impl Socket {
-    /// A socket on any port: of the address that the server sees, or of one for each phone.
+    /// Opens a socket on any port: on the address that the server sees, or for an address per phone.
     pub(crate) fn open(server: SocketAddr, own_addresses: bool) -> io::Result<Self> {
         let any: SocketAddr = if server.is_ipv4() {
             ([0; 4], 0).into()
@@ -63,7 +63,7 @@ impl Socket {
         self.local
     }
 
-    /// Sends to the server, from that address where phones have their own.
+    /// Sends to the server, from this address if phones have their own.
     pub(crate) fn send(&self, message: &[u8], from: IpAddr) -> io::Result<()> {
         loop {
             let sent = match &self.state {
@@ -80,7 +80,7 @@ impl Socket {
                 None => self.udp.send_to(message, self.server).map(drop),
             };
             match sent {
-                // On loopback a full queue empties at once.
+                // On loopback a full queue drains at once.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
                 sent => return sent,
             }
@@ -89,7 +89,7 @@ impl Socket {
 
     /// Datagrams that the kernel dropped because the buffer was full.
     pub(crate) fn kernel_drops(&self) -> u64 {
-        // The drops of a socket stand in the last column of its line in /proc/net/udp.
+        // The last column of /proc/net/udp has the drops of each socket.
         let table = if self.local.is_ipv4() {
             "/proc/net/udp"
         } else {
@@ -107,18 +107,18 @@ impl Socket {
     }
 }
 
-/// What a socket has received, one datagram after the other.
+/// The datagrams that a socket has received.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     buffers: [Box<[u8]>; BATCH_SIZE],
     meta: [RecvMeta; BATCH_SIZE],
-    /// Buffers that hold something, the one that is read, and how far.
+    /// Number of filled buffers, index of the current one, and the offset in it.
     filled: usize,
     place: usize,
     offset: usize,
 }
 
-/// A datagram, and the address that it was sent to.
+/// A datagram and its destination address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram<'b> {
     pub(crate) bytes: &'b [u8],
@@ -136,7 +136,7 @@ impl Inbox {
         }
     }
 
-    /// One datagram, if one waits.
+    /// The next datagram, if there is one.
     pub(crate) fn next(&mut self, socket: &Socket) -> io::Result<Option<Datagram<'_>>> {
         if self.place == self.filled {
             self.place = 0;
@@ -158,7 +158,7 @@ impl Inbox {
         Ok(bytes.map(|bytes| Datagram { bytes, to }))
     }
 
-    /// How many buffers hold something now.
+    /// Receives into the buffers. Returns how many are filled.
     fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
         let received = match &socket.state {
             Some(state) => {

@@ -1,7 +1,7 @@
-//! `tandem lab overload`: goodput of a server that is offered more than it carries, and how soon it recovers.
+//! `tandem lab overload`: goodput of a server that is offered more than it can handle, and how soon it recovers.
 //!
-//! Units begin when they are due, whatever the server does, and their requests are sent again as RFC 3261 says: that is what makes servers
-//! collapse that take on more work than they can finish.
+//! Units begin when they are due, whatever the server does, and their requests are retransmitted as RFC 3261 says. Under such load,
+//! servers that accept more work than they can finish collapse.
 
 mod options;
 mod recovery;
@@ -17,10 +17,10 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Multiples of the best rate before and after the drop that the server recovers from.
+/// Multiples of the best rate before and after the drop from which the server recovers.
 const DROP: (f64, f64) = (3.0, 0.5);
 
-/// A measurement, with all that it needs.
+/// A measurement and its parameters.
 #[derive(Clone, Debug)]
 pub struct Overload {
     capacity: Capacity,
@@ -30,10 +30,10 @@ pub struct Overload {
     warm_up: Duration,
 }
 
-/// Measures. `tell` hears of every step.
+/// Runs the measurement. `tell` receives every step.
 ///
 /// # Errors
-/// The server does not start or does not answer, phones cannot be registered, the limit cannot be set, or no best rate is found.
+/// The server does not start or does not respond, phones cannot be registered, the limit cannot be set, or no best rate is found.
 pub fn measure(
     overload: &Overload,
     interrupt: &Interrupt,
@@ -41,7 +41,7 @@ pub fn measure(
 ) -> io::Result<Report> {
     let (server, mut phones) = overload.capacity.prepare(interrupt)?;
     let measured = overload.steps(&mut phones, &server, interrupt, &mut tell);
-    // Why nothing was measured says more than who could not deregister.
+    // Report a failed measurement rather than a failed deregistration.
     let left = phones.end();
     let report = measured?;
     left?;
@@ -89,7 +89,7 @@ impl Overload {
             search.search_with(phones, server, interrupt, |trial| tell(&trial.to_string()))?;
         let nothing = || {
             let why = found.remarks.join("; ");
-            io::Error::other(format!("no best rate was found: {why}"))
+            io::Error::other(format!("found no best rate: {why}"))
         };
         Ok((found.capacity.ok_or_else(nothing)?, found.remarks.clone()))
     }
@@ -100,14 +100,14 @@ impl Overload {
         run
     }
 
-    /// Three times the best rate, and then half of it.
+    /// Offers three times the best rate, then half of it.
     fn recovery(&self, phones: &mut Session, server: &Server, best: f64) -> io::Result<Recovery> {
         let rate = Rate::Steps {
             from: best * DROP.0,
             step: best * (DROP.1 - DROP.0),
             every: self.duration,
         };
-        // A third step would be none.
+        // Slightly less than two steps, so that no third one begins.
         let run = self.run_at(rate, Duration::ZERO, self.duration.mul_f64(1.9));
         let report = phones.measure(&run, |_| ControlFlow::Continue(()))?;
         server.wait_until_idle()?;
@@ -115,7 +115,7 @@ impl Overload {
     }
 }
 
-/// One offered rate.
+/// Measures one offered rate.
 fn step(phones: &mut Session, server: &Server, run: &Run, factor: f64) -> io::Result<Point> {
     let mut before = server.usage()?;
     let mut at_end = None;

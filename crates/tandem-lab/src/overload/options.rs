@@ -7,43 +7,43 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a server still does when it is offered more than it carries, and how soon it recovers. The best rate is searched as `tandem lab
-/// capacity` does it, unless --best names it.
+/// Measure goodput of a server that is offered more than it can handle, and how soon it recovers. Without --best, the best rate is
+/// searched as by tandem lab capacity.
 #[derive(Clone, Debug, Args)]
 #[group(id = "overload")]
 pub struct Arguments {
     #[command(flatten)]
     search: capacity::Arguments,
-    /// The best rate, units per second; it is searched when none is named.
+    /// Best rate in units per second (default: searched).
     #[arg(long, global = true, value_name = "RATE")]
     best: Option<f64>,
-    /// Offered rates, as multiples of the best one.
+    /// Offered rates, as multiples of the best rate.
     #[arg(long, global = true, value_delimiter = ',', value_name = "FACTOR,…", default_values_t = [0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0])]
     factors: Vec<f64>,
-    /// How long units begin at each offered rate that are counted.
+    /// Duration of the measurement at each offered rate.
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     step_duration: Duration,
-    /// How long they begin before.
+    /// Warm-up before each measurement.
     #[arg(long, global = true, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     step_warm_up: Duration,
 }
 
 impl Arguments {
-    /// What is to be measured.
+    /// The measurement.
     ///
     /// # Errors
-    /// The profile has no rate, or the arguments make no sense.
+    /// The profile has no rate, or the arguments are invalid.
     pub fn overload(&self) -> io::Result<Overload> {
         let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
         if !self.factors.iter().all(|factor| is_rate(*factor)) || self.factors.is_empty() {
-            return wrong("--factors are multiples of the best rate above 0: 0.5,1,2");
+            return wrong("--factors must be multiples of the best rate above 0, such as 0.5,1,2");
         }
         if !self.best.is_none_or(is_rate) {
-            return wrong("--best is a rate above 0");
+            return wrong("--best must be above 0");
         }
         if self.step_duration < Duration::from_secs(2) {
-            return wrong("--step-duration must be 2s or more");
+            return wrong("--step-duration must be at least 2s");
         }
         Ok(Overload {
             capacity: self.search.capacity()?,
@@ -54,12 +54,12 @@ impl Arguments {
         })
     }
 
-    /// Where reports go.
+    /// Options for the output: report files.
     pub const fn output(&self) -> &run::Arguments {
         self.search.output()
     }
 
-    /// Reports of other servers, shown beside this one.
+    /// Reports of other servers to show beside this one.
     pub fn beside(&self) -> &[PathBuf] {
         &self.search.beside
     }

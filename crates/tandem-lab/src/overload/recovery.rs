@@ -1,14 +1,14 @@
-//! How soon a server is itself again once it is offered less than it carries.
+//! How soon a server recovers once the offered rate is below its capacity again.
 
 use crate::run::Cohort;
 
-/// Cohorts, tenths of a second, that are judged together.
+/// Number of consecutive cohorts (tenths of a second) that are judged together.
 const WINDOW: usize = 10;
-/// The share of new units that must succeed.
+/// Share of new units that must succeed.
 const SHARE: f64 = 0.95;
 
-/// Seconds from the start of the tenth `since` until, from then on, of the units due in any second 95 in a hundred succeed. `None`: that was
-/// not reached before the cohorts end.
+/// Seconds from the cohort `since` until 95 % of the units due in any second succeed, for the rest of the run. `None` if the cohorts end
+/// before that.
 pub(super) fn seconds(cohorts: &[Cohort], since: usize) -> Option<f64> {
     let after = cohorts.get(since..).unwrap_or_default();
     if after.len() < WINDOW {
@@ -17,7 +17,7 @@ pub(super) fn seconds(cohorts: &[Cohort], since: usize) -> Option<f64> {
     let last_bad = after.windows(WINDOW).rposition(|window| !is_good(window));
     match last_bad {
         None => Some(0.0),
-        // The last window of all is bad: nothing shows that it ends.
+        // The last window is bad, so the recovery is not confirmed.
         Some(place) if place + WINDOW == after.len() => None,
         Some(place) => Some((place + 1) as f64 / 10.0),
     }

@@ -1,4 +1,4 @@
-//! What was found about overload, for people and for programs.
+//! The result of an overload measurement, as text, JSON and HTML.
 
 use super::recovery;
 use crate::capacity::{Capacity, Usage};
@@ -16,55 +16,55 @@ pub struct Point {
     pub factor: f64,
     /// Units per second that were due.
     pub offered: f64,
-    /// Units per second that were due and ended well within ten seconds, beside the time that calls ring and talk.
+    /// Units per second that were due and succeeded within ten seconds, beyond the time that calls ring and talk.
     pub goodput: f64,
-    /// Units that were refused with 503.
+    /// Units rejected with 503.
     pub refused: u64,
     /// Failures by kind and reason.
     pub failures: BTreeMap<String, u64>,
-    /// Requests that phones sent again.
+    /// Requests that phones retransmitted.
     pub retransmissions: u64,
-    /// Of calls that were accepted, from when they were due to their 200; of other units their own.
+    /// For accepted calls, from the due time to the 200; for other units, the delay of their kind.
     pub delay: DelaySummary,
-    /// Processors that the server used, where that is known.
+    /// Processors that the server used, if known.
     pub server_cpu: Option<f64>,
-    /// Why these figures may not be the server's.
+    /// Why these figures may not be the server's own.
     pub doubts: Vec<String>,
 }
 
-/// What happened when the offered rate dropped.
+/// The recovery after the offered rate dropped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recovery {
-    /// Units per second before and after.
+    /// Units per second before the drop.
     pub from: f64,
-    /// The same afterwards.
+    /// Units per second after the drop.
     pub to: f64,
-    /// Seconds until 95 in a hundred new units succeeded, and went on to; `None`: they did not while it was looked.
+    /// Seconds until 95 % of new units succeeded for the rest of the observation; `None` if they did not.
     pub seconds: Option<f64>,
-    /// Seconds that were looked at after the drop.
+    /// Seconds of observation after the drop.
     pub observed: f64,
-    /// Tenths of seconds around the drop: seconds since it, and units that were due and that ended well, per second.
+    /// Tenths of seconds around the drop: seconds since the drop, units due per second, and those that succeeded per second.
     pub course: Vec<(f64, f64, f64)>,
-    /// Why these figures may not be the server's.
+    /// Why these figures may not be the server's own.
     pub doubts: Vec<String>,
 }
 
-/// All of it, of one server.
+/// The result for one server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The server's.
+    /// Name of the server.
     pub name: String,
-    /// What ran.
+    /// Name of the profile.
     pub profile: String,
-    /// What the server might use of the processors.
+    /// CPU limit of the server.
     pub cpu: Option<String>,
-    /// The best rate, units per second.
+    /// The best rate, in units per second.
     pub best: f64,
     /// By offered rate.
     pub points: Vec<Point>,
-    /// After the highest.
+    /// After the highest offered rate.
     pub recovery: Option<Recovery>,
-    /// What has to be said of it.
+    /// Remarks about the result.
     pub remarks: Vec<String>,
 }
 
@@ -140,7 +140,7 @@ impl Report {
         }
     }
 
-    /// The report as a page, beside others.
+    /// The report as an HTML page, beside other reports.
     pub fn html(&self, others: &[Self]) -> String {
         let all = || std::iter::once(self).chain(others);
         let mut page = Page::new(&format!("Overload: {}", self.profile));
@@ -161,7 +161,7 @@ impl Report {
             };
             all().map(line).collect()
         };
-        let across = "offered rate, multiples of the best one";
+        let across = "offered rate, multiples of the best rate";
         page.plot(&Plot {
             title: "Goodput",
             across,
@@ -200,7 +200,7 @@ impl Report {
             .reduce(f64::min);
         let lowest = lowest.map_or_else(String::new, |share| {
             format!(
-                "; at and above it no less than {:.0} % of it is done",
+                "; goodput at and above it at least {:.0} %",
                 share * 100.0
             )
         });
@@ -219,7 +219,7 @@ const HEAD: [&str; 9] = [
     "goodput",
     "% of best",
     "503",
-    "sent again",
+    "retransmits",
     "p50 ms",
     "p99 ms",
     "CPU",
@@ -261,11 +261,11 @@ impl fmt::Display for Recovery {
         match self.seconds {
             Some(seconds) => write!(
                 f,
-                "from {from:.0} to {to:.0} units per second it recovers within {seconds:.1} s"
+                "recovers from {from:.0} to {to:.0} units per second within {seconds:.1} s"
             ),
             None => write!(
                 f,
-                "from {from:.0} to {to:.0} units per second it does not recover within {:.0} s",
+                "does not recover from {from:.0} to {to:.0} units per second within {:.0} s",
                 self.observed
             ),
         }

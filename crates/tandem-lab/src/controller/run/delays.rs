@@ -4,21 +4,21 @@ use crate::controller::protocol::Distribution;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Longest delay that is told apart, in microseconds: two minutes.
+/// Upper bound of the histograms, in microseconds: two minutes.
 const LONGEST: u64 = 120_000_000;
 
 /// Delays of the whole run, in microseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Delays {
-    /// From when a command was due until it had been written to its agent's connection.
+    /// From the due time of a command until it was written to its agent's connection.
     pub(super) lateness: Histogram<u64>,
     pub(super) lateness_table: LatenessTable,
-    /// From when it was due until its agent's confirmation had come back.
+    /// From the due time of a command until its agent's confirmation arrived.
     pub(super) confirmed: Histogram<u64>,
-    /// From when an agent had read a command until its INVITE left.
+    /// From when an agent had read a command until it sent the INVITE.
     pub(super) in_agent: Histogram<u64>,
     pub(super) session_request: Histogram<u64>,
-    /// From when an agent had read a command to the first response that says that somebody was found.
+    /// From when an agent had read a command to the first 1xx other than 100, or the 2xx.
     pub(super) response: Histogram<u64>,
     pub(super) answer: Histogram<u64>,
 }
@@ -37,15 +37,15 @@ impl Default for Delays {
     }
 }
 
-/// Commands by lateness. Each is counted in one row, which its exact lateness decides: a bucket of a histogram may lie across a bound.
+/// Commands by lateness. The exact lateness selects the row, because a histogram bucket may span a bound.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LatenessTable([u64; LatenessTable::BOUNDS.len()]);
 
 impl LatenessTable {
-    /// Where rows begin, in microseconds. A lateness of exactly a bound belongs to the row before it.
+    /// Lower bounds of the rows, in microseconds. A lateness equal to a bound belongs to the row below it.
     const BOUNDS: [u64; 7] = [0, 1_000, 2_000, 5_000, 10_000, 50_000, 200_000];
 
-    /// Counts a command that was so late.
+    /// Counts a command.
     pub(super) fn record(&mut self, late: Duration) {
         let above = |bound: &u64| late > Duration::from_micros(*bound);
         let row = Self::BOUNDS
@@ -58,7 +58,7 @@ impl LatenessTable {
         }
     }
 
-    /// The lower bound of each row in milliseconds, and how many commands are in it.
+    /// The lower bound of each row in milliseconds, and its count.
     pub(super) fn rows(&self) -> Vec<(f64, u64)> {
         let rows = Self::BOUNDS.into_iter().zip(self.0);
         rows.map(|(from, count)| (from as f64 / 1e3, count))
@@ -66,18 +66,17 @@ impl LatenessTable {
     }
 }
 
-/// An empty one for delays in microseconds.
+/// An empty histogram for delays in microseconds.
 pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST, 3)
         .unwrap_or_else(|_| unreachable!("the bounds are sound"))
 }
 
-/// Records a delay.
 pub(super) fn record(histogram: &mut Histogram<u64>, delay: Duration) {
     histogram.saturating_record(delay.as_micros() as u64);
 }
 
-/// Records delays that an agent has told.
+/// Adds delays that an agent has reported.
 pub(super) fn add(histogram: &mut Histogram<u64>, delays: &Distribution) {
     for (value, count) in delays {
         histogram.saturating_record_n(*value, *count);
@@ -97,7 +96,7 @@ mod tests {
             }
         }
         let counts: Vec<u64> = table.rows().into_iter().map(|(_, count)| count).collect();
-        // Around 0 lie 0, 0 and 1; the first row has also 999 and 1000.
+        // Around 0 are 0, 0 and 1; the first row also has 999 and 1000.
         assert_eq!(counts, [5, 3, 3, 3, 3, 3, 1]);
         assert_eq!(counts.iter().sum::<u64>(), 21);
     }

@@ -1,22 +1,21 @@
-//! Why a run cannot be trusted.
+//! Reasons why a run cannot be trusted.
 
 use crate::run::DelaySummary;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Doubts that are kept word by word; of more there is the number.
+/// Maximum number of doubts to list; the rest are only counted.
 const MOST: usize = 20;
 
-/// Lateness of one command in a hundred above which calls did not begin when the scenario says, in microseconds.
+/// Lateness of commands, in microseconds. Above it at the 99th percentile, calls did not begin when the scenario says.
 pub(super) const LATE: u64 = 5_000;
 
-/// The same for the way to the agent and back.
+/// The same for the round trip to the agent.
 pub(super) const LATE_AT_AGENT: u64 = 50_000;
 
-/// How far the wall clock may leave the steady one before it has jumped.
+/// Difference between the wall clock and the monotonic clock that counts as a jump.
 const JUMP: Duration = Duration::from_millis(500);
 
-/// Doubts in words.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Doubts {
     words: Vec<String>,
@@ -32,17 +31,16 @@ impl Doubts {
         }
     }
 
-    /// All of them.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = self.words.clone();
         if self.more > 0 {
-            words.push(format!("{} more of that kind", self.more));
+            words.push(format!("{} more of this kind", self.more));
         }
         words
     }
 }
 
-/// What lateness says against a run.
+/// Doubts that follow from the lateness of commands.
 pub(super) fn of_lateness(
     sent: &DelaySummary,
     at_agent: &DelaySummary,
@@ -52,26 +50,26 @@ pub(super) fn of_lateness(
     let mut doubts = Vec::new();
     if sent.p99 > LATE {
         doubts.push(format!(
-            "one command in a hundred left more than {} late: this controller had too little time, its machine was busy",
+            "one command in a hundred left more than {} late: the controller's machine was busy",
             ms(sent.p99)
         ));
     }
     if at_agent.p99 > LATE_AT_AGENT {
         doubts.push(format!(
-            "one command in a hundred was confirmed more than {} after its time: agents were busy, or the way to them is long",
+            "one command in a hundred was confirmed more than {} after it was due: agents were busy, or the network path to them is slow",
             ms(at_agent.p99)
         ));
     }
     if in_agent.p99 > LATE {
         doubts.push(format!(
-            "one INVITE in a hundred left its agent more than {} after its command: agents were busy; start more of them",
+            "one INVITE in a hundred left its agent more than {} after its command: agents were busy; start more agents",
             ms(in_agent.p99)
         ));
     }
     doubts
 }
 
-/// How far the wall clock has left the steady one, if that is a jump.
+/// A doubt if the wall clock deviates from the monotonic clock by a jump.
 pub(super) fn jump(steady: Duration, wall: Result<Duration, Duration>) -> Option<String> {
     let (by, direction) = match wall {
         Ok(wall) if wall > steady => (wall.saturating_sub(steady), "ahead"),
@@ -80,7 +78,7 @@ pub(super) fn jump(steady: Duration, wall: Result<Duration, Duration>) -> Option
     };
     (by > JUMP).then(|| {
         format!(
-            "the clock of the controller's machine jumped {direction} by {:.1} s: it was set, or the machine slept",
+            "the clock of the controller's machine jumped {direction} by {:.1} s: it was set, or the machine was suspended",
             by.as_secs_f64()
         )
     })
@@ -134,7 +132,7 @@ mod tests {
         assert_eq!(doubts.words().len(), MOST + 1);
         assert_eq!(
             doubts.words().last().map(String::as_str),
-            Some("5 more of that kind")
+            Some("5 more of this kind")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A run: what was commanded and when, what agents report of it, and whether the figures can be trusted.
+//! A run: its commands and their times, the agents' reports, and whether the figures can be trusted.
 
 mod delays;
 mod doubts;
@@ -18,26 +18,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use timeline::Timeline;
 
-/// How long calls may take to end once none begins any more, beside ringing and talking: as long as a transaction lives.
+/// How long calls may take to end after the last one began, beyond ringing and talking: the lifetime of a transaction.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Reasons of failures that are told apart.
+/// Maximum number of distinct failure reasons.
 const MOST_REASONS: usize = 100;
 
-/// How far a run is.
+/// Status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Status {
-    /// Calls begin.
+    /// Calls are being started.
     Running,
-    /// All have begun; some have not ended.
+    /// All calls have started; some are still in progress.
     Ending,
-    /// It was stopped; some calls have not ended.
+    /// The run was stopped; some calls are still in progress.
     Stopping,
-    /// All is over.
+    /// All calls have ended.
     Ended,
 }
 
-/// A run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) id: u64,
@@ -56,45 +55,45 @@ pub(super) struct Run {
     doubts: Doubts,
     has_jumped: bool,
     remarks: Vec<String>,
-    /// Since when no call begins any more.
+    /// When the run stopped starting calls.
     ending: Option<Instant>,
     ended: Option<Instant>,
 }
 
-/// An agent's part in it.
+/// The state of one agent in the run.
 #[derive(Debug)]
 struct Player {
     name: String,
-    /// Its connection; `None`: it has vanished.
+    /// Its connection; `None` after it has vanished.
     connection: Option<u64>,
     commanded: u64,
     lost: u64,
     last: AgentReport,
-    /// Commands that it has not confirmed: number of their batch, and when they were due.
+    /// Unconfirmed commands: the number of their batch, and their due times.
     unconfirmed: VecDeque<(u64, Vec<Instant>)>,
 }
 
-/// Counts of a run, all agents together.
+/// Counts of a run, over all agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Calls that were due, and whose agent was told or has vanished.
+    /// Calls that were due, including those of vanished agents.
     pub commanded: u64,
     /// Answered with a 2xx.
     pub answered: u64,
-    /// Ended as they should.
+    /// Calls that ended normally.
     pub succeeded: u64,
-    /// Ended otherwise.
+    /// Calls that failed.
     pub failed: u64,
-    /// The same by status code or reason.
+    /// Failed calls by status code or reason.
     pub failures: BTreeMap<String, u64>,
-    /// Calls of agents that vanished: nobody knows how they ended, or that they began.
+    /// Calls of vanished agents: whether they began, and how they ended, is unknown.
     pub lost: u64,
-    /// Begun and not ended.
+    /// Calls in progress.
     pub in_progress: u64,
 }
 
 impl Run {
-    /// Begins: the first call is due at `started`. Agents have these connections.
+    /// Starts a run. Its first call is due at `started`. `connections` are those of the agents.
     pub(super) fn new(
         (id, scenario, plan): (u64, String, Arc<Plan>),
         started: Instant,
@@ -130,12 +129,12 @@ impl Run {
         }
     }
 
-    /// The connection of the agent that is to be told; `None`: it has vanished.
+    /// The connection of the agent; `None` after it has vanished.
     pub(super) fn connection(&self, agent: usize) -> Option<u64> {
         self.players.get(agent)?.connection
     }
 
-    /// Calls were given to their agent's connection.
+    /// Counts calls given to their agent's connection.
     pub(super) fn commanded(&mut self, agent: usize, batch: u64, dues: Vec<Instant>) {
         if let Some(player) = self.players.get_mut(agent) {
             player.commanded += dues.len() as u64;
@@ -143,7 +142,7 @@ impl Run {
         }
     }
 
-    /// Calls were due whose agent has vanished.
+    /// Counts due calls of a vanished agent.
     pub(super) fn undeliverable(&mut self, agent: usize, calls: u64) {
         if let Some(player) = self.players.get_mut(agent) {
             player.commanded += calls;
@@ -151,7 +150,7 @@ impl Run {
         }
     }
 
-    /// Commands have been written to a connection.
+    /// Records the lateness of commands that were written to a connection.
     pub(super) fn written(&mut self, dues: &[Instant], at: Instant) {
         for due in dues {
             let late = at.saturating_duration_since(*due);
@@ -161,12 +160,12 @@ impl Run {
         }
     }
 
-    /// An agent has confirmed a batch.
+    /// Records the confirmation of a batch.
     pub(super) fn confirmed(&mut self, connection: u64, batch: u64, at: Instant) {
         let Some(player) = self.player(connection) else {
             return;
         };
-        // Batches are confirmed in their order.
+        // Agents confirm batches in order.
         if player.unconfirmed.front().map(|(number, _)| *number) != Some(batch) {
             return;
         }
@@ -181,7 +180,7 @@ impl Run {
         }
     }
 
-    /// An agent tells what has happened.
+    /// Takes an agent's report.
     pub(super) fn report(&mut self, connection: u64, report: &AgentReport) {
         if report.run != Some(self.id) || self.status == Status::Ended {
             return;
@@ -207,7 +206,7 @@ impl Run {
         add(&mut self.delays.in_agent, &report.lateness);
     }
 
-    /// An agent's connection has ended.
+    /// Handles the end of an agent's connection.
     pub(super) fn vanished(&mut self, connection: u64, why: &str, at: Instant) {
         if self.status == Status::Ended {
             return;
@@ -222,11 +221,11 @@ impl Run {
         player.unconfirmed.clear();
         let name = player.name.clone();
         self.doubts.add(format!(
-            "agent {name} vanished {seconds:.1} s after the start ({why}) with {in_progress} calls in progress: they are counted as lost, as are all that it was still to make"
+            "agent {name} vanished {seconds:.1} s after the start ({why}) with {in_progress} calls in progress: these and all its remaining calls are counted as lost"
         ));
     }
 
-    /// No call begins any more.
+    /// Notes that all calls have been commanded.
     pub(super) fn all_commanded(&mut self, at: Instant) {
         if self.status == Status::Running {
             self.status = Status::Ending;
@@ -234,7 +233,7 @@ impl Run {
         }
     }
 
-    /// It is stopped. Whether it was running.
+    /// Stops the run. Returns whether it was running.
     pub(super) fn stop(&mut self, at: Instant) -> bool {
         let is_running = matches!(self.status, Status::Running | Status::Ending);
         if is_running {
@@ -252,7 +251,7 @@ impl Run {
         is_running
     }
 
-    /// Looks whether all is over. Several times a second.
+    /// Checks whether the run has ended. Call this several times a second.
     pub(super) fn look(&mut self, now: Instant) {
         if self.status == Status::Ended || now < self.started {
             return;
@@ -278,7 +277,7 @@ impl Run {
     fn end(&mut self, now: Instant, totals: &Totals) {
         if totals.in_progress > 0 {
             self.doubts.add(format!(
-                "{} calls have not ended in {} s: their agents do not say what became of them",
+                "{} calls did not end within {} s: their agents did not report an outcome",
                 totals.in_progress,
                 (self.ringing + self.talking + PATIENCE).as_secs()
             ));
@@ -290,7 +289,7 @@ impl Run {
         {
             if player.last.commanded != player.commanded {
                 self.doubts.add(format!(
-                    "agent {} was sent {} calls and says that it had {}",
+                    "agent {} was sent {} calls but reports {}",
                     player.name, player.commanded, player.last.commanded
                 ));
             }
@@ -301,7 +300,7 @@ impl Run {
         self.status = Status::Ended;
     }
 
-    /// All agents together.
+    /// Counts over all agents.
     pub(super) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for player in &self.players {
@@ -325,7 +324,6 @@ impl Run {
         totals
     }
 
-    /// The run second by second.
     pub(super) const fn timeline(&self) -> &Timeline {
         &self.timeline
     }
@@ -343,7 +341,7 @@ impl Player {
     }
 
     fn in_progress(&self) -> u64 {
-        // An agent may claim anything.
+        // Agents may report arbitrary numbers.
         let ended = self.last.succeeded.saturating_add(self.failed());
         self.commanded
             .saturating_sub(self.lost)

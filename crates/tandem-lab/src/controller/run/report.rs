@@ -1,4 +1,4 @@
-//! A run for programs and for the page: its figures, or why there are none.
+//! The JSON report of a run: its figures, or the reasons to withhold them.
 
 use super::delays::Delays;
 use super::doubts;
@@ -7,15 +7,15 @@ use crate::run::DelaySummary;
 use serde::Serialize;
 use std::time::{Instant, SystemTime};
 
-/// A run for programs: what `GET /report` answers.
+/// The response to `GET /report`.
 #[derive(Clone, Debug, Serialize)]
 pub(in crate::controller) struct Report {
     pub(in crate::controller) run: u64,
     pub(in crate::controller) scenario: String,
     pub(in crate::controller) status: Status,
-    /// By the controller's wall clock, in milliseconds since 1970.
+    /// Start by the controller's wall clock, in milliseconds since 1970.
     pub(in crate::controller) started_ms: u64,
-    /// Seconds since the start, until now or until all was over.
+    /// Seconds from the start to now, or to the end of the run.
     pub(in crate::controller) seconds: f64,
     /// Seconds from the first call of the scenario to the last.
     pub(in crate::controller) scenario_seconds: f64,
@@ -24,15 +24,15 @@ pub(in crate::controller) struct Report {
     pub(in crate::controller) totals: Totals,
     pub(in crate::controller) ringing_ms: u64,
     pub(in crate::controller) talking_ms: u64,
-    /// Microseconds.
+    /// In microseconds.
     pub(in crate::controller) command_lateness: DelaySummary,
-    /// How many commands were later than so many milliseconds, but no later than the next bound.
+    /// Commands later than each bound in milliseconds, but not later than the next bound.
     pub(in crate::controller) command_lateness_above_ms: Vec<(f64, u64)>,
     pub(in crate::controller) command_confirmed: DelaySummary,
     pub(in crate::controller) agent_lateness: DelaySummary,
-    /// `null` where the run cannot be trusted.
+    /// `null` if the run cannot be trusted.
     pub(in crate::controller) session_request_delay: Option<DelaySummary>,
-    /// From a call's command to its first response, the challenge included.
+    /// From a call's command to the first 1xx other than 100, or the 2xx; challenge included.
     pub(in crate::controller) response_delay: Option<DelaySummary>,
     pub(in crate::controller) answer_delay: Option<DelaySummary>,
     pub(in crate::controller) trusted: bool,
@@ -40,7 +40,7 @@ pub(in crate::controller) struct Report {
     pub(in crate::controller) remarks: Vec<String>,
 }
 
-/// All that a report is made of: quickly taken, so that no command waits for percentiles.
+/// A snapshot of the data for a report. It is quick to take, so that no command waits while percentiles are computed.
 #[derive(Debug)]
 pub(in crate::controller) struct Draft {
     report: Report,
@@ -48,7 +48,7 @@ pub(in crate::controller) struct Draft {
 }
 
 impl Draft {
-    /// The report. It takes a while.
+    /// Computes the report. This takes a while.
     pub(in crate::controller) fn finish(self) -> Report {
         let Self { mut report, delays } = self;
         report.command_lateness = DelaySummary::of(&delays.lateness);
@@ -72,7 +72,7 @@ impl Draft {
 }
 
 impl Run {
-    /// For programs and for the page.
+    /// A snapshot for a report.
     pub(in crate::controller) fn draft(&self, now: Instant) -> Draft {
         let started = self.started_by_wall.duration_since(SystemTime::UNIX_EPOCH);
         let until = self.ended.unwrap_or(now);
@@ -113,7 +113,7 @@ impl Run {
             .filter(|player| player.last.not_carried > 0);
         let lost = lost.map(|player| {
             format!(
-                "agent {} lost {} messages on its own machine (kernel drops, or not sent): give it more --ports, or raise net.core.rmem_max",
+                "agent {} lost {} messages on its own machine (dropped by the kernel, or not sent): increase its --ports, or raise net.core.rmem_max",
                 player.name, player.last.not_carried
             )
         });
@@ -127,7 +127,7 @@ impl Run {
         let unexpected = players.map(|player| player.last.unexpected).sum::<u64>();
         if unexpected > 0 {
             remarks.push(format!(
-                "{unexpected} messages came to the phones that nobody waited for: the server repeats itself, is very late, or answers somebody else"
+                "the phones received {unexpected} unexpected messages: the server sent duplicates, responded very late, or responded to the wrong phone"
             ));
         }
         let shared = self
@@ -137,16 +137,16 @@ impl Run {
         let shared: u64 = shared.sum();
         if shared > 0 {
             remarks.push(format!(
-                "the server has other contacts for {shared} of the phones, of an earlier run or of other phones: calls fork to them"
+                "the server has other contacts for {shared} of the phones, from an earlier run or from other phones: calls fork to them"
             ));
         }
         if nonsense > 0 {
             remarks.push(format!(
-                "{nonsense} messages came to the phones that are no SIP: look at what the server sends"
+                "the phones received {nonsense} messages that are not valid SIP: check what the server sends"
             ));
         }
         if self.timeline.is_full() {
-            remarks.push("the plots end here: no more seconds of a run are kept".into());
+            remarks.push("the plots are truncated: the run has too many seconds".into());
         }
         remarks
     }

@@ -1,4 +1,4 @@
-//! A run second by second.
+//! The timeline of a run, second by second.
 
 use super::Totals;
 use super::delays::{add, histogram, record};
@@ -7,35 +7,35 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Points that are kept: a day and a little.
+/// Maximum number of points: a little more than a day.
 const MOST: usize = 100_000;
 
-/// One second of a run, or its rest. Counts are those of the second.
+/// One second of a run, or the incomplete last one. Counts are those of the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(in crate::controller) struct Point {
-    /// Seconds since the start, at its end.
+    /// End of the second, in seconds since the start.
     pub(in crate::controller) time: f64,
     pub(in crate::controller) commanded: u64,
     pub(in crate::controller) answered: u64,
     pub(in crate::controller) succeeded: u64,
     pub(in crate::controller) failed: u64,
     pub(in crate::controller) lost: u64,
-    /// At its end.
+    /// At the end of the second.
     pub(in crate::controller) in_progress: u64,
-    /// Delay from a call's command to its first response, the challenge included, that was reported in it, in microseconds; `None`: none was.
+    /// Delay from a call's command to the first 1xx other than 100, or the 2xx, as reported in this second, in microseconds; `None`
+    /// without samples.
     pub(in crate::controller) p50_us: Option<u64>,
     pub(in crate::controller) p99_us: Option<u64>,
-    /// Lateness of its commands, in microseconds.
+    /// Lateness of the commands of this second, in microseconds.
     pub(in crate::controller) late_p99_us: Option<u64>,
     pub(in crate::controller) late_max_us: Option<u64>,
 }
 
-/// All of them.
 #[derive(Debug)]
 pub(in crate::controller) struct Timeline {
     points: Vec<Point>,
     before: Totals,
-    /// Whole seconds that are over.
+    /// Complete seconds.
     seconds: u64,
     response: Histogram<u64>,
     lateness: Histogram<u64>,
@@ -54,17 +54,17 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// A command was so late.
+    /// Records the lateness of a command.
     pub(super) fn late(&mut self, by: Duration) {
         record(&mut self.lateness, by);
     }
 
-    /// Agents have told delays from commands to first responses.
+    /// Adds delays from commands to responses.
     pub(super) fn delays(&mut self, delays: &Distribution) {
         add(&mut self.response, delays);
     }
 
-    /// So much time has gone by; a second may be over. The last one is, whatever the time.
+    /// Closes the second if `since_start` is past its end; always with `is_last`.
     pub(super) fn look(&mut self, since_start: Duration, totals: &Totals, is_last: bool) {
         if since_start.as_secs() <= self.seconds && !is_last {
             return;
@@ -94,12 +94,12 @@ impl Timeline {
         self.lateness.reset();
     }
 
-    /// The points from that place on.
+    /// The points from this index on.
     pub(in crate::controller) fn points(&self, from: usize) -> &[Point] {
         self.points.get(from..).unwrap_or_default()
     }
 
-    /// Whether no more are kept.
+    /// Whether the maximum number of points is reached.
     pub(super) fn is_full(&self) -> bool {
         self.points.len() >= MOST
     }
