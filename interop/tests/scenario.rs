@@ -189,6 +189,6 @@ fn a_scenario_with_a_mistake_is_not_played() {
     ]);
     assert_eq!(code, 1, "{output}");
     let expected =
-        format!("tandem: {path}:3: callee 2 is no phone: they are 0 to 1 (--phones, --first)");
+        format!("tandem: {path}:3: callee 2 is not a phone: phones are 0 to 1 (--phones, --first)");
     assert!(output.contains(&expected), "{output}");
 }

@@ -226,9 +226,7 @@ pub(super) fn expect(response: &[u8], method: Method<'_>) -> io::Result<()> {
         return Ok(());
     }
     let method = String::from_utf8_lossy(method.as_bytes());
-    Err(io::Error::other(format!(
-        "{status} response to {method}"
-    )))
+    Err(io::Error::other(format!("{status} response to {method}")))
 }
 
 /// Waits with a timeout.

@@ -1,9 +1,9 @@
-//! Where the server is, and where we are for it.
+//! The address of the server, and the local address towards it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 
-/// An address, or the first one of a name, with a port unless it is SIP's own.
+/// An address, or the first address of a name, with port 5060 as the default.
 pub(crate) fn server_address(text: &str) -> Result<SocketAddr, String> {
     const SIP: u16 = 5060;
     if let Ok(address) = text.parse() {
@@ -16,14 +16,14 @@ pub(crate) fn server_address(text: &str) -> Result<SocketAddr, String> {
         (text, SIP).to_socket_addrs()
     };
     let mut found = found.map_err(|error| {
-        format!("{error}; it is to be an address or a name, such as 192.0.2.1:5060")
+        format!("{error}; use an address or a name, such as 192.0.2.1:5060")
     })?;
     found
         .next()
-        .ok_or_else(|| format!("`{text}` has no address"))
+        .ok_or_else(|| format!("the name `{text}` has no address"))
 }
 
-/// The address that a server sees.
+/// The local address that the server sees.
 pub(crate) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = if server.is_ipv4() {
         ([0; 4], 0).into()
@@ -35,7 +35,7 @@ pub(crate) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
     connected.map_err(|error| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("no way leads to {server}: {error}"),
+            format!("no route to {server}: {error}"),
         )
     })?;
     Ok(probe.local_addr()?.ip())

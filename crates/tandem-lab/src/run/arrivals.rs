@@ -1,27 +1,27 @@
-//! When units begin: open loop. Each has its time before the run begins, however slow the server is.
+//! Open-loop arrivals: the time of each unit is fixed before the run begins, however slow the server is.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::time::Duration;
 
-/// How many units begin per second, over time.
+/// Units per second, over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// Always so many.
+    /// A constant rate.
     Constant(f64),
-    /// At first `from`, and `step` more after each `every`.
+    /// Starts at `from`, and grows by `step` after each `every`.
     Steps {
-        /// Per second, at first.
+        /// Initial rate per second.
         from: f64,
-        /// More with each step, per second.
+        /// Increase per step, per second.
         step: f64,
-        /// How long a step lasts.
+        /// Duration of a step.
         every: Duration,
     },
 }
 
 impl Rate {
-    /// Per second, so long after the start.
+    /// The rate per second, this many seconds after the start.
     pub fn at(self, since_start: f64) -> f64 {
         match self {
             Self::Constant(rate) => rate,
@@ -32,7 +32,7 @@ impl Rate {
         }
     }
 
-    /// Seconds to the next unit, at that time; where none comes, to when that may change.
+    /// Seconds to the next unit at this time; if the rate is 0, to the next change of the rate.
     fn interval(self, since_start: f64) -> f64 {
         let rate = self.at(since_start);
         match self {
@@ -42,7 +42,7 @@ impl Rate {
         }
     }
 
-    /// The part of it that one of so many workers makes.
+    /// The share of one of `workers` workers.
     pub(super) fn share(self, workers: usize) -> Self {
         let part = |rate: f64| rate / workers as f64;
         match self {
@@ -56,17 +56,17 @@ impl Rate {
     }
 }
 
-/// How the units of a second lie in it.
+/// Spacing of arrivals within a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Spacing {
-    /// Equally far from each other.
+    /// Evenly spaced.
     #[default]
     Regular,
-    /// At random, as those of people who know nothing of each other (a Poisson process).
+    /// At random, as independent callers do (a Poisson process).
     Poisson,
 }
 
-/// The times at which units begin, one after the other, without end.
+/// The start times of units, an endless sequence.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals {
     rate: Rate,
@@ -84,18 +84,18 @@ impl Arrivals {
             next: 0.0,
             random: ChaCha8Rng::seed_from_u64(seed),
         };
-        // Several of one rate must not begin together: each begins somewhere in its first interval.
+        // Several sequences of one rate must not start together: each starts at a random point of its first interval.
         arrivals.next = arrivals.uniform() * rate.interval(0.0);
         arrivals
     }
 
-    /// Time since the start of the next one; `None`: none comes within a year.
+    /// Time of the next unit since the start; `None` if there is none within a year.
     pub(crate) fn peek(&self) -> Option<Duration> {
         const YEAR: f64 = 365.0 * 86_400.0;
         (self.next < YEAR).then(|| Duration::from_secs_f64(self.next))
     }
 
-    /// On to the one after.
+    /// Moves to the next unit.
     pub(crate) fn advance(&mut self) {
         let interval = self.rate.interval(self.next);
         self.next += match self.spacing {
@@ -104,7 +104,7 @@ impl Arrivals {
         };
     }
 
-    /// In [0, 1).
+    /// A number in [0, 1).
     fn uniform(&mut self) -> f64 {
         (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -139,7 +139,7 @@ mod tests {
         let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        // Of an exponential distribution the deviation is the mean.
+        // In an exponential distribution the deviation equals the mean.
         assert!(
             (variance.sqrt() / mean - 1.0).abs() < 0.02,
             "{variance} {mean}"

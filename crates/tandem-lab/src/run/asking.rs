@@ -1,4 +1,4 @@
-//! Units of one transaction, or two where the server asks for credentials: OPTIONS, NOTIFY, REGISTER.
+//! Units of one transaction, or of two if the server asks for credentials: OPTIONS, NOTIFY, REGISTER.
 
 use super::figures::{Delay, Kind};
 use super::messages::{Branch, Heading, push_address};
@@ -10,13 +10,13 @@ use sip_transaction::Kind as TransactionKind;
 use sip_transport::{ConnectionId, Flow, Time};
 use std::time::Duration;
 
-/// How long a registration waits that a busy server has put off, as if all had `Retry-After: 1`.
+/// How long a registration rejected with 503 waits, as if all had `Retry-After: 1`.
 const PUT_OFF: Duration = Duration::from_secs(1);
-/// How long it may be put off in all.
+/// How long a registration may be deferred in total.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Phones {
-    /// Begins one.
+    /// Starts a unit.
     pub(super) fn ask(&mut self, now: Time, due: Time, kind: Kind, phone: u32, output: Out<'_>) {
         let number = self.next_number();
         self.figures.ends_mut(kind).attempted += 1;
@@ -35,7 +35,7 @@ impl Phones {
         self.send_question(now, number, output);
     }
 
-    /// Whether a phone has a nonce that it may use again.
+    /// Whether a phone has a nonce that it may reuse.
     pub(super) fn remember(&mut self, phone: u32, is_proxy: bool) -> bool {
         let reuse = self.plan.reuse_nonces;
         let nonce = self.memories[(phone - self.first) as usize].nonce(is_proxy);
@@ -64,7 +64,7 @@ impl Phones {
         };
         let memory = &mut self.memories[place];
         let is_registration = kind == Kind::Register;
-        // A registration is one, whatever renews it.
+        // A registration keeps its Call-ID when it is refreshed.
         let (call, cseq) = if is_registration {
             memory.cseq += 1;
             (
@@ -119,7 +119,7 @@ impl Phones {
             .start_client(now, client, kind, flow, transport, output, write);
     }
 
-    /// A response to one.
+    /// Handles a response.
     pub(super) fn answered(
         &mut self,
         now: Time,
@@ -153,7 +153,7 @@ impl Phones {
                 }
                 self.succeed(now, number);
             }
-            // A connection is for one request.
+            // A connection is used for one request only.
             status @ (401 | 407) if kind != Kind::Connection => {
                 if *has_credentials && !is_stale(response) {
                     return self.fail(number, &status);
@@ -175,7 +175,7 @@ impl Phones {
         }
     }
 
-    /// A phone's REGISTER has succeeded. Contacts that are not its own are left over from another run, or another phone's.
+    /// Handles a successful REGISTER. Contacts other than the phone's own are left over from an earlier run, or belong to another phone.
     fn registered(&mut self, phone: u32, response: &Message<'_>) {
         let mut own = Vec::with_capacity(64);
         self.port_of(phone)
@@ -192,13 +192,13 @@ impl Phones {
         }
     }
 
-    /// Whether a server may say that it has too much to do: while phones come to be registered, for as long as transactions last
-    /// that fill its table, and more.
+    /// Whether a 503 is tolerated: during the initial registration, for longer than the lifetime of the transactions that fill the
+    /// server's table.
     fn is_patient(&self, now: Time, due: Time) -> bool {
         self.is_populating && now.saturating_since(due) < PATIENCE
     }
 
-    /// Asks again what was put off.
+    /// Retries a deferred request.
     pub(super) fn ask_again(&mut self, now: Time, number: u64, output: Out<'_>) {
         if let Some(unit) = self.units.get_mut(&number) {
             unit.asked = now;

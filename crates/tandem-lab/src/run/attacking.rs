@@ -1,6 +1,6 @@
-//! Those who try to get in: scanners, guessers of passwords, callers at others' expense, and noise.
+//! Attackers: scanners, password guessers, toll fraud, and noise.
 //!
-//! An attack that is refused, or not answered, has ended as it should; one that is let in has failed.
+//! An attack succeeds as a unit if the server rejects or ignores it, and fails if the server accepts it.
 
 use super::caller::finish_in_dialog;
 use super::dialog::Dialog;
@@ -13,14 +13,14 @@ use sip_message::{HeaderName, Message, Method};
 use sip_transaction::Kind as TransactionKind;
 use sip_transport::{Flow, Time};
 
-/// What is tried.
+/// Kind of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attack {
-    /// OPTIONS for an extension: is anybody there?
+    /// OPTIONS for an extension: a scan.
     Probe,
-    /// REGISTER as a subscriber, with a password that is not his.
+    /// REGISTER as a subscriber with a wrong password.
     Guess,
-    /// An extension calls far away, with a password that is not its own.
+    /// A call from an extension to a far country with a wrong password.
     Toll,
 }
 
@@ -36,10 +36,10 @@ impl Attack {
     }
 }
 
-/// A country that is not there (ITU-T E.164): whoever is let in costs nothing.
+/// A country code that is not assigned (ITU-T E.164), so that an accepted call costs nothing.
 const FAR_AWAY: &[u8] = b"00999";
 
-/// Octets that are no SIP, or not quite: what comes over the line of a server that stands in the open.
+/// Bytes that are not SIP, or almost SIP, as a server on the Internet receives them.
 const NOISE: [&[u8]; 6] = [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     b"GET / HTTP/1.1\r\nHost: sip\r\n\r\n",
@@ -49,7 +49,7 @@ const NOISE: [&[u8]; 6] = [
     b"\0\0\0\0\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff",
 ];
 
-/// Who attacks: extensions 100 and up, and passwords that no subscriber has.
+/// The attackers: extensions 100 and up, with passwords that no subscriber has.
 #[derive(Clone, Debug)]
 pub(super) struct Strangers {
     extensions: Subscribers,
@@ -82,7 +82,7 @@ impl Strangers {
 }
 
 impl Phones {
-    /// Begins the next one: the kinds take turns, and noise is one of them.
+    /// Starts the next attack. The kinds take turns, including noise.
     pub(super) fn attack(&mut self, now: Time, due: Time, output: Out<'_>) {
         self.figures.ends_mut(Kind::Attack).attempted += 1;
         let number = self.next_number();
@@ -190,7 +190,7 @@ impl Phones {
             .start_client(now, client, kind, flow, transport, output, write);
     }
 
-    /// A response to one.
+    /// Handles a response.
     pub(super) fn attack_answered(
         &mut self,
         now: Time,
@@ -231,7 +231,7 @@ impl Phones {
         }
     }
 
-    /// Acknowledges and ends a call that should not have been answered.
+    /// Acknowledges and ends a call that the server should not have accepted.
     fn leave(&mut self, now: Time, number: u64, response: &Message<'_>, output: Out<'_>) {
         let Some(&Unit { phone, cseq, .. }) = self.units.get(&number) else {
             return;
@@ -267,7 +267,7 @@ impl Phones {
             .start_client(now, client, kind, flow, port.is_reliable, output, write);
     }
 
-    /// An attack has come to nothing; 0: it was not answered.
+    /// The server rejected an attack with `status`; 0 means that it did not respond.
     pub(super) fn refused(&mut self, now: Time, number: u64, status: u16) {
         *self.figures.refusals.entry(status).or_default() += 1;
         self.succeed(now, number);

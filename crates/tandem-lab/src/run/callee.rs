@@ -1,4 +1,4 @@
-//! The callee's side of calls: 180, 200, and 200 for BYE. What it says it says again from the request alone.
+//! The callee's side of calls: 180, 200, and 200 for BYE. It can repeat each response from the request alone.
 
 use super::figures::Delay;
 use super::messages::{number_in, respond};
@@ -13,16 +13,16 @@ use std::time::Duration;
 
 const T1: Duration = Duration::from_millis(500);
 const T2: Duration = Duration::from_secs(4);
-/// How long a call that has ended is remembered, to tell repetitions: 64*T1.
+/// How long an ended call is remembered, to detect retransmissions: 64*T1.
 const REMEMBERED: Duration = Duration::from_secs(32);
-/// Calls that are known at a time.
+/// Maximum number of calls to remember.
 const MOST: usize = 4_000_000;
 
-/// The calls that phones of a worker were called in.
+/// The calls that phones of a worker received.
 #[derive(Debug, Default)]
 pub(super) struct Callees {
     calls: FxHashMap<u64, Taken>,
-    /// Calls that have ended, in the order in which they are forgotten.
+    /// Ended calls, oldest first.
     ended: VecDeque<(Time, u64)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Callees {
 struct Taken {
     stage: Progress,
     flow: Flow,
-    /// What is needed for the next response: the INVITE while it rings, then the 200 until it is acknowledged.
+    /// Data for the next response: the INVITE while it rings, then the 200 until it is acknowledged.
     kept: Box<[u8]>,
     timer: Option<TimerId>,
     interval: Duration,
@@ -56,7 +56,7 @@ impl Callees {
         }
     }
 
-    /// When the call was answered that this is a response of.
+    /// When the call of this response was answered.
     pub(super) fn answered(&self, response: &Message<'_>) -> Option<Time> {
         let key = key_of(response.call_id()?, response);
         Some(self.calls.get(&key)?.answered)
@@ -74,7 +74,7 @@ impl Callees {
 }
 
 impl Phones {
-    /// A request for one of the phones.
+    /// Handles a request to one of the phones.
     pub(super) fn request(
         &mut self,
         now: Time,
@@ -131,7 +131,7 @@ impl Phones {
         }
     }
 
-    /// The INVITE of a call that one of our own phones makes shows how long it was on its way.
+    /// Records the transit time of an INVITE if one of our own phones sent it.
     fn measure_forwarding(&mut self, now: Time, request: &Message<'_>) {
         let number = request.call_id().and_then(number_in);
         let unit = number.and_then(|number| self.units.get(&number));
@@ -143,7 +143,7 @@ impl Phones {
         }
     }
 
-    /// The phone has rung long enough: 200.
+    /// Answers a call after ringing: sends 200.
     pub(super) fn lift(&mut self, now: Time, key: u64, output: Out<'_>) {
         let Some(taken) = self.callees.calls.get_mut(&key) else {
             return;
@@ -163,7 +163,7 @@ impl Phones {
         }
     }
 
-    /// Nobody has acknowledged the 200 (RFC 3261 section 13.3.1.4).
+    /// Retransmits an unacknowledged 200 (RFC 3261 section 13.3.1.4).
     pub(super) fn repeat(&mut self, now: Time, key: u64, output: Out<'_>) {
         let Some(taken) = self.callees.calls.get_mut(&key) else {
             return;
@@ -228,7 +228,7 @@ impl Phones {
             return self.say(481, back, request, output);
         };
         if taken.stage != Progress::Ringing {
-            // The INVITE has its final response: the CANCEL changes nothing (RFC 3261 section 9.2).
+            // The INVITE already has its final response, so the CANCEL has no effect (RFC 3261 section 9.2).
             return self.say(200, back, request, output);
         }
         if let Some(timer) = taken.timer.take() {
@@ -266,7 +266,7 @@ impl Phones {
     }
 }
 
-/// A call as its callee tells it: by Call-ID and the caller's tag.
+/// Key of a call at its callee: Call-ID and the caller's tag.
 fn key_of(call_id: &[u8], request: &Message<'_>) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write(call_id);

@@ -1,4 +1,4 @@
-//! The caller's side of calls: INVITE, credentials where they are asked for, ACK, BYE.
+//! The caller's side of calls: INVITE, credentials when challenged, ACK, BYE.
 
 use super::dialog::Dialog;
 use super::figures::{Delay, Kind};
@@ -11,13 +11,13 @@ use sip_transaction::Kind as TransactionKind;
 use sip_transport::{Flow, Time};
 
 impl Phones {
-    /// The phone half of all phones further on: whom a phone calls that is free to choose.
+    /// The default callee of a phone: half of all phones further on.
     pub(super) fn opposite(&self, phone: u32) -> u32 {
         let count = self.memories.len() as u32;
         self.first + (phone - self.first + count.div_ceil(2)) % count
     }
 
-    /// Begins a call.
+    /// Starts a call.
     pub(super) fn call(&mut self, now: Time, due: Time, phone: u32, callee: u32, output: Out<'_>) {
         let number = self.next_number();
         self.figures.ends_mut(Kind::Call).attempted += 1;
@@ -95,7 +95,7 @@ impl Phones {
             .start_client(now, client, kind, flow, transport, output, write);
     }
 
-    /// A response to the INVITE or the BYE of a call.
+    /// Handles a response to the INVITE or the BYE of a call.
     pub(super) fn call_answered(
         &mut self,
         now: Time,
@@ -124,7 +124,7 @@ impl Phones {
                 }
                 self.show_credentials(now, number, response, output);
             }
-            // The callee has not had the ACK.
+            // The callee has not received the ACK.
             (Stage::Up { .. }, 200..300) if is_of_invite => {
                 self.figures.retransmissions_received += 1;
                 self.acknowledge(number, output);
@@ -247,7 +247,7 @@ impl Phones {
             port: self.port_of(unit.phone),
             phone: unit.phone,
             number,
-            // After BYE its CSeq is one further.
+            // The BYE has increased CSeq by one.
             cseq: unit.cseq - u32::from(*leaving),
         };
         output.send(dialog.flow, |into| {

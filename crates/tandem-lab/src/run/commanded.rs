@@ -1,4 +1,4 @@
-//! Phones that follow no profile but do what they are told, one thing at a time: those of an agent.
+//! The phones of an agent: they have no profile, and execute individual commands.
 
 use super::address::own_address;
 use super::figures::{Figures, Kind};
@@ -12,28 +12,28 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Who the phones are, and where.
+/// Identity and addresses of the phones.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where all requests go.
     pub server: SocketAddr,
-    /// What they go over.
+    /// Transport of the requests.
     pub transport: Transport,
-    /// The address they come from; the one that the way to the server begins with when none is named.
+    /// Local address; by default, the one that routes to the server.
     pub from: Option<IpAddr>,
-    /// The phones, all of one name pattern.
+    /// The phones, with one name pattern.
     pub subscribers: Subscribers,
-    /// Seconds that registrations ask for.
+    /// Registration lifetime to request, in seconds.
     pub expires: u32,
-    /// Sockets that the phones of a worker share, or connections to the server.
+    /// Sockets, or connections to the server, that the phones of a worker share.
     pub ports: u16,
-    /// Threads that phones live on.
+    /// Threads that run the phones.
     pub workers: u16,
-    /// Units in progress on each thread beyond which none begins.
+    /// Maximum number of units in progress per thread.
     pub most: usize,
 }
 
-/// What one phone is told, or all of them.
+/// A command for one phone, or for all.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command {
     Register(u32),
@@ -42,19 +42,19 @@ pub(super) enum Command {
         callee: u32,
         due: Time,
     },
-    /// What calls are like that begin from now on.
+    /// Ringing and talking times of calls from now on.
     Shape(CallShape),
-    /// End all calls as soon as they can be ended.
+    /// End all calls as soon as possible.
     HangUp,
 }
 
-/// The phones.
+/// The commanded phones.
 pub struct Commanded {
     workers: Workers,
     subscribers: Subscribers,
 }
 
-/// Gives commands to the phones, from any thread; it never blocks.
+/// Sends commands to the phones, from any thread, without blocking.
 #[derive(Clone)]
 pub struct Commander {
     handles: Vec<(Handle<Order>, Clock)>,
@@ -63,10 +63,10 @@ pub struct Commander {
 }
 
 impl Commanded {
-    /// Opens their sockets.
+    /// Opens the sockets of the phones.
     ///
     /// # Errors
-    /// No way leads to the server; sockets cannot be opened.
+    /// There is no route to the server, or sockets cannot be opened.
     pub fn start(settings: &Settings) -> io::Result<Self> {
         let address = settings
             .from
@@ -105,7 +105,7 @@ impl Commanded {
         })
     }
 
-    /// Who commands them.
+    /// A handle for commands.
     pub fn commander(&self) -> Commander {
         Commander {
             handles: self.workers.handles(),
@@ -114,36 +114,36 @@ impl Commanded {
         }
     }
 
-    /// What they counted since the last time, and how many units are in progress. It blocks until all threads have answered.
+    /// Counts since the last call, and units in progress. Blocks until all threads have responded.
     ///
     /// # Errors
-    /// A thread says nothing for a long time.
+    /// A thread does not respond for a long time.
     pub fn tell(&mut self) -> io::Result<(Figures, usize)> {
         self.workers.tell()
     }
 
-    /// Ends their calls and their registrations, within that time.
+    /// Ends all calls and registrations within this time.
     ///
     /// # Errors
-    /// A thread says nothing for a long time.
+    /// A thread does not respond for a long time.
     pub fn leave(mut self, within: Duration) -> io::Result<Counted> {
         self.workers.deregister(within)
     }
 
-    /// What was lost on the way, since the start.
+    /// Messages lost since the start.
     pub fn losses(&self) -> Losses {
         self.workers.losses()
     }
 }
 
 impl Commander {
-    /// Has a phone register. Whether it was told: there is no such phone, or its thread has more waiting than it may.
+    /// Tells a phone to register. Returns false if there is no such phone, or the queue of its thread is full.
     pub fn register(&self, phone: u32) -> bool {
         self.command(phone, |_| Command::Register(phone))
     }
 
-    /// Has a phone call another one, which need not be one of these. The call was due at `due`. Whether it was told, as for
-    /// [`Commander::register`].
+    /// Tells a phone to call another one, which may belong to another agent. The call was due at `due`. Returns false as
+    /// [`Commander::register`] does.
     pub fn call(&self, caller: u32, callee: u32, due: Instant) -> bool {
         self.command(caller, |clock| {
             let waited = Instant::now().saturating_duration_since(due);
@@ -157,12 +157,12 @@ impl Commander {
         })
     }
 
-    /// What calls are like that begin from now on, and how those phones behave that are called from now on.
+    /// Sets the ringing and talking times of calls that begin or arrive from now on.
     pub fn shape(&self, shape: CallShape) {
         self.command_all(Command::Shape(shape));
     }
 
-    /// Ends all calls: at once where they are up, as soon as they are where they are not.
+    /// Ends all calls: established ones at once, others as soon as they are established.
     pub fn hang_up(&self) {
         self.command_all(Command::HangUp);
     }
@@ -179,12 +179,12 @@ impl Commander {
 
     fn command_all(&self, command: Command) {
         for (handle, _) in &self.handles {
-            // A full inbox is full of calls, which will be counted.
+            // If the inbox is full, it is full of calls, which are counted.
             let _ = handle.send(0, Order::Do(command));
         }
     }
 
-    /// The thread that a phone lives on: thread n begins with phone `count * n / threads`.
+    /// The thread of a phone: thread n begins with phone `count * n / threads`.
     fn worker_of(&self, phone: u32) -> Option<usize> {
         let place = phone
             .checked_sub(self.first)
@@ -195,7 +195,7 @@ impl Commander {
 }
 
 impl Phones {
-    /// Does what one of them is told.
+    /// Executes the command of one phone.
     pub(super) fn command(&mut self, now: Time, command: Command, output: Out<'_>) {
         match command {
             Command::Register(phone) => {

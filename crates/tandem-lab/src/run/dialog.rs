@@ -1,25 +1,25 @@
-//! A call's dialog as its caller keeps it (RFC 3261 section 12.1.2).
+//! A call's dialog at the caller (RFC 3261 section 12.1.2).
 
 use super::messages::Port;
 use sip_message::{HeaderName, Host, Message, NameAddr, Uri};
 use sip_transport::Flow;
 use std::net::SocketAddr;
 
-/// What requests within the dialog need.
+/// Data for requests within the dialog.
 #[derive(Debug)]
 pub(super) struct Dialog {
     /// To, with the callee's tag.
     pub(super) to: Box<[u8]>,
     /// The callee's contact.
     pub(super) target: Box<[u8]>,
-    /// Route header fields, in the order in which they are sent.
+    /// Route header fields, in the order of sending.
     pub(super) routes: Vec<Box<[u8]>>,
-    /// Where requests go.
+    /// The flow for requests.
     pub(super) flow: Flow,
 }
 
 impl Dialog {
-    /// From the 2xx of an INVITE. `None`: it has no contact that can be reached.
+    /// From the 2xx of an INVITE. `None` if its contact cannot be reached.
     pub(super) fn of(
         response: &Message<'_>,
         port: &Port,
@@ -27,7 +27,7 @@ impl Dialog {
     ) -> Option<Self> {
         let contact = NameAddr::parse(response.values(HeaderName::Contact).next()?)?;
         let routes: Vec<&[u8]> = response.values(HeaderName::RecordRoute).collect();
-        // Whoever records himself is reached where the INVITE was sent.
+        // A proxy with Record-Route is reached at the address that received the INVITE.
         let remote = match server {
             Some(server) if !routes.is_empty() => server,
             _ => address_of(&contact.uri()?)?,

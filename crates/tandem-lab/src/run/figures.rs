@@ -1,23 +1,23 @@
-//! What happened in a run, counted exactly.
+//! The exact counts of a run.
 
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a unit is.
+/// The kinds of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// An OPTIONS for the server itself, and its answer.
+    /// An OPTIONS to the server itself, and its response.
     Options,
-    /// A NOTIFY that keeps a way open, and its answer.
+    /// A NOTIFY as a keep-alive, and its response.
     KeepAlive,
     /// A REGISTER, challenged or not, and its 200.
     Register,
-    /// A call from its first INVITE to the answer of its BYE.
+    /// A call, from its first INVITE to the response to BYE.
     Call,
-    /// A connection that is opened for one OPTIONS, and closed behind its answer.
+    /// A connection opened for one OPTIONS, and closed after the response.
     Connection,
-    /// A request of somebody who tries to get in, or what is no request at all.
+    /// A hostile request, or bytes that are not a request.
     Attack,
 }
 
@@ -31,7 +31,7 @@ impl Kind {
         Self::Attack,
     ];
 
-    /// What people call several of it.
+    /// The plural, as in reports.
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Options => "options",
@@ -44,14 +44,14 @@ impl Kind {
     }
 }
 
-/// A delay that is measured, in microseconds. Those of RFC 6076 begin when the request was due that the server could serve (the
-/// one with credentials, where it asked for them).
+/// A measured delay, in microseconds. The delays of RFC 6076 begin when the request was due that the server could process: the one with
+/// credentials, if the server asked for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Delay {
     /// Registration request delay (RFC 6076 section 4.1): REGISTER to 200.
     Registration,
-    /// Session request delay (section 4.3): INVITE to the first response that says that somebody was found.
+    /// Session request delay (section 4.3): INVITE to the first 1xx other than 100, or the 2xx.
     SessionRequest,
     /// Session disconnect delay (section 4.4): BYE to its response.
     SessionDisconnect,
@@ -63,15 +63,15 @@ pub enum Delay {
     Forwarding,
     /// 200 sent by the callee to 200 received by the caller.
     AnswerForwarding,
-    /// From when the call was due to the first response that says that somebody was found, the challenge included.
+    /// From the due time of a call to the first 1xx other than 100, or the 2xx; challenge included.
     Response,
-    /// From when the call was due to its 200, whatever lay between.
+    /// From the due time of a call to its 200.
     Answer,
-    /// From when a connection was due to the response of the request that it was opened for.
+    /// From the due time of a connection to the response to its request.
     Connection,
-    /// OPTIONS or NOTIFY to its response, or an attack to what ended it.
+    /// OPTIONS or NOTIFY to its response, or an attack to its end.
     Other,
-    /// How late units began: the generator's own delay.
+    /// How late units began: the delay of the generator itself.
     Lateness,
 }
 
@@ -91,7 +91,7 @@ impl Delay {
         Self::Lateness,
     ];
 
-    /// As it is called in reports.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Registration => "registration_request_delay",
@@ -121,11 +121,11 @@ impl TryFrom<String> for Delay {
 
     fn try_from(name: String) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|delay| delay.name() == name);
-        found.ok_or_else(|| format!("there is no delay `{name}`"))
+        found.ok_or_else(|| format!("no delay is named `{name}`"))
     }
 }
 
-/// On the command line as in reports.
+/// The same names on the command line as in reports.
 impl clap::ValueEnum for Delay {
     fn value_variants<'a>() -> &'a [Self] {
         &Self::ALL
@@ -136,16 +136,16 @@ impl clap::ValueEnum for Delay {
     }
 }
 
-/// How units of one kind ended.
+/// The outcomes of units of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Ends {
-    /// Begun.
+    /// Units started.
     pub attempted: u64,
-    /// Ended as they should.
+    /// Units that ended as expected.
     pub succeeded: u64,
-    /// Ended otherwise.
+    /// Units that ended otherwise.
     pub failed: u64,
-    /// Due but not begun, because too many were in progress.
+    /// Units that were due but not started, because too many were in progress.
     pub skipped: u64,
 }
 
@@ -161,9 +161,9 @@ impl Ends {
 /// Units that were due in one tenth of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Cohort {
-    /// Begun.
+    /// Units started.
     pub attempted: u64,
-    /// Ended as they should, within ten seconds beside the time that calls ring and talk.
+    /// Units that succeeded within ten seconds, beyond the time that calls ring and talk.
     pub succeeded: u64,
 }
 
@@ -173,28 +173,28 @@ pub struct Figures {
     ends: [Ends; Kind::ALL.len()],
     /// Failures by kind and reason: a status code, `timeout`, `unreachable` (ICMP), `transport`, `unacknowledged`.
     pub failures: BTreeMap<(&'static str, String), u64>,
-    /// Attacks that came to nothing, by what they were answered with; 0: nothing.
+    /// Attacks that the server rejected, by status code; 0 means no response.
     pub refusals: BTreeMap<u16, u64>,
     /// INVITEs that reached a callee.
     pub calls_taken: u64,
-    /// Messages sent again.
+    /// Messages retransmitted by the phones.
     pub retransmissions_sent: u64,
-    /// Messages that came again.
+    /// Duplicates received by the phones.
     pub retransmissions_received: u64,
-    /// Responses that nobody waited for any more.
+    /// Responses that arrived too late for their transaction.
     pub late_messages: u64,
-    /// What came and is no SIP message, or one that cannot be.
+    /// Received messages that are not valid SIP.
     pub nonsense: u64,
-    /// Registrations that the server put off with 503, before the run.
+    /// Registrations that the server deferred with 503, before the run.
     pub put_off: u64,
-    /// Phones whose registration came back with contacts of others.
+    /// Phones for which the server returned contacts of others.
     pub shared_registrations: u64,
-    /// Units by the tenth of a second that they were due in, counted from the start.
+    /// Units by the tenth of a second in which they were due, counted from the start.
     pub cohorts: BTreeMap<u32, Cohort>,
     delays: Vec<Histogram<u64>>,
 }
 
-/// Longest delay that is told apart, in microseconds: two minutes.
+/// Upper bound of the histograms, in microseconds: two minutes.
 const LONGEST: u64 = 120_000_000;
 
 impl Default for Figures {
@@ -221,7 +221,7 @@ impl Default for Figures {
 }
 
 impl Figures {
-    /// How units of a kind ended.
+    /// The outcomes of one kind.
     pub fn ends(&self, kind: Kind) -> &Ends {
         &self.ends[kind as usize]
     }
@@ -230,7 +230,7 @@ impl Figures {
         &mut self.ends[kind as usize]
     }
 
-    /// Of all kinds together.
+    /// The outcomes of all kinds together.
     pub fn total(&self) -> Ends {
         self.ends.iter().fold(Ends::default(), |mut total, ends| {
             total.add(ends);
@@ -238,7 +238,7 @@ impl Figures {
         })
     }
 
-    /// A delay's distribution, in microseconds.
+    /// Distribution of a delay, in microseconds.
     pub fn delay(&self, delay: Delay) -> &Histogram<u64> {
         &self.delays[delay as usize]
     }
@@ -257,7 +257,7 @@ impl Figures {
         *self.failures.entry(reason).or_default() += 1;
     }
 
-    /// Counts what others counted, too.
+    /// Adds the counts and delays of another part.
     pub fn add(&mut self, other: &Self) {
         for (mine, others) in self.ends.iter_mut().zip(&other.ends) {
             mine.add(others);

@@ -1,4 +1,4 @@
-//! A report as a page.
+//! The report of a run as an HTML page.
 
 use super::report::{Report, Second};
 use crate::page::{Page, Plot, Point};
@@ -11,7 +11,7 @@ fn milliseconds(us: Option<u64>) -> Option<f64> {
 }
 
 impl Report {
-    /// The report as a page.
+    /// The report as an HTML page.
     pub fn html(&self) -> String {
         let server = self.server.as_deref().unwrap_or("itself");
         let mut page = Page::new(&format!("{} against {server}", self.profile));
@@ -34,7 +34,7 @@ impl Report {
             &mut page,
             ("Units per second", "units per second"),
             &[
-                ("begun", |second| Some(second.attempted as f64)),
+                ("started", |second| Some(second.attempted as f64)),
                 ("failed", |second| Some(second.failed as f64)),
             ],
         );
@@ -67,7 +67,7 @@ impl Report {
         });
         page.table(
             "Units",
-            &["kind", "begun", "well", "failed", "skipped"],
+            &["kind", "started", "succeeded", "failed", "skipped"],
             units,
         );
         let failures = self.failures.iter();
@@ -109,7 +109,7 @@ impl Report {
     }
 }
 
-/// Seconds that are missing, because nobody could be asked in them, are gaps.
+/// Inserts gaps for seconds without data, when the workers could not be asked.
 fn with_gaps(points: Vec<Point>) -> Vec<Point> {
     const LONG: f64 = 2.5;
     let mut all = Vec::with_capacity(points.len());

@@ -1,4 +1,4 @@
-//! The messages of phones, written straight into what is sent.
+//! The messages of phones, written directly into the output buffer.
 
 use super::subscribers::{Subscribers, push_decimal};
 use sip_message::{
@@ -16,13 +16,13 @@ const SESSION: &[u8] = b"v=0\r\no=phone 2890844526 2890844526 IN IP4 127.0.0.1\r
                          m=audio 49170 RTP/AVP 0 8 101\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n\
                          a=rtpmap:101 telephone-event/8000\r\na=sendrecv\r\n";
 
-/// Seals the branches of this process.
+/// Keyed hash for the branches of this process.
 pub(super) static HASHER: LazyLock<KeyHasher> = LazyLock::new(|| {
     let random = || RandomState::new().hash_one(0_u8);
     KeyHasher::new((random(), random()))
 });
 
-/// Where phones are: one socket, or one connection to the server.
+/// The socket of phones, or their connection to the server.
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) listener: ListenerId,
@@ -30,7 +30,7 @@ pub(super) struct Port {
     pub(super) is_reliable: bool,
     /// Via up to the branch.
     sent_by: Vec<u8>,
-    /// A contact behind its user.
+    /// The part of a contact after the user.
     host: Vec<u8>,
 }
 
@@ -60,30 +60,30 @@ impl Port {
     }
 }
 
-/// What a request says of itself.
+/// Properties of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heading<'a> {
     pub(super) method: Method<'a>,
     pub(super) uri: &'a [u8],
     pub(super) port: &'a Port,
-    /// Who sends it.
+    /// The sending phone.
     pub(super) phone: u32,
-    /// Number of its call or registration.
+    /// Number of the call or registration.
     pub(super) number: u64,
     pub(super) cseq: u32,
 }
 
-/// Where a request's branch comes from.
+/// Source of a request's branch.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Branch {
-    /// Its transaction.
+    /// The transaction of the request.
     Client(ClientId),
-    /// Its call's number: an ACK has no transaction.
+    /// The number of the call: an ACK has no transaction.
     Acknowledgement,
 }
 
 impl Heading<'_> {
-    /// Begins the request: up to `CSeq`, but for To.
+    /// Starts a request: header fields up to `CSeq`, except To.
     pub(super) fn begin<'o>(
         &self,
         subscribers: &Subscribers,
@@ -123,7 +123,7 @@ impl Heading<'_> {
     }
 }
 
-/// Ends an INVITE.
+/// Finishes an INVITE.
 pub(super) fn finish_with_offer(request: RequestWriter<'_>) {
     request.finish_with_body(b"application/sdp", SESSION);
 }
@@ -143,7 +143,7 @@ pub(super) fn push_uri(into: &mut Vec<u8>, subscribers: &Subscribers, phone: u32
     into.extend_from_slice(subscribers.domain.as_bytes());
 }
 
-/// Appends the response of a phone that is called; 200 of an INVITE has an SDP answer.
+/// Appends the response of a callee; a 200 to INVITE has an SDP answer.
 pub(super) fn respond(
     request: &Message<'_>,
     status: u16,
@@ -174,7 +174,7 @@ pub(super) fn respond(
     }
 }
 
-/// The number in a Call-ID of ours.
+/// The number in one of our Call-IDs.
 pub(super) fn number_in(call_id: &[u8]) -> Option<u64> {
     let digits = call_id
         .strip_suffix(b"@lab")

@@ -1,8 +1,8 @@
-//! `tandem lab run`: traffic of many phones against a server, or against themselves, counted exactly.
+//! `tandem lab run`: traffic of many phones against a server, or against themselves, with exact counts.
 //!
-//! Phones live in nodes on the project's own runtime, some thousands to a worker, each with requests of its own in transactions.
-//! Units begin when they are due, however slow the server is (open loop), and delays count from when a message was due, so that a
-//! server that stalls cannot hide it. What the generator itself adds, its lateness and its CPU, stands beside every figure.
+//! Phones live in nodes on the project's own runtime, some thousands per worker, with their requests in transactions. Units begin when
+//! they are due, however slow the server is (open loop). Delays count from when a message was due, so that a slow server cannot hide
+//! them. Every figure comes with the cost of the generator itself: its lateness and its CPU time.
 
 mod address;
 mod arrivals;
@@ -44,38 +44,38 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use timetable::Timetable;
 
-/// A run, with all that it needs.
+/// A run and its parameters.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// As it is called in reports.
+    /// The name in reports.
     pub name: String,
-    /// What begins.
+    /// The traffic.
     pub profile: Profile,
-    /// How long units begin that are not counted yet, before those that are.
+    /// How long units are started before counting begins.
     pub warm_up: Duration,
-    /// How long units begin that are counted.
+    /// How long counted units are started.
     pub duration: Duration,
-    /// How units lie within a second.
+    /// Spacing of arrivals within a second.
     pub spacing: Spacing,
-    /// Makes the random ones repeatable.
+    /// Seed for random arrivals.
     pub seed: u64,
-    /// Whether all phones are registered first, and how many at a time.
+    /// Registrations in progress at a time for the initial registration; `None` skips it.
     pub populate: Option<u32>,
-    /// Whether phones stay registered when it is over.
+    /// Whether phones stay registered at the end.
     pub stay_registered: bool,
-    /// The calls, where a scenario gives them.
+    /// The calls of a scenario.
     timetable: Option<Timetable>,
     fleet: Fleet,
     plan: Plan,
 }
 
 impl Run {
-    /// Units per second; of a mixture, those of its last kind.
+    /// Units per second; for a mixture, those of its last kind.
     pub fn rate(&self) -> f64 {
         self.profile.rate()
     }
 
-    /// The same at another rate.
+    /// The same run at another rate.
     #[must_use]
     pub fn at_rate(&self, rate: f64) -> Self {
         let mut run = self.clone();
@@ -83,7 +83,7 @@ impl Run {
         run
     }
 
-    /// The same with its last kind beginning at that rate, and without the others.
+    /// The same run with only its last kind, at this rate.
     #[must_use]
     pub(crate) fn with_rate(&self, rate: Rate) -> Self {
         let mut run = self.clone();
@@ -91,12 +91,12 @@ impl Run {
         run
     }
 
-    /// The delay that it is about.
+    /// The delay that the run is about.
     pub fn main_delay(&self) -> Delay {
         self.profile.main_delay()
     }
 
-    /// The delay that says how long users wait, from when a unit was due.
+    /// The delay that users experience, from when a unit was due.
     pub(crate) fn delay_from_due(&self) -> Delay {
         match self.main_delay() {
             Delay::Response if self.profile.call.ringing.is_zero() => Delay::Answer,
@@ -104,28 +104,28 @@ impl Run {
         }
     }
 
-    /// The server, where there is one.
+    /// The server, unless callers call callees directly.
     pub const fn server(&self) -> Option<SocketAddr> {
         self.plan.server
     }
 
-    /// Whether requests go over connections.
+    /// Whether requests use connections.
     pub const fn is_stream(&self) -> bool {
         self.fleet.protocol.is_reliable()
     }
 }
 
-/// Where phones are.
+/// Local addresses and sockets of the phones.
 #[derive(Clone, Debug)]
 struct Fleet {
     protocol: sip_transport::Protocol,
-    /// Whether TLS sessions are taken up again.
+    /// Whether to resume TLS sessions.
     resume_sessions: bool,
-    /// The first of our addresses.
+    /// The first local address.
     first: IpAddr,
-    /// How many, in a row.
+    /// Number of consecutive addresses.
     addresses: u16,
-    /// Sockets, or connections, of each worker at each address.
+    /// Sockets, or connections, per worker and address.
     ports: u16,
     workers: u16,
     cpus: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The command line of a run.
+//! The command line of `tandem lab run`.
 
 use super::address::{own_address, server_address};
 use super::arrivals::{Rate, Spacing};
@@ -15,34 +15,34 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Traffic against a SIP server, or against itself.
+/// Generate traffic against a SIP server, or without one.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub struct Arguments {
     #[command(subcommand)]
     profile: ProfileCommand,
-    /// The server: where all requests go. An address or a name, and a port unless it is 5060.
+    /// SIP server that receives all requests: an address or a name, with a port unless it is 5060.
     #[arg(long, global = true, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1:5060", value_parser = server_address)]
     server: SocketAddr,
-    /// Callers call callees directly, without a server: what the generator can do by itself.
+    /// Let callers call callees directly, without a server, to measure the generator itself.
     #[arg(long, global = true)]
     direct: bool,
-    /// The server's domain, which is the realm of its challenges, too.
+    /// Domain of the server, also the realm of its challenges.
     #[arg(long, global = true, default_value = "tandem.localhost")]
     domain: String,
-    /// What requests go over: UDP unless named, of tls-churn TLS.
+    /// Transport of the requests (default: udp; for tls-churn, tls).
     #[arg(long, global = true, value_enum)]
     transport: Option<Transport>,
-    /// How many phones.
+    /// Number of phones.
     #[arg(long, global = true, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..=20_000_000))]
     phones: u32,
     /// Number of the first phone.
     #[arg(long, global = true, default_value_t = 0)]
     first: u32,
-    /// Names of the phones. {} stands for the number, {:04} for the number with zeros up to four digits.
+    /// Pattern of user names: {} is the phone's number, {:04} the number padded with zeros to four digits.
     #[arg(long, global = true, value_name = "PATTERN", default_value = "user{}")]
     user: Pattern,
-    /// Passwords of the phones, written like their names; without a number all phones have the same.
+    /// Pattern of passwords, as for --user; without a placeholder all phones share one password.
     #[arg(
         long,
         global = true,
@@ -51,142 +51,143 @@ pub struct Arguments {
         value_parser = Pattern::password
     )]
     password: Pattern,
-    /// How long units begin that are counted: 30s; in trials of a search 60s; a scenario says so itself.
+    /// Duration of the measurement (default: 30s; in a search, 60s per trial; for a scenario, the length of the scenario).
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
-    /// How long units begin before those that are counted: 0s; in trials of a search 35s, and as long as a call takes.
+    /// Duration before the measurement in which units do not count (default: 0s; in a search, 35s plus the length of a call).
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     warm_up: Option<Duration>,
-    /// How the units of a second lie in it.
+    /// Spacing of arrivals within a second.
     #[arg(long, global = true, value_enum, default_value = "regular")]
     spacing: Spacing,
-    /// Makes random spacing repeatable.
+    /// Seed for random arrivals.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// Sockets that the phones of a worker share, or connections to the server, at each address.
+    /// Sockets (or connections to the server) per address that the phones of a worker share.
     #[arg(long, global = true, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     ports: u16,
-    /// Addresses that phones send from: so many in a row.
+    /// Number of consecutive local addresses for the phones.
     #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     addresses: u16,
-    /// The first address that phones send from; the one that the way to the server begins with when none is named.
+    /// First local address of the phones (default: the one that routes to the server).
     #[arg(long, global = true, value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// Threads that phones live on. Calls are made between phones of one thread.
+    /// Threads that run the phones; calls stay within a thread.
     #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
-    /// Processors for the threads.
+    /// Processors to pin the threads to.
     #[arg(long, global = true, value_delimiter = ',')]
     cpus: Vec<usize>,
-    /// Whether a nonce serves more than one request, or each is challenged anew: reuse; in searches, and for itsp, fresh.
+    /// Nonce policy: reuse a nonce, or have each unit challenged (default: reuse; in searches, and for itsp, fresh).
     #[arg(long, global = true, value_enum)]
     nonces: Option<Nonces>,
-    /// Seconds that registrations ask for.
+    /// Registration lifetime to request, in seconds.
     #[arg(long, global = true, default_value_t = 3_600)]
     expires: u32,
-    /// Phones are registered already: do not register them first.
+    /// Skip the initial registration: the phones are already registered.
     #[arg(long, global = true)]
     registered: bool,
-    /// Phones do not deregister at the end.
+    /// Do not deregister phones at the end.
     #[arg(long, global = true)]
     stay_registered: bool,
-    /// Units in progress beyond which none begins: those are counted as skipped.
+    /// Maximum number of units in progress; further units count as skipped.
     #[arg(long, global = true, default_value_t = 1_000_000)]
     most: usize,
-    /// Write the report there, as JSON.
+    /// Write the report as JSON to this file.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the seconds of the run there, as CSV.
+    /// Write the figures of each second as CSV to this file.
     #[arg(long, global = true, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write the report there, as a page with plots.
+    /// Write the report as an HTML page with plots to this file.
     #[arg(long, global = true, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// No line for each second.
+    /// Do not print a line for each second.
     #[arg(long, short, global = true)]
     pub quiet: bool,
 }
 
-/// What a run consists of.
+/// The profiles.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ProfileCommand {
-    /// OPTIONS for the server itself.
+    /// Send OPTIONS to the server itself.
     Options(Pace),
-    /// NOTIFY keep-alives.
+    /// Send NOTIFY keep-alives.
     KeepAlive(Pace),
-    /// REGISTER.
+    /// Send REGISTER.
     Register(Pace),
-    /// Calls: INVITE, 100, 180, 200, ACK, BYE, 200, with 407 where the server asks for it.
+    /// Make calls: INVITE, 100, 180, 200, ACK, BYE, 200, with 407 if the server asks for credentials.
     Call {
-        /// How often they begin.
+        /// Rate of calls.
         #[command(flatten)]
         pace: Pace,
-        /// From 180 to 200.
+        /// Ringing time, from 180 to 200.
         #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
         ringing: Duration,
-        /// From ACK to BYE.
+        /// Talking time, from ACK to BYE.
         #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
         talking: Duration,
     },
-    /// The calls of a scenario file: its callers, its callees, its times.
+    /// Play a scenario file: its callers, callees and times.
     Scenario {
-        /// The file; `tandem lab scenario` makes one.
+        /// Scenario file, as written by `tandem lab scenario generate`.
         file: PathBuf,
-        /// From 180 to 200.
+        /// Ringing time, from 180 to 200.
         #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
         ringing: Duration,
-        /// From ACK to BYE.
+        /// Talking time, from ACK to BYE.
         #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
         talking: Duration,
     },
-    /// The mixture of a provider: keep-alives, refreshed registrations and calls of so many subscribers, all challenged.
+    /// Generate the traffic of a provider: keep-alives, registration refreshes and calls of its subscribers, all challenged.
     Itsp {
-        /// How many; they are the phones.
+        /// Number of subscribers, which is also the number of phones.
         #[arg(long, value_parser = clap::value_parser!(u32).range(2..=20_000_000))]
         subscribers: u32,
     },
-    /// Calls of a border element: so many begin each second, so many are up at a time.
+    /// Generate the calls of a session border controller: many long calls at a time.
     Sbc {
         /// Calls per second.
         #[arg(long, default_value_t = 1_000.0)]
         rate: f64,
-        /// Calls that are up at a time, once as many have begun as end.
+        /// Calls in progress in the steady state.
         #[arg(long, default_value_t = 60_000)]
         concurrent: u32,
     },
-    /// Connections that come and go: opened, with a handshake, for one OPTIONS, and closed. As many at a time as there are --ports (and
-    /// --addresses). --server names the port that speaks TLS, often 5061.
+    /// Open connections for one OPTIONS each, with a handshake, and close them; at most --ports times --addresses at a time. --server
+    /// names the TLS port, often 5061.
     TlsChurn {
-        /// How often they begin.
+        /// Rate of connections.
         #[command(flatten)]
         pace: Pace,
-        /// Whether TLS sessions begin anew or are taken up again.
+        /// Full TLS handshakes or resumed sessions.
         #[arg(long, value_enum, default_value = "full")]
         handshakes: Handshakes,
     },
-    /// Attacks: OPTIONS of a scanner, REGISTER with guessed passwords, INVITE to far away, noise. They should come to nothing.
+    /// Attack the server with scans (OPTIONS), guessed passwords (REGISTER), toll fraud (INVITE) and noise; it should reject or ignore
+    /// them.
     Scan(Pace),
-    /// All phones register again within a time, as after an outage.
+    /// Register all phones again within a given time, as after an outage.
     ReregisterStorm {
-        /// The time.
+        /// Time for all registrations.
         #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
         within: Duration,
     },
-    /// Register all phones as fast as the server answers, and call some of them to see that they are there.
+    /// Register all phones as fast as the server responds, then call a sample of them.
     Populate {
-        /// Registrations in progress at a time, of each thread.
+        /// Registrations in progress at a time, per thread.
         #[arg(long, default_value_t = 256)]
         at_a_time: u32,
-        /// Calls afterwards, to phones all over.
+        /// Number of calls to registered phones afterwards.
         #[arg(long, default_value_t = 1_000)]
         sample: u32,
     },
 }
 
-/// What holds where the command line says nothing.
+/// Defaults of options.
 struct Defaults {
     duration: Duration,
-    /// Before calls have rung and talked.
+    /// Without the time that calls ring and talk.
     warm_up: Duration,
     fresh_nonces: bool,
 }
@@ -197,7 +198,7 @@ impl Defaults {
         warm_up: Duration::ZERO,
         fresh_nonces: false,
     };
-    /// A transaction lives for 32 s (64*T1): only behind that as many end as begin.
+    /// A transaction lives for 32 s (64*T1). Only after that do as many end as begin.
     const TRIAL: Self = Self {
         duration: Duration::from_secs(60),
         warm_up: Duration::from_secs(35),
@@ -212,13 +213,13 @@ impl Defaults {
     }
 }
 
-/// How often units begin.
+/// Rate of units.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Pace {
     /// Units per second.
     #[arg(long, default_value_t = 100.0, allow_negative_numbers = true)]
     rate: f64,
-    /// More units per second with each step; fewer, where it is negative.
+    /// Increase per step in units per second; may be negative.
     #[arg(
         long,
         requires = "every",
@@ -226,7 +227,7 @@ pub struct Pace {
         allow_negative_numbers = true
     )]
     step: f64,
-    /// How long a step lasts.
+    /// Duration of a step.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     every: Option<Duration>,
 }
@@ -244,18 +245,18 @@ impl Pace {
     }
 }
 
-/// What requests go over.
+/// Transport of requests.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Transport {
-    /// Datagrams.
+    /// UDP.
     Udp,
-    /// Connections, as many as there are ports.
+    /// TCP connections, one per port.
     Tcp,
-    /// The same, encrypted. Whoever is there is believed to be the server.
+    /// TLS connections; the server's certificate is not verified.
     Tls,
-    /// Web sockets, as many as there are ports.
+    /// WebSocket connections, one per port.
     Ws,
-    /// The same, encrypted.
+    /// WebSocket over TLS; the server's certificate is not verified.
     Wss,
 }
 
@@ -271,26 +272,26 @@ impl Transport {
     }
 }
 
-/// How TLS sessions begin.
+/// Kind of TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Handshakes {
-    /// Anew.
+    /// A full handshake.
     Full,
-    /// Where an earlier one was left, if the server allows it.
+    /// A resumed session, if the server allows it.
     Resumed,
 }
 
-/// How often a nonce serves.
+/// Nonce policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Nonces {
-    /// As long as the server takes it.
+    /// Reuse a nonce while the server accepts it.
     Reuse,
-    /// Once: every unit is challenged.
+    /// Use a nonce once: every unit is challenged.
     Fresh,
 }
 
 impl ProfileCommand {
-    /// Whether it is the same traffic at any rate, and can fail for want of power.
+    /// Whether the profile is the same traffic at any rate, so that a rate can be searched.
     pub(crate) const fn has_rate(&self) -> bool {
         match self {
             Self::Options(_)
@@ -309,20 +310,20 @@ impl ProfileCommand {
 }
 
 impl Arguments {
-    /// Whether a rate for it can be searched.
+    /// Whether a rate can be searched for the profile.
     pub(crate) const fn has_rate(&self) -> bool {
         self.profile.has_rate()
     }
 
-    /// What is to be run.
+    /// The run.
     ///
     /// # Errors
-    /// No way leads to the server; the profile needs one; a rate makes no sense.
+    /// There is no route to the server, the profile needs a server, or a rate is invalid.
     pub fn run(&self) -> io::Result<Run> {
         self.run_with(&Defaults::RUN)
     }
 
-    /// The same for the trials of a search: longer than a transaction lives, and every unit challenged.
+    /// A run for the trials of a search: longer than the lifetime of a transaction, with every unit challenged.
     pub(crate) fn trial(&self) -> io::Result<Run> {
         self.run_with(&Defaults::TRIAL)
     }
@@ -350,7 +351,7 @@ impl Arguments {
         let duration = match self.profile {
             ProfileCommand::ReregisterStorm { within } => within,
             _ => match &timetable {
-                // Nobody shall miss the last call because a thread began late.
+                // One second more, so that a thread that starts late does not miss the last call.
                 Some(timetable) => timetable.duration() + Duration::from_secs(1),
                 None => self.duration.unwrap_or(defaults.duration),
             },
@@ -473,18 +474,18 @@ impl Arguments {
             .all(|activity| activity.kind == Kind::Call);
         if self.direct && (!only_calls || profile.activities.is_empty()) {
             return Err(mistake(
-                "--direct is for calls: everything else needs a server to ask".into(),
+                "--direct supports calls only: other profiles need a server".into(),
             ));
         }
         let is_scenario = matches!(self.profile, ProfileCommand::Scenario { .. });
         if is_scenario && self.warm_up.is_some() {
             return Err(mistake(
-                "--warm-up: every call of a scenario counts; make a longer one".into(),
+                "--warm-up: every call of a scenario counts; use a longer scenario".into(),
             ));
         }
         if self.direct && is_scenario && self.workers > 1 {
             return Err(mistake(
-                "--direct calls stay within a thread, and a scenario's do not: --workers 1".into(),
+                "--direct keeps calls within a thread: add --workers 1 for a scenario".into(),
             ));
         }
         let rates = profile
@@ -494,21 +495,21 @@ impl Arguments {
         for rate in rates {
             if !(0.0..=10_000_000.0).contains(&rate) {
                 return Err(mistake(format!(
-                    "{rate} units per second make no sense: from 0 to 10,000,000"
+                    "the rate {rate} is out of range: use 0 to 10,000,000 units per second"
                 )));
             }
         }
         let sockets = u32::from(self.ports) * u32::from(self.addresses);
         if sockets > 65_535 {
             return Err(mistake(format!(
-                "{sockets} sockets for a worker are too many: --ports times --addresses may be 65,535"
+                "{sockets} sockets per worker are too many: --ports times --addresses must be at most 65,535"
             )));
         }
         let is_churn = matches!(self.profile, ProfileCommand::TlsChurn { .. });
         let is_scan = matches!(self.profile, ProfileCommand::Scan(_));
         if is_scan && self.protocol() != Protocol::Udp {
             return Err(mistake(
-                "scan goes over UDP: noise would end the connections of the others".into(),
+                "scan requires --transport udp: noise would close shared connections".into(),
             ));
         }
         let resumes = matches!(
@@ -519,32 +520,34 @@ impl Arguments {
             }
         );
         if resumes && !self.protocol().is_secure() {
-            return Err(mistake("--handshakes resumed is for TLS".into()));
+            return Err(mistake(
+                "--handshakes resumed requires --transport tls or wss".into(),
+            ));
         }
         if is_churn && !self.protocol().is_reliable() {
             return Err(mistake(
-                "tls-churn opens connections: --transport tls, tcp, wss or ws".into(),
+                "tls-churn requires --transport tls, tcp, wss or ws".into(),
             ));
         }
         if self.direct && self.protocol().is_reliable() {
-            return Err(mistake("--direct goes over UDP".into()));
+            return Err(mistake("--direct requires --transport udp".into()));
         }
         let phones = self.phones();
         if phones < u32::from(self.workers) * 2 {
             return Err(mistake(format!(
-                "{phones} phones are too few for {} workers: each needs two",
+                "{phones} phones are too few for {} workers: each worker needs two",
                 self.workers
             )));
         }
         let needed = u64::from(sockets) * u64::from(self.workers);
         if is_churn && u64::from(phones) < needed {
             return Err(mistake(format!(
-                "each of the connections at a time is a phone's: --phones {needed} or more (--ports times --addresses times --workers)"
+                "each connection needs a phone: use --phones {needed} or more (--ports times --addresses times --workers)"
             )));
         }
         if self.first.checked_add(phones).is_none() {
             return Err(mistake(format!(
-                "there are no numbers for {phones} phones from {} on: they end at {}",
+                "{phones} phones from number {} exceed the largest number, {}",
                 self.first,
                 u32::MAX
             )));
@@ -552,7 +555,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// The address that the server sees.
+    /// The local address that the server sees.
     fn own_address(&self) -> io::Result<IpAddr> {
         self.from.map_or_else(|| own_address(self.server), Ok)
     }

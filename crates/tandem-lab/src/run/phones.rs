@@ -1,7 +1,7 @@
-//! The phones: a node that begins units when they are due, and answers what comes.
+//! The phones: a node that starts units when they are due, and responds to requests.
 //!
-//! Requests of phones have transactions ([`sip_transaction`]); what a phone answers to others it can say again from the request
-//! alone, so it keeps but a few octets for each call.
+//! Requests of phones have transactions ([`sip_transaction`]). A phone can repeat its responses from the request alone, so it stores only
+//! a few bytes per call.
 
 use super::attacking::{Attack, Strangers};
 use super::callee::Callees;
@@ -19,79 +19,79 @@ use sip_transport::{Flow, Node, Output, Time};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What all workers of a run have in common.
+/// Parameters that all workers of a run share.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Where requests go; `None`: callers call callees directly.
+    /// The server; `None` if callers call callees directly.
     pub(super) server: Option<SocketAddr>,
     pub(super) subscribers: Subscribers,
     pub(super) call: CallShape,
-    /// Whether nonces are used again; otherwise every unit is challenged anew.
+    /// Whether to reuse nonces. Otherwise every unit is challenged.
     pub(super) reuse_nonces: bool,
-    /// Seconds that registrations ask for.
+    /// Registration lifetime to request, in seconds.
     pub(super) expires: u32,
-    /// Units in progress beyond which none begins.
+    /// Maximum number of units in progress.
     pub(super) most: usize,
 }
 
-/// Why a unit fails whose request came back as an ICMP error.
+/// Failure reason of a unit whose request caused an ICMP error.
 const UNREACHABLE: &str = "unreachable";
-/// How long a unit may take, beside the time that calls ring and talk, to count as goodput. Callers who hear nothing for longer hang up.
+/// How long a unit may take to count as goodput, beyond the time that calls ring and talk. Callers who wait longer hang up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Registrations that a worker ends at a time.
+/// Deregistrations in progress per worker.
 const LEAVING_AT_A_TIME: u32 = 64;
 
-/// Why a unit fails that needs a server (`--direct`).
+/// Failure reason of a unit that needs a server (`--direct`).
 pub(super) const NOBODY: &str = "there is no server to ask";
 
-/// What the phones are told.
+/// Orders for the phones.
 #[derive(Clone, Debug)]
 pub(super) enum Order {
-    /// Register all phones, so many at a time.
+    /// Register all phones, this many at a time.
     Populate(u32),
-    /// End what is in progress, and the registrations of all phones that have one.
+    /// End all units, and deregister all phones.
     Leave,
-    /// Begin units from now on, as these say, for so long.
+    /// Start units from these sources, for this long.
     Begin(Vec<Source>, Duration),
-    /// Begin what was due until then, and no more.
+    /// Start the units that were due until the end, and no more.
     End,
-    /// Begin no more, before the time that units were to begin for is over.
+    /// Start no more units, before the end of the run.
     Break,
-    /// Tell the figures since the last time.
+    /// Report the figures since the last time.
     Tell,
-    /// Do this one thing.
+    /// Execute one command.
     Do(Command),
 }
 
-/// What they tell.
+/// Reply to [`Order::Tell`].
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) figures: Figures,
-    /// Units in progress, and phones that are still to be registered.
+    /// Units in progress, and phones still to be registered.
     pub(super) in_progress: usize,
 }
 
-/// Units of one kind, and when they begin.
+/// Units of one kind, and their start times.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) kind: Kind,
     pub(super) arrivals: Due,
 }
 
-/// What is under way.
+/// A unit in progress.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) phone: u32,
-    /// When it was to begin.
+    /// When the unit was due.
     pub(super) due: Time,
-    /// When the request was due that is being answered.
+    /// When the current request was due.
     pub(super) asked: Time,
     pub(super) cseq: u32,
     pub(super) stage: Stage,
 }
 
-/// How far it is.
+/// Stage of a unit.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// OPTIONS, NOTIFY or REGISTER sent.
@@ -102,12 +102,12 @@ pub(super) enum Stage {
         heard_100: bool,
         rang: bool,
     },
-    /// A request of somebody who has no business here.
+    /// A hostile request sent.
     Attacking {
         attack: Attack,
         has_credentials: bool,
     },
-    /// Answered.
+    /// Established.
     Up {
         dialog: Box<Dialog>,
         /// BYE sent.
@@ -128,50 +128,50 @@ impl Stage {
 /// What a timer is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Alarm {
-    /// The call of that number has been talked enough.
+    /// Hang up the call with this number.
     HangUp(u64),
-    /// The called phone lifts.
+    /// Answer the call.
     Lift(u64),
-    /// The 200 of that call has not been acknowledged.
+    /// Retransmit the 200 of the call: there was no ACK.
     Repeat(u64),
-    /// The registration of that number was put off by the server.
+    /// Retry the deferred registration with this number.
     AskAgain(u64),
 }
 
-/// Phones of one worker.
+/// The phones of one worker.
 pub(super) struct Phones {
     pub(super) plan: Plan,
     pub(super) strangers: Strangers,
     pub(super) ports: Vec<Port>,
     pub(super) memories: Vec<Phone>,
-    /// Number of the first of them.
+    /// Number of the first phone.
     pub(super) first: u32,
     sources: Vec<Source>,
-    /// When they began; `None`: nothing begins.
+    /// When units began; `None` while none are started.
     begun: Option<Time>,
-    /// When those of the last order began, whether any begins now or not.
+    /// Start of the last series of units, even after it has ended.
     counted_from: Option<Time>,
-    /// For how long.
+    /// Duration of the series.
     length: Duration,
-    /// The phone that registers next while all are registered, and how many may at a time.
+    /// The next phone to register during the initial registration, and the number of registrations at a time.
     populating: Option<(u32, u32)>,
-    /// That was the last order: a registration that the server puts off is asked again.
+    /// During the initial registration: retry registrations that the server defers.
     pub(super) is_populating: bool,
-    /// Registrations end: they ask for no time at all.
+    /// During deregistration: registrations request a lifetime of zero.
     pub(super) is_leaving: bool,
     pub(super) transactions: Transactions,
     pub(super) units: FxHashMap<u64, Unit>,
     pub(super) callees: Callees,
     pub(super) wheel: TimerWheel<Alarm>,
     pub(super) figures: Figures,
-    /// Retransmissions that were told already.
+    /// Retransmissions that were already reported.
     told_retransmissions: u64,
-    /// Number of the next unit; what is above the counter tells runs and workers apart.
+    /// Number of the next unit. The bits above the counter distinguish runs and workers.
     next: u64,
-    /// The place of the phone that begins the next unit, and how far it is to the one after.
+    /// Index of the next phone, and the distance to the one after it.
     turn: u32,
     stride: u32,
-    /// Phones with a port each on which no connection is open: the next connection is one of theirs.
+    /// Phones, one per unused port. The next connection takes one of them.
     idle: Vec<u32>,
     events: Vec<Event>,
 }
@@ -219,12 +219,12 @@ impl Phones {
         self.next
     }
 
-    /// Where a phone is.
+    /// The port of a phone.
     pub(super) fn port_of(&self, phone: u32) -> &Port {
         &self.ports[(phone - self.first) as usize % self.ports.len()]
     }
 
-    /// The next phone in turn: each once before any comes again, those behind one another far apart.
+    /// The next phone in turn. Every phone has its turn before any repeats, and consecutive ones are far apart.
     fn next_phone(&mut self) -> u32 {
         let phone = self.first + self.turn;
         let count = self.memories.len() as u64;
@@ -232,7 +232,7 @@ impl Phones {
         phone
     }
 
-    /// Begins all units that are due by then.
+    /// Starts all units that are due by `then`.
     fn begin_due(&mut self, now: Time, then: Time, output: Out<'_>) {
         let Some(begun) = self.begun else { return };
         for place in 0..self.sources.len() {
@@ -281,7 +281,7 @@ impl Phones {
         }
     }
 
-    /// Ends the beginning of units. Calls of a scenario that were not due yet have been skipped.
+    /// Stops starting units. The remaining calls of a scenario count as skipped.
     fn end(&mut self, now: Time, until: Time, output: Out<'_>) {
         self.begin_due(now, until, output);
         self.begun = None;
@@ -305,7 +305,7 @@ impl Phones {
         }
     }
 
-    /// Gives up what is in progress, and ends all registrations.
+    /// Abandons all units, and deregisters all phones.
     fn deregister(&mut self, now: Time, output: Out<'_>) {
         self.begun = None;
         self.sources.clear();
@@ -316,7 +316,7 @@ impl Phones {
         self.populate(now, output);
     }
 
-    /// Counts a unit among those that were due when it was, and whether it succeeded in time.
+    /// Counts a unit in the cohort of its due time, and whether it succeeded in time.
     fn count_in_cohort(&mut self, due: Time, has_succeeded: bool) {
         let Some(begun) = self.counted_from else {
             return;
@@ -343,14 +343,15 @@ impl Phones {
         }));
     }
 
-    /// A unit has come to a bad end.
+    /// Fails a unit.
     pub(super) fn fail(&mut self, number: u64, reason: &dyn std::fmt::Display) {
         if let Some(kind) = self.end_unit(number) {
             self.figures.fail(kind, reason);
         }
     }
 
-    /// A connection whose unit was given up is answered late: the next one is to be another, if it has not begun yet.
+    /// Closes a connection that gets a late response to an abandoned unit, so that the next unit opens another one. If that unit has already
+    /// started, the connection stays open.
     fn close_idle(&self, flow: Flow, output: Out<'_>) {
         let mut sources = self.sources.iter();
         let is_churn = sources.any(|source| source.kind == Kind::Connection);
@@ -360,7 +361,7 @@ impl Phones {
         }
     }
 
-    /// A unit has come to a good end.
+    /// A unit succeeds.
     pub(super) fn succeed(&mut self, now: Time, number: u64) {
         let due = self.units.get(&number).map(|unit| unit.due);
         if let Some((kind, due)) = self.end_unit(number).zip(due) {
@@ -372,7 +373,7 @@ impl Phones {
         }
     }
 
-    /// A transaction has ended without an answer. Whoever attacks may well get none.
+    /// A transaction timed out. For an attack that is a success.
     fn time_out(&mut self, now: Time, number: u64) {
         match self.units.get(&number).map(|unit| &unit.stage) {
             Some(Stage::Attacking { .. }) => self.refused(now, number, 0),
@@ -411,7 +412,8 @@ impl Phones {
     }
 }
 
-/// How far from one phone to the next, of so many, so that all have their turn and neighbours are far apart: about the golden section.
+/// Distance between consecutive phones: coprime to the count and near the golden section, so that all have their turn and neighbours are
+/// far apart.
 fn stride(count: u32) -> u32 {
     let section = (u64::from(count) * 618 / 1_000) as u32;
     let prime_to_count = |stride: &u32| {
@@ -432,7 +434,7 @@ impl Node for Phones {
         match Message::parse(bytes) {
             Ok(message) if message.is_request() => self.request(now, flow, &message, output),
             Ok(message) => self.response(now, flow, &message, output),
-            // Keep-alives and their answers.
+            // Keep-alives and the responses to them.
             Err(_) if bytes.len() <= 4 => {}
             Err(_) => self.figures.nonsense += 1,
         }
@@ -445,7 +447,7 @@ impl Node for Phones {
 
     fn undeliverable(&mut self, now: Time, flow: Flow, bytes: &[u8], output: Out<'_>) {
         let port = self.ports.get(usize::from(flow.listener.0));
-        // Of a datagram it is an ICMP error that says so: nobody listens there, or no way leads there.
+        // For a datagram, an ICMP error reports it: no listener, or no route.
         let is_datagram = port.is_some_and(|port| !port.is_reliable);
         let found = if is_datagram {
             self.transactions.client_unreached(flow.remote, bytes)
@@ -481,7 +483,7 @@ impl Node for Phones {
                 self.begin_due(now, now, output);
             }
             Order::End => {
-                // What is due in the moment by which these phones began later than others is not left out.
+                // Includes units that fall into the delay with which this worker started.
                 let end = self.begun.map_or(now, |begun| now.max(begun + self.length));
                 self.end(now, end, output);
             }

@@ -1,19 +1,19 @@
-//! What a run consists of: which units, how often, and what a call is like.
+//! The traffic of a run: kinds of units, their rates, and the shape of calls.
 
 use super::arrivals::Rate;
 use super::figures::{Delay, Kind};
 use std::time::Duration;
 
-/// Units of one kind that begin at a rate.
+/// Units of one kind at a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activity {
-    /// What begins.
+    /// Kind of the units.
     pub kind: Kind,
-    /// How often.
+    /// Rate of the units.
     pub rate: Rate,
 }
 
-/// What a call is like.
+/// Ringing and talking times of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallShape {
     /// From 180 to 200.
@@ -25,9 +25,9 @@ pub struct CallShape {
 /// A mixture of traffic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// What begins, and how often.
+    /// Kinds of units and their rates.
     pub activities: Vec<Activity>,
-    /// Of its calls.
+    /// Shape of the calls.
     pub call: CallShape,
 }
 
@@ -40,8 +40,8 @@ impl Profile {
         }
     }
 
-    /// The traffic of a provider with so many subscribers: each sends a keep-alive every 15 seconds and refreshes its registration
-    /// every 3,000, and in five thousand of them one calls each second. A call rings for four seconds.
+    /// The traffic of a provider. Each subscriber sends a keep-alive every 15 seconds and refreshes its registration every 3,000 seconds.
+    /// Five thousand subscribers make one call per second, which rings for four seconds.
     pub fn provider(subscribers: u32) -> Self {
         let each = |kind, every: f64| Activity {
             kind,
@@ -60,7 +60,7 @@ impl Profile {
         }
     }
 
-    /// The traffic of a border element: calls at a rate, so long that so many are up at a time.
+    /// The traffic of a session border controller: calls at a rate, so long that `concurrent` are in progress.
     pub fn border(rate: f64, concurrent: u32) -> Self {
         let talking = Duration::from_secs_f64(f64::from(concurrent) / rate.max(1e-3));
         let call = CallShape {
@@ -70,20 +70,20 @@ impl Profile {
         Self::only(Kind::Call, Rate::Constant(rate), call)
     }
 
-    /// Everybody registers again within so long, as after an outage.
+    /// All phones register again within this time, as after an outage.
     pub fn storm(phones: u32, within: Duration) -> Self {
         let rate = f64::from(phones) / within.as_secs_f64().max(1e-3);
         Self::only(Kind::Register, Rate::Constant(rate), CallShape::default())
     }
 
-    /// Units per second of its last kind, at the start.
+    /// Initial units per second of the last kind.
     pub fn rate(&self) -> f64 {
         self.activities
             .last()
             .map_or(0.0, |activity| activity.rate.at(0.0))
     }
 
-    /// Leaves only its last kind, at that rate.
+    /// Keeps only the last kind, at this rate.
     pub(crate) fn only_last_at(&mut self, rate: Rate) {
         let last = self.activities.pop();
         self.activities = last
@@ -92,13 +92,13 @@ impl Profile {
             .collect();
     }
 
-    /// Units of all kinds for each of its last kind.
+    /// Units of all kinds per unit of the last kind.
     pub(crate) fn mixture(&self) -> f64 {
         let all = self.activities.iter();
         all.map(|activity| activity.rate.at(0.0)).sum::<f64>() / self.rate().max(1e-9)
     }
 
-    /// Gives its last kind that rate, from start to end, and the others as much more or less.
+    /// Sets a constant rate for the last kind, and scales the other kinds accordingly.
     pub fn set_rate(&mut self, rate: f64) {
         let factor = rate / self.rate();
         for activity in &mut self.activities {
@@ -106,10 +106,10 @@ impl Profile {
         }
     }
 
-    /// The delay that its last kind is about.
+    /// The delay that the last kind is about.
     pub fn main_delay(&self) -> Delay {
         match self.activities.last().map(|activity| activity.kind) {
-            // With its challenge: that is how long the caller waits.
+            // Including the challenge, because the caller waits for it.
             Some(Kind::Call) => Delay::Response,
             Some(Kind::Register) | None => Delay::Registration,
             Some(Kind::Connection) => Delay::Connection,
@@ -117,7 +117,7 @@ impl Profile {
         }
     }
 
-    /// Whether phones must be registered for it before.
+    /// Whether phones must be registered first.
     pub fn needs_registrations(&self) -> bool {
         self.activities
             .iter()

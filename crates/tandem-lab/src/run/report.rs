@@ -1,4 +1,4 @@
-//! What a run found, for people and for programs.
+//! The result of a run, as text, JSON and CSV.
 
 use super::Run;
 use super::figures::{Cohort, Delay, Ends, Figures, Kind};
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Lateness of the generator above which its delays are its own, in microseconds.
+/// Lateness of the generator, in microseconds, above which the delays may be its own.
 const LATE: u64 = 5_000;
-/// Share of its processors above which a generator may be the bottleneck.
+/// Processor utilization above which the generator may be the bottleneck.
 const BUSY: f64 = 0.9;
 
-/// A distribution, in microseconds.
+/// Summary of a distribution, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named by what they are; in microseconds")]
 pub struct DelaySummary {
@@ -41,41 +41,41 @@ impl DelaySummary {
     }
 }
 
-/// One second of a run, or its rest.
+/// One second of a run, or the incomplete last one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Second {
-    /// Seconds since the start, at its end.
+    /// End of the second, in seconds since the start.
     pub time: f64,
-    /// Units begun in it.
+    /// Units started.
     pub attempted: u64,
-    /// Units that ended well in it.
+    /// Units that succeeded.
     pub succeeded: u64,
-    /// Units that failed in it.
+    /// Units that failed.
     pub failed: u64,
     /// Units in progress at its end.
     pub in_progress: u64,
-    /// Median of the delay that the run is about, in microseconds; none where none was measured.
+    /// Median of the main delay, in microseconds; `None` without samples.
     pub p50_us: Option<u64>,
-    /// 99 of a hundred waited no longer.
+    /// 99th percentile of the main delay, in microseconds.
     pub p99_us: Option<u64>,
-    /// The latest unit of the generator, in microseconds; none where none began.
+    /// Highest lateness of the generator, in microseconds; `None` if no unit started.
     pub lateness_us: Option<u64>,
 }
 
-/// Phones that were registered before the run.
+/// The initial registration of phones.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Populated {
-    /// How many.
+    /// Number of phones.
     pub phones: u64,
-    /// In what time.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// How often the server had too much to do and said 503: they were asked again.
+    /// Registrations that the server deferred with 503, which were retried.
     pub put_off: u64,
-    /// Phones that the server has contacts of others for.
+    /// Phones for which the server returned contacts of others.
     pub shared: u64,
 }
 
-/// How often something succeeded, and how often it did not.
+/// Successes and failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "named by what they are")]
 pub struct Counted {
@@ -88,49 +88,49 @@ pub struct Counted {
 pub struct Report {
     /// Name of the profile.
     pub profile: String,
-    /// The server; none where callers call callees directly.
+    /// The server; `None` if callers call callees directly.
     pub server: Option<String>,
-    /// How many.
+    /// Number of phones.
     pub phones: u32,
-    /// Registered before.
+    /// The initial registration.
     pub populated: Option<Populated>,
-    /// Phones that deregistered at the end, and phones that could not.
+    /// Phones that deregistered at the end, and phones that failed to.
     pub deregistered: Counted,
-    /// How long units began before those that are counted.
+    /// Duration of the warm-up.
     pub warm_up_seconds: f64,
-    /// How long units began that are counted.
+    /// Duration of the measurement.
     pub seconds: f64,
-    /// How units ended, by kind.
+    /// Outcomes of units, by kind.
     pub units: BTreeMap<&'static str, Ends>,
-    /// Units that were still in progress when patience ended.
+    /// Units that were still in progress at the end of the final wait.
     pub unfinished: u64,
-    /// Units that were due and began, per second.
+    /// Units started per second.
     pub units_per_second: f64,
     /// Failures by kind and reason.
     pub failures: BTreeMap<String, u64>,
-    /// Attacks that came to nothing, by what they were answered with (`none`: with nothing).
+    /// Attacks that the server rejected, by status code; `none` means no response.
     pub refusals: BTreeMap<String, u64>,
     /// INVITEs that reached a callee.
     pub calls_taken: u64,
-    /// Messages sent again.
+    /// Messages retransmitted by the phones.
     pub retransmissions_sent: u64,
-    /// Messages that came again.
+    /// Duplicates received by the phones.
     pub retransmissions_received: u64,
-    /// Messages that nobody waited for any more.
+    /// Responses that arrived too late for their transaction.
     pub late_messages: u64,
-    /// What came and is no SIP message.
+    /// Received messages that are not valid SIP.
     pub nonsense: u64,
-    /// Lost on the way.
+    /// Messages lost at the generator.
     pub losses: Losses,
     /// Delays by name.
     pub delays: BTreeMap<&'static str, DelaySummary>,
-    /// CPU of the generator, microseconds for each unit.
+    /// CPU time of the generator per unit, in microseconds.
     pub generator_cpu_us_per_unit: f64,
-    /// Share of the processors of its threads that the generator used.
+    /// Utilization of the generator's threads, from 0 to 1.
     pub generator_busy: f64,
-    /// Why these figures may not be the server's.
+    /// Why these figures may not be the server's own.
     pub doubts: Vec<String>,
-    /// What else is worth knowing of it.
+    /// Warnings that do not invalidate the figures.
     pub warnings: Vec<String>,
     /// The run, second by second.
     pub timeline: Vec<Second>,
@@ -184,7 +184,7 @@ impl Report {
         }
     }
 
-    /// Units have begun for so long, and cost so much.
+    /// Adds a time in which units were started, and its CPU time.
     pub(super) fn measured(&mut self, elapsed: Duration, cpu: Duration) {
         self.seconds = elapsed.as_secs_f64();
         self.cpu = cpu;
@@ -204,7 +204,7 @@ impl Report {
             .unwrap_or_else(|| unreachable!("just added"))
     }
 
-    /// What happened in a second that ends then.
+    /// The figures of the second that ends at `time`.
     pub(super) fn second(&self, time: f64, figures: &Figures, in_progress: usize) -> Second {
         let total = figures.total();
         let of = |delay: Delay, quantile: f64| {
@@ -223,7 +223,7 @@ impl Report {
         }
     }
 
-    /// It was ended before its time.
+    /// Notes that the run was interrupted.
     pub(super) fn interrupted(&mut self, run: &Run) {
         self.doubts.push(format!(
             "interrupted after {:.1} of {:.1} s",
@@ -232,23 +232,23 @@ impl Report {
         ));
     }
 
-    /// Phones have deregistered.
+    /// Notes the result of the deregistration.
     pub(super) fn deregistered(&mut self, left: Counted) {
         self.deregistered = left;
         if left.failed > 0 {
             self.warnings.push(format!(
-                "{} phones could not deregister: the server has their contacts until they expire",
+                "{} phones failed to deregister: the server keeps their contacts until they expire",
                 left.failed
             ));
         }
     }
 
-    /// The delay of the timeline, in words.
+    /// The main delay, in words.
     pub(super) fn main_delay(&self) -> String {
         self.delay.name().replace('_', " ")
     }
 
-    /// Units that were due from the start of what is counted on.
+    /// Cohorts after the warm-up.
     fn counted_cohorts(&self) -> Vec<Cohort> {
         let cohorts = &self.figures.cohorts;
         let first = (self.warm_up.as_millis() / 100) as u32;
@@ -265,7 +265,7 @@ impl Report {
         let shared = before + self.figures.shared_registrations;
         if shared > 0 {
             self.warnings.push(format!(
-                "the server has other contacts for {shared} of the phones, of an earlier run or of other phones: calls fork to them, which costs the server time"
+                "the server has other contacts for {shared} of the phones, from an earlier run or from other phones: calls fork to them, which costs the server CPU time"
             ));
         }
     }
@@ -317,36 +317,36 @@ impl Report {
         let late = self.figures.delay(Delay::Lateness).value_at_quantile(0.99);
         if late > LATE {
             doubts.push(format!(
-                "one unit in a hundred began more than {:.1} ms late: the generator was the bottleneck, or its processor was shared",
+                "one unit in a hundred began more than {:.1} ms late: the generator was the bottleneck, or another process used its processor",
                 late as f64 / 1e3
             ));
         }
         if self.generator_busy > BUSY {
             doubts.push(format!(
-                "the generator's threads were busy {:.0} % of the time: it was at its limit; more --workers help",
+                "the generator's threads were busy {:.0} % of the time: increase --workers",
                 self.generator_busy * 100.0
             ));
         }
         let attacks = self.figures.ends(Kind::Attack).attempted;
         if attacks > 0 && self.figures.delay(Delay::Other).is_empty() {
-            doubts.push("no attack was answered: is there a server?".into());
+            doubts.push("the server responded to no attack: check that it is running".into());
         }
         if total.skipped > 0 {
             doubts.push(format!(
-                "{} units did not begin because too many were in progress (--most; of connections: --ports)",
+                "{} units were skipped because too many were in progress: increase --most (for connections: --ports)",
                 total.skipped
             ));
         }
         if self.losses.kernel_drops > 0 {
             doubts.push(format!(
-                "the kernel dropped {} messages to the generator: raise net.core.rmem_max, or take more --ports",
+                "the kernel dropped {} messages to the generator: raise net.core.rmem_max, or increase --ports",
                 self.losses.kernel_drops
             ));
         }
         doubts
     }
 
-    /// Whether every unit ended well.
+    /// Whether every unit succeeded.
     pub fn is_clean(&self) -> bool {
         let total = self.figures.total();
         total.failed == 0 && total.skipped == 0 && self.unfinished == 0
@@ -388,7 +388,7 @@ impl fmt::Display for Second {
         };
         write!(
             f,
-            "{:>7.1} s  begun {:>7}  well {:>7}  failed {:>5}  in progress {:>7}  p50 {:>8} ms  p99 {:>8} ms  late {:>7} ms",
+            "{:>7.1} s  started {:>7}  succeeded {:>7}  failed {:>5}  in progress {:>7}  p50 {:>8} ms  p99 {:>8} ms  late {:>7} ms",
             self.time,
             self.attempted,
             self.succeeded,
@@ -413,7 +413,7 @@ impl fmt::Display for Report {
             let rate = *phones as f64 / seconds.max(1e-9);
             writeln!(
                 f,
-                "registered {phones} phones in {seconds:.1} s, {rate:.0} per second; put off by 503 {put_off} times"
+                "registered {phones} phones in {seconds:.1} s, {rate:.0} per second; {put_off} deferred by 503"
             )?;
         }
         for (kind, ends) in &self.units {
@@ -426,14 +426,14 @@ impl fmt::Display for Report {
             let rate = *attempted as f64 / self.seconds.max(1e-9);
             writeln!(
                 f,
-                "{kind}: {attempted} begun ({rate:.1} per second), {succeeded} well, {failed} failed, {skipped} skipped"
+                "{kind}: {attempted} started ({rate:.1} per second), {succeeded} succeeded, {failed} failed, {skipped} skipped"
             )?;
         }
         for (reason, count) in &self.failures {
             writeln!(f, "  {reason}: {count}")?;
         }
         for (status, count) in &self.refusals {
-            writeln!(f, "  answered with {status}: {count}")?;
+            writeln!(f, "  response {status}: {count}")?;
         }
         if self.deregistered.succeeded > 0 {
             writeln!(f, "deregistered {} phones", self.deregistered.succeeded)?;
@@ -446,7 +446,7 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "unfinished {}, calls taken {}, sent again {}, came again {}, late {}, nonsense {}, kernel drops {}, not sent {}",
+            "unfinished {}, calls received {}, retransmissions {}, duplicates {}, late {}, unparsable {}, kernel drops {}, not sent {}",
             self.unfinished,
             self.calls_taken,
             self.retransmissions_sent,

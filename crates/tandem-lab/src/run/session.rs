@@ -1,4 +1,4 @@
-//! A run from its first registration to its last: phones register, units begin and end, phones deregister.
+//! The lifecycle of a run: phones register, units start and end, phones deregister.
 
 use super::Run;
 use super::commanded::Command;
@@ -13,18 +13,19 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// How long units may take to end once none begins any more, beyond what a call takes: as long as a transaction lives, and a little.
+/// How long units may take to end after the last one started, beyond the length of a call: a little more than the lifetime of a
+/// transaction.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// The same after an interruption.
 const INTERRUPTED_PATIENCE: Duration = Duration::from_secs(2);
 /// How long phones may take to deregister.
 const LEAVING: Duration = Duration::from_secs(20);
-/// How long a server may answer none of them before they give up.
+/// How long the server may be silent before deregistration is abandoned.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How often workers are asked how far they are.
+/// Interval between requests for the workers' progress.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs it. `tell` hears of every second, also while phones are registered. An interrupted run is reported as far as it came.
+/// Runs a profile. `tell` receives every second, also of the initial registration. An interrupted run is reported up to the interruption.
 ///
 /// # Errors
 /// Sockets cannot be opened, or phones cannot be registered.
@@ -44,7 +45,7 @@ pub fn run(
     Ok(report)
 }
 
-/// Phones that are there, registered where that was asked for: units can be begun again and again.
+/// Phones with their sockets, registered if the run asks for it. It can measure any number of times.
 pub(crate) struct Session {
     workers: Workers,
     populated: Option<Populated>,
@@ -52,7 +53,7 @@ pub(crate) struct Session {
     stay_registered: bool,
 }
 
-/// When a part of a run began, and what had been used and lost until then.
+/// Start of a measurement, with the resources used and messages lost before it.
 struct Mark {
     began: Instant,
     cpu: Duration,
@@ -86,7 +87,7 @@ impl Session {
             match populate(&mut session.workers, at_a_time, interrupt, tell) {
                 Ok(populated) => session.populated = Some(populated),
                 Err(error) => {
-                    // Why they could not be registered says more than how many could not be deregistered.
+                    // Report the failed registration rather than a failed deregistration.
                     let _ = session.end();
                     return Err(error);
                 }
@@ -95,8 +96,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Begins units of a run that differs in nothing but these from the one that it was started with, and waits for their ends. `tell`
-    /// may end it before its time; it hears of the warm-up as seconds before the start.
+    /// Starts the units of a run, and waits until they end. The run may differ from the first one only in its traffic and durations.
+    /// `tell` may end it early; it receives the warm-up as seconds before 0.
     pub(crate) fn measure(
         &mut self,
         run: &Run,
@@ -116,7 +117,7 @@ impl Session {
         while goes_on && Instant::now() < end {
             next = (next + Duration::from_secs(1)).min(end);
             let is_interrupted = self.interrupt.sleep_until(next);
-            // What was due by the end is begun before the last of these seconds is counted.
+            // Units that were due by the end are started before the last second is counted.
             if is_interrupted || Instant::now() >= end {
                 break;
             }
@@ -136,7 +137,7 @@ impl Session {
         self.finish(run, &start, report, tell)
     }
 
-    /// Units begin that are not counted. Whether the run goes on.
+    /// Starts units that do not count. Returns whether the run goes on.
     fn warm_up(
         &mut self,
         run: &Run,
@@ -161,7 +162,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Waits for the ends of the units that have begun.
+    /// Waits until the started units end.
     fn finish(
         &mut self,
         run: &Run,
@@ -174,7 +175,7 @@ impl Session {
         let mut next = ended;
         loop {
             let (figures, in_progress) = self.workers.tell()?;
-            // Whoever listens cannot end it any more.
+            // The listener cannot end the run any more.
             let _ = tell(report.add(start.began.elapsed(), &figures, in_progress));
             let patience = if self.interrupt.is_raised() {
                 INTERRUPTED_PATIENCE
@@ -194,7 +195,7 @@ impl Session {
         }
     }
 
-    /// Ends all registrations that phones have, unless they are to stay. How many were ended and how many were not.
+    /// Deregisters all phones, unless they should stay registered. Returns the successes and failures.
     pub(crate) fn end(&mut self) -> io::Result<Counted> {
         if self.stay_registered {
             return Ok(Counted::default());
@@ -204,9 +205,9 @@ impl Session {
 }
 
 impl Workers {
-    /// Ends what is in progress, and all registrations that phones have, within that time.
+    /// Abandons all units, and deregisters all phones within this time.
     pub(super) fn deregister(&mut self, within: Duration) -> io::Result<Counted> {
-        // What happened before is no matter of deregistering.
+        // Discards earlier counts.
         self.tell()?;
         let began = Instant::now();
         self.order(&Order::Leave)?;
@@ -232,7 +233,7 @@ impl Workers {
     }
 }
 
-/// How far phones are that register before a run.
+/// Progress of the initial registration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registering {
     seconds: f64,
@@ -246,13 +247,13 @@ impl Display for Registering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:>7.1} s  registered {:>7}  failed {:>5}  to go {:>7}  put off {:>7}",
+            "{:>7.1} s  registered {:>7}  failed {:>5}  remaining {:>7}  deferred {:>7}",
             self.seconds, self.registered, self.failed, self.left, self.put_off
         )
     }
 }
 
-/// Registers all phones. How many, and in what time.
+/// Registers all phones.
 fn populate(
     workers: &mut Workers,
     at_a_time: u32,
@@ -265,7 +266,7 @@ fn populate(
     let mut next = Duration::from_secs(1);
     loop {
         if interrupt.sleep_until(Instant::now() + LOOK) {
-            let what = "interrupted while phones registered";
+            let what = "interrupted while phones were registering";
             return Err(io::Error::new(io::ErrorKind::Interrupted, what));
         }
         let (part, in_progress) = workers.tell()?;
@@ -307,9 +308,9 @@ fn why_not_registered(figures: &Figures) -> String {
         !matches!(&**reason, "timeout" | "transport" | "unreachable")
     };
     let question = if figures.failures.keys().any(was_heard) {
-        "do the subscribers exist, with these passwords, in that domain?"
+        "do the subscribers exist, with these passwords, in this domain?"
     } else {
-        "is there a server?"
+        "is the server running at this address?"
     };
     format!(
         "{} of {} registrations failed ({}): {question}",

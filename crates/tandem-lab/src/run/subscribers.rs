@@ -1,17 +1,17 @@
-//! Who the phones are: names and passwords by a pattern, and what each remembers of its registrar.
+//! The identities of phones: patterns of names and passwords, and what each phone remembers of its registrar.
 
 use crate::credentials::{Account, Nonce};
 
-/// Names or passwords of phones. `{}` stands for the phone's number, `{:04}` for the number with zeros in front, up to four digits.
+/// A pattern for names or passwords. `{}` is replaced by the phone's number, `{:04}` by the number padded with zeros to four digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     before: String,
-    /// Digits of the number at least. `None`: the number does not appear.
+    /// Minimum number of digits. `None`: the pattern has no number.
     digits: Option<usize>,
     after: String,
 }
 
-/// Most digits that a number can be padded to.
+/// Maximum number of digits for padding.
 const MOST_DIGITS: usize = 20;
 
 impl std::str::FromStr for Pattern {
@@ -20,7 +20,7 @@ impl std::str::FromStr for Pattern {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::with_number(text).ok_or_else(|| {
             format!(
-                "`{text}` has no number of the phone: write {{}} for it, or {{:04}} for one with zeros up to four digits"
+                "`{text}` has no placeholder for the phone's number: add {{}}, or {{:04}} to pad with zeros to four digits"
             )
         })
     }
@@ -36,10 +36,10 @@ impl Pattern {
         }
     }
 
-    /// The same text for all phones, unless it has a place for the number.
+    /// A pattern that may lack the number: then all phones share the text.
     ///
     /// # Errors
-    /// None; the signature is that of a parser of arguments.
+    /// Never; argument parsers must return a `Result`.
     pub fn password(text: &str) -> Result<Self, String> {
         Ok(Self::with_number(text).unwrap_or_else(|| Self {
             before: text.to_owned(),
@@ -75,7 +75,7 @@ impl Pattern {
         into.extend_from_slice(self.after.as_bytes());
     }
 
-    /// The number of the phone of that name.
+    /// The number of the phone with this name.
     pub(super) fn number(&self, name: &[u8]) -> Option<u32> {
         let number = name
             .strip_prefix(self.before.as_bytes())?
@@ -90,18 +90,18 @@ impl Pattern {
     }
 }
 
-/// What all phones of a run have in common.
+/// The subscribers of a run.
 #[derive(Clone, Debug)]
 pub struct Subscribers {
-    /// Number of the first.
+    /// Number of the first phone.
     pub first: u32,
-    /// How many.
+    /// Number of phones.
     pub count: u32,
-    /// Their names.
+    /// Pattern of user names.
     pub user: Pattern,
-    /// Their passwords.
+    /// Pattern of passwords.
     pub password: Pattern,
-    /// Their domain, which is the realm, too.
+    /// Domain, which is also the realm.
     pub domain: String,
 }
 
@@ -110,13 +110,13 @@ pub struct Subscribers {
 pub(super) struct Phone {
     /// `CSeq` of its last REGISTER.
     pub(super) cseq: u32,
-    /// The server has its contact.
+    /// Whether the server has its contact.
     pub(super) is_registered: bool,
-    /// The server has contacts of others for it, too.
+    /// Whether the server also has contacts of others for it.
     pub(super) is_shared: bool,
-    /// Of its registrar.
+    /// Nonce of the registrar.
     pub(super) nonce: Option<Box<Nonce>>,
-    /// Of the proxy it calls through.
+    /// Nonce of the proxy.
     pub(super) proxy_nonce: Option<Box<Nonce>>,
 }
 
@@ -130,7 +130,7 @@ impl Phone {
     }
 }
 
-/// Appends credentials of a phone.
+/// Appends the credentials of a phone.
 pub(super) fn authorize(
     subscribers: &Subscribers,
     number: u32,
@@ -149,7 +149,7 @@ pub(super) fn authorize(
     nonce.authorize(account, method, uri, into);
 }
 
-/// Appends a number. Written by hand: formatting would show among the figures.
+/// Appends a number. Hand-written, because the cost of formatting would show in the figures.
 pub(super) fn push_decimal(into: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut place = digits.len();

@@ -1,4 +1,4 @@
-//! Phones without sockets: what they send to a server that a test plays.
+//! Phones without sockets: the test is the server.
 
 use super::arrivals::{Arrivals, Rate, Spacing};
 use super::figures::{Figures, Kind};
@@ -66,7 +66,7 @@ impl Bench {
         self.phones.answer(self.now, order, &mut self.output);
     }
 
-    /// What was sent since the last time, and where from.
+    /// Messages sent since the last call, and their flows.
     fn sent(&mut self) -> Vec<(Flow, Vec<u8>)> {
         let sent = self.output.outgoing().iter();
         let sent = sent.map(|sent| {
@@ -78,7 +78,7 @@ impl Bench {
         sent
     }
 
-    /// Answers everything with 200, and a REGISTER with these contacts beside its own.
+    /// Responds to everything with 200, and to REGISTER with these contacts beside the phone's own.
     fn answer_all(&mut self, others: &[&str]) {
         for (flow, request) in self.sent() {
             let request = Message::parse(&request).expect("a request");
@@ -130,7 +130,7 @@ fn phones_that_are_registered_deregister_and_no_others() {
     let first = bench.sent();
     assert_eq!(first.len(), 2);
     assert_eq!(expires(&first[0].1), "3600");
-    // The first is lost; the second and the third are answered.
+    // The first message is lost; the second and third get a response.
     let mut response = Vec::new();
     let request = Message::parse(&first[1].1).expect("a request");
     respond(&request, 200, SERVER, |_| {}, &mut response);

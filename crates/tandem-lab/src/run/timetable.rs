@@ -1,4 +1,4 @@
-//! The calls of a scenario file: when each is due, and between whom.
+//! The calls of a scenario file, with due time, caller and callee.
 
 use super::arrivals::Arrivals;
 use super::subscribers::Subscribers;
@@ -10,19 +10,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Calls that a run takes from a file; each is kept in twelve octets.
+/// Maximum number of calls from a file; each takes twelve bytes.
 const MOST: usize = 100_000_000;
 
-/// A call that will be made.
+/// A call of the file.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
-    /// Since the start.
+    /// Milliseconds since the start.
     due_ms: u32,
     caller: u32,
     callee: u32,
 }
 
-/// All calls of a scenario, in the order in which they are due. Workers share it.
+/// All calls of a scenario, sorted by due time. The workers share it.
 #[derive(Clone, Debug)]
 pub(super) struct Timetable(Arc<[Planned]>);
 
@@ -30,12 +30,12 @@ impl Timetable {
     /// Reads a scenario file.
     ///
     /// # Errors
-    /// It cannot be read; the first line that is wrong, or names somebody who is no phone of the run.
+    /// The file cannot be read, has an invalid line, or names a phone that the run does not have. The message has the first such line.
     pub(super) fn load(path: &Path, subscribers: &Subscribers) -> io::Result<Self> {
         let name = path.display();
         let wrong = |line: u64, what: &dyn std::fmt::Display| {
             io::Error::other(format!(
-                "{name}:{line}: {what}\nall mistakes: tandem lab scenario validate {name}"
+                "{name}:{line}: {what}\nto list all mistakes: tandem lab scenario validate {name}"
             ))
         };
         let phones = Phones {
@@ -73,7 +73,7 @@ impl Timetable {
                 return Err(wrong(number, &problem));
             }
             if is_over {
-                return Err(wrong(number, &"the waits make more than 49 days"));
+                return Err(wrong(number, &"the waits add up to more than 49 days"));
             }
             if calls.len() == MOST {
                 return Err(wrong(number, &format_args!("more than {MOST} calls")));
@@ -101,12 +101,12 @@ impl Timetable {
     }
 }
 
-/// The calls of some of the callers, one after the other.
+/// The calls of some of the callers, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
     timetable: Timetable,
     callers: Range<u32>,
-    /// The next call, or the end.
+    /// Index of the next call, or the end.
     place: usize,
 }
 
@@ -136,7 +136,7 @@ impl Share {
         self.skip_others();
     }
 
-    /// On to the end. How many calls there were until then.
+    /// Skips to the end. Returns the number of calls skipped.
     pub(super) fn skip_rest(&mut self) -> u64 {
         let mut skipped = 0;
         while self.next().is_some() {
@@ -147,17 +147,17 @@ impl Share {
     }
 }
 
-/// When units are due.
+/// The due times of units.
 #[derive(Clone, Debug)]
 pub(super) enum Due {
-    /// At a rate, without end, between phones whose turn it is.
+    /// At a rate, without end, between phones in turn.
     Paced(Box<Arrivals>),
-    /// As a scenario says.
+    /// From a scenario.
     Planned(Share),
 }
 
 impl Due {
-    /// Time since the start of the next unit.
+    /// Due time of the next unit, since the start.
     pub(super) fn peek(&self) -> Option<Duration> {
         match self {
             Self::Paced(arrivals) => arrivals.peek(),
@@ -167,7 +167,7 @@ impl Due {
         }
     }
 
-    /// On to the one after. Caller and callee of this one, where they are given.
+    /// Moves to the next unit. Returns caller and callee, if the scenario defines them.
     pub(super) fn advance(&mut self) -> Option<(u32, u32)> {
         match self {
             Self::Paced(arrivals) => {
@@ -230,13 +230,13 @@ mod tests {
             ("", "FILE:1: no call"),
             (
                 "0400;0500;1;0;1\n0400;1000;1;0;1",
-                "FILE:3: callee 1000 is no phone: they are 0 to 999",
+                "FILE:3: callee 1000 is not a phone: phones are 0 to 999",
             ),
             ("0400;0400;1;0;1", "FILE:2: phone 400 calls itself"),
             ("0400;0500;x;0;1", "FILE:2: wait_before_next_in_ms `x`"),
             (
                 "0400;0500;4294967295;0;1\n0400;0500;1;0;1\n0400;0500;1;0;1",
-                "FILE:4: the waits make more than 49 days",
+                "FILE:4: the waits add up to more than 49 days",
             ),
         ] {
             let refused = load(lines).unwrap_err();

@@ -1,4 +1,4 @@
-//! The threads that phones live on.
+//! The threads that run the phones.
 
 use super::arrivals::Arrivals;
 use super::messages::{HASHER, Port};
@@ -15,13 +15,13 @@ use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// How long a worker may take to say what it counted.
+/// How long a worker may take to report its counts.
 const COUNTING: Duration = Duration::from_secs(20);
 
-/// Transactions of a worker. A call has two that live for half a minute.
+/// Maximum number of transactions per worker. A call has two that live for half a minute.
 const TRANSACTIONS: usize = 8_000_000;
 
-/// All of them.
+/// All workers.
 pub(super) struct Workers(Vec<Worker>);
 
 struct Worker {
@@ -30,7 +30,7 @@ struct Worker {
     told: Receiver<Box<Told>>,
 }
 
-/// Messages that were lost on the way to phones and from them.
+/// Messages lost on the way to the phones and from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Losses {
     /// Datagrams that the kernel dropped because a receive buffer was full.
@@ -65,13 +65,13 @@ impl Workers {
         Ok(())
     }
 
-    /// The ways to give orders to each from other threads, and the clock that it goes by.
+    /// Handles for orders from other threads, with the clock of each worker.
     pub(super) fn handles(&self) -> Vec<(Handle<Order>, Clock)> {
         let handle = |worker: &Worker| (worker.running.handle(), worker.clock);
         self.0.iter().map(handle).collect()
     }
 
-    /// Begins the units of a run.
+    /// Starts the units of a run.
     pub(super) fn begin(&self, run: &Run) -> io::Result<()> {
         for (index, worker) in (0..).zip(&self.0) {
             let order = Order::Begin(sources(run, index), run.warm_up + run.duration);
@@ -80,7 +80,7 @@ impl Workers {
         Ok(())
     }
 
-    /// What they counted since the last time, and how many units are in progress.
+    /// Counts since the last call, and units in progress.
     pub(super) fn tell(&mut self) -> io::Result<(Figures, usize)> {
         self.order(&Order::Tell)?;
         let mut figures = Figures::default();
@@ -88,7 +88,7 @@ impl Workers {
         for worker in &self.0 {
             let told = worker.told.recv_timeout(COUNTING).map_err(|_| {
                 let seconds = COUNTING.as_secs();
-                io::Error::other(format!("a worker said nothing for {seconds} seconds"))
+                io::Error::other(format!("a worker did not respond for {seconds} seconds"))
             })?;
             figures.add(&told.figures);
             in_progress += told.in_progress;
@@ -171,7 +171,7 @@ fn bind(run: &Run, index: u16, clock: Clock) -> io::Result<Bound> {
     Runtime::bind(listeners.collect(), NonZeroU16::MIN, options).map_err(io::Error::other)
 }
 
-/// The address so many further on.
+/// The address `place` positions after `first`.
 fn further(first: IpAddr, place: u16) -> IpAddr {
     match first {
         IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).wrapping_add(place.into())).into(),
@@ -179,7 +179,7 @@ fn further(first: IpAddr, place: u16) -> IpAddr {
     }
 }
 
-/// The phones that are this worker's: the first one, and the one behind the last.
+/// The phones of this worker: the first one, and the one after the last.
 fn own(run: &Run, index: u16) -> (u32, u32) {
     let (workers, subscribers) = (u64::from(run.fleet.workers), &run.plan.subscribers);
     let begin = |index: u64| (u64::from(subscribers.count) * index / workers) as u32;
@@ -208,7 +208,7 @@ fn phones(run: &Run, index: u16, salt: u64, bound: &Bound, clock: &Clock) -> Pho
     )
 }
 
-/// The part of the traffic that is this worker's.
+/// The traffic of this worker.
 fn sources(run: &Run, index: u16) -> Vec<Source> {
     let (from, until) = own(run, index);
     let activities = run.profile.activities.iter().zip(0_u64..);
