@@ -51,7 +51,7 @@ fn what_each_shape_makes_validates_and_can_be_drawn() {
         assert_eq!(said(&output), format!("s.csv: {calls} calls\n"), "{shape}");
         let output = scenario(folder.path(), &["validate", "s.csv", "--phones", "1000"]);
         assert!(
-            said(&output).ends_with(": no mistake\n"),
+            said(&output).ends_with(": no mistakes\n"),
             "{}",
             said(&output)
         );

@@ -1,20 +1,20 @@
-//! How many calls are expected each second, over the time of a scenario.
+//! The course of a scenario: the expected rate of calls over time.
 
 use crate::run::Rate;
 use std::time::Duration;
 
-/// Stretches that a course may have.
+/// Maximum number of stretches of a course.
 const MOST_STRETCHES: f64 = 1_000_000.0;
-/// Calls that a scenario may have: a slip of the pen shall not fill a disk.
+/// Maximum number of calls in a scenario, so that a typing error cannot fill the disk.
 const MOST_CALLS: f64 = 100_000_000.0;
-/// How long a scenario may be. The format has room for 49 days.
+/// Maximum length of a scenario. The format allows 49 days.
 const LONGEST: Duration = Duration::from_secs(31 * 86_400);
-/// Calls each second, at most.
+/// Maximum calls per second.
 const MOST_RATE: f64 = 1_000_000.0;
-/// A rate below is none: one call in eleven days.
+/// Lower rates count as zero: one call in eleven days.
 const LEAST_RATE: f64 = 1e-6;
 
-/// A time in which the rate is the same.
+/// A period of constant rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch {
     /// Seconds.
@@ -28,19 +28,19 @@ pub struct Stretch {
 pub struct Course(Vec<Stretch>);
 
 impl Course {
-    /// Of such stretches, one after the other. A rate below one call in eleven days is none.
+    /// A course of consecutive stretches. A rate below one call in eleven days counts as zero.
     ///
     /// # Errors
-    /// What is wrong with them: no call would be made, or too many, or it takes too long.
+    /// The stretches have no calls, too many calls, or take too long.
     pub fn new(mut stretches: Vec<Stretch>) -> Result<Self, String> {
         for Stretch { length, rate } in &mut stretches {
             if !(0.0..=MOST_RATE).contains(&*rate) {
                 return Err(format!(
-                    "a rate of {rate} calls per second: 0 to {MOST_RATE} are allowed"
+                    "a rate of {rate} calls per second: must be 0 to {MOST_RATE}"
                 ));
             }
             if !(length.is_finite() && *length > 0.0) {
-                return Err(format!("a stretch of {length} s: it must take some time"));
+                return Err(format!("a stretch of {length} s: must be above 0 s"));
             }
             if *rate < LEAST_RATE {
                 *rate = 0.0;
@@ -50,24 +50,24 @@ impl Course {
         let (duration, calls) = (course.duration(), course.expected_calls());
         if duration > LONGEST.as_secs_f64() {
             return Err(format!(
-                "a scenario of {duration:.0} s is too long: 31 days are the most"
+                "a scenario of {duration:.0} s is too long: the maximum is 31 days"
             ));
         }
         if calls > MOST_CALLS {
             return Err(format!(
-                "{calls:.0} calls are too many: {MOST_CALLS} are the most"
+                "{calls:.0} calls are too many: the maximum is {MOST_CALLS}"
             ));
         }
         if calls <= 0.0 {
-            return Err("there would be no call: the rate is 0 all the time".into());
+            return Err("there would be no calls: the rate is always 0".into());
         }
         Ok(course)
     }
 
-    /// A rate, for so long.
+    /// A course with this rate and duration.
     ///
     /// # Errors
-    /// Those of [`Course::new`]; too many steps.
+    /// Those of [`Course::new`], or too many steps.
     pub fn of(rate: Rate, duration: Duration) -> Result<Self, String> {
         let length = duration.as_secs_f64();
         let every = match rate {
@@ -77,12 +77,12 @@ impl Course {
         let steps = length / every;
         if steps > MOST_STRETCHES {
             return Err(format!(
-                "{steps:.0} steps are too many: {MOST_STRETCHES} are the most"
+                "{steps:.0} steps are too many: the maximum is {MOST_STRETCHES}"
             ));
         }
         let begins = (0..).map(|step| f64::from(step) * every);
         let stretches = begins.take_while(|begin| *begin < length);
-        // In the middle of a step there is no doubt which one it is.
+        // Takes the rate in the middle of a step, where rounding does not matter.
         let stretches = stretches.map(|begin| Stretch {
             length: every.min(length - begin),
             rate: rate.at(begin + every / 2.0),
@@ -90,12 +90,12 @@ impl Course {
         Self::new(stretches.collect())
     }
 
-    /// Seconds that it takes.
+    /// Duration in seconds.
     pub fn duration(&self) -> f64 {
         self.0.iter().map(|stretch| stretch.length).sum()
     }
 
-    /// Calls that are expected in all.
+    /// Expected number of calls in total.
     pub fn expected_calls(&self) -> f64 {
         let calls = self.0.iter().map(|stretch| stretch.length * stretch.rate);
         calls.sum()
@@ -111,14 +111,14 @@ impl Course {
     }
 }
 
-/// Walks along a course and says when so many calls are expected.
+/// Walks along a course, to find when a number of calls is expected.
 #[derive(Clone, Debug)]
 pub(super) struct Walk {
     course: Course,
     place: usize,
-    /// Seconds at which this stretch begins.
+    /// Start of the current stretch, in seconds.
     begun: f64,
-    /// Calls that are expected before.
+    /// Expected calls before the current stretch.
     expected: f64,
 }
 
@@ -127,15 +127,14 @@ pub(super) struct Walk {
 pub(super) struct Point {
     /// Seconds since the start.
     pub(super) time: f64,
-    /// Calls per second there, more than 0.
+    /// Calls per second at this point, above 0.
     pub(super) rate: f64,
-    /// Which stretch it lies in.
+    /// Index of its stretch.
     pub(super) place: usize,
 }
 
 impl Walk {
-    /// Where so many calls are expected to have come; the number never falls from one question to the next. `None`: so many are
-    /// not expected at all.
+    /// The point at which `expected` calls are expected; the argument must never decrease. `None` if the course has fewer calls.
     pub(super) fn point(&mut self, expected: f64) -> Option<Point> {
         loop {
             let Stretch { length, rate } = *self.course.0.get(self.place)?;

@@ -1,30 +1,31 @@
-//! Where the waits of a scenario lead, beside the seconds that its lines say.
+//! Compares the sum of the waits of a scenario with the seconds in its lines.
 
 use super::Call;
 use std::time::Duration;
 
-/// Fractions of a millisecond that adding up may cost.
+/// Tolerated rounding error of the sum, in milliseconds.
 const NOTHING: f64 = 1e-3;
 
-/// The time of a line, as far as the lines before it tell. A file may have rounded each wait by itself: then its time lies within what
-/// that rounding has added up to, and each new second narrows it down again. One missing line is noticed when its wait is more than that.
+/// The time of a line, as an interval derived from the lines before it. A file may have rounded each wait independently. Then the time
+/// lies within the accumulated rounding error, and each new second narrows the interval. A missing line is noticed if its wait is longer
+/// than the interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Elapsed {
-    /// Milliseconds, at least.
+    /// Lower bound in milliseconds.
     from: f64,
-    /// Milliseconds, at most.
+    /// Upper bound in milliseconds.
     until: f64,
 }
 
 impl Elapsed {
-    /// A line has this second, and the time is within it. After an error what the line says counts, so that a mistake is told once.
+    /// Narrows the time to this second of a line. After an error the line's second becomes the time, so that a mistake is reported once.
     ///
     /// # Errors
-    /// Where the waits lead instead, in milliseconds at least.
+    /// The lower bound of the time that the waits add up to, in milliseconds.
     pub(super) fn at_second(&mut self, second: u32) -> Result<(), u64> {
         let (begin, end) = (f64::from(second) * 1e3, f64::from(second) * 1e3 + 999.0);
         if self.until + NOTHING < begin || self.from - NOTHING > end {
-            // A little below zero for rounding, perhaps.
+            // Rounding may make it slightly negative.
             let elapsed = Duration::from_secs_f64(self.from.max(0.0) / 1e3);
             (self.from, self.until) = (begin, end);
             return Err(elapsed.as_millis() as u64);
@@ -34,7 +35,7 @@ impl Elapsed {
         Ok(())
     }
 
-    /// A call's wait passes.
+    /// Adds a call's wait.
     pub(super) fn wait(&mut self, call: &Call) {
         let wait = f64::from(call.wait_ms);
         let rounded = (wait - 1e3 / call.rate).abs().min(1.0);
@@ -42,7 +43,7 @@ impl Elapsed {
         self.until += wait + rounded;
     }
 
-    /// A line could not be read: the next one has its own time.
+    /// Skips an unreadable line: the next line sets the time.
     pub(super) fn lose(&mut self) {
         (self.from, self.until) = (0.0, f64::INFINITY);
     }
@@ -76,13 +77,13 @@ mod tests {
         let lines = || (0..10_000).map(|time| (1, time / 1_000));
         assert_eq!(wrong(1_000.0, lines()), [0; 0]);
         let hole = lines().take(4_500).chain(lines().skip(4_501));
-        // The line at 5 s now comes when 4.999 s are over.
+        // The line at 5 s now comes after 4.999 s.
         assert_eq!(wrong(1_000.0, hole), [4_999]);
     }
 
     #[test]
     fn waits_may_have_been_rounded_one_by_one_and_a_missing_line_is_noticed_all_the_same() {
-        // Twelve in each second, 83 ms from each other: 996 ms.
+        // Twelve in each second, 83 ms apart: 996 ms.
         let lines = || (0..12_000).map(|call| (83, call / 12));
         assert_eq!(wrong(12.0, lines()), [0; 0]);
         let hole = lines().take(6_006).chain(lines().skip(6_007));

@@ -1,4 +1,4 @@
-//! Makes the calls of a scenario.
+//! Generates the calls of a scenario.
 
 use super::Call;
 use super::course::{Course, Point, Walk};
@@ -6,33 +6,33 @@ use super::pairs::{Draw, Pairing, Phones};
 use crate::run::{Arrivals, Rate, Spacing};
 use std::time::Duration;
 
-/// Arrivals that come in a second of their own time, in which it is calls that pass: a year of it is the end. A power of two, so that
-/// adding up their distances rounds nothing.
+/// Rate of arrivals in their own time, in which calls take the place of seconds; it ends after a year of that time. A power of two, so
+/// that summing the distances causes no rounding errors.
 const HASTE: f64 = 1_024.0;
-/// Parts of a call that are told apart. Arrivals are rounded to nanoseconds, and a call shall not fall out of its stretch for that.
+/// Resolution of arrivals, in parts of a call. Arrivals are rounded to nanoseconds, and the rounding must not move a call out of its
+/// stretch.
 const PARTS: f64 = 10_000.0;
 
-/// The calls of a scenario, one after the other. The same seed makes the same calls.
+/// The calls of a scenario, in order. The same seed generates the same calls.
 ///
-/// Arrivals of the rate 1 are stretched so that as many come in each time as its rate says: exactly, also where the rate changes
-/// between two calls.
+/// Arrivals at rate 1 are stretched to follow the course. This is exact, also where the rate changes between two calls.
 #[derive(Clone, Debug)]
 pub struct Generator {
     arrivals: Arrivals,
-    /// Calls that were expected before the first one.
+    /// Expected calls before the first one.
     skipped: f64,
     walk: Walk,
     draw: Draw,
     next: Option<(Point, f64)>,
-    /// When the first is made, in seconds of the course.
+    /// Time of the first call, in seconds of the course.
     start: f64,
 }
 
 impl Generator {
-    /// Of calls at the rates of a course, between such phones.
+    /// Calls at the rates of a course, between these phones.
     ///
     /// # Errors
-    /// Such phones cannot call by that convention.
+    /// The phones do not suit the convention.
     pub fn new(
         course: Course,
         phones: Phones,
@@ -49,21 +49,21 @@ impl Generator {
             next: None,
             start: 0.0,
         };
-        // A scenario begins with its first call.
+        // A scenario starts with its first call.
         generator.skipped = generator.expected().unwrap_or_default();
         generator.next = generator.walk.point(0.0).map(|point| (point, 0.0));
         generator.start = generator.next.map_or(0.0, |(point, _)| point.time);
         Ok(generator)
     }
 
-    /// Calls that are expected before the next one.
+    /// Expected calls before the next one.
     fn expected(&self) -> Option<f64> {
         let since = self.arrivals.peek()?.as_secs_f64();
         let expected = since * HASTE - self.skipped;
         Some((expected * PARTS).round() / PARTS)
     }
 
-    /// Of the scenario, to the nearest.
+    /// Time in the scenario, rounded to milliseconds.
     fn milliseconds(&self, time: f64) -> u64 {
         let since = Duration::from_secs_f64((time - self.start).max(0.0));
         (since + Duration::from_micros(500)).as_millis() as u64
@@ -87,7 +87,7 @@ impl Iterator for Generator {
                 (next.time, more / (next.time - point.time))
             }
             Some((next, _)) => (next.time, point.rate),
-            // None comes after the last one: it waits as if the rate stayed.
+            // After the last call, assume that the rate stays constant.
             None => (point.time + more / point.rate, point.rate),
         };
         let (caller, callee) = self.draw.pair();
@@ -95,7 +95,7 @@ impl Iterator for Generator {
         Some(Call {
             caller,
             callee,
-            // Courses are too short, and their rates too high, for more than 32 bits.
+            // The limits of courses keep this within 32 bits.
             wait_ms: (self.milliseconds(time_next) - time) as u32,
             second: (time / 1_000) as u32,
             rate,
@@ -169,7 +169,7 @@ mod tests {
         let of = |seed| calls(Rate::Constant(50.0), 60, Spacing::Poisson, seed);
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
-        // Random, and still of that rate: 3,000 calls, whose deviation is 55.
+        // Random, but at that rate: 3,000 calls, with a deviation of 55.
         assert!((2_700..3_300).contains(&of(1).len()));
     }
 
@@ -181,7 +181,7 @@ mod tests {
         let phones = Phones { first: 0, count: 2 };
         let generator = Generator::new(course, phones, Pairing::Any, Spacing::Regular, 1).unwrap();
         let calls: Vec<Call> = generator.collect();
-        // The course's second 10 is the scenario's second 0.
+        // Second 10 of the course is second 0 of the scenario.
         let within = |from, until| {
             calls
                 .iter()

@@ -1,4 +1,4 @@
-//! Traffic as it was measured: how much of it came in each interval of some days.
+//! Measured traffic: its volume in each interval of several days.
 
 use super::course::{Course, Stretch};
 use super::read::shown;
@@ -6,10 +6,10 @@ use std::fmt;
 use std::io::{BufRead, Read};
 use std::time::Duration;
 
-/// The week of Milan that goes with the project; where it comes from is in `data/README.md`.
+/// The built-in week of Milan. `data/README.md` names its source.
 const MILANO: &str = include_str!("../../../../data/milano_calls.csv");
 const HEADER: &str = "timestamp_utc_ms,calls";
-/// Intervals that a file may have.
+/// Maximum number of intervals in a file.
 const MOST: usize = 1_000_000;
 const MAX_LINE: u64 = 256;
 const DAY_MS: u64 = 86_400_000;
@@ -19,16 +19,16 @@ const DAY_MS: u64 = 86_400_000;
 pub struct Measured {
     /// Length of an interval, in milliseconds.
     interval_ms: u64,
-    /// Traffic of each, in a unit of whoever measured it.
+    /// Traffic per interval, in an arbitrary unit.
     intervals: Vec<f64>,
 }
 
 /// Why measured traffic cannot be used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unusable {
-    /// From 1, which is the header.
+    /// From 1, the header.
     pub line: u64,
-    /// What is wrong, and what is allowed.
+    /// What is wrong, and what is valid.
     pub problem: String,
 }
 
@@ -39,16 +39,16 @@ impl fmt::Display for Unusable {
 }
 
 impl Measured {
-    /// A week of telephone calls in Milan, from Sunday 3 November 2013 on, every ten minutes. Telecom Italia open dataset (Barlacchi
-    /// et al., Scientific Data 2, 150055, 2015), Open Database License 1.0.
+    /// A week of telephone calls in Milan, from Sunday 3 November 2013, in intervals of ten minutes. Telecom Italia open dataset
+    /// (Barlacchi et al., Scientific Data 2, 150055, 2015), Open Database License 1.0.
     pub fn milano() -> Self {
         Self::read(MILANO.as_bytes()).unwrap_or_else(|wrong| unreachable!("line {wrong}"))
     }
 
-    /// Reads lines `timestamp_utc_ms,calls`, equally far from each other in time.
+    /// Reads lines `timestamp_utc_ms,calls` at equal intervals.
     ///
     /// # Errors
-    /// The first line that cannot be used.
+    /// The first invalid line.
     pub fn read(mut input: impl BufRead) -> Result<Self, Unusable> {
         let mut buffer = Vec::new();
         let mut times = Times::default();
@@ -81,7 +81,7 @@ impl Measured {
             intervals.push(traffic);
         }
         let Some(interval_ms) = times.interval else {
-            let problem = format!("two intervals are needed at least, and the header `{HEADER}`");
+            let problem = format!("at least two intervals are needed after the header `{HEADER}`");
             return Err(Unusable {
                 line: intervals.len() as u64 + 1,
                 problem,
@@ -93,16 +93,16 @@ impl Measured {
         })
     }
 
-    /// Whole days that it has.
+    /// Number of complete days.
     pub fn days(&self) -> u64 {
         self.intervals.len() as u64 * self.interval_ms / DAY_MS
     }
 
-    /// The course of some days, `first` from 1: scaled so that the highest interval has `peak` calls per second, and stretched
-    /// or compressed to the duration; without one, it takes as long as it took.
+    /// The course of `days` days, counting `first` from 1. It is scaled so that the highest interval has `peak` calls per second, and
+    /// stretched or compressed to the duration. Without a duration it takes the original time.
     ///
     /// # Errors
-    /// There are no such days; those of [`Course::new`].
+    /// The file does not have these days; those of [`Course::new`].
     pub fn course(
         &self,
         first: u32,
@@ -112,7 +112,7 @@ impl Measured {
     ) -> Result<Course, String> {
         if !DAY_MS.is_multiple_of(self.interval_ms) {
             return Err(format!(
-                "intervals of {} ms make no whole day",
+                "intervals of {} ms do not divide a day",
                 self.interval_ms
             ));
         }
@@ -120,7 +120,7 @@ impl Measured {
         let (first, days) = (u64::from(first), u64::from(days));
         if first == 0 || days == 0 || first + days - 1 > self.days() {
             return Err(format!(
-                "there are no {days} days from day {first} on: the days are 1 to {}",
+                "no {days} days are available from day {first}: the days are 1 to {}",
                 self.days()
             ));
         }
@@ -128,7 +128,7 @@ impl Measured {
         let intervals: Vec<f64> = intervals.take((days * of_day) as usize).copied().collect();
         let highest = intervals.iter().copied().fold(0.0, f64::max);
         if highest <= 0.0 {
-            return Err("there is no traffic on these days".into());
+            return Err("these days have no traffic".into());
         }
         let took = Duration::from_millis(days * DAY_MS);
         let duration = duration.unwrap_or(took).as_secs_f64();
@@ -141,7 +141,7 @@ impl Measured {
     }
 }
 
-/// The beginnings of intervals, which must be equally far from each other.
+/// The start times of intervals, which must be equally spaced.
 #[derive(Default)]
 struct Times {
     last: Option<u64>,
@@ -155,13 +155,13 @@ impl Times {
         };
         let distance = time.checked_sub(last).filter(|distance| *distance > 0);
         let distance = distance
-            .ok_or_else(|| format!("timestamp {time} is not after {last}, the one before"))?;
+            .ok_or_else(|| format!("timestamp {time} is not after {last}, the previous one"))?;
         let interval = *self.interval.get_or_insert(distance);
         if distance == interval {
             return Ok(());
         }
         Err(format!(
-            "timestamp {time} is {distance} ms after the one before, where intervals take {interval} ms: is a line missing?"
+            "timestamp {time} is {distance} ms after the previous one, but intervals are {interval} ms: is a line missing?"
         ))
     }
 }
@@ -172,7 +172,7 @@ fn fields(line: &[u8]) -> Result<(u64, f64), String> {
     let (time, traffic) = parts.ok_or_else(|| format!("`{}` is not `{HEADER}`", shown(line)))?;
     let time = time.parse().map_err(|_| {
         format!(
-            "timestamp_utc_ms `{}`: milliseconds since 1970 are allowed",
+            "timestamp_utc_ms `{}`: must be milliseconds since 1970",
             shown(time.as_bytes())
         )
     })?;
@@ -180,7 +180,7 @@ fn fields(line: &[u8]) -> Result<(u64, f64), String> {
     let number = number.filter(|number: &f64| number.is_finite() && *number >= 0.0);
     let traffic = number.ok_or_else(|| {
         format!(
-            "calls `{}`: a number of 0 and more is allowed",
+            "calls `{}`: must be a number of at least 0",
             shown(traffic.as_bytes())
         )
     })?;

@@ -1,12 +1,12 @@
-//! What can be wrong with a scenario file, in words that say what to do about it.
+//! Mistakes in a scenario file, with messages that say how to correct them.
 
 use super::HEADER;
 use std::fmt;
 
-/// Something wrong with a line. Displayed as `17: what is wrong`, so that a file's name and a colon may stand before it.
+/// A mistake in a line. Displays as `17: what is wrong`, to follow a file name and a colon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mistake {
-    /// From 1, which is the header.
+    /// From 1, the header.
     pub line: u64,
     /// What is wrong.
     pub problem: Problem,
@@ -58,108 +58,108 @@ impl fmt::Display for Column {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The file has no line.
+    /// The file is empty.
     EmptyFile,
-    /// There is a header, and no call.
+    /// The file has a header, but no calls.
     NoCall,
-    /// The first line is something else.
+    /// The first line is not the header.
     Header {
-        /// It.
+        /// The line found.
         found: String,
     },
-    /// A line without anything.
+    /// An empty line.
     EmptyLine,
-    /// A line that no call needs.
+    /// A line that is longer than any call needs.
     TooLong {
-        /// Bytes that are allowed.
+        /// Maximum number of bytes.
         most: usize,
     },
-    /// Not five fields.
+    /// The number of fields is not five.
     Fields {
-        /// How many.
+        /// Number of fields.
         found: usize,
     },
-    /// A field that is no number, or none that may stand there.
+    /// A field that is not a number, or out of range.
     Value {
-        /// Whose.
+        /// The column.
         column: Column,
         /// The field.
         found: String,
     },
-    /// A number of a phone with other leading zeros than those before.
+    /// A phone number whose length differs because of leading zeros.
     Padding {
-        /// Whose.
+        /// The column.
         column: Column,
         /// The field.
         found: String,
-        /// Digits of the first number of the file.
+        /// Digits of the first number in the file.
         digits: usize,
     },
-    /// A phone that there is not.
+    /// A phone that does not exist.
     Unknown {
-        /// Whose.
+        /// The column.
         column: Column,
         /// Its number.
         number: u32,
-        /// The first that there is.
+        /// The first existing number.
         first: u32,
-        /// The last that there is.
+        /// The last existing number.
         last: u32,
     },
     /// A phone that calls itself.
     Itself {
-        /// It.
+        /// Number of the phone.
         number: u32,
     },
-    /// A phone of a pod with an odd number calls.
+    /// A phone of an odd pod calls.
     OddCaller {
-        /// It.
+        /// Number of the calling phone.
         caller: u32,
         /// Number of its pod.
         pod: u32,
     },
-    /// A phone calls another one than the convention says.
+    /// A callee that the convention does not allow.
     Convention {
-        /// It.
+        /// Number of the caller.
         caller: u32,
-        /// Whom it calls.
+        /// Number of the callee.
         callee: u32,
-        /// Whom it ought to call.
+        /// The callee that the convention requires.
         expected: u32,
     },
-    /// The first call is not at the start.
+    /// The first call is not at second 0.
     Start {
-        /// Its second.
+        /// The second of the first call.
         second: u32,
     },
-    /// Earlier than the line before.
+    /// A line with an earlier time than the line before.
     Order {
-        /// This line's.
+        /// The second of this line.
         second: u32,
-        /// The one of the line before.
+        /// The second of the line before.
         before: u32,
     },
-    /// The waits before the line lead to another second.
+    /// The waits before the line add up to a different time.
     Elapsed {
-        /// What the line says.
+        /// The second in the line.
         second: u32,
-        /// What the waits make.
+        /// The sum of the waits.
         elapsed_ms: u64,
     },
-    /// A wait that is not the rate's.
+    /// A wait that does not match the rate.
     Wait {
-        /// The line's.
+        /// The wait in the line.
         wait_ms: u32,
-        /// The line's.
+        /// The rate in the line.
         rate: f64,
     },
-    /// Waits of many lines that do not make their rates.
+    /// Waits of many lines that do not match their rates together.
     Waits {
-        /// The first of them; the line of the mistake is the last.
+        /// The first of these lines; the mistake's line is the last one.
         from: u64,
-        /// Calls per second that the lines say.
+        /// Calls per second according to the rates.
         said: f64,
-        /// Calls per second that their waits make.
+        /// Calls per second according to the waits.
         made: f64,
     },
 }
@@ -168,17 +168,17 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyFile => write!(f, "the file is empty; its first line must be `{HEADER}`"),
-            Self::NoCall => f.write_str("no call comes after the header"),
+            Self::NoCall => f.write_str("no calls follow the header"),
             Self::Header { found } => {
                 write!(f, "`{found}` is not the header; it must be `{HEADER}`")
             }
-            Self::EmptyLine => f.write_str("the line is empty: each line is a call"),
+            Self::EmptyLine => f.write_str("the line is empty: each line must be a call"),
             Self::TooLong { most } => write!(f, "the line is longer than {most} bytes"),
             Self::Fields { found } => {
-                write!(f, "{found} fields where 5 are needed: {HEADER}")
+                write!(f, "{found} fields instead of 5: {HEADER}")
             }
             Self::Value { column, found } => {
-                write!(f, "{column} `{found}`: {} are allowed", column.allowed())
+                write!(f, "{column} `{found}`: must be {}", column.allowed())
             }
             Self::Padding {
                 column,
@@ -186,7 +186,7 @@ impl fmt::Display for Problem {
                 digits,
             } => write!(
                 f,
-                "{column} `{found}` has {} digits where those before have {digits}: all are written with as many, with zeros in front",
+                "{column} `{found}` has {} digits, but earlier numbers have {digits}: pad all numbers with zeros to the same length",
                 found.len()
             ),
             Self::Unknown {
@@ -196,12 +196,12 @@ impl fmt::Display for Problem {
                 last,
             } => write!(
                 f,
-                "{column} {number} is no phone: they are {first} to {last}"
+                "{column} {number} is not a phone: phones are {first} to {last}"
             ),
             Self::Itself { number } => write!(f, "phone {number} calls itself"),
             Self::OddCaller { caller, pod } => write!(
                 f,
-                "caller {caller} is of pod {pod}: pods with odd numbers are only called"
+                "caller {caller} is in pod {pod}: phones of odd pods only receive calls"
             ),
             Self::Convention {
                 caller,
@@ -209,30 +209,30 @@ impl fmt::Display for Problem {
                 expected,
             } => write!(
                 f,
-                "{caller} calls {callee}: a phone of an even pod calls its like of the next pod, {expected}"
+                "{caller} calls {callee}: a phone of an even pod calls its counterpart in the next pod, {expected}"
             ),
             Self::Start { second } => write!(
                 f,
-                "the first call is in second {second}: time begins with it, in second 0"
+                "the first call is at second {second}: it must be at second 0"
             ),
             Self::Order { second, before } => write!(
                 f,
-                "second {second} after second {before}: calls must be in the order of time"
+                "second {second} follows second {before}: calls must be in order of time"
             ),
             Self::Elapsed { second, elapsed_ms } => write!(
                 f,
-                "second {second}, but the waits up to here make {}.{:03} s: lines are missing, or a wait is wrong",
+                "second {second}, but the waits up to here add up to {}.{:03} s: a line is missing, or a wait is wrong",
                 elapsed_ms / 1000,
                 elapsed_ms % 1000
             ),
             Self::Wait { wait_ms, rate } => write!(
                 f,
-                "a wait of {wait_ms} ms, but {rate} calls per second are {:.1} ms apart (where they come at random: --spacing poisson)",
+                "a wait of {wait_ms} ms, but {rate} calls per second are {:.1} ms apart (for random arrivals, use --spacing poisson)",
                 1e3 / rate
             ),
             Self::Waits { from, said, made } => write!(
                 f,
-                "the waits from line {from} to here make {made:.4} calls per second, but the lines say {said:.4}"
+                "the waits from line {from} to here mean {made:.4} calls per second, but the rates say {said:.4}"
             ),
         }
     }
@@ -244,20 +244,20 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The first mistakes of a file, and how many more there are.
+/// The first mistakes of a file, and the number of others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mistakes {
-    /// In the order in which they were found.
+    /// In the order of the file.
     pub first: Vec<Mistake>,
-    /// Those that were only counted.
+    /// Mistakes that were only counted.
     pub more: u64,
 }
 
 impl Mistakes {
-    /// How many are kept.
+    /// Maximum number of mistakes in `first`.
     pub const MOST: usize = 20;
 
-    /// Notes one.
+    /// Adds a mistake.
     pub fn push(&mut self, line: u64, problem: Problem) {
         if self.first.len() < Self::MOST {
             self.first.push(Mistake { line, problem });
@@ -266,7 +266,7 @@ impl Mistakes {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there is no mistake.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }

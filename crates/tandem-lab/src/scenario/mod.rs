@@ -1,4 +1,4 @@
-//! Scenario files: who calls whom, and when. One line for each call, in the order of time:
+//! Scenario files: calls with caller, callee and time. Each line is a call, in order of time:
 //!
 //! ```text
 //! caller;callee;wait_before_next_in_ms;seconds_since_start;arrival_rate_in_s
@@ -6,11 +6,11 @@
 //! 7000;7100;1000;1;1
 //! ```
 //!
-//! [`read`] and [`write`] know the format and hold one line at a time; [`Generator`] makes calls; [`validate`] finds what is wrong
-//! with a file, with the line of each mistake; [`plot`] draws it.
+//! [`read`] and [`write`] implement the format and hold one line at a time. [`Generator`] makes calls. [`validate`] reports mistakes with
+//! their lines. [`plot`] draws a file.
 //!
-//! Time is that of the waits: the first call is made at once, each other one when the waits of all before it are over.
-//! `arrival_rate_in_s` is the rate at which calls are expected until the next one.
+//! The waits define the time: the first call is made at once, each other call when all waits before it are over. `arrival_rate_in_s` is
+//! the expected rate of calls until the next one.
 
 mod course;
 mod elapsed;
@@ -51,6 +51,6 @@ pub struct Call {
     pub wait_ms: u32,
     /// Whole seconds from the first call to this one.
     pub second: u32,
-    /// Calls per second that are expected until the next one.
+    /// Calls per second expected until the next one.
     pub rate: f64,
 }

@@ -12,105 +12,105 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What is done with scenario files.
+/// The operations on scenario files.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ScenarioCommand {
-    /// Make a scenario: who calls whom, and when.
+    /// Generate a scenario file: calls with caller, callee and time.
     Generate(GenerateArguments),
-    /// Find what is wrong with a scenario: format, phones, order, waits against rates.
+    /// Check a scenario file: format, phones, order, waits against rates.
     Validate(ValidateArguments),
-    /// Draw a scenario, as SVG.
+    /// Draw a scenario file as SVG.
     Plot(PlotArguments),
 }
 
-/// A scenario to make.
+/// The scenario to generate.
 #[derive(Clone, Debug, Args)]
 pub struct GenerateArguments {
     #[command(subcommand)]
     shape: Shape,
     #[command(flatten)]
     phones: PhoneArguments,
-    /// Who may call whom.
+    /// Convention for caller and callee.
     #[arg(long, global = true, value_enum, default_value = "any")]
     convention: Convention,
-    /// How the calls of a second lie in it.
+    /// Spacing of arrivals within a second.
     #[arg(long, global = true, value_enum, default_value = "regular")]
     spacing: Spacing,
-    /// Makes what is random repeatable.
+    /// Seed for everything random.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// Where it is written; standard output when none is named.
+    /// Output file (default: standard output).
     #[arg(long, short, global = true, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
 struct PhoneArguments {
-    /// How many phones there are.
+    /// Number of phones.
     #[arg(long, global = true, default_value_t = 1_000)]
     phones: u32,
     /// Number of the first phone.
     #[arg(long, global = true, default_value_t = 0)]
     first: u32,
-    /// Phones of a pod, for --convention even-pod-calls-odd.
+    /// Phones per pod, for --convention even-pod-calls-odd.
     #[arg(long, global = true, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pod: u32,
 }
 
-/// How the rate goes over time.
+/// The rate over time.
 #[derive(Clone, Debug, Subcommand)]
 enum Shape {
-    /// The same rate all the time.
+    /// A constant rate.
     Constant {
         /// Calls per second.
         #[arg(long, default_value_t = 1.0)]
         rate: f64,
-        /// How long.
+        /// Duration of the scenario.
         #[arg(long, value_name = "TIME", default_value = "30min", value_parser = humantime::parse_duration)]
         duration: Duration,
     },
-    /// A rate that rises by steps.
+    /// A rate that rises in steps.
     Step {
-        /// Calls per second, at first.
+        /// Initial calls per second.
         #[arg(long, default_value_t = 12.0)]
         rate: f64,
-        /// More with each step, per second.
+        /// Increase per step in calls per second.
         #[arg(long, default_value_t = 6.0, allow_negative_numbers = true)]
         step: f64,
-        /// How long a step lasts.
+        /// Duration of a step.
         #[arg(long, value_name = "TIME", default_value = "5min", value_parser = humantime::parse_duration)]
         every: Duration,
-        /// How long.
+        /// Duration of the scenario.
         #[arg(long, value_name = "TIME", default_value = "30min", value_parser = humantime::parse_duration)]
         duration: Duration,
     },
     /// The shape of measured days.
     Day {
-        /// Lines `timestamp_utc_ms,calls`, equally far from each other; a week of Milan when none is named (Telecom Italia, Barlacchi et
-        /// al. 2015, Open Database License 1.0).
+        /// File with lines `timestamp_utc_ms,calls` at equal intervals (default: a week of Milan; Telecom Italia, Barlacchi et al. 2015,
+        /// Open Database License 1.0).
         #[arg(long, value_name = "FILE")]
         measured: Option<PathBuf>,
-        /// The first day of the file to take, from 1.
+        /// First day of the file to use, from 1.
         #[arg(long, default_value_t = 1)]
         day: u32,
-        /// How many days.
+        /// Number of days.
         #[arg(long, default_value_t = 1)]
         days: u32,
-        /// Calls per second where they are most.
+        /// Calls per second at the highest point.
         #[arg(long, default_value_t = 50.0)]
         peak: f64,
-        /// How long it all takes, compressed or stretched; when nothing is said, as long as it took.
+        /// Duration to which the days are compressed or stretched (default: their original duration).
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         duration: Option<Duration>,
     },
 }
 
-/// Who may call whom.
+/// Convention for caller and callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Convention {
-    /// Anybody calls anybody else.
+    /// Any phone calls any other.
     Any,
-    /// A phone of an even pod calls its like in the next pod: 4607 calls 4707.
+    /// A phone of an even pod calls its counterpart in the next pod: 4607 calls 4707.
     EvenPodCallsOdd,
 }
 
@@ -127,7 +127,7 @@ impl GenerateArguments {
     /// The calls.
     ///
     /// # Errors
-    /// What makes no sense, or which line of the measured file cannot be used.
+    /// An invalid argument, or the first invalid line of the measured file.
     pub fn generator(&self) -> Result<Generator, String> {
         Generator::new(
             self.course()?,
@@ -138,7 +138,7 @@ impl GenerateArguments {
         )
     }
 
-    /// Digits that numbers of phones are written with.
+    /// Number of digits of phone numbers.
     pub fn digits(&self) -> usize {
         self.phones().digits()
     }
@@ -184,30 +184,30 @@ fn open(path: &Path) -> Result<Measured, String> {
     Measured::read(BufReader::new(file)).map_err(|wrong| format!("{name}:{wrong}"))
 }
 
-/// A scenario to look at.
+/// The scenario to check.
 #[derive(Clone, Debug, Args)]
 pub struct ValidateArguments {
-    /// The file; `-` reads standard input.
+    /// Scenario file; - reads standard input.
     pub file: PathBuf,
-    /// How many phones there are; when nothing is said, those that the file names.
+    /// Number of phones (default: any phone in the file).
     #[arg(long)]
     phones: Option<u32>,
     /// Number of the first phone.
     #[arg(long, requires = "phones", default_value_t = 0)]
     first: u32,
-    /// Who may call whom.
+    /// Convention for caller and callee.
     #[arg(long, value_enum, default_value = "any")]
     convention: Convention,
-    /// Phones of a pod, for --convention even-pod-calls-odd.
+    /// Phones per pod, for --convention even-pod-calls-odd.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pod: u32,
-    /// How the calls of a second lie in it.
+    /// Spacing of arrivals within a second.
     #[arg(long, value_enum, default_value = "regular")]
     spacing: Spacing,
 }
 
 impl ValidateArguments {
-    /// What is asked of it.
+    /// The rules to check.
     pub fn rules(&self) -> Rules {
         let first = self.first;
         Rules {
@@ -218,12 +218,12 @@ impl ValidateArguments {
     }
 }
 
-/// A scenario to draw.
+/// The scenario to draw.
 #[derive(Clone, Debug, Args)]
 pub struct PlotArguments {
-    /// The file; `-` reads standard input.
+    /// Scenario file; - reads standard input.
     pub file: PathBuf,
-    /// Where the picture is written; standard output when none is named.
+    /// Output file (default: standard output).
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -1,52 +1,52 @@
-//! Who calls whom.
+//! Pairing of callers and callees.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// The phones that there are, by their numbers.
+/// A range of phone numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phones {
-    /// The first.
+    /// The first number.
     pub first: u32,
-    /// How many.
+    /// Number of phones.
     pub count: u32,
 }
 
 impl Phones {
-    /// The last.
+    /// The last number.
     pub const fn last(self) -> u32 {
         self.first.saturating_add(self.count.saturating_sub(1))
     }
 
-    /// Whether there is one of that number.
+    /// Whether the range contains this number.
     pub const fn contain(self, number: u32) -> bool {
         self.first <= number && number <= self.last()
     }
 
-    /// Digits that each number is written with: as many as the last one has, and no fewer than four.
+    /// Digits of each number: as many as the last one has, and at least four.
     pub fn digits(self) -> usize {
         self.last().to_string().len().max(4)
     }
 }
 
-/// A convention of who calls whom.
+/// A convention for caller and callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairing {
-    /// Anybody calls anybody else.
+    /// Any phone calls any other.
     Any,
-    /// Phones live in pods of so many each: phone 4607 is number 7 of pod 46. A phone of a pod with an even number calls its like
-    /// in the next pod.
+    /// Phones are grouped in pods of equal size: phone 4607 is number 7 of pod 46. A phone of an even pod calls its counterpart in the
+    /// next pod.
     EvenPodCallsOdd {
-        /// Phones of a pod.
+        /// Phones per pod.
         pod: u32,
     },
 }
 
 impl Pairing {
-    /// Whom a caller may call, where the convention says so.
+    /// The callee of a caller, if the convention defines it.
     ///
     /// # Errors
-    /// The number of the caller's pod, which may not call.
+    /// The caller's pod, if its phones may not call.
     pub const fn callee(self, caller: u32) -> Result<Option<u32>, u32> {
         match self {
             Self::Any => Ok(None),
@@ -63,19 +63,19 @@ impl Pairing {
         }
     }
 
-    /// Whether such phones can call by it.
+    /// Checks that these phones suit the convention.
     ///
     /// # Errors
-    /// Why they cannot.
+    /// Why they do not.
     pub fn check(self, phones: Phones) -> Result<(), String> {
         let Phones { first, count } = phones;
         if first.checked_add(count).is_none() {
             return Err(format!(
-                "{count} phones from {first} on: numbers end at 4294967295"
+                "{count} phones from number {first} exceed the largest number, 4294967295"
             ));
         }
         match self {
-            Self::Any if count < 2 => Err("one phone has nobody to call: there must be two".into()),
+            Self::Any if count < 2 => Err("one phone cannot call itself: use at least two".into()),
             Self::EvenPodCallsOdd { pod } => {
                 let pair = u64::from(pod) * 2;
                 let are_pairs = [first, count]
@@ -85,7 +85,7 @@ impl Pairing {
                     return Ok(());
                 }
                 Err(format!(
-                    "phones {first} to {} are no pairs of pods with {pod} phones each: the first number and how many there are must be multiples of {pair}",
+                    "phones {first} to {} do not form pairs of pods with {pod} phones each: the first number and the number of phones must be multiples of {pair}",
                     phones.last(),
                 ))
             }
@@ -94,7 +94,7 @@ impl Pairing {
     }
 }
 
-/// Draws callers and callees.
+/// Chooses callers and callees at random.
 #[derive(Clone, Debug)]
 pub(super) struct Draw {
     phones: Phones,
@@ -103,7 +103,7 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// The phones can call by the convention ([`Pairing::check`]).
+    /// The phones must suit the convention ([`Pairing::check`]).
     pub(super) fn new(phones: Phones, pairing: Pairing, seed: u64) -> Self {
         let random = ChaCha8Rng::seed_from_u64(seed);
         Self {
@@ -113,13 +113,13 @@ impl Draw {
         }
     }
 
-    /// A caller and whom it calls.
+    /// A caller and its callee.
     pub(super) fn pair(&mut self) -> (u32, u32) {
         let Phones { first, count } = self.phones;
         match self.pairing {
             Pairing::Any => {
                 let caller = self.below(count);
-                // Every other one with the same chance.
+                // All other phones are equally likely.
                 let further = 1 + self.below(count - 1);
                 let callee = (u64::from(caller) + u64::from(further)) % u64::from(count);
                 (first + caller, first + callee as u32)

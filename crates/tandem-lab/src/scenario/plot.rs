@@ -1,4 +1,4 @@
-//! A scenario as a picture: calls per second over its time.
+//! Draws a scenario: calls per second over time.
 
 use super::read::{Line, Reader, Unreadable};
 use plotters::prelude::*;
@@ -6,22 +6,22 @@ use std::fmt;
 use std::io::BufRead;
 
 const SIZE: (u32, u32) = (1_000, 420);
-/// Points of a curve. While a scenario is read, twice as many are held.
+/// Points of a curve. During reading there may be twice as many.
 const POINTS: usize = 500;
-/// Calls that a point should have on average, as long as there are so many points.
+/// Target number of calls per point; shorter scenarios have fewer points.
 const CALLS: u64 = 20;
 const FEWEST: usize = 60;
 const MADE: RGBColor = RGBColor(9, 105, 218);
 const SAID: RGBColor = RGBColor(188, 76, 0);
 
-/// Why there is no picture.
+/// Why there is no plot.
 #[derive(Debug)]
 pub enum Unplottable {
     /// A line cannot be read.
     Reading(Unreadable),
-    /// There is no call.
+    /// The file has no calls.
     NoCall,
-    /// The picture could not be drawn.
+    /// Drawing failed.
     Drawing(String),
 }
 
@@ -29,18 +29,18 @@ impl fmt::Display for Unplottable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reading(unreadable) => unreadable.fmt(f),
-            Self::NoCall => f.write_str("1: no call comes after the header"),
-            Self::Drawing(why) => write!(f, "1: the picture cannot be drawn: {why}"),
+            Self::NoCall => f.write_str("1: no calls follow the header"),
+            Self::Drawing(why) => write!(f, "1: cannot draw the plot: {why}"),
         }
     }
 }
 
 impl std::error::Error for Unplottable {}
 
-/// Draws a scenario, as SVG. Holds one line, and the points of the curves.
+/// Draws a scenario as SVG. Holds one line and the points of the curves.
 ///
 /// # Errors
-/// The first line that cannot be read; there is no call.
+/// The first unreadable line, or a file without calls.
 pub fn plot<R: BufRead>(reader: Reader<R>, title: &str) -> Result<String, Unplottable> {
     let mut curve = Curve::default();
     for line in reader {
@@ -54,7 +54,7 @@ pub fn plot<R: BufRead>(reader: Reader<R>, title: &str) -> Result<String, Unplot
     draw(&curve, title).map_err(|error| Unplottable::Drawing(error.to_string()))
 }
 
-/// Calls and rates over time, in points of one length, which grows with the scenario.
+/// Calls and rates over time, in points of equal length. The length grows with the scenario.
 #[derive(Debug)]
 struct Curve {
     length_ms: u64,
@@ -66,7 +66,7 @@ struct Curve {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Point {
     calls: u64,
-    /// Of all calls together.
+    /// Sum over all calls.
     rates: f64,
 }
 
@@ -101,7 +101,7 @@ impl Curve {
         self.end_ms += wait_ms;
     }
 
-    /// Makes one point of two.
+    /// Merges pairs of points.
     fn halve(&mut self) {
         let pairs = self.points.chunks(2).map(|pair| Point {
             calls: pair.iter().map(|point| point.calls).sum(),
@@ -125,7 +125,7 @@ impl Curve {
         (place as u64 * self.length_ms) as f64 / 1e3
     }
 
-    /// Calls per second that are made, as corners of stairs.
+    /// Actual calls per second, as the corners of a step curve.
     fn made(&self) -> Vec<(f64, f64)> {
         let end = self.end_ms as f64 / 1e3;
         let stairs = self.points.iter().enumerate().flat_map(|(place, point)| {
@@ -136,7 +136,7 @@ impl Curve {
         stairs.collect()
     }
 
-    /// Calls per second that the lines say.
+    /// Calls per second according to the lines.
     fn said(&self) -> Vec<(f64, f64)> {
         let points = self.points.iter().enumerate();
         let points = points.filter(|(_, point)| point.calls > 0);
@@ -152,7 +152,7 @@ fn draw(curve: &Curve, title: &str) -> Result<String, Box<dyn std::error::Error>
     let rates = made.iter().chain(&said).map(|(_, rate)| *rate);
     let highest = rates.fold(0.0, f64::max) * 1.05;
     let seconds = (curve.end_ms as f64 / 1e3).max(1.0);
-    // People read hours of a long scenario, seconds of a short one.
+    // A readable unit: hours for a long scenario, seconds for a short one.
     let (unit, length) = match seconds {
         ..600.0 => ("s", 1.0),
         ..14_400.0 => ("min", 60.0),

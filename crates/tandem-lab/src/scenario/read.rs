@@ -1,18 +1,18 @@
-//! From the lines of a scenario file to calls, one at a time.
+//! Reads a scenario file, one call at a time.
 
 use super::mistake::{Column, Mistake, Problem};
 use super::{Call, HEADER};
 use std::io::{self, BufRead, Read};
 use std::str::FromStr;
 
-/// Bytes of a line; longer ones are refused, so that a file without line ends does not fill the memory.
+/// Maximum length of a line in bytes, so that a file without line ends cannot fill the memory.
 const MAX_LINE: usize = 256;
-/// Characters of a wrong field that are repeated.
+/// Maximum number of characters of an invalid field in a message.
 const MAX_SHOWN: usize = 80;
-/// Calls per second that a line may say.
+/// Maximum calls per second in a line.
 const MAX_RATE: f64 = 10_000_000.0;
 
-/// The calls of a scenario file. It goes on after a mistake, and ends after the input has failed.
+/// The calls of a scenario file. The iterator continues after a mistake, and ends after an input error.
 pub fn read<R: BufRead>(input: R) -> Reader<R> {
     Reader {
         input,
@@ -23,21 +23,21 @@ pub fn read<R: BufRead>(input: R) -> Reader<R> {
     }
 }
 
-/// A line that is a call.
+/// A line with a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// From 1, which is the header.
+    /// From 1, the header.
     pub number: u64,
-    /// What it says.
+    /// The call in the line.
     pub call: Call,
 }
 
-/// Why there is no call.
+/// Why a line has no call.
 #[derive(Debug)]
 pub enum Unreadable {
-    /// The line is wrong.
+    /// The line has a mistake.
     Wrong(Mistake),
-    /// The input failed after that line.
+    /// The input failed after this line.
     Failed(u64, io::Error),
 }
 
@@ -58,7 +58,7 @@ pub struct Reader<R> {
     input: R,
     line: u64,
     buffer: Vec<u8>,
-    /// Of the first number of a phone.
+    /// Digits of the first phone number.
     digits: Option<usize>,
     ended: bool,
 }
@@ -109,7 +109,7 @@ enum Found {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// The number of the line read last, from 1.
+    /// Number of the last line read, from 1.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -121,7 +121,7 @@ impl<R: BufRead> Reader<R> {
         })
     }
 
-    /// Fills the buffer with a line, without its end.
+    /// Reads a line into the buffer, without the line end.
     fn next_line(&mut self) -> io::Result<Found> {
         self.buffer.clear();
         let mut limited = self.input.by_ref().take(MAX_LINE as u64 + 2);
@@ -193,7 +193,7 @@ fn parse(line: &[u8], digits: &mut Option<usize>) -> Result<Call, Problem> {
     })
 }
 
-/// Digits only: a sign is no part of any number here.
+/// Digits only: signs are not allowed.
 fn whole(column: Column, field: &[u8]) -> Result<u32, Problem> {
     let digits = Some(field).filter(|field| field.iter().all(u8::is_ascii_digit));
     let number = digits.and_then(number::<u32>);
@@ -211,7 +211,7 @@ fn value(column: Column, field: &[u8]) -> Problem {
     }
 }
 
-/// What a person can be shown of it.
+/// A printable version for messages.
 pub(super) fn shown(bytes: &[u8]) -> String {
     let part = bytes.get(..MAX_SHOWN).unwrap_or(bytes);
     let mut text: String = String::from_utf8_lossy(part).escape_debug().collect();
@@ -307,7 +307,7 @@ mod tests {
             ("0400;0500;1000;0;inf", value(Column::ArrivalRateInS, "inf")),
             ("0400;0500;1000;0;1,5", value(Column::ArrivalRateInS, "1,5")),
         ] {
-            // What comes after it is read.
+            // The reader continues after it.
             let found = after_header(&format!("{line}\n0400;0500;1000;1;1\n"));
             assert_eq!(found, [(3, problem)], "{line}");
         }

@@ -1,4 +1,4 @@
-//! Whether a scenario file says what it should.
+//! Validates a scenario file.
 
 use super::elapsed::Elapsed;
 use super::mistake::{Column, Mistakes, Problem};
@@ -9,37 +9,37 @@ use crate::run::Spacing;
 use std::fmt;
 use std::io::{self, BufRead};
 
-/// What is asked of a file.
+/// The rules for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The phones that there are; `None`: whatever the file says.
+    /// The existing phones; `None` accepts all.
     pub phones: Option<Phones>,
-    /// Who may call whom.
+    /// Convention for caller and callee.
     pub pairing: Pairing,
-    /// How calls lie within a second.
+    /// Spacing of arrivals within a second.
     pub spacing: Spacing,
 }
 
-/// What a file says, and what is wrong with it.
+/// The summary of a file, and its mistakes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// Lines that are calls.
+    /// Number of calls.
     pub calls: u64,
-    /// From the first call to the end of the last one's wait.
+    /// From the first call to the end of the last wait.
     pub milliseconds: u64,
-    /// The smallest number of a phone.
+    /// The lowest phone number.
     pub first_phone: u32,
-    /// The largest.
+    /// The highest phone number.
     pub last_phone: u32,
-    /// The lowest rate that a line says, in calls per second.
+    /// The lowest rate in calls per second.
     pub lowest_rate: f64,
-    /// The highest.
+    /// The highest rate in calls per second.
     pub highest_rate: f64,
-    /// What is wrong.
+    /// The mistakes found.
     pub mistakes: Mistakes,
 }
 
-/// Reads a scenario to its end and finds what is wrong with it. Holds one line, and the first mistakes.
+/// Reads a scenario to its end and collects its mistakes. Holds one line and the first mistakes.
 ///
 /// # Errors
 /// The input failed.
@@ -83,7 +83,7 @@ impl<'r> Look<'r> {
     }
 
     fn unreadable(&mut self, line: u64, problem: Problem) {
-        // Without the header the time of the first call is as it would be.
+        // A missing header does not affect the time.
         if line > 1 {
             self.elapsed.lose();
         }
@@ -155,7 +155,7 @@ impl<'r> Look<'r> {
         let Self {
             mut verdict, waits, ..
         } = self;
-        // The reader has looked for one line more.
+        // The reader has tried to read one more line.
         let last_line = last_line - 1;
         if let Some(problem) = waits.end() {
             verdict.mistakes.push(last_line, problem);
@@ -188,7 +188,7 @@ impl fmt::Display for Verdict {
             "{calls} calls in {seconds:.1} s, {lowest_rate} to {highest_rate} per second, phones {first_phone} to {last_phone}: "
         )?;
         match mistakes.first.len() as u64 + mistakes.more {
-            0 => f.write_str("no mistake"),
+            0 => f.write_str("no mistakes"),
             1 => f.write_str("1 mistake"),
             count => write!(f, "{count} mistakes"),
         }
@@ -230,7 +230,7 @@ mod tests {
         assert!(verdict.mistakes.is_empty(), "{:?}", verdict.mistakes);
         assert_eq!(
             verdict.to_string(),
-            "3 calls in 3.0 s, 1 to 1 per second, phones 7 to 700: no mistake"
+            "3 calls in 3.0 s, 1 to 1 per second, phones 7 to 700: no mistakes"
         );
     }
 
@@ -318,7 +318,7 @@ mod tests {
                     },
                 )],
             ),
-            // A line that cannot be read takes its wait along: the time goes on with the next one.
+            // An unreadable line also hides its wait: the time continues with the next line.
             (
                 "0400;0500;1000;0;1\n\n0400;0500;1000;2;1",
                 vec![(3, Problem::EmptyLine)],
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn waits_that_make_another_rate_together_are_told() {
-        // 5,000 calls per second that come each millisecond: no wait is wrong by itself.
+        // 5,000 calls per second, one each millisecond: no single wait is wrong.
         let mut lines = String::new();
         for time in 0..2_000 {
             let _ = writeln!(lines, "0400;0500;1;{};5000", time / 1_000);
@@ -364,7 +364,7 @@ mod tests {
         let mut lines = [String::new(), String::new()];
         let mut time = 0_u32;
         for call in 0..1_000_u32 {
-            // Deterministic, and as unequal as random ones.
+            // Deterministic, but as unequal as random waits.
             let wait = 200 * (call % 10) + 100;
             for (lines, rate) in lines.iter_mut().zip([1, 2]) {
                 let _ = writeln!(lines, "0400;0500;{wait};{};{rate}", time / 1_000);

@@ -1,43 +1,43 @@
-//! Whether the waits of a scenario are those of its rates.
+//! Checks that the waits of a scenario match its rates.
 //!
-//! Each line says how many calls are expected until the next one: wait times rate. Where calls are evenly spaced that is one, but
-//! for rounding to milliseconds. Where they come at random (a Poisson process) it is one on average, with a deviation of one: so
-//! many lines together must lie close to their number.
+//! Each line defines the expected number of calls until the next one: wait times rate. For evenly spaced calls that is one, except for
+//! rounding to milliseconds. For random calls (a Poisson process) it is one on average, with a deviation of one. Then the sum over many
+//! lines must be close to their number.
 
 use super::Call;
 use super::mistake::Problem;
 use crate::run::Spacing;
 
-/// Lines that are looked at together.
+/// Lines that are checked together.
 const WINDOW: u64 = 1_000;
-/// Fewer say nothing where calls come at random.
+/// With fewer lines, random calls are not checked.
 const FEWEST: u64 = 100;
-/// Deviations of random calls that are nobody's mistake: they happen once in a thousand million times.
+/// Tolerated deviations of random calls. A correct file exceeds them once in a thousand million times.
 const DEVIATIONS: f64 = 8.0;
-/// Part of evenly spaced calls by which waits that were rounded one by one may be wrong together.
+/// Tolerated relative error of evenly spaced calls with independently rounded waits.
 const ROUNDING: f64 = 0.02;
 
-/// Looks at the waits of lines, one after the other.
+/// Checks the waits of lines, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
     spacing: Spacing,
     window: Sum,
     all: Sum,
     before: f64,
-    /// Whether lines were wrong together already.
+    /// Whether a mistake over many lines has been reported.
     told: bool,
 }
 
-/// Of lines.
+/// Sums over lines.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     from: u64,
     calls: u64,
-    /// Calls that waits and rates expect, in thousandths.
+    /// Expected calls, in thousandths.
     expected: f64,
     milliseconds: u64,
     highest: f64,
-    /// How much the rate went up and down.
+    /// Total variation of the rate.
     changes: f64,
 }
 
@@ -56,7 +56,7 @@ impl Sum {
 
     fn problem(&self, spacing: Spacing) -> Option<Problem> {
         let calls = self.calls as f64;
-        // A millisecond that went to a neighbour counts at the difference of their rates.
+        // A millisecond that rounding moves to a neighbour counts at the difference of their rates.
         let rounded = 1.0 + (2.0 * self.highest + self.changes) / 1e3;
         let allowed = match spacing {
             Spacing::Regular => ROUNDING * calls,
@@ -83,7 +83,7 @@ impl Waits {
         }
     }
 
-    /// Looks at a line.
+    /// Checks a line.
     pub(super) fn look(&mut self, line: u64, call: &Call) -> Option<Problem> {
         self.window.add(line, call, self.before);
         self.all.add(line, call, self.before);
@@ -98,7 +98,7 @@ impl Waits {
         alone.or(together)
     }
 
-    /// Looks at what is left when the last line has come.
+    /// Checks the remaining lines at the end of the file.
     pub(super) fn end(mut self) -> Option<Problem> {
         let last = self.end_window();
         if self.told {
@@ -114,7 +114,7 @@ impl Waits {
     }
 }
 
-/// Whether the wait is the rate's, to the millisecond and to the digits that a rate is written with.
+/// Whether the wait matches the rate, to the millisecond and to the precision of the rate.
 fn is_even(call: &Call) -> bool {
     let expected = 1e3 / call.rate;
     (f64::from(call.wait_ms) - expected).abs() <= 1.001 + expected * 1e-5

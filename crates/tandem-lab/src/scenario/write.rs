@@ -1,9 +1,9 @@
-//! From calls to the lines of a scenario file.
+//! Writes a scenario file.
 
 use super::{Call, HEADER};
 use std::io::{self, Write};
 
-/// Writes a scenario file and returns how many calls it has. Numbers of phones have at least so many digits, with zeros in front.
+/// Writes a scenario file and returns its number of calls. Phone numbers are padded with zeros to at least `digits` digits.
 ///
 /// # Errors
 /// Those of the output.
@@ -32,7 +32,7 @@ pub fn write(
     Ok(written)
 }
 
-/// Six digits that mean something, and no zero at the end.
+/// Six significant digits, without trailing zeros.
 fn write_rate(output: &mut impl Write, rate: f64) -> io::Result<()> {
     if rate.fract() == 0.0 {
         return writeln!(output, "{rate:.0}");

@@ -1,4 +1,4 @@
-//! The client stack: sends the REGISTERs, a window of them at a time.
+//! The client stack: sends REGISTER requests, with a limited number outstanding.
 
 use super::Cell;
 use super::side::{CLIENT, Counts, Order, Side, bind};
@@ -9,7 +9,8 @@ use sip_transport::{Flow, ListenerId, Node, Output, Time};
 use std::io;
 use std::net::SocketAddr;
 
-/// Starts the client stack. It has a port for each target, but one for all connections: who opens them need not listen.
+/// Starts the client stack. Over UDP it has one port per target. Over TCP one port is enough, because a side that opens connections need
+/// not listen.
 pub(super) fn start(cell: &Cell, targets: Vec<SocketAddr>) -> io::Result<Side> {
     let is_reliable = cell.transport.protocol().is_reliable();
     let ports = if is_reliable { 1 } else { targets.len() as u16 };
@@ -40,7 +41,7 @@ pub(super) fn start(cell: &Cell, targets: Vec<SocketAddr>) -> io::Result<Side> {
     })
 }
 
-/// Transactions of a stack, with room for those of a whole run.
+/// Transactions of a stack, with room for a whole run.
 pub(super) fn transactions(most: u64) -> Transactions {
     let most = most as usize;
     let limits = Limits {
@@ -50,12 +51,12 @@ pub(super) fn transactions(most: u64) -> Transactions {
         amplification: 3,
     };
     let now = Clock::start().now();
-    // The peer is a thread of the same measurement: branches need no secret.
+    // The peer is a thread of the same measurement, so branches need no secret.
     let hasher = KeyHasher::new((0, 0));
     Transactions::new(now, TimerSettings::default(), limits, hasher, 0)
 }
 
-/// A port: where from and where to.
+/// Local address and target of a port.
 struct Route {
     flow: Flow,
     uri: String,
@@ -76,7 +77,7 @@ struct Client {
 }
 
 impl Client {
-    /// Sends as many as the window has room for.
+    /// Sends requests until the window is full.
     fn fill_window(&mut self, now: Time, output: &mut Output<Counts>) {
         while self.sent < self.total && self.sent - self.ended < self.window {
             self.sent += 1;
@@ -123,7 +124,7 @@ impl Client {
         true
     }
 
-    /// A transaction has come to its end; the next one begins.
+    /// Handles the end of a transaction, and starts the next one.
     fn end(&mut self, now: Time, is_success: bool, output: &mut Output<Counts>) {
         self.ended += 1;
         self.failed += u64::from(!is_success);
@@ -143,7 +144,7 @@ impl Client {
     }
 }
 
-/// Written by hand: formatting would show among the figures.
+/// Hand-written, because the cost of formatting would show in the figures.
 fn push_number(into: &mut Vec<u8>, number: u64) {
     for place in (0..16).rev() {
         into.push(b"0123456789abcdef"[(number >> (4 * place)) as usize & 15]);

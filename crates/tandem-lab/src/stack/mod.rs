@@ -1,16 +1,16 @@
-//! What the stack carries: transactions between a client stack and a server stack through real sockets, on one core.
+//! Throughput of the stack: transactions between a client stack and a server stack over real sockets, on one core.
 //!
-//! The workload is that of reSIProcate's `testStack`: so many REGISTERs, a window of them unanswered, each answered with 200
-//! at once, spread over so many ports in turns. Everything is in it: encoding, parsing, both transaction machines with their timers,
-//! transport, system calls.
+//! The workload is that of reSIProcate's `testStack`: a number of REGISTER requests, with a window of them outstanding, each answered
+//! with 200 at once, over a number of ports in turn. The cost includes everything: encoding, parsing, both transaction machines with
+//! their timers, transport, system calls.
 //!
 //! ```text
 //! client stack (a worker) ── 127.1.0.1 ──▶ 127.0.0.1 ── server stack (a worker)      both pinned to one core
 //! ```
 //!
-//! A port is a transport on both sides, as it is there. UDP: a socket of the client and a socket of the server, which speak to
-//! nobody else. TCP: a listener of the server and a connection to it; opening the connection is part of the first transaction
-//! over it. Each run has new stacks and new sockets.
+//! A port is a transport on both sides, as in `testStack`. UDP: a socket of the client and a socket of the server, which exchange
+//! messages only with each other. TCP: a listener of the server and a connection to it; opening the connection is part of the first
+//! transaction over it. Each run has new stacks and new sockets.
 
 mod client;
 mod plan;
@@ -39,9 +39,9 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// Datagrams.
+    /// UDP.
     Udp,
-    /// Connections in the clear.
+    /// TCP without TLS.
     Tcp,
 }
 
@@ -53,7 +53,7 @@ impl Transport {
         }
     }
 
-    /// As URIs say it.
+    /// The transport parameter of URIs.
     const fn parameter(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -62,7 +62,7 @@ impl Transport {
     }
 }
 
-/// What the stacks wait in.
+/// The event loop of both stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
@@ -82,7 +82,7 @@ impl EventLoop {
         }
     }
 
-    /// Its name in tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Epoll => "epoll",
@@ -95,57 +95,57 @@ impl EventLoop {
 /// One cell of the table.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Cell {
-    /// Between the stacks.
+    /// Transport between the stacks.
     pub transport: Transport,
-    /// How many of them.
+    /// Number of ports.
     pub ports: NonZeroU16,
-    /// Of both stacks.
+    /// Event loop of both stacks.
     pub event_loop: EventLoop,
-    /// Transactions of a run.
+    /// Transactions per run.
     pub transactions: u64,
-    /// Transactions that wait for their response at a time.
+    /// Outstanding transactions.
     pub window: u32,
     /// The core that both stacks are pinned to.
     pub cpu: usize,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Transactions per second.
     pub rate: f64,
-    /// CPU microseconds of all processes per transaction, the kernel's share included.
+    /// CPU time of all processes per transaction in microseconds, including the kernel's share.
     pub cpu: f64,
     /// Transactions without a 200.
     pub failed: u64,
-    /// Requests and responses sent again.
+    /// Retransmitted requests and responses.
     pub retransmitted: u64,
-    /// Datagrams that found a receive buffer full, and messages that could not be sent.
+    /// Datagrams dropped at a full receive buffer, and messages that could not be sent.
     pub lost: u64,
-    /// Processes that the stacks took.
+    /// Number of processes.
     pub processes: usize,
 }
 
 impl Run {
-    /// Whether the figure stands: every transaction succeeded.
+    /// Whether the run is valid: every transaction succeeded.
     pub const fn is_clean(&self) -> bool {
         self.failed == 0
     }
 }
 
-/// Which processes a cell takes, with as many descriptors as this process may have.
+/// Divides a cell among processes, with the descriptor limit of this process.
 ///
 /// # Errors
-/// When there are more ports than descriptors.
+/// There are more ports than descriptors.
 pub fn plan(cell: &Cell) -> io::Result<Plan> {
     let limit = sip_runtime::raise_descriptor_limit();
     Plan::new(cell.transport, cell.ports, limit).map_err(io::Error::other)
 }
 
-/// Runs one cell once. `program` starts server stacks of their own where one process may not open that many descriptors.
+/// Runs one cell once. `program` starts separate server stacks if one process may not open enough descriptors.
 ///
 /// # Errors
-/// When there are more ports than descriptors or port numbers, the kernel does not have the event loop, or a run does not end.
+/// There are more ports than descriptors or port numbers, the kernel does not support the event loop, or a run does not end.
 pub fn run(cell: &Cell, program: &Program) -> io::Result<Run> {
     let plan = plan(cell)?;
     let mut servers = plan
@@ -198,7 +198,7 @@ pub fn run(cell: &Cell, program: &Program) -> io::Result<Run> {
     })
 }
 
-/// How long a run may take: Timer F ends every transaction, and a thousand a second is a failure, too.
+/// Timeout of a run. Timer F ends every transaction, and fewer than a thousand a second is a failure as well.
 fn patience(transactions: u64) -> Duration {
     Duration::from_secs(60 + transactions / 1_000)
 }
@@ -206,12 +206,12 @@ fn patience(transactions: u64) -> Duration {
 /// The first core that this process may use.
 ///
 /// # Errors
-/// When the kernel does not tell, or the process may use none.
+/// The kernel does not report the affinity, or it is empty.
 pub fn first_cpu() -> io::Result<usize> {
     let allowed = sched_getaffinity(None)?;
     (0..CpuSet::MAX_CPU)
         .find(|cpu| allowed.is_set(*cpu))
-        .ok_or_else(|| io::Error::other("no core may be used"))
+        .ok_or_else(|| io::Error::other("this process may not use any core"))
 }
 
 enum Server {
@@ -233,13 +233,13 @@ impl Server {
 
     fn begin(&mut self) -> io::Result<()> {
         match self {
-            // Its CPU time is this process's.
+            // Its CPU time is included in that of this process.
             Self::Here(_) => Ok(()),
             Self::Elsewhere(remote) => remote.begin(),
         }
     }
 
-    /// What it counted, and the CPU time of its own process since the beginning.
+    /// Its counts, and the CPU time of its own process since the start.
     fn end(self) -> io::Result<(side::Counts, Duration)> {
         match self {
             Self::Here(side) => Ok((side.end()?, Duration::ZERO)),

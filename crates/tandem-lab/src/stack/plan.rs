@@ -1,26 +1,26 @@
-//! Which processes the stacks live in: one, unless it may not open that many descriptors.
+//! Divides the stacks among processes: one, unless it may not open enough descriptors.
 
 use super::Transport;
 use std::fmt;
 use std::num::NonZeroU16;
 
-/// Descriptors that a process needs beside those of its ports: standard streams, event loops, wakers, listeners of none.
+/// Descriptors of a process other than those of its ports: standard streams, event loops, wakers.
 const OTHERS: u64 = 64;
 
-/// How the ports are shared out.
+/// The distribution of the ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The ports of each server stack.
     pub servers: Vec<NonZeroU16>,
-    /// Client and server stack share one process; otherwise each stack has its own.
+    /// Whether client and server stack share one process. Otherwise each stack has its own.
     pub is_one_process: bool,
 }
 
 impl Plan {
-    /// For so many ports where a process may have so many descriptors; `None`: as many as it likes.
+    /// Divides these ports, with this limit of descriptors per process; `None` means no limit.
     ///
     /// # Errors
-    /// When the client stack alone needs more.
+    /// The client stack alone needs more.
     pub fn new(
         transport: Transport,
         ports: NonZeroU16,
@@ -66,7 +66,7 @@ impl fmt::Display for PlanError {
         let Self { ports, available } = self;
         write!(
             formatter,
-            "{ports} ports are more than the {available} that the limit of open descriptors leaves to a process: ask for fewer, \
+            "{ports} ports are too many: the limit of open descriptors allows {available} per process; use fewer ports, \
              or raise it (ulimit -Hn)"
         )
     }

@@ -1,4 +1,4 @@
-//! A server stack in a process of its own: the program starts itself again and speaks to it in lines of JSON.
+//! A server stack in a process of its own. The program starts itself again and exchanges lines of JSON with it.
 //!
 //! ```text
 //! parent                          child
@@ -9,7 +9,7 @@
 //!   end                       ▶
 //!                             ◀   its counts and CPU time; ends
 //! ```
-//! The end of its input ends the child at any time.
+//! The child exits when its input ends.
 
 use super::Cell;
 use super::side::Counts;
@@ -23,10 +23,10 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// What to start for a server stack of its own: something that calls [`serve`].
+/// The program to start for a separate server stack; it must call [`serve`].
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The program.
+    /// Path of the program.
     pub path: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
@@ -93,16 +93,16 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The child's end, on its standard input and output.
+/// Runs the child, on its standard input and output.
 ///
 /// # Errors
-/// When they are not those of a parent.
+/// Input and output are not connected to a parent.
 pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let cell: Cell = read_line(&mut input)?;
     sip_runtime::raise_descriptor_limit();

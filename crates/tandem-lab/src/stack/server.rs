@@ -1,4 +1,4 @@
-//! The server stack: answers every request with 200.
+//! The server stack: responds to every request with 200.
 
 use super::Cell;
 use super::client::transactions;
@@ -25,13 +25,13 @@ struct Server {
     transactions: Transactions,
     keys: KeyHasher,
     is_reliable: bool,
-    /// Requests that could not be answered.
+    /// Requests that it could not respond to.
     unanswered: u64,
     events: Vec<Event>,
 }
 
 impl Server {
-    /// `None`: it cannot be answered.
+    /// `None` if no response is possible.
     fn serve(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! One of the two stacks: its worker, what it is told, what it counts.
+//! One of the two stacks: its worker, its orders and its counts.
 
 use super::Cell;
 use serde::{Deserialize, Serialize};
@@ -11,27 +11,27 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Where the server stack listens: this address and those behind it.
+/// First address of the server stack; it also uses the following ones.
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// Where the client stack sends from.
+/// First address of the client stack.
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
 
-/// Ports at one address. The kernel looks for a free port number by trying, which takes long where most are taken.
+/// Ports per address. The kernel searches for a free port number by trial, which takes long when most are in use.
 const PORTS_OF_ADDRESS: u32 = 1_000;
 
-/// How long a stack that is not in the middle of a run may take to tell its counts.
+/// How long an idle stack may take to report its counts.
 const COUNTING: Duration = Duration::from_secs(10);
 
-/// What a stack is told.
+/// Orders for a stack.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
-    /// To the client stack: send all transactions; their end is told by its counts.
+    /// For the client stack: send all transactions. Its counts follow at the end.
     Begin,
-    /// Tell the counts.
+    /// Report the counts.
     Count,
 }
 
-/// What a stack tells.
+/// The counts of a stack.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) failed: u64,
@@ -45,7 +45,7 @@ pub(super) struct Side {
     told: Receiver<Counts>,
 }
 
-/// Opens so many ports, from an address on.
+/// Opens this number of ports, from an address on.
 pub(super) fn bind(cell: &Cell, first: Ipv4Addr, ports: u16) -> io::Result<Bound> {
     let listener = |port: u32| Listener {
         protocol: cell.transport.protocol(),
@@ -61,7 +61,7 @@ pub(super) fn bind(cell: &Cell, first: Ipv4Addr, ports: u16) -> io::Result<Bound
     let mut options = Options {
         event_loop: cell.event_loop.kind(),
         cpus: vec![cell.cpu],
-        // On one core the other stack works while this one sleeps: messages gather anyway.
+        // The other stack uses the core while this one sleeps, so messages are batched anyway.
         gather: Duration::ZERO,
         ..Options::default()
     };
@@ -76,7 +76,7 @@ pub(super) fn bind(cell: &Cell, first: Ipv4Addr, ports: u16) -> io::Result<Bound
 }
 
 impl Side {
-    /// Starts it with its node.
+    /// Starts the stack with its node.
     pub(super) fn start<N>(bound: Bound, node: impl FnMut(u16) -> N) -> io::Result<Self>
     where
         N: Node<Question = Counts, Answer = Order> + Send + 'static,
@@ -96,15 +96,15 @@ impl Side {
         self.running.send(0, order).map_err(io::Error::other)
     }
 
-    /// What it counted, once it tells.
+    /// Waits for its counts.
     pub(super) fn wait(&self, patience: Duration) -> io::Result<Counts> {
         self.told.recv_timeout(patience).map_err(|_| {
             let seconds = patience.as_secs();
-            io::Error::other(format!("the stack said nothing for {seconds} seconds"))
+            io::Error::other(format!("the stack did not respond for {seconds} seconds"))
         })
     }
 
-    /// What was lost on the way to it and from it.
+    /// Messages lost on the way to it and from it.
     pub(super) fn lost(&self) -> u64 {
         let stats = self.running.stats();
         let of_worker = |stats: &Arc<WorkerStats>| {
@@ -120,7 +120,7 @@ impl Side {
         stats.iter().map(of_worker).sum()
     }
 
-    /// Ends it; tells what it counted.
+    /// Stops the stack, and returns its counts.
     pub(super) fn end(self) -> io::Result<Counts> {
         self.order(Order::Count)?;
         let mut counts = self.wait(COUNTING)?;

@@ -1,18 +1,18 @@
-//! Mean and standard deviation of a few runs.
+//! Mean and standard deviation of several runs.
 
 use serde::Serialize;
 
-/// Of some figures.
+/// Statistics of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Statistics {
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
-    /// Their standard deviation, as far as a sample tells; 0 for one figure.
+    /// The sample standard deviation; 0 for one figure.
     pub deviation: f64,
 }
 
 impl Statistics {
-    /// Of at least one figure; of none all is 0.
+    /// Of at least one figure; of an empty sample all is 0.
     pub fn of(figures: impl Iterator<Item = f64> + Clone) -> Self {
         let count = figures.clone().count();
         if count == 0 {

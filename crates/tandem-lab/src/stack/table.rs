@@ -1,4 +1,4 @@
-//! The table, in the layout of reSIProcate's (`SipStack Event Loop`, performance), with its rows beneath ours.
+//! The table of results, in the layout of reSIProcate's (`SipStack Event Loop`, performance), with reSIProcate's rows below ours.
 
 use super::{Cell, EventLoop, Run, Statistics, Transport};
 use serde::Serialize;
@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 /// A cell and its runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What was run.
+    /// The cell.
     pub cell: Cell,
-    /// Every run.
+    /// All runs.
     pub runs: Vec<Run>,
 }
 
@@ -29,7 +29,7 @@ impl Row {
     }
 }
 
-/// What others carry: name, and transactions per second over TCP and UDP by ports.
+/// Figures of other stacks: name, and transactions per second over TCP and UDP by ports.
 struct Reference {
     name: &'static str,
     tcp: [(u16, &'static str); 3],
@@ -67,7 +67,7 @@ const NOTES: &str = "\
 const NAME_WIDTH: usize = 30;
 const WIDTH: usize = 16;
 
-/// The whole table, for people.
+/// The whole table as text.
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::new();
     if let Some(Row { cell, .. }) = rows.first() {
@@ -79,7 +79,7 @@ pub fn table(rows: &[Row]) -> String {
         } = cell;
         let _ = writeln!(
             text,
-            "{transactions} REGISTERs in each run, {window} unanswered at a time; client and server stack are two threads on core {cpu}"
+            "{transactions} REGISTERs in each run, {window} outstanding at a time; client and server stack are two threads on core {cpu}"
         );
     }
     text.push_str("Transactions per second, mean and standard deviation\n\n");
@@ -119,7 +119,7 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// TCP before UDP, as there.
+/// TCP before UDP, as in reSIProcate's table.
 fn columns(rows: &[Row]) -> Vec<(Transport, u16)> {
     let mut columns = Vec::new();
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -163,7 +163,7 @@ fn figure(row: &Row) -> String {
     format!("{mean:.0} ±{deviation:.0}{mark}")
 }
 
-/// What stands behind the figures, one line for each cell.
+/// Details of the figures, one line per cell.
 fn details(text: &mut String, rows: &[Row]) {
     let _ = writeln!(
         text,
@@ -201,7 +201,7 @@ fn details(text: &mut String, rows: &[Row]) {
         .flat_map(|row| &row.runs)
         .any(|run| !run.is_clean())
     {
-        text.push_str("! transactions failed: the figure does not stand\n");
+        text.push_str("! transactions failed: the figure is not valid\n");
     }
     if rows
         .iter()
@@ -209,7 +209,7 @@ fn details(text: &mut String, rows: &[Row]) {
         .any(|run| run.processes > 1)
     {
         text.push_str(
-            "More than one process: one may not open that many descriptors (ulimit -Hn), so each stack has its own, on the same core.\n",
+            "Several processes: one may not open enough descriptors (ulimit -Hn), so each stack has its own, on the same core.\n",
         );
     }
 }
@@ -257,6 +257,6 @@ mod tests {
             ["Tandem,", "epoll", "50000", "±0", "!", "61000", "±1414"]
         );
         assert!(lines.contains(&vec!["EventStackThread/epoll", "(b)", "3681", "9444"]));
-        assert!(text.contains("the figure does not stand"));
+        assert!(text.contains("the figure is not valid"));
     }
 }
