@@ -386,8 +386,8 @@ fn mistakes_are_told_with_what_to_do() {
         &with(&["--pcap", "/nonexistent"]),
         "/nonexistent: No such file",
     );
-    refused(&with(&["--pcap", "/etc/passwd"]), "no capture file");
-    refused(&with(&["--interface", "nonexistent0"]), "there are: ");
+    refused(&with(&["--pcap", "/etc/passwd"]), "not a capture file");
+    refused(&with(&["--interface", "nonexistent0"]), "available: ");
     refused(
         &with(&["--pcap", "x", "--samples", "/tmp/samples.txt"]),
         ".csv",

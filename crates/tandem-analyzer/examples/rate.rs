@@ -1,5 +1,5 @@
-//! How many packets a second one core takes from a capture file: `rate FILE SERVER [TIMES]`. The file is read into memory first, and CPU
-//! time is what counts, so that this is the analyzer's speed and neither the disk's nor that of what else runs.
+//! Measures how many packets per second one core processes from a capture file: `rate FILE SERVER [TIMES]`. The file is read into memory
+//! first, and only CPU time counts, so that disks and other processes do not affect the figure.
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
 use rustix::time::{ClockId, clock_gettime};

@@ -1,4 +1,4 @@
-//! The way of a packet: which messages it completes, which way they go, and what they belong to.
+//! The path of a packet: the messages that it completes, their direction, and the messages that they match.
 
 use crate::capture::{Moment, Packet, Time};
 use crate::counters::{Counter, Counters};
@@ -15,25 +15,25 @@ use sip_message::{Glance, Via};
 use std::io;
 use std::net::IpAddr;
 
-/// What the tables may hold.
+/// Limits of the tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Messages that are remembered.
+    /// Messages to remember.
     pub messages: u32,
-    /// How long, in nanoseconds.
+    /// How long to remember them, in nanoseconds.
     pub lifetime: i64,
     /// TCP connections.
     pub connections: usize,
-    /// Octets of all connections that wait for others.
+    /// Waiting bytes of all connections together.
     pub connection_bytes: usize,
-    /// IP packets of which not all fragments have come.
+    /// IP packets with missing fragments.
     pub fragmented: usize,
 }
 
-/// From packets to response times.
+/// Computes response times from packets.
 #[derive(Debug)]
 pub struct Analysis {
-    /// Ports of which one end of a packet must have one; empty: any.
+    /// One end of a packet must have one of these ports; empty accepts all.
     ports: Vec<u16>,
     newest: Time,
     counters: Counters,
@@ -43,8 +43,8 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Of this server. `buckets`: upper bounds in nanoseconds, growing; `secret`: for the keys of tables, so that no peer can make
-    /// collisions.
+    /// Analyzes the messages of these servers. `buckets`: upper bounds in nanoseconds, ascending. `secret`: for the keys of tables, so
+    /// that no peer can cause collisions.
     pub fn new(
         servers: Servers,
         ports: Vec<u16>,
@@ -69,7 +69,7 @@ impl Analysis {
         }
     }
 
-    /// Takes a packet.
+    /// Processes a packet.
     pub fn packet(&mut self, packet: &Packet<'_>) {
         self.counters.add(Counter::Packets, 1);
         self.clock(packet.moment.time);
@@ -96,12 +96,12 @@ impl Analysis {
         }
     }
 
-    /// What it found.
+    /// The response times.
     pub fn figures(&self) -> &Figures {
         &self.messages.figures
     }
 
-    /// What became of all packets and messages.
+    /// The counters of all packets and messages.
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters.clone();
         counters.set(Counter::FragmentsGivenUp, self.fragments.given_up());
@@ -109,39 +109,39 @@ impl Analysis {
         counters
     }
 
-    /// Messages that are remembered, connections, and octets in them that wait for others.
+    /// Messages remembered, connections, and waiting bytes in them.
     pub fn held(&self) -> (usize, usize, usize) {
         let messages = self.messages.pairs.remembered();
         (messages, self.streams.len(), self.streams.waiting())
     }
 
-    /// Whose response times.
+    /// The servers whose response times are measured.
     pub fn servers(&self) -> &Servers {
         &self.messages.servers
     }
 
-    /// Counts what the kernel dropped.
+    /// Counts packets that the kernel dropped.
     pub fn dropped_by_kernel(&mut self, packets: u64) {
         self.counters.add(Counter::KernelDrops, packets);
     }
 
-    /// Why samples cannot be written any more, if so.
+    /// The first error in writing samples, if any.
     pub fn failure(&mut self) -> Option<io::Error> {
         self.messages.failure.take()
     }
 
-    /// Gives all samples so far to their files.
+    /// Writes all buffered samples to their files.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// Writing fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.messages.exports.flush()
     }
 
-    /// No packet comes any more: what waits, waits in vain, and all samples are on their way.
+    /// Ends the analysis: messages without a match are counted, and all samples are written.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// Writing fails.
     pub fn finish(&mut self) -> io::Result<()> {
         self.messages.pairs.finish(&mut self.counters);
         self.flush()
@@ -154,7 +154,7 @@ impl Analysis {
         self.newest = time;
     }
 
-    /// Takes an IP packet of which all fragments are there.
+    /// Processes a complete IP packet.
     fn whole(
         &mut self,
         moment: Moment,
@@ -210,7 +210,7 @@ fn is_asked_for(ports: &[u16], path: &Path) -> bool {
     ports.is_empty() || is_one(path.source.port()) || is_one(path.destination.port())
 }
 
-/// From messages to response times.
+/// Computes response times from messages.
 #[derive(Debug)]
 struct Messages {
     servers: Servers,
@@ -221,8 +221,8 @@ struct Messages {
 }
 
 impl Messages {
-    /// Takes a datagram. A capture on the sender's machine shows several datagrams as one where the kernel was given them as one (UDP
-    /// segmentation offload), so behind a message another may begin; what else is there is none of the message (section 18.3).
+    /// Processes a datagram. With UDP segmentation offload, a capture on the sender's machine shows several datagrams as one, so another
+    /// message may follow a message. Anything else that follows is not part of the message (section 18.3).
     fn datagram(
         &mut self,
         payload: &[u8],
@@ -250,7 +250,7 @@ impl Messages {
         }
     }
 
-    /// Takes a message from a connection. `server`: the end that is known to be the server's.
+    /// Processes a message from a connection. `server`: the end that is known to be the server's.
     fn streamed(
         &mut self,
         bytes: &[u8],
@@ -309,7 +309,8 @@ impl Messages {
         self.export(|exports| exports.sample(moment, &pair, time, path, observed));
     }
 
-    /// Which way a message goes: as its addresses say; where they do not, as its Via says, and then all others of that connection.
+    /// The direction of a message, by its addresses. If these do not tell, Via decides, for this and all further messages of the
+    /// connection.
     fn direction(
         &self,
         path: &Path,
@@ -342,7 +343,7 @@ impl Messages {
         direction
     }
 
-    /// Writes something; the first failure is kept until somebody asks.
+    /// Writes to the exports. The first failure is kept until [`Analysis::failure`] takes it.
     fn export(&mut self, write: impl FnOnce(&mut Exports) -> io::Result<()>) {
         if let Err(error) = write(&mut self.exports)
             && self.failure.is_none()
@@ -352,9 +353,9 @@ impl Messages {
     }
 }
 
-/// As what something is counted that is no message.
+/// The counter for data that is not a message.
 fn ignored_as(why: Unobserved, bytes: &[u8]) -> Counter {
-    /// What STUN has in its fifth octet and behind (RFC 8489 section 5).
+    /// The magic cookie of STUN, from the fifth byte (RFC 8489 section 5).
     const MAGIC_COOKIE: &[u8] = &[0x21, 0x12, 0xa4, 0x42];
     match why {
         Unobserved::Empty => Counter::KeepAlives,

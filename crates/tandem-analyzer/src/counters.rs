@@ -1,26 +1,26 @@
-//! What became of every packet and message: nothing is dropped without being counted.
+//! Counters of packets and messages: everything that is dropped is counted.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 macro_rules! counters {
     ($($(#[doc = $help:literal])+ $variant:ident = $name:literal,)+) => {
-        /// What is counted.
+        /// The counted events.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Counter {
             $($(#[doc = $help])+ $variant,)+
         }
 
         impl Counter {
-            /// All of them.
+            /// All counters.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// As it is called in reports.
+            /// The name in reports.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// What it says.
+            /// The description.
             pub const fn help(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($help),+),)+ }
             }
@@ -31,73 +31,73 @@ macro_rules! counters {
 counters! {
     /// Packets captured.
     Packets = "packets",
-    /// Packets that are older than one before them: the clock was set back, or the capture is not in order.
+    /// Packets older than a previous one: the clock was set back, or the capture is out of order.
     ClockBack = "clock_went_back",
     /// Packets that the kernel dropped because the analyzer was too slow.
     KernelDrops = "kernel_drops",
-    /// Packets without IP, or with a link type that is not read.
+    /// Packets without IP, or with an unsupported link type.
     NotIp = "not_ip",
     /// Packets whose IP, UDP or TCP header is broken or was not captured.
     BrokenPackets = "broken_packets",
-    /// Packets of other protocols than UDP and TCP.
+    /// Packets of protocols other than UDP and TCP.
     OtherProtocols = "other_protocols",
-    /// Packets of other ports than those asked for.
+    /// Packets of ports that are not selected.
     OtherPorts = "other_ports",
     /// Fragments of IP packets.
     Fragments = "fragments",
-    /// IP packets whose other fragments did not come, or for which there was no room.
+    /// IP packets whose other fragments did not arrive, or found no room.
     FragmentsGivenUp = "fragments_given_up",
     /// Fragments that contradict others.
     FragmentsRefused = "fragments_refused",
-    /// Packets of which the end was not captured, with a message that cannot be read without it.
+    /// Packets captured without their end, with a message that cannot be read without it.
     CutOff = "cut_off",
     /// Keep-alives: empty datagrams, line ends, STUN.
     KeepAlives = "keep_alives",
     /// Datagrams that are not SIP.
     NotSip = "not_sip",
-    /// TCP segments that came again.
+    /// Repeated TCP segments.
     TcpRetransmitted = "tcp_retransmitted",
-    /// TCP segments that came before one that precedes them.
+    /// TCP segments that arrived early.
     TcpOutOfOrder = "tcp_out_of_order",
-    /// Gaps in connections: segments that the receiver has and the capture has not.
+    /// Gaps in connections: segments that the receiver has acknowledged but the capture does not contain.
     TcpLost = "tcp_lost",
-    /// Times that a stretch of a connection was skipped because no SIP message begins there.
+    /// Skipped parts of connections in which no SIP message begins.
     TcpNotSip = "tcp_not_sip",
-    /// Segments or beginnings of messages for which there was no room.
+    /// Segments, or beginnings of messages, for which there was no room.
     TcpFull = "tcp_full",
-    /// Connections that were forgotten to make room for others.
+    /// Connections evicted to make room.
     TcpForgotten = "tcp_forgotten",
     /// SIP messages.
     Messages = "messages",
-    /// Messages without Via, Call-ID or `CSeq` that can be read.
+    /// Messages without a valid Via, Call-ID or `CSeq`.
     BrokenMessages = "broken_messages",
-    /// Messages that neither come to the server nor leave it.
+    /// Messages neither to nor from the server.
     ForeignMessages = "foreign_messages",
-    /// Messages between two addresses that are both the server's.
+    /// Messages between two addresses of the server.
     InternalMessages = "internal_messages",
-    /// Messages that came or left again.
+    /// Messages that entered or left again.
     Retransmissions = "retransmissions",
-    /// Copies of a request that was forwarded already: other branches of a fork, and retransmissions.
+    /// Further copies of a forwarded request: other branches of a fork, and retransmissions.
     Copies = "copies",
     /// Requests of the server itself (such as CANCEL), and the responses to them.
     OwnRequests = "own_requests",
-    /// Responses that the server made after it had forwarded the request, such as 408: what they waited for was not the server.
+    /// Responses that the server generated after forwarding the request, such as 408: their delay is not the server's own.
     LateAnswers = "late_answers",
-    /// Messages that leave and whose other half did not come in: it was not captured, or the server changes Call-ID or Via.
+    /// Outgoing messages without a matching incoming one: it was not captured, or the server changes Call-ID or Via.
     Unmatched = "unmatched",
-    /// Requests that came and were neither forwarded nor answered in time.
+    /// Incoming requests that were neither forwarded nor answered in time.
     Unanswered = "unanswered",
-    /// Responses that came and did not leave in time.
+    /// Incoming responses that were not relayed in time.
     Unrelayed = "unrelayed",
-    /// Messages that were forgotten to make room for others before their other half came.
+    /// Incoming messages evicted before a matching message left.
     Forgotten = "forgotten",
-    /// Response times below zero, which are not recorded: the clock was set back between.
+    /// Response times below zero, which are not recorded: the clock was set back in between.
     Negative = "negative",
 }
 
 const COUNT: usize = Counter::ALL.len();
 
-/// How often each happened.
+/// The count of each event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters([u64; COUNT]);
 
@@ -108,21 +108,21 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Counts.
+    /// Adds to a count.
     pub fn add(&mut self, counter: Counter, count: u64) {
         if let Some(value) = self.0.get_mut(counter as usize) {
             *value += count;
         }
     }
 
-    /// Takes over what was counted elsewhere.
+    /// Replaces a count by one that is kept elsewhere.
     pub fn set(&mut self, counter: Counter, count: u64) {
         if let Some(value) = self.0.get_mut(counter as usize) {
             *value = count;
         }
     }
 
-    /// How often it happened.
+    /// The count of an event.
     pub fn of(&self, counter: Counter) -> u64 {
         self.0.get(counter as usize).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Every sample, and every message, as lines of CSV or JSON.
+//! Exports every sample and every message as lines of CSV or JSON.
 
 use crate::capture::Moment;
 use crate::decimal::Seconds;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path as FilePath, PathBuf};
 
-/// Where to.
+/// The export files.
 #[derive(Debug, Default)]
 pub struct Exports {
     samples: Option<Lines>,
@@ -18,10 +18,10 @@ pub struct Exports {
 }
 
 impl Exports {
-    /// Opens the files that are wanted: CSV, or JSON lines where the name ends in `.json`, `.jsonl` or `.ndjson`.
+    /// Opens the requested files: CSV, or JSON lines if the name ends in `.json`, `.jsonl` or `.ndjson`.
     ///
     /// # Errors
-    /// One cannot be written, or its name says nothing about its format.
+    /// A file cannot be written, or has another extension.
     pub fn open(samples: Option<&FilePath>, messages: Option<&FilePath>) -> io::Result<Self> {
         Ok(Self {
             samples: samples.map(Lines::create).transpose()?,
@@ -29,7 +29,7 @@ impl Exports {
         })
     }
 
-    /// Writes a response time. `time` in nanoseconds; `left`, `path` and `message`: of what left the server.
+    /// Writes a response time. `time` is in nanoseconds; `left`, `path` and `message` are those of the outgoing message.
     pub(crate) fn sample(
         &mut self,
         left: Moment,
@@ -78,7 +78,7 @@ impl Exports {
         lines.end()
     }
 
-    /// Gives all lines to the files.
+    /// Writes all buffered lines to the files.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let files = [&mut self.samples, &mut self.messages];
         files.into_iter().flatten().try_for_each(Lines::flush)
@@ -91,15 +91,15 @@ enum Format {
     Json,
 }
 
-/// A file of lines that all have the same fields.
+/// A file of lines with the same fields.
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
     file: BufWriter<File>,
     format: Format,
-    /// The names, until the first line has been written; CSV begins with them.
+    /// The header line of CSV, until the first line has been written.
     names: Option<Vec<u8>>,
-    /// The line under way.
+    /// The current line.
     line: Vec<u8>,
 }
 
@@ -111,7 +111,7 @@ impl Lines {
             Some("json" | "jsonl" | "ndjson") => Format::Json,
             _ => {
                 let message = format!(
-                    "{}: the name must end in .csv, or in .json, .jsonl or .ndjson for a line of JSON each",
+                    "{}: the name must end in .csv, or in .json, .jsonl or .ndjson for JSON lines",
                     path.display()
                 );
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -144,7 +144,7 @@ impl Lines {
             (Format::Csv, None) => {}
             (Format::Json, _) => {
                 let begin = if separator.is_empty() { "{" } else { "" };
-                // A buffer takes everything.
+                // Writing to a buffer cannot fail.
                 let _ = write!(self.line, "{begin}\"{name}\":");
             }
         }
@@ -155,7 +155,7 @@ impl Lines {
         let _ = write!(self.line, "{value}");
     }
 
-    /// What needs no quotes in CSV.
+    /// Appends a value that needs no quotes in CSV.
     fn display(&mut self, name: &str, value: &dyn std::fmt::Display) {
         self.name(name);
         let quote = if self.format == Format::Json {
@@ -166,7 +166,7 @@ impl Lines {
         let _ = write!(self.line, "{quote}{value}{quote}");
     }
 
-    /// What a peer wrote. Octets that are no UTF-8 become replacement characters.
+    /// Appends text of a peer. Invalid UTF-8 becomes replacement characters.
     fn text(&mut self, name: &str, value: &[u8]) {
         self.name(name);
         let value = String::from_utf8_lossy(value);

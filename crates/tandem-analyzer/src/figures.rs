@@ -1,34 +1,34 @@
-//! Response times, counted exactly in the buckets asked for, and as distributions.
+//! Response times: exact counts per bucket, and distributions.
 
 use hdrhistogram::Histogram;
 use sip_message::Method;
 
-/// Longest response time that is told apart, in nanoseconds: two minutes.
+/// Upper bound of the distributions, in nanoseconds: two minutes.
 const LONGEST: u64 = 120_000_000_000;
 
-/// Between which two messages of a transaction the server's time is taken.
+/// A pair of messages of a transaction between which the server's time is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// A request came; 401 or 407 left.
+    /// From a request to 401 or 407.
     Challenged,
-    /// A request with credentials came; it was forwarded.
+    /// From a request with credentials to the forwarded request.
     AuthenticatedForwarded,
-    /// A request without credentials came; it was forwarded.
+    /// From a request without credentials to the forwarded request.
     Forwarded,
-    /// A request came; 100 left.
+    /// From a request to 100.
     Trying,
-    /// A request came; a response of the server's own left.
+    /// From a request to another response that the server generates.
     Answered,
-    /// A provisional response came, and left.
+    /// From a provisional response to the relayed response.
     ProvisionalRelayed,
-    /// A 2xx came, and left.
+    /// From a 2xx to the relayed response.
     SuccessRelayed,
-    /// A final response of another class came, and left.
+    /// From another final response to the relayed response.
     FailureRelayed,
 }
 
 impl Step {
-    /// All of them, in the order of reports.
+    /// All steps, in the order of reports.
     pub const ALL: [Self; 8] = [
         Self::Challenged,
         Self::AuthenticatedForwarded,
@@ -40,7 +40,7 @@ impl Step {
         Self::FailureRelayed,
     ];
 
-    /// As exports and metrics call it.
+    /// The name in exports and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Challenged => "challenged",
@@ -54,14 +54,14 @@ impl Step {
         }
     }
 
-    /// From which message to which, for people.
+    /// A description for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Challenged => "in > 401, 407 out",
             Self::AuthenticatedForwarded => "with credentials in > out",
             Self::Forwarded => "in > out",
             Self::Trying => "in > 100 out",
-            Self::Answered => "in > own answer out",
+            Self::Answered => "in > own response out",
             Self::ProvisionalRelayed => "1xx in > out",
             Self::SuccessRelayed => "2xx in > out",
             Self::FailureRelayed => "3xx-6xx in > out",
@@ -69,17 +69,17 @@ impl Step {
     }
 }
 
-/// A method as a label: those of the RFCs, and `other` for the rest, so that nobody can make labels.
+/// A method as a label: the methods of the RFCs, and `other` for the rest, so that no peer can create labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MethodName(usize);
 
 impl MethodName {
-    /// Of a method.
+    /// The label of a method.
     pub const fn of(method: &Method<'_>) -> Self {
         Self(method.label_index())
     }
 
-    /// As labels say it.
+    /// The text of the label.
     pub fn name(self) -> &'static str {
         Method::LABELS.get(self.0).copied().unwrap_or("other")
     }
@@ -88,13 +88,13 @@ impl MethodName {
 /// The response times of one step of one method.
 #[derive(Clone, Debug)]
 pub struct ResponseTimes {
-    /// How many fell into each bucket; the last is for what lies beyond all bounds.
+    /// Counts per bucket; the last bucket has no upper bound.
     pub buckets: Vec<u64>,
-    /// Their sum, in nanoseconds.
+    /// Sum in nanoseconds.
     pub sum: u128,
-    /// Their distribution, in nanoseconds, to three digits.
+    /// Distribution in nanoseconds, to three digits.
     pub distribution: Histogram<u64>,
-    /// The longest, in nanoseconds.
+    /// Maximum in nanoseconds.
     pub longest: u64,
 }
 
@@ -109,7 +109,7 @@ impl ResponseTimes {
         }
     }
 
-    /// How many.
+    /// Number of response times.
     pub fn count(&self) -> u64 {
         self.distribution.len()
     }
@@ -124,7 +124,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Nothing yet. `bounds`: of the buckets, in nanoseconds, growing.
+    /// No response times. `bounds`: upper bounds of the buckets in nanoseconds, ascending.
     pub fn new(bounds: Vec<u64>) -> Self {
         Self {
             bounds,
@@ -145,7 +145,7 @@ impl Figures {
         };
         let times =
             times.get_or_insert_with(|| Box::new(ResponseTimes::new(self.bounds.len() + 1)));
-        // What is exactly at a bound lies below it (`le`).
+        // A value equal to a bound lies below it (`le`).
         let bucket = self.bounds.partition_point(|bound| *bound < time);
         if let Some(count) = times.buckets.get_mut(bucket) {
             *count += 1;
@@ -155,7 +155,7 @@ impl Figures {
         times.distribution.saturating_record(time);
     }
 
-    /// Those that occurred.
+    /// All steps and methods with response times.
     pub fn times(&self) -> impl Iterator<Item = (Step, MethodName, &ResponseTimes)> {
         let places = Step::ALL.into_iter().flat_map(|step| {
             (0..Method::LABELS.len()).map(move |method| (step, MethodName(method)))
@@ -164,7 +164,7 @@ impl Figures {
         found.filter_map(|((step, method), times)| Some((step, method, times.as_deref()?)))
     }
 
-    /// Of one step of one method.
+    /// The response times of one step of one method.
     pub fn of(&self, step: Step, method: &Method<'_>) -> Option<&ResponseTimes> {
         let place = step as usize * Method::LABELS.len() + MethodName::of(method).0;
         self.times.get(place)?.as_deref()

@@ -1,11 +1,11 @@
-//! The analyzer: response times of a SIP server, from the packets that come to it and leave it.
+//! The analyzer: measures response times of a SIP server from the packets that enter and leave it.
 //!
 //! ```text
 //! capture: file | ring ─▶ network: link ─▶ IP ─▶ fragments ─▶ UDP | TCP streams ─▶ messages ─▶ pairs ─▶ figures, samples
 //! ```
 //!
-//! [`Analysis::packet`] is the map: each line is a step of a packet's way. Nothing below it opens a file or reads a clock: the only time is
-//! the one that the capture gives each packet. Every table has a bound, and a counter that says when it was reached.
+//! [`Analysis::packet`] shows the path of a packet, step by step. No code below it opens a file or reads a clock: the only time is the
+//! capture time of each packet. Every table has a limit, and a counter that shows when the limit was reached.
 
 mod analysis;
 mod counters;

@@ -1,9 +1,9 @@
-//! What is looked at in a message.
+//! The parts of a message that the analyzer reads.
 
 use memchr::{memchr, memchr2};
 use sip_message::{CSeq, Glance, Method, NameAddr, Params, ParseError};
 
-/// What pairs a message with another, and what is exported of it.
+/// The fields that match a message with another one, and that are exported.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
     /// Status code; `None` in a request.
@@ -12,33 +12,33 @@ pub struct Observed<'a> {
     pub call_id: &'a [u8],
     /// `CSeq`.
     pub cseq: CSeq<'a>,
-    /// The topmost Via, as it is.
+    /// The topmost Via, unparsed.
     pub top_via: &'a [u8],
-    /// Its branch; empty where it has none, as before RFC 3261.
+    /// The branch of the topmost Via; empty if it has none, as before RFC 3261.
     pub branch: &'a [u8],
-    /// The branch of the Via below it, empty where it has none; `None` where there is no Via below.
+    /// The branch of the second Via, empty if it has none; `None` without a second Via.
     pub second_branch: Option<&'a [u8]>,
-    /// The tag in To, which tells the branches of a fork apart.
+    /// The To tag, which distinguishes the branches of a fork.
     pub to_tag: &'a [u8],
     /// Whether it has credentials.
     pub is_authenticated: bool,
 }
 
-/// Why a message is not looked at.
+/// Why a message cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unobserved {
-    /// Nothing but line ends.
+    /// Only line ends.
     Empty,
-    /// No start line of SIP.
+    /// Without a SIP start line.
     NotSip,
-    /// Via, Call-ID or `CSeq` are missing or broken.
+    /// Via, Call-ID or `CSeq` is missing or broken.
     Broken,
-    /// It ends within its header fields.
+    /// Cut off within the header fields.
     CutOff,
 }
 
 impl<'a> Observed<'a> {
-    /// Of what was seen of a message. `cut_off`: its end was not captured.
+    /// Reads a parsed message. `cut_off`: its end was not captured.
     pub fn new(seen: &Glance<'a>, cut_off: bool) -> Result<Self, Unobserved> {
         if cut_off && !seen.is_complete {
             return Err(Unobserved::CutOff);
@@ -71,7 +71,7 @@ impl<'a> Observed<'a> {
     }
 }
 
-/// The branch of a Via, of which nothing else is asked.
+/// The branch of a Via. Parses nothing else of it.
 fn branch_of(via: &[u8]) -> &[u8] {
     let Some(params) = memchr(b';', via).and_then(|at| via.get(at..)) else {
         return &[];
@@ -81,7 +81,7 @@ fn branch_of(via: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// A branch written as nearly everybody writes it, in parameters of which none is quoted.
+/// A branch in the usual form, among parameters without quotes.
 fn usual_branch(params: &[u8]) -> Option<&[u8]> {
     let mut rest = params;
     while let Some(param) = rest.get(1..) {
@@ -91,7 +91,7 @@ fn usual_branch(params: &[u8]) -> Option<&[u8]> {
             return None;
         }
         if let Some(value) = param.strip_prefix(b"branch=") {
-            // All are looked at, whatever the first are: the compiler takes many at once.
+            // Checks all bytes without an early exit, so that the compiler can vectorize the loop.
             let is_bare = value.iter().fold(!value.is_empty(), |bare, octet| {
                 bare & octet.is_ascii_graphic()
             });

@@ -8,59 +8,58 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Octets that may wait in all connections together.
+/// Maximum number of waiting bytes in all connections.
 const CONNECTION_BYTES: usize = 64 << 20;
-/// IP packets, of at most 64 KiB, of which not all fragments have come.
+/// Maximum number of IP packets, of at most 64 KiB, with missing fragments.
 const FRAGMENTED: usize = 1_024;
-/// Port of SIP.
+/// Default port of SIP.
 const SIP: u16 = 5060;
 
-/// Response times of a SIP server, from the packets that come to it and leave it.
+/// Measure response times of a SIP server from the packets that enter and leave it.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("source").required(true).args(["pcap", "interface"])))]
 pub struct Arguments {
     /// Read a capture file (pcap or pcapng); - is standard input.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Capture on an interface of this machine, or on all: any.
+    /// Capture on this interface, or on all with `any`.
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
-    /// An address of the server whose response times are wanted; without a port, all ports of that address. May be repeated.
+    /// Address of the server, with a port or for all ports; may be repeated.
     #[arg(long, required = true, value_name = "ADDRESS[:PORT]")]
     server: Vec<ServerAddress>,
-    /// Look at packets from or to these ports only; `any`: all. From an interface: 5060 and those of --server unless said otherwise; from
-    /// a file: all.
+    /// Ports to analyze, or `any` (default: for an interface, 5060 and the ports in --server; for a file, any).
     #[arg(long, value_name = "PORT", value_delimiter = ',', value_parser = port)]
     port: Vec<Port>,
-    /// Write every response time there: CSV, or lines of JSON where the name ends in .json, .jsonl or .ndjson.
+    /// Write every response time to this file: CSV, or JSON lines if the name ends in .json, .jsonl or .ndjson.
     #[arg(long, value_name = "FILE")]
     samples: Option<PathBuf>,
-    /// Write every SIP message there, in the same way.
+    /// Write every SIP message to this file, in the same formats.
     #[arg(long, value_name = "FILE")]
     messages: Option<PathBuf>,
-    /// Upper bounds of the histogram's buckets in metrics, in seconds.
+    /// Upper bounds of the histogram buckets in metrics, in seconds.
     #[arg(long, value_name = "SECONDS", value_delimiter = ',', value_parser = bucket,
         default_values = ["0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5"])]
     buckets: Vec<u64>,
-    /// Serve Prometheus metrics there while capturing.
+    /// Serve Prometheus metrics at this address while capturing.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "interface")]
     pub metrics: Option<SocketAddr>,
-    /// Capture for so long, instead of until Ctrl-C.
+    /// Duration of the capture (default: until Ctrl-C).
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "interface")]
     duration: Option<Duration>,
     /// Print the summary as JSON.
     #[arg(long)]
     pub json: bool,
-    /// How long the other half of a message is awaited.
+    /// How long to wait for a matching message.
     #[arg(long, value_name = "TIME", default_value = "32s", value_parser = humantime::parse_duration)]
     patience: Duration,
-    /// Messages that are remembered at a time; each takes 40 to 90 octets.
+    /// Maximum number of remembered messages; each takes 40 to 90 bytes.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     remember: u32,
-    /// TCP connections that are followed at a time; each takes some 500 octets.
+    /// Maximum number of TCP connections; each takes some 500 bytes.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     connections: u32,
-    /// Memory in MiB that the kernel may fill with packets which are not yet looked at.
+    /// Size of the ring for captured packets in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 32, value_parser = clap::value_parser!(u16).range(2..=2_048), requires = "interface")]
     ring: u16,
 }
@@ -71,48 +70,48 @@ enum Port {
     One(u16),
 }
 
-/// Where packets come from.
+/// The source of packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A file.
+    /// A capture file.
     File(PathBuf),
     /// Standard input.
     Input,
-    /// An interface.
+    /// A network interface.
     Interface {
         /// Its name, or `any`.
         name: String,
-        /// MiB of the ring.
+        /// Size of the ring in MiB.
         ring: usize,
-        /// For how long; `None`: until told to end.
+        /// Duration of the capture; `None`: until stopped.
         duration: Option<Duration>,
     },
 }
 
-/// What is to be done.
+/// A validated command line.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where packets come from.
+    /// The source of packets.
     pub source: Source,
-    /// Whose response times.
+    /// The addresses of the server.
     pub servers: Vec<ServerAddress>,
-    /// Ports that are looked at; empty: all.
+    /// Ports to analyze; empty means all.
     pub ports: Vec<u16>,
-    /// Upper bounds of buckets, in nanoseconds, growing.
+    /// Upper bounds of buckets in nanoseconds, ascending.
     pub buckets: Vec<u64>,
-    /// Where every response time goes.
+    /// File for response times.
     pub samples: Option<PathBuf>,
-    /// Where every message goes.
+    /// File for messages.
     pub messages: Option<PathBuf>,
-    /// Of the tables.
+    /// Limits of the tables.
     pub bounds: Bounds,
 }
 
 impl Arguments {
-    /// What is to be done.
+    /// Validates the arguments.
     ///
     /// # Errors
-    /// Ports or buckets make no sense.
+    /// The ports or buckets are invalid.
     pub fn plan(&self) -> io::Result<Plan> {
         let source = match (&self.pcap, &self.interface) {
             (Some(path), _) if path.as_os_str() == "-" => Source::Input,
@@ -164,7 +163,7 @@ impl Arguments {
         ports.dedup();
         if ports.len() > crate::capture::MOST_PORTS {
             return Err(mistake(
-                "--port: more than 100 ports; `--port any` looks at all",
+                "--port: more than 100 ports; use `--port any` for all",
             ));
         }
         Ok(ports)
@@ -177,17 +176,17 @@ fn port(text: &str) -> Result<Port, String> {
     }
     let port = text.parse().ok().filter(|port| *port != 0);
     port.map(Port::One)
-        .ok_or_else(|| "a port from 1 to 65535, or any".to_owned())
+        .ok_or_else(|| "use a port from 1 to 65535, or any".to_owned())
 }
 
-/// Seconds as nanoseconds.
+/// Parses seconds, as nanoseconds.
 fn bucket(text: &str) -> Result<u64, String> {
     let seconds: f64 = text
         .parse()
-        .map_err(|_| "seconds are wanted, such as 0.005".to_owned())?;
+        .map_err(|_| "use seconds, such as 0.005".to_owned())?;
     let nanoseconds = (seconds * 1e9).round();
     if !(1.0..=1e12).contains(&nanoseconds) {
-        return Err("from 0.000000001 to 1000 seconds".to_owned());
+        return Err("must be from 0.000000001 to 1000 seconds".to_owned());
     }
     #[expect(clippy::cast_sign_loss, reason = "it was just looked at")]
     Ok(nanoseconds as u64)

@@ -1,4 +1,4 @@
-//! Which messages belong together: what comes to the server, and what leaves it because of that.
+//! Matches messages: an incoming message with the outgoing message that results from it.
 //!
 //! | leaves the server | because of | found by Call-ID, `CSeq` and |
 //! | --- | --- | --- |
@@ -6,8 +6,8 @@
 //! | a response that came like this | that response | the branch of the Via that becomes topmost, status and To tag |
 //! | another response | the request that came | the branch of the topmost Via |
 //!
-//! A proxy adds its Via to requests and takes it away from responses, so that the client's Via is the same on both sides of it (RFC 3261
-//! section 16). Only the first time counts: what comes or leaves again is counted, but is no sample.
+//! A proxy adds its Via to requests and removes it from responses, so the client's Via is the same on both sides of it (RFC 3261 section
+//! 16). Only the first message counts: a message that enters or leaves again is counted, but is not a sample.
 
 use crate::capture::{Moment, Time};
 use crate::counters::{Counter, Counters};
@@ -16,16 +16,16 @@ use crate::message::Observed;
 use crate::waiting::{Table, Waiting};
 use sip_message::{KeyHasher, Method};
 
-/// Two messages that belong together.
+/// Two matching messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Which two.
+    /// The step between them.
     pub step: Step,
-    /// When the first came.
+    /// When the first one entered.
     pub came: Moment,
 }
 
-/// Finds them.
+/// Matches messages.
 #[derive(Debug)]
 pub struct Pairs {
     hasher: KeyHasher,
@@ -33,7 +33,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// With a secret for the keys of the table, its bound, and how long a message is remembered, in nanoseconds.
+    /// `secret` for the keys of the table, its maximum size, and how long a message is remembered, in nanoseconds.
     pub fn new(secret: (u64, u64), most: u32, lifetime: i64) -> Self {
         Self {
             hasher: KeyHasher::new(secret),
@@ -41,13 +41,13 @@ impl Pairs {
         }
     }
 
-    /// A message came to the server.
+    /// Processes a message that entered the server.
     pub fn came(&mut self, moment: Moment, message: &Observed<'_>, counters: &mut Counters) {
         self.expire(moment.time, counters);
         let is_request = message.status.is_none();
         let key = match (message.status, message.second_branch) {
             (None, _) => {
-                // That of a refusal ends at the server: it has the branch of its INVITE (section 17.1.1.3).
+                // The ACK of an error response ends at the server: it has the branch of its INVITE (section 17.1.1.3).
                 if message.cseq.method == Method::Ack {
                     let invite = self.request_key(message, &Method::Invite, message.branch);
                     if self.table.get_mut(invite).is_some() {
@@ -56,7 +56,7 @@ impl Pairs {
                 }
                 self.request_key(message, &message.cseq.method, message.branch)
             }
-            // It is for this hop only (section 16.7).
+            // 100 is for this hop only (section 16.7).
             (Some(100), _) => return,
             (Some(_), None) => {
                 counters.add(Counter::OwnRequests, 1);
@@ -82,7 +82,7 @@ impl Pairs {
         }
     }
 
-    /// A message left the server. With what it belongs to, when this is the first time.
+    /// Processes a message that left the server. Returns its match, if this is the first time.
     pub fn left(
         &mut self,
         now: Time,
@@ -173,14 +173,14 @@ impl Pairs {
         Some(Pair { step, came })
     }
 
-    /// Counts those whose other half never came: call when no packet comes any more.
+    /// Counts messages without a match, at the end of the capture.
     pub fn finish(&self, counters: &mut Counters) {
         for waiting in self.table.iter().filter(|waiting| waiting.is_open()) {
             counters.add(given_up(waiting), 1);
         }
     }
 
-    /// Messages that are remembered.
+    /// Number of remembered messages.
     pub fn remembered(&self) -> usize {
         self.table.len()
     }
@@ -215,7 +215,7 @@ impl Pairs {
     }
 }
 
-/// As what one counts whose other half never came.
+/// The counter for a message without a match.
 const fn given_up(waiting: &Waiting) -> Counter {
     if waiting.is_request {
         Counter::Unanswered

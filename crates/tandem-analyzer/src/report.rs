@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! The result of an analysis, as text and JSON.
 
 use crate::analysis::Analysis;
 use crate::counters::{Counter, Counters};
@@ -23,18 +23,18 @@ pub struct Row {
     pub max: f64,
 }
 
-/// What was found.
+/// The result of an analysis.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Whose response times.
+    /// The addresses of the server.
     pub servers: Vec<String>,
-    /// The response times that occurred.
+    /// The response times of all steps that occurred.
     pub response_times_us: Vec<Row>,
-    /// What became of packets and messages.
+    /// Counters of packets and messages.
     pub counters: Counters,
-    /// How long it took.
+    /// Duration of the analysis in seconds.
     pub seconds: f64,
-    /// Why these figures may not be the server's, and what else should be known.
+    /// Conditions that affect the figures.
     pub remarks: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Report {
         };
         let counters = analysis.counters();
         let mut rows: Vec<Row> = analysis.figures().times().map(row).collect();
-        // The calls first, then everything else.
+        // Calls first.
         rows.sort_by_key(|row| row.method != "INVITE");
         let servers = analysis.servers().addresses().iter();
         Self {
@@ -74,7 +74,7 @@ impl Report {
     }
 }
 
-/// What somebody should know before using these figures.
+/// Conditions that affect the figures.
 fn remarks(counters: &Counters, nothing: bool, cut_off: bool) -> Vec<String> {
     let of = |counter| counters.of(counter);
     let mut remarks = Vec::new();
@@ -85,26 +85,26 @@ fn remarks(counters: &Counters, nothing: bool, cut_off: bool) -> Vec<String> {
     };
     let count = of(Counter::KernelDrops);
     let what =
-        "packets were dropped by the kernel: times are missing; a larger --ring, or fewer ports";
+        "packets were dropped by the kernel: times are missing; increase --ring or use fewer ports";
     remark(count > 0, format!("{count} {what}"));
     let count = of(Counter::Negative);
-    let what = "response times were below zero and are left out: the clock was set back";
+    let what = "response times were below zero and are omitted: the clock was set back";
     remark(count > 0, format!("{count} {what}"));
     let count = of(Counter::Forgotten);
-    let what = "messages were forgotten before their other half came: a larger --remember";
+    let what = "messages were evicted before a matching message left: increase --remember";
     remark(count > 0, format!("{count} {what}"));
     let count = of(Counter::InternalMessages);
-    let what = "messages went from one of the server's addresses to another: name its port, as in --server 127.0.0.1:5060";
+    let what = "messages went from one of the server's addresses to another: add the port, such as --server 127.0.0.1:5060";
     remark(count > 0 && nothing, format!("{count} {what}"));
     let count = of(Counter::ForeignMessages);
-    let what = "messages neither came to the server nor left it: is --server right?";
+    let what = "messages were neither to nor from the server: check --server";
     remark(count > 0 && nothing, format!("{count} {what}"));
     let (packets, messages) = (of(Counter::Packets), of(Counter::Messages));
     remark(
         packets > 0 && messages == 0,
-        format!("{packets} packets, and no SIP message in them that can be read"),
+        format!("{packets} packets contain no readable SIP message"),
     );
-    let what = "the file ends in the middle of a packet, as when capturing was killed; all before it was read";
+    let what = "the file ends in the middle of a packet, for example because the capture was killed; all packets before it were read";
     remark(cut_off, what.to_owned());
     remarks
 }

@@ -1,4 +1,4 @@
-//! Packets from where the plan says, through the analysis.
+//! Feeds packets from the source to the analysis.
 
 use crate::analysis::Analysis;
 use crate::capture::{Filter, Packet, Ring, file};
@@ -13,17 +13,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long is waited for packets before it is looked whether to end.
+/// How long to wait for packets before checking for the end.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How often others hear how it goes.
+/// Interval of progress reports.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Packets of a file between two looks at whether to end.
+/// Packets of a file between two checks for the end.
 const OFTEN: u64 = 65_536;
 
-/// Does it, until the packets end, the time is over, or `stop` says so. `tell` hears once a second of a live capture what was found so far.
+/// Runs the analysis until the packets end, the time is over, or `stop` is set. During a live capture, `tell` receives the state once a
+/// second.
 ///
 /// # Errors
-/// The source cannot be read, samples cannot be written. What was found until then is lost, but for the samples.
+/// The source cannot be read, or samples cannot be written. All results except written samples are lost.
 pub fn analyze(plan: &Plan, stop: &AtomicBool, tell: impl FnMut(&Analysis)) -> io::Result<Report> {
     let exports = Exports::open(plan.samples.as_deref(), plan.messages.as_deref())?;
     let mut analysis = Analysis::new(
@@ -59,7 +60,7 @@ pub fn analyze(plan: &Plan, stop: &AtomicBool, tell: impl FnMut(&Analysis)) -> i
     Ok(Report::new(&analysis, elapsed, cut_off))
 }
 
-/// Whether the file ends in the middle of a packet.
+/// Returns whether the file ends in the middle of a packet.
 fn from_file(
     input: impl io::Read + Send,
     analysis: &mut Analysis,
@@ -104,7 +105,7 @@ fn live(
             tell(analysis);
         }
     }
-    // What the kernel has and did not hand over yet.
+    // Packets that the kernel still holds.
     let ended = Instant::now();
     while ended.elapsed() < INTERVAL && ring.read(PATIENCE, |packet| analysis.packet(packet))? {}
     analysis.dropped_by_kernel(ring.drops()?.dropped);
@@ -115,7 +116,7 @@ fn about(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Nobody who sends packets knows it.
+/// A secret that no sender of packets knows.
 fn secret() -> (u64, u64) {
     let random = || RandomState::new().hash_one(0_u8);
     (random(), random())

@@ -1,4 +1,4 @@
-//! Whose response times: the addresses of the server, and which way a message goes.
+//! The addresses of the server, and the direction of messages.
 
 use crate::network::Path;
 use sip_message::{Host, Via};
@@ -6,12 +6,12 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// An address of the server, at one port or at any.
+/// An address of the server, with one port or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerAddress {
     /// The address.
     pub address: IpAddr,
-    /// The port; `None`: any.
+    /// The port; `None` means all.
     pub port: Option<u16>,
 }
 
@@ -29,7 +29,7 @@ impl FromStr for ServerAddress {
             });
         }
         let with_port: SocketAddr = text.parse().map_err(|_| {
-            "an IP address is wanted, with or without a port: 192.0.2.1, 192.0.2.1:5060, 2001:db8::1, [2001:db8::1]:5060"
+            "use an IP address, with or without a port: 192.0.2.1, 192.0.2.1:5060, 2001:db8::1, [2001:db8::1]:5060"
                 .to_owned()
         })?;
         Ok(Self {
@@ -53,7 +53,7 @@ impl ServerAddress {
         self.address == end.ip() && self.port.is_none_or(|port| port == end.port())
     }
 
-    /// Whether this sent-by names it. Without a port it is 5060, or 5061 with TLS (RFC 3261 section 18.2.2).
+    /// Whether this sent-by names the address. The default port is 5060, or 5061 with TLS (RFC 3261 section 18.2.2).
     fn is_named(&self, via: &Via<'_>) -> bool {
         let named = matches!(via.host, Host::Address(address) if address == self.address);
         named
@@ -63,21 +63,21 @@ impl ServerAddress {
     }
 }
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// To the server.
     In,
     /// From the server.
     Out,
-    /// From one of its addresses to another.
+    /// Between two addresses of the server.
     Internal,
-    /// Past it.
+    /// Neither to nor from the server.
     Foreign,
 }
 
 impl Direction {
-    /// As exports say it.
+    /// The name in exports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::In => "in",
@@ -93,7 +93,7 @@ impl Direction {
 pub struct Servers(Vec<ServerAddress>);
 
 impl Servers {
-    /// With these addresses.
+    /// A server with these addresses.
     pub fn new(addresses: Vec<ServerAddress>) -> Self {
         Self(addresses)
     }
@@ -103,7 +103,7 @@ impl Servers {
         &self.0
     }
 
-    /// Which way a message goes along a path.
+    /// The direction of a message with this source and destination.
     pub fn direction(&self, path: &Path) -> Direction {
         let is_server = |end: SocketAddr| self.0.iter().any(|address| address.is(end));
         match (is_server(path.source), is_server(path.destination)) {
@@ -114,8 +114,8 @@ impl Servers {
         }
     }
 
-    /// Which way a message goes that no address tells of, as over a connection that the server opened from another port: the topmost Via of
-    /// a request names who sends it, that of a response who receives it.
+    /// The direction of a message whose addresses do not tell, for example on a connection that the server opened from another port. The
+    /// topmost Via of a request names its sender, that of a response its receiver.
     pub fn direction_by_via(&self, via: &Via<'_>, is_request: bool) -> Option<Direction> {
         let names_server = self.0.iter().any(|address| address.is_named(via));
         names_server.then_some(if is_request {

@@ -1,52 +1,52 @@
-//! Messages that came to the server and wait for what it makes of them: a table with a bound, which forgets what is old.
+//! A bounded table of incoming messages that have no matching outgoing message yet. It evicts old messages.
 
 use crate::capture::{Moment, Time};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use std::collections::VecDeque;
 
-/// A message that came in.
+/// An incoming message.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each says something of its own"
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// When it came first.
+    /// When it first entered.
     pub came: Moment,
     /// Whether it is a request.
     pub is_request: bool,
     /// Whether it had credentials.
     pub is_authenticated: bool,
-    /// 100 was sent for it.
+    /// Whether 100 was sent for it.
     pub tried: bool,
-    /// It was forwarded.
+    /// Whether it was forwarded.
     pub forwarded: bool,
-    /// The server answered it itself; or, of a response, passed it on.
+    /// For a request, whether the server responded itself; for a response, whether it was relayed.
     pub answered: bool,
 }
 
 impl Waiting {
-    /// Whether what the server makes of it has not been seen.
+    /// Whether no matching message has been seen.
     pub const fn is_open(&self) -> bool {
         !self.forwarded && !self.answered
     }
 }
 
-/// Messages for which the table of numbers has room from the beginning, in 2.5 MiB: beyond, it is made anew as it grows.
+/// Initial capacity of the table of numbers, 2.5 MiB; it is reallocated when it grows.
 const AT_FIRST: u32 = 7 << 16;
 
-/// The table. One in it is forgotten `lifetime` after it came, or when there is no room: the oldest first.
+/// The table. It evicts a message `lifetime` after it entered, or when there is no room, the oldest first.
 ///
-/// Messages lie in the order in which they came, as most that are asked for came just before and are in the processor's cache; what finds
-/// them by key is a table of their numbers, which is small.
+/// Messages are stored in the order of arrival, because most lookups are for recent messages, which are in the processor's cache. A small
+/// table of their numbers finds them by key.
 #[derive(Debug)]
 pub struct Table {
     /// Numbers of messages, by key.
     numbers: HashTable<u32>,
-    /// In the order in which they came.
+    /// In the order of arrival.
     messages: VecDeque<(u64, Waiting)>,
-    /// The number of the oldest; behind the last number comes 0.
+    /// The number of the oldest message; numbers wrap around to 0.
     first: u32,
     most: usize,
     /// In nanoseconds.
@@ -54,7 +54,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// For so many messages, each for so many nanoseconds.
+    /// For `most` messages, each for `lifetime` nanoseconds.
     pub fn new(most: u32, lifetime: i64) -> Self {
         Self {
             numbers: HashTable::with_capacity(most.min(AT_FIRST) as usize),
@@ -65,7 +65,7 @@ impl Table {
         }
     }
 
-    /// Adds a message unless it is there; whether it was added. Its key is a keyed hash already.
+    /// Adds a message unless its key exists. Returns whether it was added. The key is already a keyed hash.
     pub fn insert(&mut self, key: u64, message: Waiting) -> bool {
         let (messages, first) = (&mut self.messages, self.first);
         let is_it = |&number: &u32| key_at(messages, first, number) == Some(key);
@@ -80,7 +80,7 @@ impl Table {
         }
     }
 
-    /// One that is there.
+    /// The message with this key.
     pub fn get_mut(&mut self, key: u64) -> Option<&mut Waiting> {
         let (messages, first) = (&self.messages, self.first);
         let is_it = |&number: &u32| key_at(messages, first, number) == Some(key);
@@ -89,23 +89,23 @@ impl Table {
         Some(message)
     }
 
-    /// Takes out one that is older than its lifetime allows; call until there is none.
+    /// Evicts a message that exceeds its lifetime. Call until there is none.
     pub fn expired(&mut self, now: Time) -> Option<Waiting> {
         let (_, oldest) = self.messages.front()?;
         (now.since(oldest.came.time) > self.lifetime).then(|| self.pop())?
     }
 
-    /// Takes out the oldest one where there are too many; call until there is none.
+    /// Evicts the oldest message if there are too many. Call until there is none.
     pub fn surplus(&mut self) -> Option<Waiting> {
         (self.messages.len() > self.most).then(|| self.pop())?
     }
 
-    /// Those that are there.
+    /// All messages.
     pub fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.messages.iter().map(|(_, message)| message)
     }
 
-    /// How many are there.
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.messages.len()
     }
@@ -121,7 +121,7 @@ impl Table {
     }
 }
 
-/// Where the message of a number lies, of which the first has that number.
+/// Index of the message with this number, if the first one has the number `first`.
 const fn place(first: u32, number: u32) -> usize {
     number.wrapping_sub(first) as usize
 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// Keys that come again, time that passes, numbers that begin anew.
+        /// Repeated keys, passing time, and numbers that wrap around.
         #[test]
         fn those_that_came_lately_are_found(
             keys in prop::collection::vec(0_u64..40, 1..300),

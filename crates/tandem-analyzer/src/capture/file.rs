@@ -1,32 +1,32 @@
-//! Capture files: pcap (microseconds, nanoseconds, both byte orders) and pcapng, read in one pass, also from a pipe.
+//! Reads capture files: pcap (microseconds, nanoseconds, both byte orders) and pcapng, in one pass, also from a pipe.
 
 use super::{LinkType, Moment, Packet, Time};
 use pcap_parser::pcapng::{InterfaceDescriptionBlock, OptionCode};
 use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapHeader, create_reader};
 use std::io::{self, Read};
 
-/// Octets that are read at a time: few enough to be in the processor's cache when they are looked at.
+/// Bytes per read: few enough to stay in the processor's cache until they are processed.
 const BUFFER: usize = 1 << 18;
-/// Largest block of a file, in octets.
+/// Largest block of a file, in bytes.
 const LARGEST: usize = 1 << 26;
-/// Most interfaces of a section whose clocks are remembered.
+/// Maximum number of interfaces per section.
 const MOST_INTERFACES: usize = 65_536;
 
 /// How a file ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Behind its last packet.
+    /// After the last packet.
     Whole,
-    /// In the middle of a packet, as when the capturing program was killed.
+    /// In the middle of a packet, for example because the capture was killed.
     CutOff,
-    /// Because the reader wanted no more.
+    /// The caller stopped reading.
     Stopped,
 }
 
-/// Gives `take` each packet of a capture file, until it returns false.
+/// Passes each packet of a capture file to `take`, until it returns false.
 ///
 /// # Errors
-/// It cannot be read, is no capture file, or is broken somewhere; the message says which packet came last.
+/// Reading fails, or the file is not a capture file or is broken. The message names the last packet.
 pub fn read<'r>(
     input: impl Read + Send + 'r,
     mut take: impl FnMut(Packet<'_>) -> bool,
@@ -52,24 +52,24 @@ pub fn read<'r>(
             Err(PcapError::UnexpectedEof) => return Ok(End::CutOff),
             Err(PcapError::Incomplete(_)) => false,
             Err(PcapError::BufferTooSmall) => true,
-            Err(PcapError::ReadError) => return Err(file.broken("it cannot be read further")),
-            Err(_) => return Err(file.broken("what follows is no packet")),
+            Err(PcapError::ReadError) => return Err(file.broken("reading failed")),
+            Err(_) => return Err(file.broken("invalid data")),
         };
         if too_small {
             capacity *= 2;
             if capacity > LARGEST || !reader.grow(capacity) {
-                return Err(file.broken("what follows claims to be longer than 64 MiB"));
+                return Err(file.broken("the next block claims to be longer than 64 MiB"));
             }
         }
         let refilled = reader.refill();
-        refilled.map_err(|_| file.broken("it cannot be read further"))?;
+        refilled.map_err(|_| file.broken("reading failed"))?;
         if reader.data().len() == before && !too_small && !reader.reader_exhausted() {
-            return Err(file.broken("what follows is no packet"));
+            return Err(file.broken("invalid data"));
         }
     }
 }
 
-/// Reads until what is asked for is there, as a pipe gives it in pieces.
+/// Reads until the buffer is full, because a pipe returns small pieces.
 struct FullReads<R>(R);
 
 impl<R: Read> Read for FullReads<R> {
@@ -89,29 +89,29 @@ impl<R: Read> Read for FullReads<R> {
 
 fn no_capture<I>(error: &PcapError<I>) -> io::Error {
     let what = match error {
-        PcapError::Eof => "it is empty",
-        PcapError::ReadError => "it cannot be read",
-        PcapError::Incomplete(_) => "it ends within its header",
+        PcapError::Eof => "the file is empty",
+        PcapError::ReadError => "reading failed",
+        PcapError::Incomplete(_) => "the file ends within its header",
         _ => {
-            "it is no capture file: pcap and pcapng are read (compressed ones: `zcat FILE | tandem analyze --pcap -`)"
+            "this is not a capture file: use pcap or pcapng (if compressed: `zcat FILE | tandem analyze --pcap -`)"
         }
     };
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// What the headers of a file have said.
+/// State from the headers of a file.
 #[derive(Default)]
 struct File {
     frames: u64,
-    /// Of a pcap file: its link type, and whether it counts nanoseconds.
+    /// For a pcap file: its link type, and whether its times have nanoseconds.
     header: Option<(LinkType, bool)>,
-    /// Of the section of a pcapng file, by number.
+    /// Interfaces of the current pcapng section, by number.
     interfaces: Vec<Interface>,
     big_endian: bool,
 }
 
 impl File {
-    /// Whether more is wanted.
+    /// Processes a block. Returns whether to continue.
     fn block(
         &mut self,
         block: &PcapBlockOwned<'_>,
@@ -149,7 +149,7 @@ impl File {
                     );
                 };
                 let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-                // Behind the packet's octets the block is padded.
+                // The block has padding after the packet.
                 let length = usize::try_from(packet.caplen).unwrap_or(usize::MAX);
                 let bytes = packet.data.get(..length).unwrap_or(packet.data);
                 (interface.link, interface.time(ticks), bytes, packet.origlen)
@@ -161,7 +161,7 @@ impl File {
                 let length = usize::try_from(packet.origlen).unwrap_or(usize::MAX);
                 let length = length.min(interface.longest);
                 let bytes = packet.data.get(..length).unwrap_or(packet.data);
-                // These have no time at all.
+                // Simple packets have no time.
                 (interface.link, Time::default(), bytes, packet.origlen)
             }
             PcapBlockOwned::NG(_) => return Ok(true),
@@ -186,7 +186,7 @@ impl File {
 }
 
 fn clock_of(header: &PcapHeader) -> (LinkType, bool) {
-    // The upper bits say whether packets end with a checksum, which nothing here looks at.
+    // The upper bits describe a frame check sequence, which is not needed here.
     let number = header.network.0 & 0x0fff_ffff;
     (
         LinkType::from_number(number),
@@ -197,11 +197,11 @@ fn clock_of(header: &PcapHeader) -> (LinkType, bool) {
 /// An interface of a pcapng file.
 struct Interface {
     link: LinkType,
-    /// Most octets that were kept of a packet.
+    /// Maximum number of captured bytes per packet.
     longest: usize,
-    /// Ticks of its clock in a second.
+    /// Clock ticks per second.
     resolution: u128,
-    /// Seconds to be added.
+    /// Offset of the clock in seconds.
     offset: i64,
 }
 
@@ -237,7 +237,7 @@ impl Interface {
     }
 }
 
-/// Ticks in a second: a negative power of ten, or of two where the first bit is set. What is finer than 2^-63 or 10^-19 does not exist.
+/// Ticks per second: a negative power of ten, or of two if the first bit is set. Finer resolutions than 2^-63 or 10^-19 do not exist.
 fn resolution(value: u8) -> u128 {
     let exponent = u32::from(value & 0x7f);
     if value & 0x80 == 0 {

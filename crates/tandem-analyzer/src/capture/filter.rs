@@ -1,26 +1,26 @@
-//! What the kernel passes on: a classic BPF program for the ports of SIP, so that RTP costs nothing.
+//! The kernel's filter: a classic BPF program for the ports of SIP, so that RTP packets cost nothing.
 
 use libc::sock_filter;
 
-/// Most ports that the program can look for.
+/// Maximum number of ports in the program.
 pub const MOST_PORTS: usize = 100;
 
-/// Octets of a packet that are kept: all.
+/// Bytes to keep of a packet: all.
 const KEEP: u32 = 1 << 18;
-/// `skb->pkt_type` and `skb->dev->type` as absolute loads see them.
+/// `skb->pkt_type` and `skb->dev->type` as absolute loads.
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
 const HARDWARE_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_HATYPE).cast_unsigned();
 
 const UDP: u32 = 17;
 const TCP: u32 = 6;
-/// Extension headers of IPv6 behind which ports are not looked for: hop-by-hop, routing, fragment, destination options.
+/// Extension headers of IPv6 after which ports are not checked: hop-by-hop, routing, fragment, destination options.
 const EXTENSIONS: [u32; 4] = [0, 43, 44, 60];
 
-/// A program for a socket that sees packets from their IP header on.
+/// A program for a socket that receives packets from the IP header on.
 #[derive(Clone, Debug)]
 pub struct Filter(Vec<sock_filter>);
 
-/// Where a jump leads, until it is known how far that is.
+/// The symbolic target of a jump.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Label {
     Next,
@@ -37,13 +37,13 @@ enum Step {
     Here(Label),
     /// Code, operand.
     Do(u32, u32),
-    /// Code of a jump, operand, where to if it is so, where to if not.
+    /// Code of a jump, operand, target if true, target if false.
     If(u32, u32, Label, Label),
 }
 
 impl Filter {
-    /// For packets with one of these ports at either end (any, where there is none), and for all fragments, which have no ports. Of a
-    /// loopback interface only one of the two copies of each packet.
+    /// Accepts packets with one of these ports at either end (any port if empty), and all fragments, which have no ports. On a loopback
+    /// interface it accepts only one of the two copies of each packet.
     pub fn new(ports: &[u16]) -> Self {
         use Label::{Accept, Drop, Next, Ports, Version, Version4, Version6};
         use Step::{Do, Here, If};
@@ -62,7 +62,7 @@ impl Filter {
             If(EQUAL, 0x40, Version4, Next),
             If(EQUAL, 0x60, Version6, Drop),
             Here(Version4),
-            // Fragments but the first have an offset.
+            // All fragments except the first have an offset.
             Do(LOAD | libc::BPF_H, 6),
             If(
                 libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K,
@@ -102,7 +102,7 @@ impl Filter {
         Self(assemble(&steps))
     }
 
-    /// Its instructions.
+    /// The instructions.
     pub fn program(&self) -> &[sock_filter] {
         &self.0
     }

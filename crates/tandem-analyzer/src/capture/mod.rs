@@ -1,4 +1,4 @@
-//! Where packets come from: a file, or an interface of this machine.
+//! Sources of packets: a file, or an interface of this machine.
 
 pub mod file;
 mod filter;
@@ -7,7 +7,7 @@ mod ring;
 pub use filter::{Filter, MOST_PORTS};
 pub use ring::{Drops, Ring};
 
-/// When a packet was captured: nanoseconds since 1970.
+/// Capture time: nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i64);
 
@@ -21,25 +21,25 @@ impl Time {
         )
     }
 
-    /// Nanoseconds from `earlier` to this; negative where the clock went back between.
+    /// Nanoseconds from `earlier` to this time; negative if the clock went back in between.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Which packet, and when.
+/// Number and time of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// Number of the packet in the capture; the first is 1, as Wireshark counts.
+    /// Number of the packet in the capture, from 1, as in Wireshark.
     pub frame: u64,
-    /// When it was captured.
+    /// Capture time.
     pub time: Time,
 }
 
-/// What a packet begins with, by its number in the registry of link types (<https://www.tcpdump.org/linktypes.html>).
+/// The link-layer header of a packet, by its number in the registry of link types (<https://www.tcpdump.org/linktypes.html>).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
-    /// BSD loopback: the address family in the byte order of the machine that captured (0), or of the network (108).
+    /// BSD loopback: the address family in the byte order of the capturing machine (0), or of the network (108).
     Null,
     /// Ethernet, with or without VLAN tags (1).
     Ethernet,
@@ -49,7 +49,7 @@ pub enum LinkType {
     LinuxSll,
     /// Linux "cooked" capture, version 2 (276).
     LinuxSll2,
-    /// What is not read.
+    /// An unsupported type.
     Other(i32),
 }
 
@@ -70,12 +70,12 @@ impl LinkType {
 /// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Which, and when.
+    /// Number and time.
     pub moment: Moment,
-    /// What it begins with.
+    /// The link-layer header.
     pub link: LinkType,
-    /// What was kept of it.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Whether more of it was on the wire.
+    /// Whether the packet was longer on the wire.
     pub truncated: bool,
 }

@@ -1,7 +1,8 @@
-//! Live capture: an `AF_PACKET` socket whose packets the kernel puts into memory that it shares with us (`TPACKET_V3`, packet(7)).
+//! Live capture: an `AF_PACKET` socket with a ring in shared memory, which the kernel fills with packets (`TPACKET_V3`, packet(7)).
 //!
-//! The ring consists of blocks. The kernel fills one and hands it over; we read it and hand it back. While all are ours, packets are
-//! dropped and counted. This is the only place of the crate with `unsafe`: the socket options that no safe library has, and reading the ring.
+//! The ring consists of blocks. The kernel fills a block and hands it over; the reader processes it and hands it back. While the reader
+//! has all blocks, packets are dropped and counted. Only this module of the crate has `unsafe` code: for socket options that no safe
+//! library supports, and for reading the ring.
 #![expect(
     unsafe_code,
     reason = "no safe library has packet sockets with a ring: each block says why it is sound"
@@ -15,17 +16,17 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Octets of a block. The longest packet, segments that the network card is to cut among them, has 64 KiB.
+/// Bytes per block. The longest packet, before segmentation by the network card, has 64 KiB.
 const BLOCK: usize = 1 << 20;
-/// Of no consequence with `TPACKET_V3`, but it must divide the block.
+/// Not used by `TPACKET_V3`, but it must divide the block size.
 const FRAME: usize = 2_048;
-/// Milliseconds after which a block that is not full is handed over.
+/// Milliseconds after which the kernel hands over a block that is not full.
 const RETIRE: u32 = 20;
 
-/// What the kernel counted since it was last asked.
+/// Counters of the kernel since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// Packets that passed the filter, dropped ones among them.
+    /// Packets that passed the filter, including dropped ones.
     pub packets: u64,
     /// Packets for which no block was free.
     pub dropped: u64,
@@ -35,34 +36,34 @@ pub struct Drops {
 #[derive(Debug)]
 pub struct Ring {
     socket: OwnedFd,
-    /// The first block; each begins with its description.
+    /// The first block; each block begins with its descriptor.
     memory: NonNull<tpacket_block_desc>,
     blocks: usize,
-    /// The block that is handed over next.
+    /// Index of the next block.
     next: usize,
     frames: u64,
 }
 
 impl Ring {
-    /// Captures on an interface, or on all (`any`), with a ring of so many MiB.
+    /// Captures on an interface, or on all (`any`), with a ring of `mebibytes` MiB.
     ///
     /// # Errors
-    /// The right to capture is missing, the interface does not exist, or there is no memory for the ring; the message says what to do.
+    /// A capability is missing, the interface does not exist, or there is no memory for the ring. The message says what to do.
     pub fn open(interface: &str, mebibytes: usize, filter: &Filter) -> io::Result<Self> {
         let index = index_of(interface)?;
-        // SAFETY: no memory is involved. Protocol 0: nothing is captured before bind.
+        // SAFETY: no memory is involved. With protocol 0, nothing is captured before bind.
         let number =
             unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
         if number < 0 {
             return Err(no_socket(&io::Error::last_os_error()));
         }
-        // SAFETY: the descriptor was just opened, and nobody else has it.
+        // SAFETY: the descriptor was just opened, and has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(number) };
-        attach(&socket, filter).map_err(|error| say("the kernel refuses the filter", &error))?;
+        attach(&socket, filter).map_err(|error| say("the kernel rejects the filter", &error))?;
         let blocks = mebibytes.max(2);
         let memory = map(&socket, blocks).map_err(|error| {
             let what =
-                format!("the kernel has no {blocks} MiB for the ring (ask for less with --ring)");
+                format!("the kernel cannot allocate {blocks} MiB for the ring: reduce --ring");
             say(&what, &error)
         })?;
         let ring = Self {
@@ -77,10 +78,10 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Gives `take` the packets of the next block, waiting for it no longer than `patience`. Whether there was one.
+    /// Passes the packets of the next block to `take`. Waits for the block no longer than `patience`, and returns whether there was one.
     ///
     /// # Errors
-    /// The interface went away.
+    /// The interface has disappeared.
     pub fn read(
         &mut self,
         patience: Duration,
@@ -93,9 +94,9 @@ impl Ring {
             }
         }
         let block = self.block();
-        // SAFETY: the block lies in the mapping, begins with its description, and is ours until it is handed back.
+        // SAFETY: the block lies in the mapping, begins with its descriptor, and is ours until it is handed back.
         let description = unsafe { ptr::read(block.as_ptr()) };
-        // SAFETY: version 3 knows no other member of the union.
+        // SAFETY: version 3 has no other member of the union.
         let header = unsafe { description.hdr.bh1 };
         // SAFETY: the kernel does not write to a block that is ours.
         let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr().cast::<u8>(), BLOCK) };
@@ -123,10 +124,10 @@ impl Ring {
         Ok(true)
     }
 
-    /// What the kernel counted since it was last asked.
+    /// Counters of the kernel since the last call.
     ///
     /// # Errors
-    /// None that is known.
+    /// The system call fails, for no known reason.
     pub fn drops(&self) -> io::Result<Drops> {
         let mut statistics = libc::tpacket_stats_v3 {
             tp_packets: 0,
@@ -134,7 +135,7 @@ impl Ring {
             tp_freeze_q_cnt: 0,
         };
         let mut length = size_of_val(&statistics) as socklen_t;
-        // SAFETY: the kernel writes no more than `length` octets to the structure it has for this option.
+        // SAFETY: the kernel writes at most `length` bytes to the structure for this option.
         let result = unsafe {
             libc::getsockopt(
                 self.socket.as_raw_fd(),
@@ -152,14 +153,15 @@ impl Ring {
     }
 
     fn block(&self) -> NonNull<tpacket_block_desc> {
-        // SAFETY: `next` is less than the number of blocks that are mapped. Blocks are aligned as pages are.
+        // SAFETY: `next` is less than the number of mapped blocks. Blocks are page-aligned.
         unsafe { self.memory.byte_add(self.next * BLOCK) }
     }
 
-    /// Who has the next block: the one word that both sides write.
+    /// The owner of the next block: the one word that both sides write.
     fn status(&self) -> &AtomicU32 {
         let description = self.block().as_ptr();
-        // SAFETY: the word lies in the mapping, which lives as long as `self`, is aligned, and is only accessed atomically while both may.
+        // SAFETY: the word lies in the mapping, which lives as long as `self`, is aligned, and is only accessed atomically while both
+        // sides may.
         unsafe { AtomicU32::from_ptr(&raw mut (*description).hdr.bh1.block_status) }
     }
 
@@ -174,7 +176,7 @@ impl Ring {
             revents: 0,
         };
         let milliseconds = c_int::try_from(patience.as_millis()).unwrap_or(c_int::MAX);
-        // SAFETY: one structure is passed, and said to be one.
+        // SAFETY: one structure is passed, and the count says one.
         let result = unsafe { libc::poll(&raw mut poll, 1, milliseconds) };
         match checked(result) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
@@ -197,13 +199,13 @@ impl Ring {
         };
         checked(result)?;
         let error = io::Error::from_raw_os_error(code);
-        Err(say("the interface went away", &error))
+        Err(say("the interface has disappeared", &error))
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: this is what was mapped, and nothing borrowed from it is left.
+        // SAFETY: this is the mapping, and no borrow of it is left.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), self.blocks * BLOCK) };
     }
 }
@@ -213,13 +215,13 @@ struct Found<'a> {
     bytes: &'a [u8],
 }
 
-/// The packet whose header begins there.
+/// The packet whose header begins at `at`.
 fn packet_at(block: &[u8], at: usize) -> Option<Found<'_>> {
     let rest = block.get(at..)?;
     if rest.len() < size_of::<tpacket3_hdr>() {
         return None;
     }
-    // SAFETY: there are enough octets, any of which make a header; it need not be aligned.
+    // SAFETY: there are enough bytes, and any bytes make a header; it need not be aligned.
     let header = unsafe { ptr::read_unaligned(rest.as_ptr().cast::<tpacket3_hdr>()) };
     let bytes = rest.get(usize::from(header.tp_net)..)?;
     let bytes = bytes.get(..header.tp_snaplen as usize)?;
@@ -235,7 +237,7 @@ fn attach(socket: &OwnedFd, filter: &Filter) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Makes the ring, and maps it.
+/// Creates the ring, and maps it.
 fn map(socket: &OwnedFd, blocks: usize) -> io::Result<NonNull<tpacket_block_desc>> {
     let version = libc::tpacket_versions::TPACKET_V3 as c_int;
     set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
@@ -249,7 +251,7 @@ fn map(socket: &OwnedFd, blocks: usize) -> io::Result<NonNull<tpacket_block_desc
         tp_feature_req_word: 0,
     };
     set(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-    // SAFETY: a new mapping where the kernel likes.
+    // SAFETY: a new mapping at an address that the kernel chooses.
     let memory = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -266,7 +268,7 @@ fn map(socket: &OwnedFd, blocks: usize) -> io::Result<NonNull<tpacket_block_desc
     NonNull::new(memory.cast()).ok_or_else(|| io::Error::other("mapped at 0"))
 }
 
-/// Begins to capture. Index 0: on all interfaces.
+/// Starts the capture. Index 0 means all interfaces.
 fn bind(socket: &OwnedFd, index: c_int) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -277,7 +279,7 @@ fn bind(socket: &OwnedFd, index: c_int) -> io::Result<()> {
         sll_halen: 0,
         sll_addr: [0; 8],
     };
-    // SAFETY: the structure is what the length says.
+    // SAFETY: the length is that of the structure.
     let result = unsafe {
         libc::bind(
             socket.as_raw_fd(),
@@ -289,7 +291,7 @@ fn bind(socket: &OwnedFd, index: c_int) -> io::Result<()> {
 }
 
 fn set<T>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads as many octets as the value has, and knows the option's structure, which the callers pass.
+    // SAFETY: the kernel reads as many bytes as the value has. The callers pass the structure of the option.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -321,13 +323,13 @@ fn index_of(interface: &str) -> io::Result<c_int> {
         return Ok(found.cast_signed());
     }
     let message = format!(
-        "there is no interface {interface:?}; there are: {}",
+        "no interface is named {interface:?}; available: {}",
         interfaces().join(", ")
     );
     Err(io::Error::new(io::ErrorKind::NotFound, message))
 }
 
-/// Those of this network namespace, and `any` for all.
+/// The interfaces of this network namespace, and `any`.
 fn interfaces() -> Vec<String> {
     let table = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
     let names = table.lines().filter_map(|line| line.split_once(':'));
@@ -342,7 +344,7 @@ fn no_socket(error: &io::Error) -> io::Error {
             --pcap FILE needs none";
         return io::Error::new(error.kind(), message);
     }
-    say("the kernel opens no packet socket", error)
+    say("cannot open a packet socket", error)
 }
 
 fn say(what: &str, error: &io::Error) -> io::Error {

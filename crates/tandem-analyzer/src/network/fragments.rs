@@ -1,4 +1,4 @@
-//! Fragments of IP packets (RFC 791 section 3.2, RFC 8200 section 4.5), put together again.
+//! Reassembles fragments of IP packets (RFC 791 section 3.2, RFC 8200 section 4.5).
 
 use super::ip::Fragment;
 use crate::capture::Time;
@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// How long the other fragments of a packet are awaited, in nanoseconds.
+/// How long to wait for the other fragments of a packet, in nanoseconds.
 const PATIENCE: i64 = 30_000_000_000;
 
-/// Which packet fragments belong to.
+/// The key of the packet that fragments belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in the RFCs")]
 pub struct FragmentKey {
@@ -21,11 +21,11 @@ pub struct FragmentKey {
     pub identification: u32,
 }
 
-/// Packets of which not all fragments have come.
+/// Packets with missing fragments.
 #[derive(Debug)]
 pub struct Fragments {
     packets: HashMap<FragmentKey, (Time, IpDefragBuf)>,
-    /// In the order in which they began. One that is whole already is not here to be found any more.
+    /// In the order in which they began. Completed packets remain here, but not in `packets`.
     begun: VecDeque<(Time, FragmentKey)>,
     most: usize,
     given_up: u64,
@@ -33,7 +33,7 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// For so many packets at a time, of 64 KiB each at most.
+    /// For `most` packets at a time, of at most 64 KiB each.
     pub fn new(most: usize) -> Self {
         Self {
             packets: HashMap::new(),
@@ -44,7 +44,7 @@ impl Fragments {
         }
     }
 
-    /// Adds a fragment. The payload of its packet, once it is whole.
+    /// Adds a fragment. Returns the payload when its packet is complete.
     pub fn add(
         &mut self,
         now: Time,
@@ -76,7 +76,7 @@ impl Fragments {
         Some((protocol, buffer.take_bufs().0))
     }
 
-    /// Packets whose other fragments did not come, or for which there was no room.
+    /// Packets whose other fragments did not arrive, or found no room.
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
@@ -98,7 +98,7 @@ impl Fragments {
         let Some((begun, key)) = self.begun.pop_front() else {
             return;
         };
-        // It may be whole, and another one may have the same key by now.
+        // The packet may be complete, and a new one may have the same key.
         if self
             .packets
             .get(&key)

@@ -1,18 +1,19 @@
-//! What one side of a connection sent: put in order, cut into messages.
+//! The bytes that one side of a connection sent: reordered, and cut into messages.
 
 use crate::capture::Moment;
 use crate::counters::{Counter, Counters};
 use sip_message::{Frame, Framer};
 use std::collections::VecDeque;
 
-/// Longest header and body of a message, in octets.
+/// Longest header and body of a message, in bytes.
 const LONGEST: (usize, usize) = (65_536, 262_144);
-/// Most segments of one side that wait for one before them.
+/// Maximum number of segments per side that wait for an earlier one.
 const MOST_SEGMENTS: usize = 256;
-/// Farthest that a sequence number lies from the awaited one, in octets; beyond, it is another connection, or much was not captured.
+/// Largest distance of a sequence number from the expected one, in bytes. Beyond it, this is another connection, or much was not
+/// captured.
 const FARTHEST: u32 = 1 << 24;
 
-/// A TCP segment, and when it was captured.
+/// A TCP segment and its capture time.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "named as in RFC 9293")]
 pub struct Segment<'a> {
@@ -25,7 +26,7 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-/// Octets that wait in all connections, and how many may.
+/// Waiting bytes in all connections, and their limit.
 #[derive(Debug)]
 pub struct Bytes {
     used: usize,
@@ -54,19 +55,19 @@ impl Bytes {
     }
 }
 
-/// What one side of a connection sent.
+/// The bytes that one side of a connection sent.
 #[derive(Debug)]
 pub(super) struct Half {
-    /// Sequence number of the octet that comes next; `None` before the first.
+    /// Sequence number of the next byte; `None` before the first.
     next: Option<u32>,
-    /// Behind the last octet, once FIN said where that is.
+    /// Sequence number after the last byte, if FIN was seen.
     end: Option<u32>,
-    /// In the midst of messages, or waiting for one to begin.
+    /// Whether the position of messages is known. Otherwise the next message must begin with a segment.
     following: bool,
     framer: Framer,
-    /// The beginning of a message.
+    /// The beginning of an incomplete message.
     begun: Vec<u8>,
-    /// Segments before which one is missing, in the order of their sequence numbers.
+    /// Segments after a gap, sorted by sequence number.
     ahead: VecDeque<(u32, Moment, Vec<u8>)>,
 }
 
@@ -87,7 +88,7 @@ const fn framer() -> Framer {
     Framer::new(LONGEST.0, LONGEST.1)
 }
 
-/// Octets from `from` to `to` in the circle of sequence numbers; negative where `to` lies before.
+/// Bytes from `from` to `to` in the circular sequence space; negative if `to` is before `from`.
 const fn distance(from: u32, to: u32) -> i32 {
     to.wrapping_sub(from).cast_signed()
 }
@@ -104,7 +105,7 @@ impl Half {
         }
     }
 
-    /// Takes a segment that this side sent.
+    /// Processes a segment that this side sent.
     pub(super) fn segment(
         &mut self,
         segment: &Segment<'_>,
@@ -114,7 +115,7 @@ impl Half {
     ) {
         let mut first = segment.sequence;
         if segment.syn {
-            // Another connection between the same ports, or the same SYN again.
+            // A new connection between the same ports, or a repeated SYN.
             first = first.wrapping_add(1);
             if self.next != Some(first) {
                 self.give_back(bytes);
@@ -164,7 +165,7 @@ impl Half {
         }
     }
 
-    /// The other side has received all before `number`: what of it was not seen was not captured.
+    /// The other side has received all bytes before `number`. Those that were not seen were not captured.
     pub(super) fn acknowledged(
         &mut self,
         number: u32,
@@ -186,7 +187,7 @@ impl Half {
         }
     }
 
-    /// Goes on behind what is missing.
+    /// Continues after a gap.
     fn skip_to(
         &mut self,
         first: u32,
@@ -199,7 +200,7 @@ impl Half {
         self.catch_up(None, bytes, counters, take);
     }
 
-    /// Takes what is new in octets that begin at the awaited one or before. Whether anything is.
+    /// Processes the new part of bytes that begin at or before the expected one. Returns whether there is a new part.
     fn in_order(
         &mut self,
         first: u32,
@@ -221,7 +222,7 @@ impl Half {
         true
     }
 
-    /// Keeps a segment until the one before it has come.
+    /// Stores a segment until the one before it arrives.
     fn keep(
         &mut self,
         first: u32,
@@ -250,7 +251,7 @@ impl Half {
         self.ahead.insert(place, kept);
     }
 
-    /// Takes the segments that waited for what has come. `moment`: of the packet that filled the gap; `None` where nothing did.
+    /// Processes the stored segments that follow now. `moment`: of the packet that filled the gap; `None` if none did.
     fn catch_up(
         &mut self,
         moment: Option<Moment>,
@@ -274,7 +275,7 @@ impl Half {
         }
     }
 
-    /// Cuts what came next into messages.
+    /// Cuts the next bytes into messages.
     fn frames(
         &mut self,
         new: &[u8],
@@ -284,7 +285,7 @@ impl Half {
         take: &mut impl FnMut(&[u8], Moment, &mut Counters),
     ) {
         if !self.following {
-            // A message begins where a segment does, or in none that can be told from its body.
+            // Only a message that begins with a segment can be distinguished from the body of another one.
             self.framer = framer();
             self.following = self.framer.next(new).is_ok();
             self.framer = framer();
@@ -318,7 +319,7 @@ impl Half {
         }
     }
 
-    /// Gives the messages that are whole. Octets of them, or `None` where no message can begin.
+    /// Emits the complete messages. Returns their bytes, or `None` if no message can begin here.
     fn messages(
         &mut self,
         whole: &[u8],
@@ -347,7 +348,7 @@ impl Half {
         }
     }
 
-    /// What began cannot be completed: the next message is awaited.
+    /// The current message cannot be completed: wait for the next one.
     fn lose_track(&mut self, bytes: &mut Bytes) {
         bytes.give_back(self.begun.len());
         self.begun = Vec::new();

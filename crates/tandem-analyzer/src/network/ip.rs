@@ -10,32 +10,32 @@ use std::net::{IpAddr, SocketAddr};
 /// An IP packet, or a fragment of one.
 #[derive(Clone, Debug)]
 pub struct IpPacket<'a> {
-    /// Who sent it.
+    /// Source address.
     pub source: IpAddr,
-    /// To whom.
+    /// Destination address.
     pub destination: IpAddr,
-    /// What it carries.
+    /// Protocol of the payload.
     pub protocol: IpNumber,
-    /// What it carries of that.
+    /// The captured payload.
     pub payload: &'a [u8],
     /// Whether its end was not captured.
     pub cut_off: bool,
-    /// Which part of which packet it is, where it is a fragment.
+    /// The position in the packet, if this is a fragment.
     pub fragment: Option<Fragment>,
 }
 
-/// Which part of which packet.
+/// The position of a fragment in its packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment {
-    /// Which packet.
+    /// Key of the packet.
     pub key: FragmentKey,
-    /// Where it begins, in octets.
+    /// Offset in bytes.
     pub offset: u16,
-    /// Whether others come behind.
+    /// Whether more fragments follow.
     pub more: bool,
 }
 
-/// What cannot be read as an IP packet.
+/// The bytes are not an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotIp;
 
@@ -97,7 +97,7 @@ impl<'a> IpPacket<'a> {
                         key: FragmentKey {
                             source,
                             destination,
-                            // RFC 8200 section 4.5: the identification says it without the protocol.
+                            // The key in IPv6 does not include the protocol (RFC 8200 section 4.5).
                             protocol: 0,
                             identification: header.identification(),
                         },
@@ -118,23 +118,23 @@ impl<'a> IpPacket<'a> {
     }
 }
 
-/// What a whole IP packet carries.
+/// The payload of a complete IP packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Carried<'a> {
     /// A datagram.
     Datagram {
-        /// From where to where.
+        /// Source and destination.
         path: Path,
-        /// Its octets.
+        /// The payload.
         payload: &'a [u8],
         /// Whether its end was not captured.
         cut_off: bool,
     },
     /// A segment of a connection.
     Segment {
-        /// From where to where.
+        /// Source and destination.
         path: Path,
-        /// The segment; its moment is for the caller to fill in.
+        /// The segment. The caller sets its moment.
         segment: Segment<'a>,
         /// Whether its end was not captured.
         cut_off: bool,
@@ -146,7 +146,7 @@ pub enum Carried<'a> {
 }
 
 impl<'a> Carried<'a> {
-    /// What is in the payload of an IP packet.
+    /// Parses the payload of an IP packet.
     pub fn parse(
         (source, destination): (IpAddr, IpAddr),
         protocol: IpNumber,

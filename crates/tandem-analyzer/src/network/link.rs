@@ -1,22 +1,22 @@
-//! What lies before the IP packet: Ethernet and its VLAN tags, the "cooked" headers of Linux, the loopback header of BSD.
+//! Link-layer headers: Ethernet and its VLAN tags, the "cooked" headers of Linux, the loopback header of BSD.
 
 use crate::capture::LinkType;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-/// 802.1Q, 802.1ad and the number that came before it.
+/// 802.1Q, 802.1ad and its predecessor.
 const VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-/// Most tags that are looked behind.
+/// Maximum number of VLAN tags.
 const MOST_TAGS: usize = 4;
 
-/// The IP packet in what was captured; `None` where it is something else, or cut off before.
+/// The IP packet in a captured frame; `None` if it is something else, or is cut off.
 pub fn ip_of(link: LinkType, bytes: &[u8]) -> Option<&[u8]> {
     match link {
         LinkType::RawIp => Some(bytes),
         LinkType::Ethernet => behind_tags(number(bytes, 12)?, bytes.get(14..)?),
         LinkType::LinuxSll => behind_tags(number(bytes, 14)?, bytes.get(16..)?),
         LinkType::LinuxSll2 => behind_tags(number(bytes, 0)?, bytes.get(20..)?),
-        // The address family has no common number; the packet says its version itself.
+        // Address families differ between systems, but the IP header has the version.
         LinkType::Null => bytes.get(4..),
         LinkType::Other(_) => None,
     }

@@ -1,4 +1,4 @@
-//! From the octets of a packet to UDP datagrams and TCP segments, and from segments to messages.
+//! Decodes packets to UDP datagrams and TCP segments, and segments to messages.
 
 mod fragments;
 mod half;
@@ -15,17 +15,17 @@ pub use streams::{Connection, Side, Streams};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// What a message went over.
+/// Transport of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// A datagram.
+    /// UDP.
     Udp,
-    /// A connection.
+    /// TCP.
     Tcp,
 }
 
 impl Transport {
-    /// As exports say it.
+    /// The name in exports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -34,19 +34,19 @@ impl Transport {
     }
 }
 
-/// From where to where.
+/// Source, destination and transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Path {
-    /// Who sent.
+    /// Source address.
     pub source: SocketAddr,
-    /// To whom.
+    /// Destination address.
     pub destination: SocketAddr,
-    /// Over what.
+    /// Transport.
     pub transport: Transport,
 }
 
 impl Path {
-    /// The way back.
+    /// The opposite direction.
     #[must_use]
     pub const fn reversed(&self) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! TCP connections (RFC 9293): what both sides sent, in order, and the SIP messages in it.
+//! TCP connections (RFC 9293): reorders the bytes of both sides, and finds the SIP messages in them.
 //!
-//! Segments may come out of order, twice, and overlapping; some may not have been captured. A connection may have begun before the capture
-//! did: its first message is then the first that begins with a segment. What cannot be followed is skipped until a message begins again,
-//! and counted.
+//! Segments may arrive out of order, repeated and overlapping, and some may not have been captured. A connection may have begun before
+//! the capture. Then its first message is the first one that begins with a segment. Bytes that cannot be followed are skipped until a
+//! message begins again, and counted.
 
 use super::Path;
 use super::half::{Bytes, Half, Segment};
@@ -22,7 +22,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The end that sent what came along this path.
+    /// The end that sent a packet with this path.
     pub fn sender(path: &Path) -> Self {
         if path.source <= path.destination {
             Self::Lower
@@ -41,14 +41,14 @@ impl Side {
     }
 }
 
-/// What is remembered of a connection.
+/// The state of a connection.
 #[derive(Debug, Default)]
 pub struct Connection {
-    /// What each side sent.
+    /// The bytes that each side sent.
     halves: [Half; 2],
-    /// The end that is known to be the server's, where addresses alone do not say it.
+    /// The end that is known to be the server's, if the addresses do not tell.
     pub server: Option<Side>,
-    /// Whether it was used since it was last thought of forgetting it.
+    /// Whether it was used since it was last considered for eviction.
     used: bool,
 }
 
@@ -58,15 +58,15 @@ type Key = (SocketAddr, SocketAddr);
 #[derive(Debug)]
 pub struct Streams {
     connections: HashMap<Key, Connection>,
-    /// The order in which they may be forgotten.
+    /// The order of eviction.
     order: VecDeque<Key>,
     most: usize,
-    /// Octets that wait in all connections together.
+    /// Waiting bytes in all connections.
     waiting: Bytes,
 }
 
 impl Streams {
-    /// For so many connections at a time, and so many octets that wait for others.
+    /// For `most` connections, and `most_bytes` waiting bytes.
     pub fn new(most: usize, most_bytes: usize) -> Self {
         Self {
             connections: HashMap::new(),
@@ -76,8 +76,8 @@ impl Streams {
         }
     }
 
-    /// Takes a segment, and gives `take` each message that it completes: its way, and the packet that completed it. An acknowledgment
-    /// completes those of the other side that waited for what was not captured.
+    /// Processes a segment. Passes each message that it completes to `take`, with its path and the packet that completed it. An
+    /// acknowledgment may complete messages of the other side that waited for segments that were not captured.
     pub fn segment(
         &mut self,
         path: &Path,
@@ -128,24 +128,24 @@ impl Streams {
         }
     }
 
-    /// Connections that are remembered.
+    /// Number of connections.
     pub fn len(&self) -> usize {
         self.connections.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
     }
 
-    /// Octets that wait for others.
+    /// Waiting bytes.
     pub fn waiting(&self) -> usize {
         self.waiting.used()
     }
 
-    /// Forgets the connection that was not used for long, where there is no room.
+    /// Evicts the least recently used connections if there is no room.
     fn make_room(&mut self, counters: &mut Counters) {
-        // Ended ones leave their place in the order behind: it is at most as long again.
+        // Ended connections leave their entries in the order, which is at most twice as long as the table.
         while self.connections.len() >= self.most || self.order.len() >= self.most * 2 {
             let Some(key) = self.order.pop_front() else {
                 return;

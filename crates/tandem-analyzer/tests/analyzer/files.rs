@@ -5,7 +5,7 @@ use std::io;
 use tandem_analyzer::capture::file::{self, End};
 use tandem_analyzer::capture::{LinkType, Time};
 
-/// What was read of a packet.
+/// The result of reading a packet.
 type Read = (u64, LinkType, Time, Vec<u8>, bool);
 
 fn read(bytes: &[u8]) -> (io::Result<End>, Vec<Read>) {
@@ -24,7 +24,7 @@ fn read(bytes: &[u8]) -> (io::Result<End>, Vec<Read>) {
     (end, packets)
 }
 
-/// Numbers in one byte order or the other.
+/// Numbers in either byte order.
 #[derive(Clone, Copy)]
 struct Order(bool);
 
@@ -163,7 +163,7 @@ fn pcapng_is_read_with_any_clock_and_several_sections() {
         bytes.extend(interface(order, 276, 6, -5));
         bytes.extend(interface(order, 101, 0x80 | 0x0a, 0));
         bytes.extend(enhanced(order, 0, 1_700_000_000_123_456_789, &data));
-        // What else there may be is no packet.
+        // Other blocks are not packets.
         bytes.extend(block(order, 5, &[0; 12]));
         bytes.extend(enhanced(order, 1, 1_700_000_000_123_456, &data));
         bytes.extend(enhanced(order, 2, 1_024 * 3 + 512, &data));
@@ -212,7 +212,7 @@ fn a_file_is_longer_than_any_buffer() {
     let (end, packets) = read(&whole);
     assert_eq!((end.unwrap(), packets.len()), (End::Whole, 20_000));
     assert!(packets.iter().all(|(_, _, _, bytes, _)| *bytes == data));
-    // And a packet, too.
+    // The same for a packet.
     let long = vec![0; 3 << 20];
     let each = (7, 1, &long[..], long.len() as u32);
     let (end, packets) = read(&pcap(Order(false), 0xa1b2_c3d4, 101, &[each, each]));
@@ -236,7 +236,7 @@ fn what_is_no_capture_file_is_refused_with_a_reason() {
     );
     refused(
         b"INVITE sip:bob@example.org SIP/2.0\r\n\r\n",
-        "no capture file",
+        "not a capture file",
     );
     let data = packet();
     let mut huge = pcap(

@@ -1,4 +1,4 @@
-//! Packets of all kinds: link types, fragments, those of which the end is missing, and those that are not for us.
+//! Packets of all kinds: link types, fragments, truncated packets, and packets of others.
 
 use super::wire::{ALICE, BOUNDS, SERVER, Wire, request, udp};
 use etherparse::{
@@ -38,7 +38,7 @@ fn a_message_is_found_behind_every_link_header() {
         let mut wire = Wire::new();
         wire.packet(link, &bytes, false);
         assert_eq!(wire.count(Counter::Messages), 1, "{link:?} {bytes:?}");
-        // Cut anywhere, it is counted as something, and there is no panic.
+        // Cut anywhere, it is counted, and nothing panics.
         for length in 0..bytes.len() {
             let mut wire = Wire::new();
             wire.packet(link, &bytes[..length], true);
@@ -125,13 +125,13 @@ fn datagrams_that_left_the_sender_as_one_are_told_apart() {
         (wire.count(Counter::Packets), wire.count(Counter::Messages)),
         (1, 3)
     );
-    // What is behind a message and is none is no part of it.
+    // Trailing bytes that are not a message do not belong to the message before.
     wire.udp(ALICE, SERVER, options() + "\r\nand more");
     assert_eq!(wire.count(Counter::Messages), 4);
     assert_eq!(wire.count(Counter::NotSip), 0);
 }
 
-/// An IPv4 packet cut into fragments of so many octets, in order.
+/// An IPv4 packet cut into fragments of this size, in order.
 fn fragments_of(packet: &[u8], size: usize, identification: u16) -> Vec<Vec<u8>> {
     let (header, payload) = Ipv4Header::from_slice(packet).unwrap();
     let parts: Vec<&[u8]> = payload.chunks(size).collect();
@@ -199,7 +199,7 @@ fn fragments_wait_neither_for_ever_nor_in_any_number() {
     assert_eq!(wire.count(Counter::FragmentsGivenUp), 100 - most);
     wire.wait(31_000_000).ip(&fragments_of(&packet, 64, 200)[0]);
     assert_eq!(wire.count(Counter::FragmentsGivenUp), 100);
-    // One that says that the packet ends where another has more.
+    // A fragment that ends the packet where another one has more.
     let mut end = fragments_of(&packet, 64, 300);
     end[2][6] &= !0x20;
     let mut wire = Wire::with(

@@ -1,4 +1,4 @@
-//! Which messages belong together, and which do not.
+//! Which messages match, and which do not.
 
 use super::wire::{ALICE, BOB, BOUNDS, SERVER, Wire, request, response};
 use tandem_analyzer::{Bounds, Counter, Step};
@@ -8,7 +8,7 @@ const ALICES_NEXT: &str = "192.0.2.7:5062;branch=z9hG4bK-b";
 const SERVERS: &str = "192.0.2.1:5060;branch=z9hG4bK-s";
 const CREDENTIALS: &str = "Proxy-Authorization: Digest username=\"alice\"\r\n";
 
-/// A call with a challenge, up to its ACK. Times between what comes and what leaves: 100, 200, 300, 400 and 500 microseconds.
+/// A call with a challenge, up to its ACK. Times between incoming and outgoing messages: 100, 200, 300, 400 and 500 microseconds.
 fn call(wire: &mut Wire) {
     wire.udp(ALICE, SERVER, request("INVITE", &[ALICES], "c", 1, ""));
     wire.wait(100).udp(
@@ -80,7 +80,7 @@ fn a_call_has_the_three_response_times_of_a_proxy_and_those_of_its_other_message
     assert_eq!(wire.times(Step::ProvisionalRelayed, "INVITE"), (1, 300));
     assert_eq!(wire.times(Step::Forwarded, "ACK"), (1, 500));
     assert_eq!(wire.samples(), 6);
-    // All were told apart, and nothing is left over.
+    // All messages have a match.
     let expected = [(Counter::Packets, 13), (Counter::Messages, 13)];
     let counters = wire.counters();
     for counter in Counter::ALL {
@@ -180,7 +180,7 @@ fn of_retransmissions_and_forks_the_first_counts() {
         request("INVITE", &[other_branch, ALICES], "c", 1, ""),
     )
     .udp(SERVER, BOB, &first);
-    // Both branches ring; each is another response.
+    // Both branches ring; each sends a response of its own.
     for (tag, branch) in [("x", SERVERS), ("y", other_branch)] {
         wire.udp(
             BOB,
@@ -279,7 +279,7 @@ fn what_has_no_other_half_is_counted() {
         wire.count(Counter::Unanswered) + wire.count(Counter::Unrelayed),
         0
     );
-    // Past the end of patience, by the time of another packet.
+    // After the timeout, by the time of another packet.
     wire.wait(33_000_000)
         .udp(ALICE, SERVER, request("OPTIONS", &[ALICES], "o", 1, ""));
     assert_eq!(
@@ -316,7 +316,7 @@ fn no_more_messages_are_remembered_than_there_is_room_for() {
         assert!(wire.analysis.held().0 <= 10);
     }
     assert_eq!(wire.count(Counter::Forgotten), 90);
-    // The newest are remembered.
+    // The newest messages are remembered.
     wire.wait(5).udp(
         SERVER,
         ALICE,
@@ -329,7 +329,7 @@ fn no_more_messages_are_remembered_than_there_is_room_for() {
     );
     assert_eq!(wire.times(Step::Answered, "OPTIONS"), (1, 5));
     assert_eq!(wire.count(Counter::Unmatched), 1);
-    // Those that are done with make room without a loss.
+    // Messages with a match are evicted without being counted.
     for number in 101..=200 {
         wire.udp(
             ALICE,
@@ -382,7 +382,7 @@ fn a_clock_that_is_set_back_makes_no_response_time() {
         (1, 1)
     );
     assert_eq!(wire.samples(), 0);
-    // It goes on as before.
+    // Matching continues as before.
     wire.udp(ALICE, SERVER, request("OPTIONS", &[ALICES], "o", 2, ""));
     wire.wait(6).udp(
         SERVER,

@@ -1,4 +1,4 @@
-//! Connections: segments in any order, twice, overlapping, missing.
+//! Connections: segments out of order, repeated, overlapping and missing.
 
 use super::wire::{BOUNDS, SERVER, Wire, request, response};
 use etherparse::PacketBuilder;
@@ -9,7 +9,7 @@ const CLIENT: [u8; 4] = [192, 0, 2, 7];
 const OWN: [u8; 4] = [192, 0, 2, 1];
 const VIA: &str = "192.0.2.7:40000;branch=z9hG4bK-a";
 
-/// A connection of which both sides are captured.
+/// A connection with both sides captured.
 struct Tcp {
     client_port: u16,
     server_port: u16,
@@ -33,7 +33,7 @@ impl Tcp {
         )
     }
 
-    /// From the server, with what it has received.
+    /// From the server, with an acknowledgment.
     fn down(&self, sequence: u32, acknowledgment: u32, flags: &str, payload: &[u8]) -> Vec<u8> {
         let (from, to) = ((OWN, self.server_port), (CLIENT, self.client_port));
         segment(from, to, sequence, Some(acknowledgment), flags, payload)
@@ -95,7 +95,7 @@ fn a_message_comes_when_its_last_octet_does() {
         .ip(&USUAL.up(200, "", end));
     wire.wait(30).ip(&USUAL.down(7, 300, "", &answer));
     assert_eq!(wire.times(Step::Answered, "OPTIONS"), (1, 30));
-    // The same where the end overtakes the beginning.
+    // The same if the end arrives before the beginning.
     let mut wire = Wire::new();
     wire.ip(&USUAL.up(99, "S", b""))
         .ip(&USUAL.up(200, "", end))
@@ -157,18 +157,18 @@ fn a_segment_that_was_not_captured_costs_its_messages_only() {
     let length = message.len() as u32;
     let mut wire = Wire::new();
     wire.ip(&USUAL.up(100, "", &message));
-    // The second is missing; the third waits for it, until the server says that it has it.
+    // The second is missing. The third waits for it until the server acknowledges it.
     wire.ip(&USUAL.up(100 + 2 * length, "", &options(3)));
     assert_eq!(wire.count(Counter::Messages), 1);
     wire.wait(500).ip(&USUAL.down(7, 100 + 3 * length, "", b""));
     assert_eq!(wire.count(Counter::Messages), 2);
     assert_eq!(wire.count(Counter::TcpLost), 1);
-    // It counts from when it was captured.
+    // Its time is the capture time.
     let answer = response(200, "OPTIONS", &[VIA], "o", 3, "s");
     wire.wait(20)
         .ip(&USUAL.down(7, 100 + 3 * length, "", answer.as_bytes()));
     assert_eq!(wire.times(Step::Answered, "OPTIONS"), (1, 520));
-    // The last is missing, too: nothing waits.
+    // The last one is missing as well: nothing waits.
     wire.ip(&USUAL.down(400, 100 + 4 * length, "", b""))
         .ip(&USUAL.up(100 + 4 * length, "", &options(5)));
     assert_eq!(wire.count(Counter::Messages), 4);
@@ -219,7 +219,7 @@ fn what_waits_is_bounded() {
         assert!(wire.analysis.held().2 <= 10_000);
     }
     assert!(wire.count(Counter::TcpFull) > 0);
-    // Connections, too: those that were used last stay.
+    // The same for connections: the most recently used ones stay.
     for port in 1..=20 {
         let other = Tcp {
             client_port: port,
@@ -287,7 +287,7 @@ fn a_connection_that_the_server_opened_is_known_by_its_via() {
 }
 
 proptest! {
-    /// However a stream is cut, mixed up within reach and repeated: its messages are found, once.
+    /// A stream, however it is cut, reordered within limits and repeated: each message is found once.
     #[test]
     fn any_order_gives_the_same_messages(
         count in 1_u32..6,
@@ -300,7 +300,7 @@ proptest! {
         cuts.extend([0, bytes.len()]);
         cuts.sort_unstable();
         let parts = cuts.windows(2).map(|cut| (cut[0], cut[1]));
-        // Each once, and some twice with more of what is before and behind.
+        // Each segment once, and some twice with more bytes before and after.
         let wider = cuts.windows(2).step_by(2).map(|cut| (cut[0].saturating_sub(9), (cut[1] + 9).min(bytes.len())));
         let mut segments: Vec<((usize, usize), u16)> = parts.chain(wider).zip(keys.iter().copied().cycle()).collect();
         segments.sort_by_key(|(_, key)| *key);

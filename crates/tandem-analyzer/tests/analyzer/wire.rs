@@ -1,4 +1,4 @@
-//! Packets as they come from a wire, and SIP messages in them.
+//! A simulated wire, and SIP messages on it.
 
 use etherparse::PacketBuilder;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ pub const SERVER: &str = "192.0.2.1:5060";
 pub const ALICE: &str = "192.0.2.7:5062";
 pub const BOB: &str = "192.0.2.8:5064";
 
-/// When tests begin: seconds since 1970.
+/// Start time of tests: seconds since 1970.
 const BEGIN: i64 = 1_700_000_000;
 
 pub const BOUNDS: Bounds = Bounds {
@@ -20,7 +20,7 @@ pub const BOUNDS: Bounds = Bounds {
     fragmented: 16,
 };
 
-/// An analysis, and a wire that leads to it.
+/// An analysis, and a wire that feeds it.
 pub struct Wire {
     pub analysis: Analysis,
     frame: u64,
@@ -46,13 +46,13 @@ impl Wire {
         }
     }
 
-    /// Time passes (or goes back), in microseconds.
+    /// Advances the time (or sets it back), in microseconds.
     pub fn wait(&mut self, microseconds: i64) -> &mut Self {
         self.time += microseconds * 1_000;
         self
     }
 
-    /// A packet of which all was captured, or not.
+    /// A packet, captured completely or in part.
     pub fn packet(&mut self, link: LinkType, bytes: &[u8], truncated: bool) -> &mut Self {
         self.frame += 1;
         let moment = Moment {
@@ -86,14 +86,14 @@ impl Wire {
         self.counters().of(counter)
     }
 
-    /// The response times of a step, in microseconds: how many, and their sum.
+    /// The response times of a step, in microseconds: count and sum.
     pub fn times(&self, step: Step, method: &str) -> (u64, u128) {
         let method = sip_message::Method::from_bytes(method.as_bytes());
         let of = |times: &ResponseTimes| (times.count(), times.sum / 1_000);
         self.analysis.figures().of(step, &method).map_or((0, 0), of)
     }
 
-    /// How many response times there are in all.
+    /// Total number of response times.
     pub fn samples(&self) -> u64 {
         self.analysis
             .figures()
@@ -126,7 +126,7 @@ pub fn udp(from: &str, to: &str, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A SIP request with Vias (topmost first; `host:port;branch=…`), for a call, with more header fields.
+/// A SIP request with Vias (topmost first; `host:port;branch=…`), for a call, with additional header fields.
 pub fn request(method: &str, vias: &[&str], call: &str, cseq: u32, more: &str) -> String {
     message(
         &format!("{method} sip:bob@example.org SIP/2.0"),
@@ -138,7 +138,7 @@ pub fn request(method: &str, vias: &[&str], call: &str, cseq: u32, more: &str) -
     )
 }
 
-/// A response, with the tag of To.
+/// A response with a To tag.
 pub fn response(
     status: u16,
     method: &str,
