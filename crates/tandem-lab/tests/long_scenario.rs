@@ -1,10 +1,10 @@
-//! What a long scenario file costs, in a process of its own.
+//! The memory cost of a long scenario file, in a process of its own.
 
 use std::io::{self, BufReader, Read};
 use tandem_lab::run::Spacing;
 use tandem_lab::scenario::{HEADER, Pairing, Rules, read, validate};
 
-/// A scenario that is made while it is read, so that nobody holds it.
+/// A scenario that is generated while it is read, so that it is never in memory as a whole.
 struct Endless {
     lines: u64,
     written: u64,

@@ -1,4 +1,4 @@
-//! Scenario files: what is generated validates, whatever is asked for, and says what was asked for.
+//! Scenario files: generated files are valid and match the requested parameters.
 
 use proptest::prelude::*;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tandem_lab::scenario::{
 };
 
 fn stretches() -> impl Strategy<Value = Vec<Stretch>> {
-    // Rates from none at all to more than the format tells apart by milliseconds.
+    // Rates from zero to more than one call per millisecond, the resolution of the format.
     let rate = prop_oneof![1 => Just(0.0), 4 => 0.01..30.0_f64, 2 => 30.0..3_000.0_f64];
     let stretch = (0.01..5.0_f64, rate).prop_map(|(length, rate)| Stretch { length, rate });
     proptest::collection::vec(stretch, 1..12)
@@ -45,7 +45,7 @@ proptest! {
         let verdict = validate(read(file.as_slice()), &rules).unwrap();
         prop_assert!(verdict.mistakes.is_empty(), "{:?}", verdict.mistakes);
         prop_assert_eq!(verdict.calls, calls.len() as u64);
-        // As many calls as the rates make, the first one at once.
+        // As many calls as the rates expect, the first one at once.
         let allowed = match spacing {
             Spacing::Regular => 1.001,
             Spacing::Poisson => 10.0 + 8.0 * expected.sqrt(),
@@ -54,7 +54,7 @@ proptest! {
         prop_assert!((count - expected).abs() <= allowed, "{count} calls, {expected} expected");
         let last = calls.last().unwrap();
         prop_assert!(f64::from(last.second) <= duration + 1.0);
-        // What is read is what was written, but for digits of the rate.
+        // Reading returns the written calls, except for rounding of the rate.
         for (line, call) in read(file.as_slice()).zip(&calls) {
             let read = line.unwrap().call;
             prop_assert_eq!((read.caller, read.callee), (call.caller, call.callee));
@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// A field of a scenario, right or wrong.
+/// A valid or invalid field of a scenario.
 fn field() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => any::<u32>().prop_map(|number| number.to_string().into_bytes()),

@@ -1,4 +1,4 @@
-//! Two stacks of ours carry every transaction, on each event loop and transport.
+//! Two stacks complete every transaction, on each event loop and transport.
 
 use std::num::NonZeroU16;
 use tandem_lab::stack::{Cell, EventLoop, Program, Run, Transport, first_cpu, run};
@@ -14,7 +14,7 @@ fn measure(transport: Transport, event_loop: EventLoop, ports: u16) -> std::io::
         window: 100,
         cpu: first_cpu()?,
     };
-    // Never started: one process is enough.
+    // Never started, because one process is enough.
     let program = Program {
         path: "/nonexistent".into(),
         arguments: Vec::new(),

@@ -70,7 +70,7 @@ pub(crate) struct Caller {
     workload: Workload,
     users: u32,
     writer: Writer,
-    /// Offset of registration numbers: user's number plus this. Numbers of calls are higher.
+    /// Added to a user's number, it is the number of the user's registration. Calls have higher numbers.
     registrations: u64,
     next: u64,
     units: FxHashMap<u64, InProgress>,

@@ -185,7 +185,7 @@ pub struct Figures {
     pub late_messages: u64,
     /// Received messages that are not valid SIP.
     pub nonsense: u64,
-    /// Registrations that the server deferred with 503, before the run.
+    /// 503 responses to registrations before the run, which were retried.
     pub put_off: u64,
     /// Phones for which the server returned contacts of others.
     pub shared_registrations: u64,

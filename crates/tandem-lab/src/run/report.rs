@@ -69,7 +69,7 @@ pub struct Populated {
     pub phones: u64,
     /// Duration in seconds.
     pub seconds: f64,
-    /// Registrations that the server deferred with 503, which were retried.
+    /// 503 responses to registrations, which were retried.
     pub put_off: u64,
     /// Phones for which the server returned contacts of others.
     pub shared: u64,
@@ -413,7 +413,7 @@ impl fmt::Display for Report {
             let rate = *phones as f64 / seconds.max(1e-9);
             writeln!(
                 f,
-                "registered {phones} phones in {seconds:.1} s, {rate:.0} per second; {put_off} deferred by 503"
+                "registered {phones} phones in {seconds:.1} s, {rate:.0} per second; 503 responses {put_off}"
             )?;
         }
         for (kind, ends) in &self.units {

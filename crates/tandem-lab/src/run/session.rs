@@ -247,7 +247,7 @@ impl Display for Registering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:>7.1} s  registered {:>7}  failed {:>5}  remaining {:>7}  deferred {:>7}",
+            "{:>7.1} s  registered {:>7}  failed {:>5}  remaining {:>7}  503 responses {:>7}",
             self.seconds, self.registered, self.failed, self.left, self.put_off
         )
     }
