@@ -1,4 +1,4 @@
-//! Builds again when the page has been built: it is embedded.
+//! Rebuilds the crate when the page has changed, because the page is embedded.
 
 fn main() {
     println!("cargo:rerun-if-changed=../../console/dist");

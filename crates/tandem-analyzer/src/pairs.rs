@@ -1,10 +1,10 @@
 //! Matches messages: an incoming message with the outgoing message that results from it.
 //!
-//! | leaves the server | because of | found by Call-ID, `CSeq` and |
+//! | outgoing message | incoming message | matched by Call-ID, `CSeq` and |
 //! | --- | --- | --- |
-//! | a request | the request that came | the branch of the Via below the server's |
-//! | a response that came like this | that response | the branch of the Via that becomes topmost, status and To tag |
-//! | another response | the request that came | the branch of the topmost Via |
+//! | a request | the same request | the branch of the Via below the server's |
+//! | a relayed response | the same response | the branch of the Via that becomes topmost, status and To tag |
+//! | another response | the request | the branch of the topmost Via |
 //!
 //! A proxy adds its Via to requests and removes it from responses, so the client's Via is the same on both sides of it (RFC 3261 section
 //! 16). Only the first message counts: a message that enters or leaves again is counted, but is not a sample.

@@ -98,8 +98,7 @@ proptest! {
     }
 }
 
-/// The shape of the file's calls is that of the measured ones: each of its 144 intervals has the part of the calls that it had in
-/// Milan.
+/// The calls of the file follow the measured ones: each of its 144 intervals has the same share of the calls as in Milan.
 #[test]
 fn a_generated_day_has_the_shape_of_the_measured_one() {
     const MILANO: &str = include_str!("../../../data/milano_calls.csv");

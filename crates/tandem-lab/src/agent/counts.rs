@@ -14,7 +14,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// A run begins.
+    /// Starts the counts of a run.
     pub(super) fn begin(&mut self, run: u64) {
         self.before += self.report.not_carried;
         self.report = AgentReport {
@@ -70,7 +70,7 @@ impl Counts {
         self.report.registered = phones;
     }
 
-    /// A new round of registrations begins.
+    /// Resets the failed registrations, for a new round.
     pub(super) fn forget_unregistered(&mut self) {
         self.report.unregistered.clear();
     }

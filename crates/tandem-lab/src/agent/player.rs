@@ -26,7 +26,7 @@ struct Phones {
     /// `None` while their counts are being collected.
     commanded: Option<Commanded>,
     registering: Registering,
-    /// First and last number.
+    /// First and last phone number.
     range: (u32, u32),
 }
 

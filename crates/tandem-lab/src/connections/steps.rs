@@ -99,7 +99,7 @@ fn step(server: &Server, held: &mut Held<'_>, first: u64, wanted: u64) -> io::Re
     }
     let cpu = server.cpu()?.saturating_sub(cpu_before);
     let memory_bytes = server.memory_at_rest()?;
-    // One is the caller's.
+    // One connection is the caller's.
     if let Some(counted) = server.connections()?
         && counted != held.open() + 1
     {

@@ -350,8 +350,8 @@ impl Phones {
         }
     }
 
-    /// Closes a connection that gets a late response to an abandoned unit, so that the next unit opens another one. If that unit has already
-    /// started, the connection stays open.
+    /// Closes a connection that gets a late response to an abandoned unit, so that the next unit opens another one. If that unit has
+    /// already started, the connection stays open.
     fn close_idle(&self, flow: Flow, output: Out<'_>) {
         let mut sources = self.sources.iter();
         let is_churn = sources.any(|source| source.kind == Kind::Connection);

@@ -53,7 +53,7 @@ impl Elapsed {
 mod tests {
     use super::*;
 
-    /// Which lines are wrong, of waits and seconds at a rate.
+    /// The indices of mistaken lines, given their waits and seconds at a rate.
     fn wrong(rate: f64, lines: impl Iterator<Item = (u32, u32)>) -> Vec<usize> {
         let mut elapsed = Elapsed::default();
         let mut wrong = Vec::new();
