@@ -1,4 +1,4 @@
-//! Every key there is: the one list from which types, defaults, checks, the reference and the example file are made.
+//! The catalogue of all configuration keys: the single source of types, defaults, checks, the reference and the example file.
 use super::catalogue::{
     Changes, Chapter, Section, any, between, not_empty, optional, optional_between, section,
 };
@@ -17,72 +17,75 @@ use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 
 section! {
-    /// Who the server is. These keys stand above the first section.
+    /// The identity of the server. Place these keys above the first section.
     General = "" {
-        /// The domains that this server is responsible for. The first one also stands for the server's own addresses: a phone that
-        /// knows only an address registers and calls in the first domain.
+        /// The domains that this server is responsible for. The first domain also covers the server's own addresses: a phone that knows
+        /// only an address registers and calls in the first domain.
         reload domains: Vec<DomainName> = vec![DomainName("tandem.localhost".to_owned())], not_empty();
 
-        /// What the `Server` header field of the server's own responses says. Empty: no such field.
+        /// Value of the `Server` header field in the server's own responses. If empty, the field is omitted.
         reload server_header: String = "Tandem".to_owned(), any();
     }
 }
 
 section! {
-    /// Where the server listens. Without any such section it listens on UDP and TCP port 5060 of every IPv4 address.
+    /// The addresses that the server listens on. Without a `[[listen]]` section, it listens on UDP and TCP port 5060 of every IPv4
+    /// address.
     Listen = "listen", repeated = true {
-        /// The transport.
+        /// The transport protocol.
         restart transport: Transport = Transport::Udp, any();
 
-        /// Address and port to bind. A wildcard (`0.0.0.0`, `[::]`) becomes one listener for each address that the machine has of that
-        /// family when the server starts. Port 0 lets the kernel choose.
+        /// Address and port to bind. A wildcard (`0.0.0.0`, `[::]`) becomes one listener for each address of that family that the machine
+        /// has at startup. With port 0, the kernel chooses the port.
         restart address: SocketAddr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 5060)), any();
 
-        /// What this listener says of itself in Via, Record-Route and the like, where phones reach it by another address than it is
-        /// bound to: behind NAT, in a container. Left out: the bound address. With a wildcard address all the listeners it becomes
-        /// say the same, so it fits where one of them is reached from outside.
+        /// Address that this listener puts into Via, Record-Route and similar header fields. Set it if phones reach the listener at an
+        /// address other than the bound one, for example behind NAT or in a container. If omitted, the bound address is used. With a
+        /// wildcard address, all resulting listeners advertise the same value, so use this only if one of them is reached from outside.
         restart advertise: Option<Advertised> = None, optional(Some(Advertised("203.0.113.5:5060".to_owned())));
 
-        /// Whether a load balancer stands before it that says with each connection who is connected (PROXY protocol, version 2).
-        /// Whoever can reach such a listener past the balancer may claim to be anybody.
+        /// Expect a PROXY protocol v2 header on each connection. A load balancer in front of the listener sends this header, which names
+        /// the real peer. A host that can bypass the balancer can claim any source address.
         restart proxy_protocol: bool = false, any();
     }
 }
 
 section! {
-    /// A certificate for TLS. With several of them a client gets the one for the name it asks for (SNI): one that holds exactly that name, then
-    /// one with a wildcard for its first label; the first section is for clients that name nothing or something unknown, and what we
-    /// show servers that ask who we are. The files are read again at each reload, also when the configuration is the same; sessions
-    /// that are established go on with what they have.
+    /// A certificate for TLS. With several sections, the server selects one by the name that the client requests (SNI): a certificate with
+    /// exactly that name, then one with a wildcard for its first label. The first section is for clients that request no name or an
+    /// unknown name. It is also the certificate that the server presents to servers that ask for one. Each reload reads the files again,
+    /// even if the configuration is unchanged. Established sessions keep their certificate.
     Certificate = "certificate", repeated = true {
-        /// PEM file with the server's certificate, followed by those of the authorities between it and the root. Its names should be the
-        /// domains, as DNS names or as `sip:` URIs (RFC 5922). Must be given.
+        /// PEM file with the server's certificate, followed by the intermediate certificates up to the root. Its names should be the
+        /// domains, as DNS names or as `sip:` URIs (RFC 5922). Required.
         reload chain: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/chain.pem".into())));
 
-        /// PEM file with the private key of the first certificate in `chain`, not encrypted: ECDSA, Ed25519 or RSA. ECDSA on P-256 costs
-        /// the least. Must be given.
+        /// PEM file with the unencrypted private key of the first certificate in `chain`: ECDSA, Ed25519 or RSA. ECDSA on P-256 costs the
+        /// least CPU time. Required.
         reload key: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/key.pem".into())));
     }
 }
 
 section! {
-    /// TLS, in both directions.
+    /// TLS settings for inbound and outbound connections.
     Tls = "tls" {
-        /// The oldest version that is spoken.
+        /// The minimum TLS version.
         reload min_version: TlsVersion = TlsVersion::V12, any();
 
-        /// Whether clients are asked for a certificate: `"optional"` refuses only bad ones, `"required"` also clients without. What
-        /// a client shows is judged by `client_ca`.
+        /// Whether the server requests a certificate from clients. `"optional"` rejects only invalid certificates; `"required"` also
+        /// rejects clients without one. The server verifies client certificates against `client_ca`.
         reload client_certificates: ClientCertificates = ClientCertificates::None, any();
 
-        /// PEM file with the authorities whose certificates clients may show. Needed where clients are asked for one.
+        /// PEM file with the authorities that client certificates are verified against. Required if the server requests client
+        /// certificates.
         reload client_ca: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/client-ca.pem".into())));
 
-        /// PEM file with the authorities that servers we connect to must be certified by. Left out: those that the operating system trusts.
+        /// PEM file with the authorities that the certificates of other servers are verified against. If omitted, the server uses the
+        /// authorities that the operating system trusts.
         reload server_ca: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/server-ca.pem".into())));
 
-        /// Whether servers that we connect to must prove that they are who we mean: the domain of the URI, compared as a whole, without
-        /// wildcards (RFC 5922). `false` is for laboratories: anybody in between can then read and change everything.
+        /// Verify the certificates of servers that Tandem connects to. A certificate must name the domain of the URI, compared as a whole,
+        /// without wildcards (RFC 5922). Use `false` only in a laboratory: anyone on the path can then read and change all traffic.
         reload verify_servers: bool = true, any();
     }
 }
@@ -90,45 +93,45 @@ section! {
 section! {
     /// The threads that process SIP.
     Workers = "workers" {
-        /// How many: `"auto"` is one for each core.
+        /// Number of worker threads. `"auto"` starts one for each core.
         restart count: Count = Count::Auto, any();
 
-        /// How a worker waits for its sockets. `"auto"` takes what costs least, and says in the log what that is and why. `"io_uring"`
-        /// (Linux 6.1 or later) receives and sends with the call that waits; where the kernel forbids it the server does not start, and
-        /// says what forbids it.
+        /// How a worker waits for its sockets. `"auto"` selects the method with the lowest cost and logs the choice with its reason.
+        /// `"io_uring"` (Linux 6.1 or later) receives and sends with the same system call that waits. If the kernel forbids it, the server
+        /// does not start and reports what forbids it.
         restart event_loop: EventLoop = EventLoop::Auto, any();
 
-        /// How long a busy worker lets messages gather before it looks at its sockets again. It then handles several for one wake-up,
-        /// which saves CPU time for a little delay. A worker does so while it is busy for more than about two thirds of the time,
-        /// measured every 20 ms. Below that it handles each message as it arrives. `"0s"`: never.
+        /// How long a busy worker lets messages gather before it looks at its sockets again. It then handles several messages per wake-up,
+        /// which saves CPU time at the cost of a small delay. A worker does this while it is busy for more than about two thirds of the
+        /// time, measured every 20 ms. Below that, it handles each message as it arrives. `"0s"` disables gathering.
         restart gather: Interval = micros(100), between(micros(0), millis(10));
 
-        /// Numbers of the processors that workers are tied to: the first worker to the first, and so on, from the beginning again when
-        /// there are more workers. An empty list ties none.
+        /// CPU numbers to pin workers to: the first worker to the first CPU, and so on. If there are more workers than numbers, the list
+        /// starts again from the beginning. An empty list pins no worker.
         restart pin: Vec<u16> = Vec::new(), any();
     }
 }
 
 section! {
-    /// What happens when more comes in than can be served. What belongs to calls that exist is always served first.
+    /// Behaviour when more requests arrive than the server can process. Messages of existing calls are always processed first.
     Overload = "overload" {
-        /// Whether new requests are refused then, with 503 and a `Retry-After` of `limits.retry_after` to twice that. `false`: everything
-        /// waits for its turn, however long.
+        /// Reject new requests during overload, with 503 and a `Retry-After` between `limits.retry_after` and twice that value. With
+        /// `false`, all requests wait for their turn without a time limit.
         restart enabled: bool = true, any();
 
-        /// How long the oldest request may wait before the queue counts as standing. A burst is served whole: it is over before the
-        /// interval is.
+        /// Queueing delay of the oldest request above which the queue counts as standing. A burst that ends before `interval` does is
+        /// processed in full.
         restart target: Interval = millis(25), between(millis(1), seconds(1));
 
-        /// How long the queue must stand before requests are refused.
+        /// How long the queue must stand before new requests are rejected.
         restart interval: Interval = millis(200), between(millis(10), seconds(10));
     }
 }
 
 section! {
-    /// What is at rest: subscribers, and registrations across restarts.
+    /// Persistent storage: subscribers, and registrations across restarts.
     Database = "database" {
-        /// `sqlite:` and a path; a relative one starts at the working directory.
+        /// `sqlite:` followed by a path. A relative path starts at the working directory.
         restart url: DatabaseUrl = DatabaseUrl("sqlite:tandem.db".to_owned()), any();
     }
 }
@@ -136,57 +139,60 @@ section! {
 section! {
     /// Digest authentication (RFC 3261 section 22, RFC 8760).
     Auth = "auth" {
-        /// Methods that are challenged when a request outside a dialog claims to come from one of our domains or addresses: `"all"`, or a
-        /// list. A method that is left out is forwarded to subscribers without proof of who sent it: `NOTIFY` can restart a phone,
-        /// `REFER` can make it call. An empty list turns digest off: anybody may then register and call as anybody. ACK and CANCEL
-        /// cannot be challenged.
+        /// Methods that the server challenges when a request outside a dialog claims to come from one of its domains or addresses:
+        /// `"all"`, or a list. Other methods are forwarded to subscribers without proof of the sender: `NOTIFY` can restart a phone, and
+        /// `REFER` can make it call. An empty list disables digest authentication: anyone can then register and call under any identity.
+        /// ACK and CANCEL cannot be challenged.
         reload challenge: ChallengedMethods = ChallengedMethods::All, any();
 
-        /// Algorithms offered, each in a challenge of its own, the preferred one first (RFC 8760). Put SHA-256 first where all phones
-        /// can cope with it: some that know only MD5 (baresip 1.0 is one) give up when they are offered anything else beside it.
+        /// Algorithms to offer, in order of preference, each in its own challenge (RFC 8760). Put SHA-256 first if all phones support it.
+        /// Some phones that know only MD5, such as baresip 1.0, give up if the server offers anything else as well.
         reload algorithms: Vec<Digest> = vec![Digest::Md5], not_empty();
 
-        /// How long a nonce is good; after that the phone is given a new one without asking its user (`stale=true`).
+        /// Lifetime of a nonce. After that, the phone receives a new one without asking its user (`stale=true`).
         reload nonce_lifetime: Interval = seconds(300), between(seconds(5), days(1));
 
-        /// How many nonces' counters are remembered against replay, over all workers. Phones that keep a nonce need one each.
+        /// Number of nonces whose counters are kept for replay protection, over all workers. Each phone that reuses a nonce needs one
+        /// slot.
         restart nonce_slots: usize = 262_144, between(1_024, 67_108_864);
 
-        /// How many subscribers' credentials are kept in memory.
+        /// Maximum number of subscribers whose credentials are cached in memory.
         restart cache_size: usize = 500_000, between(100, 50_000_000);
 
-        /// How long credentials are used before the database is asked again. Changes made with `tandem user` are seen within two
-        /// seconds whatever this is.
+        /// How long cached credentials are used before the server queries the database again. Changes made with `tandem user` take effect
+        /// within two seconds, regardless of this value.
         restart cache_lifetime: Interval = hours(1), between(seconds(1), days(7));
 
-        /// How long the answer "no such subscriber" is used.
+        /// How long the result "no such subscriber" is cached.
         restart unknown_lifetime: Interval = seconds(30), between(seconds(1), hours(1));
     }
 }
 
 section! {
-    /// Who is kept off: scanners and password guessers. A failure counts only where its source is proven: by credentials that answer a nonce sent
-    /// there, or by a connection. Loopback, `proxy.trusted_peers` and `proxy.edge_proxies` are never banned by failures.
+    /// Protection against scanners and password guessing. A failure counts only if its source is proven: by credentials that answer a
+    /// nonce sent there, or by a connection. Failures never ban loopback, `proxy.trusted_peers` or `proxy.edge_proxies`.
     Bans = "bans" {
-        /// Whether too many failures ban their source: an IPv4 address, or an IPv6 network of 64 bits (of 56 bits for eight times as many). Without it the pauses after wrong passwords
-        /// remain, and so do `tandem ctl bans.add` and the log lines for fail2ban.
+        /// Ban a source after too many failures. A source is an IPv4 address or an IPv6 /64 network; eight times as many failures ban an
+        /// IPv6 /56 network. With `false`, the delays after wrong passwords remain, as do `tandem ctl bans.add` and the log lines for
+        /// fail2ban.
         reload enabled: bool = true, any();
 
-        /// Failures within `window` that ban a source. Many phones may share an address: one with a wrong password makes about 15 in
-        /// five minutes, because pauses slow it down.
+        /// Number of failures within `window` that ban a source. Many phones can share an address. One phone with a wrong password causes
+        /// about 15 failures in five minutes, because delays slow it down.
         reload failures: u32 = 50, between(1, 1_000_000);
 
-        /// In which time failures are counted.
+        /// Time window in which failures are counted.
         reload window: Interval = seconds(300), between(seconds(1), days(1));
 
-        /// How long a ban lasts.
+        /// Duration of a ban.
         reload duration: Interval = seconds(600), between(seconds(1), days(7));
 
-        /// Requests whose User-Agent begins with one of these, in any case, get no answer: `"friendly-scanner"`, `"sipvicious"` and the like.
-        /// Scanners can call themselves anything; this only makes the log and the answers fewer.
+        /// User-Agent prefixes, compared without case, such as `"friendly-scanner"` or `"sipvicious"`. Matching requests are dropped
+        /// without a response. Scanners can send any User-Agent, so this only reduces log lines and responses.
         reload drop_user_agents: Vec<AgentName> = Vec::new(), any();
 
-        /// Room for so many banned sources, sources with failures, and names with failures: 125 bytes each at most, a fifth of it from the start.
+        /// Capacity of each of three tables: banned sources, sources with failures, and names with failures. An entry takes at most 125
+        /// bytes. A fifth of the memory is allocated at startup.
         restart table: usize = 65_536, between(16, 16_777_216);
     }
 }
@@ -194,57 +200,58 @@ section! {
 section! {
     /// How requests are forwarded (RFC 3261 section 16).
     Proxy = "proxy" {
-        /// Requests for domains that are not ours. `"refuse"`: those of subscribers and trusted peers leave through `outbound` where it is set,
-        /// all others are answered 403. `"subscribers"`: those of subscribers and trusted peers are forwarded, also without `outbound`.
-        /// `"relay"`: requests of all senders are forwarded, which makes an open relay unless something in front of this server decides who may
-        /// come.
+        /// What happens to requests for other domains. With `"refuse"`, requests of subscribers and trusted peers leave through `outbound`
+        /// if it is set; all others are rejected with 403. `"subscribers"` forwards requests of subscribers and trusted peers, even
+        /// without `outbound`. `"relay"` forwards requests of all senders. This makes the server an open relay, unless something in front
+        /// of it controls access.
         reload foreign: Foreign = Foreign::Refuse, any();
 
-        /// Requests from other domains for subscribers: `"accept"` forwards the methods of `stranger_methods`, `"refuse"` answers 403. Trusted
-        /// peers are no strangers.
+        /// What happens to requests from other domains to subscribers. `"accept"` forwards the methods in `stranger_methods`; `"refuse"`
+        /// rejects all with 403. Trusted peers are not strangers.
         reload strangers: Strangers = Strangers::Accept, any();
 
-        /// Methods that other domains may send to subscribers outside a dialog; others are answered 403. Nothing proves who sends them.
+        /// Methods that other domains may send to subscribers outside a dialog. Other methods are rejected with 403. The server has no
+        /// proof of who sends these requests.
         reload stranger_methods: Vec<StrangerMethod> = vec![StrangerMethod::Invite, StrangerMethod::Message], any();
 
-        /// Next hop for all requests that we are not responsible for: an address, or a name whose servers are found by NAPTR, SRV and
-        /// address records (RFC 3263). Left out: they go where their URI says.
+        /// Next hop for all requests that the server is not responsible for: an address, or a name whose servers are found by NAPTR, SRV
+        /// and address records (RFC 3263). If omitted, requests go where their URI points.
         reload outbound: Option<NextHop> = None, optional(Some(example_next_hop()));
 
-        /// Networks whose requests are trusted: trunks, gateways, other proxies of yours. Their identity header fields are kept
-        /// (`P-Asserted-Identity` and the like, RFC 3325), they may speak for your subscribers without a challenge, send every method, and
-        /// reach other domains as subscribers do. Over UDP a source address can be forged: packets with such an address must not
-        /// reach the server from outside.
+        /// Networks whose requests are trusted, such as trunks, gateways and your other proxies. Their identity header fields are kept
+        /// (`P-Asserted-Identity` and similar, RFC 3325). They may act for your subscribers without a challenge, send every method, and
+        /// reach other domains like subscribers. Over UDP, a source address can be forged: make sure that packets with such an address
+        /// cannot reach the server from outside.
         reload trusted_peers: Vec<Network> = Vec::new(), any();
 
-        /// Networks of edge proxies: those whose `Path` (RFC 3327) the registrar accepts. A `Path` says where the subscriber's calls are
-        /// sent.
+        /// Networks of edge proxies. The registrar accepts a `Path` (RFC 3327) only from these. A `Path` determines where the subscriber's
+        /// calls are sent.
         reload edge_proxies: Vec<Network> = Vec::new(), any();
 
-        /// Networks that no request is ever sent to: your management network, the metadata service of a cloud.
+        /// Networks that the server never sends requests to, such as your management network or the metadata service of a cloud.
         reload off_limits: Vec<Network> = Vec::new(), any();
 
-        /// Whether dialogs keep passing through this server (Record-Route).
+        /// Keep this server in the path of dialogs (Record-Route).
         reload record_route: bool = true, any();
 
-        /// How long requests inside a dialog are relayed after the dialog began. A call that lasts longer goes on, but requests in it get
-        /// 481, unless a re-INVITE, UPDATE or SUBSCRIBE has refreshed it in that time, as session timers do (RFC 4028).
+        /// How long requests inside a dialog are relayed after the dialog began. A longer call continues, but requests in it are rejected
+        /// with 481, unless a re-INVITE, UPDATE or SUBSCRIBE has refreshed the dialog within that time, as session timers do (RFC 4028).
         reload dialog_lifetime: Interval = hours(24), between(seconds(600), hours(720));
 
-        /// Timer C: how long a phone may ring before its branch is cancelled. The RFC asks for more than three minutes.
+        /// Timer C: how long a phone may ring before its branch is cancelled. The RFC requires more than three minutes.
         reload timer_c: Interval = seconds(185), between(seconds(1), hours(1));
 
-        /// How long an INVITE waits for the first response before another server of its next hop is tried, or the phones of the next
-        /// lower `q`. Without an alternative it waits 64 times `t1`. A server that is alive answers 100 within 200 ms. In 3 s the
-        /// request is sent three times, so the loss of two datagrams does not look like a dead server. Any other request waits for this
-        /// time and at least 8 times `t1` before another server is tried: a healthy server may be silent for so long (RFC 4320).
+        /// How long an INVITE waits for the first response before the server tries another server of its next hop, or the phones with the
+        /// next lower `q`. Without an alternative, it waits 64 times `t1`. A server that is alive answers 100 within 200 ms. In 3 s the
+        /// request is sent three times, so the loss of two datagrams does not look like a dead server. Any other request waits this long,
+        /// and at least 8 times `t1`, before another server is tried: a healthy server may be silent for that long (RFC 4320).
         reload no_answer: Interval = seconds(3), between(millis(100), hours(1));
 
-        /// For how long the server of a next hop that gave no answer, could not be reached or answered 503 is tried after all the others. Then
-        /// one call tries it again. `Retry-After` in the 503 may ask for a shorter time. `"0s"`: it is not remembered.
+        /// How long a server of a next hop is tried last after it did not answer, could not be reached or answered 503. Then one call
+        /// tries it again. `Retry-After` in the 503 can ask for a shorter time. With `"0s"`, failures are not recorded.
         reload dead_target_lifetime: Interval = seconds(30), between(seconds(0), hours(1));
 
-        /// Most targets that one request is forked to, and most servers of a next hop that it tries.
+        /// Maximum number of targets that a request is forked to, and of servers of a next hop that it tries.
         reload max_targets: usize = 16, between(1, 256);
     }
 }
@@ -252,16 +259,16 @@ section! {
 section! {
     /// How names of next hops are resolved (RFC 3263).
     Dns = "dns" {
-        /// The name servers, asked in turn. An empty list: those of `/etc/resolv.conf`. What is in `/etc/hosts` is not asked for.
+        /// Name servers, queried in turn. An empty list uses those of `/etc/resolv.conf`. Names in `/etc/hosts` are not queried.
         restart servers: Vec<SocketAddr> = Vec::new(), any();
 
-        /// How long a name server may take to answer before it is asked again.
+        /// How long a name server may take to answer before the query is retried.
         restart timeout: Interval = millis(800), between(millis(50), seconds(30));
 
-        /// How often a question that was not answered is asked again.
+        /// Number of retries for a query without an answer.
         restart attempts: usize = 2, between(0, 10);
 
-        /// How many answers are kept, each as long as its TTL says (a day at most), and "there is none" 15 minutes at most.
+        /// Maximum number of cached answers. Each is cached for its TTL, at most a day; negative answers for at most 15 minutes.
         restart cache_size: usize = 16_384, between(16, 10_000_000);
     }
 }
@@ -269,41 +276,42 @@ section! {
 section! {
     /// Registrations (RFC 3261 section 10).
     Registrar = "registrar" {
-        /// Shortest lifetime of a binding; shorter wishes are answered 423 with `Min-Expires`.
+        /// Minimum lifetime of a binding. A REGISTER that asks for less is rejected with 423 and `Min-Expires`.
         reload min_expires: Interval = seconds(60), between(seconds(1), days(1));
 
-        /// Lifetime where the phone names none.
+        /// Lifetime of a binding if the phone does not ask for one.
         reload default_expires: Interval = hours(1), between(seconds(1), days(30));
 
-        /// Longest lifetime; longer wishes are shortened to it.
+        /// Maximum lifetime of a binding. Longer requested lifetimes are shortened to this value.
         reload max_expires: Interval = hours(2), between(seconds(1), days(30));
 
-        /// Contacts that one address of record may have; more are answered 403.
+        /// Maximum number of contacts per address of record. A REGISTER with more is rejected with 403.
         reload max_contacts: usize = 10, between(1, 1_000);
 
-        /// Whether a phone is reached at the host of its `Contact` where its REGISTER came from another address. `false`: it is
-        /// reached where its REGISTER came from, which finds phones behind NAT and lets no subscriber have calls sent to
-        /// other addresses.
+        /// Send requests for a phone to the host in its `Contact`, even if its REGISTER came from another address. With `false`, they go
+        /// to the address that the REGISTER came from. This reaches phones behind NAT, and no subscriber can direct calls to other
+        /// addresses.
         reload follow_contact: bool = false, any();
     }
 }
 
 section! {
-    /// Who is registered where.
+    /// The location service, which stores the bindings.
     Location = "location" {
-        /// Where bindings live: `"memory"`, from where changes are saved to the database within a fraction of a second.
+        /// Where bindings are stored. `"memory"` keeps them in memory and saves changes to the database within a fraction of a second.
         restart store: LocationStore = LocationStore::Memory, any();
 
-        /// How often changed bindings are saved, all that have changed in one transaction or a few.
+        /// How often changed bindings are saved. All changes are written in one transaction or a few.
         reload save_interval: Interval = millis(20), between(millis(10), seconds(60));
 
-        /// How much later than `save_interval` a registration that was answered 200 may be in the database. When saving cannot keep up, answers
-        /// wait until their bindings are saved; when too many wait, registrations are answered 503.
+        /// How much later than `save_interval` a registration that was answered 200 may reach the database. If saving falls behind,
+        /// responses wait until their bindings are saved. If too many responses wait, registrations are answered 503.
         reload max_lag: Interval = seconds(1), between(millis(100), seconds(60));
 
-        /// `"interval"` answers at once: if the process is killed, registrations of the last `save_interval` and `max_lag` may be lost.
-        /// `"commit"` answers when the binding is in the database and the disk has confirmed it: nothing that was answered is lost, not even if
-        /// the machine loses power. It delays each answer by `save_interval` and the disk's time to write.
+        /// When registrations are answered. `"interval"` answers at once: if the process is killed, registrations of the last
+        /// `save_interval` and `max_lag` may be lost. `"commit"` answers when the binding is in the database and the disk has confirmed
+        /// it: no answered registration is lost, even if the machine loses power. Each response is then delayed by `save_interval` and the
+        /// disk's write time.
         restart durability: Durability = Durability::Interval, any();
     }
 }
@@ -311,93 +319,95 @@ section! {
 section! {
     /// The timers of RFC 3261 section 17.1.1.1.
     Timers = "timers" {
-        /// Estimate of the round trip; retransmissions begin with it.
+        /// Estimated round-trip time, and the first retransmission interval.
         reload t1: Interval = millis(500), between(millis(10), seconds(10));
 
-        /// Longest pause between retransmissions of requests other than INVITE and of responses to INVITE.
+        /// Maximum retransmission interval of requests other than INVITE and of responses to INVITE.
         reload t2: Interval = seconds(4), between(millis(10), seconds(60));
 
-        /// How long a message may stay in the network.
+        /// Maximum time that a message may stay in the network.
         reload t4: Interval = seconds(5), between(millis(10), seconds(60));
     }
 }
 
 section! {
-    /// The most of everything. What does not fit is answered 503 with `Retry-After`.
+    /// Upper limits. A request that exceeds a limit is answered 503 with `Retry-After`.
     Limits = "limits" {
-        /// Server transactions of each worker. Over UDP one lives for about 32 seconds.
+        /// Server transactions per worker. Over UDP, each lives for about 32 seconds.
         reload server_transactions: usize = 400_000, between(100, 50_000_000);
 
-        /// Client transactions of each worker.
+        /// Client transactions per worker.
         reload client_transactions: usize = 400_000, between(100, 50_000_000);
 
-        /// Forwarded requests of each worker that wait for their final response.
+        /// Forwarded requests per worker that wait for a final response.
         reload response_contexts: usize = 200_000, between(100, 50_000_000);
 
-        /// Requests of each worker that wait for the database or a name server.
+        /// Requests per worker that wait for the database or a name server.
         reload parked_requests: usize = 20_000, between(10, 1_000_000);
 
-        /// Dialogs per worker whose Contact was refreshed in the middle of the dialog, each party counted. The oldest make room, one source has
-        /// at most a quarter of them, and what is forgotten keeps the Contact that the dialog began with. Up to 320 bytes each.
+        /// Dialogs per worker whose Contact was refreshed during the dialog; each party counts. When the table is full, the oldest entries
+        /// are evicted. One source has at most a quarter of the entries. A dialog whose entry is evicted keeps the Contact that it began
+        /// with. An entry takes up to 320 bytes.
         reload refreshed_targets: usize = 100_000, between(0, 10_000_000);
 
-        /// Bytes of messages that each worker holds: requests that wait or may be sent again, responses that may be sent again. One source
-        /// without proof of who it is (an IPv4 address, or an IPv6 network of 64 bits) gets a sixteenth of this and of the tables above, all
-        /// of them together three quarters. One source gets a quarter for its authenticated subscribers and a quarter for its dialogs;
-        /// `proxy.trusted_peers` have no share. Requests inside dialogs may use half as much again of each table, and those without a body
-        /// half as much again of the bytes.
+        /// Bytes of messages that each worker holds: requests that wait or may be retransmitted, and responses that may be retransmitted.
+        /// One unproven source (an IPv4 address or an IPv6 /64 network) gets a sixteenth of this and of the tables above; all unproven
+        /// sources together get three quarters. One source gets a quarter for its authenticated subscribers and a quarter for its dialogs.
+        /// These shares do not apply to `proxy.trusted_peers`. Requests inside dialogs may exceed each table by half, and those without a
+        /// body may also exceed the bytes by half.
         reload held_bytes: usize = 256 << 20, between(1 << 20, 1 << 40);
 
-        /// Bytes that are sent over UDP, for each byte received, in answer to a request whose sender has not proved who it is. More lets others
-        /// use the server as an amplifier against other addresses.
+        /// Maximum number of bytes sent over UDP per byte received, in response to a request whose sender is unproven. A higher value lets
+        /// attackers use the server as an amplifier against other addresses.
         reload amplification: u32 = 3, between(1, 1_000);
 
-        /// How long a request waits for the database or a name server before it is answered 500, or 504 where it is a name server.
-        /// Requests that wait while it changes keep the time they were given.
+        /// How long a request waits for the database or a name server. After that, it is answered 500, or 504 for a name server. A change
+        /// does not affect requests that already wait.
         reload question_deadline: Interval = seconds(3), between(millis(50), seconds(30));
 
-        /// Bindings in all.
+        /// Bindings in total.
         restart bindings: usize = 1_000_000, between(100, 100_000_000);
 
-        /// Addresses of record whose changed bindings may wait for the database; when there are more, everything is saved at once.
+        /// Addresses of record whose changed bindings may wait for the database. If there are more, the server saves all bindings in one
+        /// go.
         restart pending_changes: usize = 200_000, between(100, 100_000_000);
 
-        /// Most header field lines of a message. A request with more is answered 400, a response dropped.
+        /// Maximum number of header field lines in a message. A request with more is answered 400; a response with more is dropped.
         reload header_fields: usize = 256, between(32, 512);
 
-        /// Seconds that `Retry-After` names.
+        /// Value of `Retry-After`, in seconds.
         reload retry_after: u32 = 10, between(1, 3_600);
     }
 }
 
 section! {
-    /// The HTTP interface: health, metrics, JSON-RPC. Its callers may do everything. On a loopback address it needs no token; web pages
-    /// are kept away by their Host and Origin header fields.
+    /// The HTTP interface: health, metrics, JSON-RPC. Its clients have full control of the server. On a loopback address it needs no
+    /// token; checks of the Host and Origin header fields keep web pages out.
     Admin = "admin" {
         /// Address and port. An address that other machines can reach requires `token_file`.
         restart listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8060)), any();
 
-        /// Names by which callers may address the interface (`Host`), beside `localhost` and literal addresses. Requests for any other
-        /// name are answered 421, because a web page can point a name of its own at this machine (DNS rebinding).
+        /// Names that clients may use for the interface (`Host`), in addition to `localhost` and IP addresses. Requests for other names
+        /// are rejected with 421, because a web page can point its own name at this machine (DNS rebinding).
         restart hosts: Vec<DomainName> = Vec::new(), any();
 
-        /// File with the token that callers must send as `Authorization: Bearer TOKEN`: 16 or more visible characters. `/health/live` and
-        /// `/health/ready` answer without it. Left out: no token.
+        /// File with the token that clients must send as `Authorization: Bearer TOKEN`: 16 or more visible characters. `/health/live` and
+        /// `/health/ready` need no token. If omitted, no request needs a token.
         restart token_file: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/admin.token".into())));
 
-        /// Unix socket on which the same interface listens, too. The file has mode 0600: only the server's own user can connect, and
-        /// needs no token. `tandem ctl` prefers it.
+        /// Unix socket that serves the same interface. The file has mode 0600: only the user that runs the server can connect, and needs
+        /// no token. `tandem ctl` prefers this socket.
         restart socket: Option<FilePath> = None, optional(Some(FilePath("/run/tandem/admin.sock".into())));
     }
 }
 
 section! {
-    /// What the server writes about itself, to standard error.
+    /// The server's log, written to standard error.
     Log = "log" {
-        /// The least severe record that is written.
+        /// Minimum severity of log records.
         reload level: LogLevel = LogLevel::Info, any();
 
-        /// `"text"` for people, `"json"` for programs.
+        /// Format of log records: `"text"` for people, `"json"` for programs.
         restart format: LogFormat = LogFormat::Text, any();
     }
 }
@@ -405,102 +415,104 @@ section! {
 section! {
     /// UDP sockets.
     Udp = "udp" {
-        /// Receive buffer asked of the kernel for each socket, in bytes. What it granted is in the log and the metrics; more than
-        /// `net.core.rmem_max` is only granted to a privileged process.
+        /// Receive buffer to request from the kernel for each socket, in bytes. The log and the metrics show the granted size. The kernel
+        /// grants more than `net.core.rmem_max` only to a privileged process.
         restart receive_buffer: usize = 4_194_304, between(65_536, 1_073_741_824);
 
-        /// Messages to one address that are ready at the same moment are given to the kernel as one, which cuts them up
-        /// (`UDP_SEGMENT`): less processor time where much goes to few, like trunks and other servers. Messages that are longer
-        /// than 1,200 octets are sent by themselves, and so are all where the kernel cannot do it.
+        /// Pass messages to one address that are ready at the same time to the kernel as one buffer, which the kernel splits
+        /// (`UDP_SEGMENT`). This saves CPU time if much traffic goes to few addresses, such as trunks and other servers. Messages longer
+        /// than 1,200 bytes are sent individually, and so are all messages if the kernel does not support segmentation.
         restart segmentation: bool = true, any();
 
-        /// The kernel gives a datagram to the worker that is the home of its call, whichever address it comes from: less processor
-        /// time with several workers, and what one trunk sends is spread over all of them. Where the kernel takes no program for it
-        /// (the log says so), and with `share_port`, workers hand over what is not theirs.
+        /// Let the kernel deliver each datagram to the home worker of its call, regardless of its source address. This saves CPU time with
+        /// several workers, and spreads the traffic of one trunk over all of them. If the kernel does not accept the program for it (the
+        /// log says so), or with `share_port`, workers hand messages over to the home worker.
         restart steering: bool = true, any();
 
-        /// Whether another process may be bound to the same address already and share its traffic. It is refused otherwise, because
-        /// a forgotten process would silently take half of the requests.
+        /// Allow another process to be bound to the same address already, and share its traffic. With `false`, the server refuses to
+        /// share, because a forgotten process would silently take half of the requests.
         restart share_port: bool = false, any();
     }
 }
 
 section! {
-    /// Connections: TCP and what runs over it. Whoever is slow, silent or talks nonsense is closed by deadline, and counted by reason.
+    /// TCP and the transports on top of it. Deadlines close connections whose peers are slow, silent or send invalid data. The metrics
+    /// count these by reason.
     Connections = "connections" {
-        /// Most connections, over all workers. Left out: as many as the limit of open files (`RLIMIT_NOFILE`) allows, which the
-        /// server raises as far as the system lets it. Never more than that: descriptors for the admin interface, the database, the log
-        /// and connections that the server opens are kept apart.
+        /// Maximum number of connections, over all workers. If omitted, as many as the limit of open files (`RLIMIT_NOFILE`) allows; the
+        /// server raises that limit as far as the system permits. There are never more than that limit leaves: the server reserves
+        /// descriptors for the admin interface, the database, the log and connections that it opens.
         restart max: Option<usize> = None, optional_between(10, 1_000_000, 20_000);
 
-        /// Most connections from one IPv4 address, or one IPv6 network of 64 bits, over all workers. Those of
-        /// `proxy.trusted_peers` do not count. Left out: 1,000, but no more than a quarter of all.
+        /// Maximum number of connections from one IPv4 address or one IPv6 /64 network, over all workers. Connections of
+        /// `proxy.trusted_peers` do not count. If omitted, 1,000, but at most a quarter of all connections.
         restart max_per_peer: Option<u32> = None, optional_between(1, 1_000_000, 1_000);
 
-        /// Most octets of a message's start line and header fields.
+        /// Maximum size of a message's start line and header fields, in bytes.
         restart max_header: usize = 32_768, between(1_024, 65_536);
 
-        /// Most octets of a message's body.
+        /// Maximum size of a message's body, in bytes.
         restart max_body: usize = 65_536, between(1_024, 196_608);
 
-        /// Octets that may wait for one peer to read. A message that finds no room is not sent, as if its peer could not be reached.
+        /// Maximum number of bytes queued for one peer. A message that does not fit is not sent, and its peer is treated as unreachable.
         restart max_queue: usize = 262_144, between(65_536, 67_108_864);
 
-        /// Bytes that may wait for all peers together. Each worker has an equal share, of which strangers fill three quarters at most.
+        /// Maximum number of bytes queued for all peers together. Each worker has an equal share, of which strangers can fill at most
+        /// three quarters.
         restart max_queued: usize = 268_435_456, between(1_048_576, 17_179_869_184);
 
-        /// Bytes that the beginnings of messages may take in all connections together. Each worker has an equal share. When there are
-        /// more, the connection whose message has been incomplete for longest is closed.
+        /// Maximum number of bytes that incomplete messages may take in all connections together. Each worker has an equal share. Beyond
+        /// it, the worker closes the connection whose message has been incomplete for the longest time.
         restart max_partial: usize = 134_217_728, between(1_048_576, 17_179_869_184);
 
-        /// Bytes that the connections from one IPv4 address, or one IPv6 network of 64 bits, may hold in both directions, over all
-        /// workers. Those of `proxy.trusted_peers` do not count. It should be more than `max_queue`.
+        /// Maximum number of bytes that the connections from one IPv4 address or one IPv6 /64 network may hold in both directions, over
+        /// all workers. Connections of `proxy.trusted_peers` do not count. Set this higher than `max_queue`.
         restart max_held_per_peer: usize = 4_194_304, between(262_144, 17_179_869_184);
 
-        /// Origins whose pages may open a WebSocket, such as `"https://phone.example.org"`, beside those of the server's domains and
-        /// of the host that the page connects to (over `ws:` only where that is an address or `localhost`). `"*"` lets all
-        /// pages. Clients that name no origin are no browsers and may connect.
+        /// Origins whose pages may open a WebSocket, such as `"https://phone.example.org"`. The origins of the server's domains and of the
+        /// host that the page connects to are always allowed (over `ws:` only if that host is an IP address or `localhost`). `"*"` allows
+        /// all pages. Clients that send no origin are not browsers and may connect.
         reload origins: Vec<Origin> = Vec::new(), any();
 
-        /// Whose claim is believed that requests to its address and the port in its Via are to take the connection that it opened
-        /// (`alias`, RFC 5923): `"certified"` peers are those with a client certificate that we trust.
+        /// Which peers may claim that requests to their address and the port in their Via use the connection that they opened (`alias`,
+        /// RFC 5923). `"certified"` trusts peers with a client certificate that the server trusts.
         restart aliases: Aliases = Aliases::Certified, any();
 
-        /// How long a connection may take to be opened, with its handshake and the first write.
+        /// How long opening a connection may take, including its handshake and the first write.
         restart open_timeout: Interval = seconds(5), between(seconds(1), seconds(60));
 
-        /// How long an accepted connection may take to its first message.
+        /// How long an accepted connection may take until its first message.
         restart silent_timeout: Interval = seconds(30), between(seconds(1), hours(1));
 
-        /// How long a message may take from its first octet to its last.
+        /// How long a message may take from its first byte to its last.
         restart message_timeout: Interval = seconds(10), between(seconds(1), hours(1));
 
-        /// How long a peer may read nothing of what waits for it.
+        /// How long a peer may read none of the data queued for it.
         restart write_timeout: Interval = seconds(10), between(seconds(1), hours(1));
 
-        /// How long an accepted connection may go without a message while its peer is a stranger: until a request of it has been
-        /// authenticated or belongs to a dialog, or a call of it rings. Keep-alives do not count, and after eight times as long it
-        /// is closed whatever it sends. Peers of `proxy.trusted_peers` are no strangers.
+        /// How long an accepted connection may go without a message while its peer is a stranger: until one of its requests is
+        /// authenticated or belongs to a dialog, or one of its calls rings. Keep-alives do not count. After eight times this duration, the
+        /// connection is closed regardless of its traffic. Peers in `proxy.trusted_peers` are not strangers.
         restart unproven_timeout: Interval = seconds(32), between(seconds(1), hours(1));
 
-        /// How long a connection may be idle once its peer is no stranger. Keep-alives count as traffic.
+        /// How long a connection may be idle once its peer is no longer a stranger. Keep-alives count as traffic.
         restart idle_timeout: Interval = hours(3), between(seconds(10), days(7));
 
-        /// After how much silence the kernel asks whether the peer is still there (`SO_KEEPALIVE`).
+        /// Idle time after which the kernel probes whether the peer is still there (`SO_KEEPALIVE`).
         restart keep_alive: Interval = seconds(120), between(seconds(10), hours(2));
     }
 }
 
 section! {
-    /// How the server ends.
+    /// How the server shuts down.
     Shutdown = "shutdown" {
-        /// How long calls that are being set up may take to finish after SIGTERM. A second signal ends at once.
+        /// How long calls in setup may take to finish after SIGTERM. A second signal ends the server immediately.
         reload drain_timeout: Interval = seconds(30), between(seconds(0), hours(1));
     }
 }
 
 impl Listen {
-    /// Where the server listens when the file does not say.
+    /// The listeners of a file without a `[[listen]]` section.
     pub fn defaults() -> Vec<Self> {
         [Transport::Udp, Transport::Tcp]
             .map(|transport| Self {
@@ -511,7 +523,7 @@ impl Listen {
     }
 }
 
-/// The next hop in the reference.
+/// The example value of `proxy.outbound` in the reference.
 fn example_next_hop() -> NextHop {
     NextHop(Destination {
         host: "trunk.example.net".into(),
@@ -521,12 +533,12 @@ fn example_next_hop() -> NextHop {
     })
 }
 
-/// The whole file, typed, with the defaults filled in.
+/// The parsed configuration file, with defaults for omitted keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "each is a section, documented at its type")]
 pub struct Configuration {
     pub general: General,
-    /// In the order of the file; never empty once read.
+    /// In the order of the file; never empty after parsing.
     pub listen: Vec<Listen>,
     /// In the order of the file.
     pub certificate: Vec<Certificate>,
@@ -549,7 +561,7 @@ pub struct Configuration {
     pub shutdown: Shutdown,
 }
 
-/// Expands `$do!(field Type)` for every section that is given at most once.
+/// Expands `$do!(field Type)` for every section that may occur at most once.
 macro_rules! for_each_section {
     ($do:ident) => {
         $do! {
@@ -561,7 +573,7 @@ macro_rules! for_each_section {
 pub(super) use for_each_section;
 
 impl Configuration {
-    /// All chapters of the reference, in order.
+    /// The chapters of the reference, in order.
     pub fn chapters() -> Vec<Chapter> {
         macro_rules! chapters {
             ($($field:ident $type:ident),+) => { vec![General::chapter(), Listen::chapter(), Certificate::chapter(), $($type::chapter()),+] };
@@ -569,7 +581,7 @@ impl Configuration {
         for_each_section!(chapters)
     }
 
-    /// The whole file with every key that has a value, defaults included.
+    /// The configuration as TOML: every key that has a value, including defaults.
     pub fn to_toml(&self) -> String {
         let mut file = String::new();
         write_values(&mut file, &self.general);
@@ -591,7 +603,7 @@ impl Configuration {
         file
     }
 
-    /// The paths of the keys that differ between two configurations, with the time their change takes effect.
+    /// The paths of the keys that differ between two configurations, and when each change takes effect.
     pub fn differences(&self, other: &Self) -> Vec<(String, Changes)> {
         let mut found: Vec<(String, Changes)> = self
             .general
