@@ -1,48 +1,48 @@
-//! The catalogue: what a key is, and the macro that makes a section's type, its reader and its reference from one list.
+//! The catalogue: the description of a key, and the macro that derives a section's type, reader and reference from one list.
 use super::read::TableReader;
 use super::value::Setting;
 
 /// When a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// With `config.reload` or SIGHUP.
+    /// On `config.reload` or SIGHUP.
     Reload,
-    /// With the next start; a reload that changes it is refused.
+    /// On the next start; a reload that changes it is rejected.
     Restart,
 }
 
 /// One key of the file.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// Its name inside its section.
+    /// Name inside its section.
     pub name: &'static str,
-    /// What it decides; lines of Markdown.
+    /// Description; lines of Markdown.
     pub doc: &'static str,
-    /// What is allowed, as a phrase: "a whole number from 1 to 64".
+    /// Allowed values, as a phrase: "a whole number from 1 to 64".
     pub allowed: String,
-    /// Its default in TOML; `None` where leaving it out means something of its own.
+    /// Default in TOML; `None` if the key is not set by default.
     pub default: Option<String>,
-    /// A value in TOML to show: the default, or an example where there is none.
+    /// Value in TOML for the reference: the default, or an example if there is none.
     pub example: String,
     /// When a change takes effect.
     pub changes: Changes,
 }
 
-/// A part of the file that belongs together.
+/// A section of the file, as documented in the reference.
 #[derive(Clone, Debug)]
 pub struct Chapter {
     /// Table name; empty for the keys above the first table.
     pub name: &'static str,
-    /// Whether it may be given several times (`[[name]]`).
+    /// Whether it may occur several times (`[[name]]`).
     pub repeated: bool,
-    /// What it is about; lines of Markdown.
+    /// Description; lines of Markdown.
     pub doc: &'static str,
-    /// Its keys, in the order of the reference.
+    /// Keys in the order of the reference.
     pub keys: Vec<Key>,
 }
 
 impl Chapter {
-    /// How the section is begun in the file: `[name]` or `[[name]]`; empty for the top.
+    /// Section header in the file: `[name]` or `[[name]]`; empty for the keys above the first table.
     pub fn header(&self) -> String {
         match (self.name, self.repeated) {
             ("", _) => String::new(),
@@ -54,44 +54,44 @@ impl Chapter {
 
 /// A typed section of the file.
 pub trait Section: Default + PartialEq {
-    /// Table name; empty for the top.
+    /// Table name; empty for the keys above the first table.
     const NAME: &'static str;
-    /// Whether it may be given several times.
+    /// Whether it may occur several times.
     const REPEATED: bool;
-    /// Reads it; what is wrong is reported through the reader and replaced by the default.
+    /// Reads the section. Invalid values are reported through the reader and replaced by their defaults.
     fn read(table: &TableReader<'_, '_>) -> Self;
-    /// Its part of the reference.
+    /// The section's chapter of the reference.
     fn chapter() -> Chapter;
-    /// Its keys and their values in TOML; those that are not set are left out.
+    /// Keys and their values in TOML, without keys that are not set.
     fn values(&self) -> Vec<(&'static str, String)>;
-    /// The keys that differ between two of them, with the time their change takes effect.
+    /// The keys that differ between two values of the section, and when each change takes effect.
     fn differences(&self, other: &Self) -> Vec<(&'static str, Changes)>;
 }
 
 type Admits<T> = Box<dyn Fn(&T) -> bool>;
 
-/// What values of a type a key takes.
+/// The values of a type that a key accepts.
 pub struct Rule<T> {
-    /// Appended to what the type itself expects: " from 1 to 64".
+    /// Appended to the phrase of the type: " from 1 to 64".
     allowed: String,
     admits: Admits<T>,
-    /// Shown in the reference where the default is "not set".
+    /// Shown in the reference if the key is not set by default.
     example: Option<T>,
 }
 
 impl<T: Setting> Rule<T> {
-    /// Whether the key takes this value.
+    /// Whether the key accepts this value.
     pub fn admits(&self, value: &T) -> bool {
         (self.admits)(value)
     }
 
-    /// The phrase that says what the key takes.
+    /// The phrase that describes the accepted values.
     pub fn phrase(&self) -> String {
         format!("{}{}", T::expected(), self.allowed)
     }
 }
 
-/// Whatever the type takes.
+/// Every value of the type.
 pub fn any<T: Setting>() -> Rule<T> {
     Rule {
         allowed: String::new(),
@@ -100,7 +100,7 @@ pub fn any<T: Setting>() -> Rule<T> {
     }
 }
 
-/// From `low` to `high`, both included.
+/// Values from `low` to `high`, both included.
 pub fn between<T: Setting + PartialOrd + 'static>(low: T, high: T) -> Rule<T> {
     Rule {
         allowed: format!(" from {} to {}", low.to_prose(), high.to_prose()),
@@ -109,7 +109,7 @@ pub fn between<T: Setting + PartialOrd + 'static>(low: T, high: T) -> Rule<T> {
     }
 }
 
-/// Whatever the type takes, or nothing; the reference shows `example`.
+/// Every value of the type, or none; the reference shows `example`.
 pub fn optional<T: Setting>(example: T) -> Rule<T> {
     Rule {
         example: Some(example),
@@ -117,7 +117,7 @@ pub fn optional<T: Setting>(example: T) -> Rule<T> {
     }
 }
 
-/// From `low` to `high`, both included, or nothing; the reference shows `example`.
+/// Values from `low` to `high`, both included, or none; the reference shows `example`.
 pub fn optional_between<T>(low: T, high: T, example: T) -> Rule<Option<T>>
 where
     T: Setting + PartialOrd + 'static,
@@ -130,7 +130,7 @@ where
     }
 }
 
-/// At least one element.
+/// Lists with at least one element.
 pub fn not_empty<T: Setting>() -> Rule<Vec<T>>
 where
     Vec<T>: Setting,
@@ -143,7 +143,7 @@ where
 }
 
 impl Key {
-    /// From what the macro knows.
+    /// Builds a key; called by `section!`.
     pub fn new<T: Setting>(
         name: &'static str,
         doc: &'static str,
@@ -164,7 +164,7 @@ impl Key {
     }
 }
 
-/// Declares a section: `when name: Type = default, rule;` for each key, `when` being `reload` or `restart`.
+/// Declares a section. Each key is a line `when name: Type = default, rule;`, where `when` is `reload` or `restart`.
 macro_rules! section {
     (
         $(#[doc = $section_doc:literal])+

@@ -1,10 +1,10 @@
-//! Keys that are fine one by one but not together, and values that this version does not serve yet.
+//! Checks across keys: combinations that are invalid although each value is valid.
 use super::keyword::{ClientCertificates, Transport};
 use super::read::Document;
 use super::sections::Configuration;
 use super::value::Setting;
 
-/// Reports what does not fit together.
+/// Reports invalid combinations of keys.
 pub fn together(configuration: &Configuration, document: &Document<'_>) {
     listeners(configuration, document);
     certificates(configuration, document);
@@ -16,7 +16,7 @@ pub fn together(configuration: &Configuration, document: &Document<'_>) {
 fn listeners(configuration: &Configuration, document: &Document<'_>) {
     for (index, listen) in configuration.listen.iter().enumerate() {
         let earlier = configuration.listen.iter().take(index);
-        // Port 0 is another port each time.
+        // With port 0, each listener gets a port of its own.
         let same = |other: &&super::Listen| {
             other.transport == listen.transport
                 && other.address == listen.address
@@ -26,7 +26,7 @@ fn listeners(configuration: &Configuration, document: &Document<'_>) {
             document.report_at(
                 &format!("listen[{index}].address"),
                 format!(
-                    "`listen[{index}].address`: {} is the address of listen[{first}] already",
+                    "`listen[{index}].address`: {} is already the address of listen[{first}]",
                     listen.address
                 ),
             );
@@ -34,7 +34,7 @@ fn listeners(configuration: &Configuration, document: &Document<'_>) {
     }
 }
 
-/// What TLS cannot do without.
+/// Certificates and authorities that TLS requires.
 fn certificates(configuration: &Configuration, document: &Document<'_>) {
     for (index, certificate) in configuration.certificate.iter().enumerate() {
         let rows = [
@@ -59,8 +59,8 @@ fn certificates(configuration: &Configuration, document: &Document<'_>) {
             document.report_at(
                 &format!("listen[{index}].transport"),
                 format!(
-                    "`listen[{index}].transport = \"{word}\"`: needs a certificate: add a [[certificate]] section with `chain` and \
-                     `key`; `tandem certificate self-signed` makes one to begin with"
+                    "`listen[{index}].transport = \"{word}\"`: requires a certificate: add a [[certificate]] section with `chain` and \
+                     `key`; `tandem certificate self-signed` creates one for testing"
                 ),
             );
         }
@@ -70,14 +70,14 @@ fn certificates(configuration: &Configuration, document: &Document<'_>) {
         document.report_at(
             "tls.client_certificates",
             format!(
-                "`tls.client_certificates = \"{}\"`: needs `tls.client_ca`, the authorities to judge clients by",
+                "`tls.client_certificates = \"{}\"`: requires `tls.client_ca`, the authorities that client certificates are verified against",
                 tls.client_certificates.word()
             ),
         );
     }
 }
 
-/// Callers of the admin interface may do everything, so other machines must prove that they are allowed to.
+/// Clients of the admin interface have full control, so clients on other machines must authenticate.
 fn admin(configuration: &Configuration, document: &Document<'_>) {
     let admin = &configuration.admin;
     if tandem_http::is_beyond_loopback(admin.listen) && admin.token_file.is_none() {
@@ -107,7 +107,7 @@ fn lifetimes(configuration: &Configuration, document: &Document<'_>) {
         Some(row) => *row,
         None => return,
     };
-    // Where the file holds only one of them, that one is to blame.
+    // If the file contains only one of the two, report that one.
     let blamed = [higher, lower].map(|name| format!("registrar.{name}"));
     let at = blamed
         .iter()
@@ -115,7 +115,7 @@ fn lifetimes(configuration: &Configuration, document: &Document<'_>) {
         .unwrap_or(&blamed[0]);
     document.report_at(
         at,
-        format!("`{at}`: min_expires ({min}), default_expires ({default}) and max_expires ({max}) must not fall"),
+        format!("`{at}`: min_expires ({min}), default_expires ({default}) and max_expires ({max}) must satisfy min ≤ default ≤ max"),
     );
 }
 
@@ -133,7 +133,7 @@ fn repeated<T: Setting + PartialEq>(path: &str, list: &[T], document: &Document<
     for (index, element) in list.iter().enumerate() {
         if list.iter().take(index).any(|earlier| earlier == element) {
             let shown = element.to_toml().unwrap_or_default();
-            document.report_at(path, format!("`{path}`: {shown} stands there twice"));
+            document.report_at(path, format!("`{path}`: {shown} is listed twice"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Values that name hosts and files: domains, advertised addresses, the next hop, the database, the admin address, certificates.
+//! Value types for hosts and files: domains, advertised addresses, the next hop, the database, certificates, and for worker counts.
 use super::value::{Listed, Setting, Wrong, quoted, text, whole_number};
 use sip_message::{Host, Scheme, Uri};
 use sip_transport::Protocol;
@@ -6,13 +6,13 @@ use sip_transport::selection::Destination;
 use std::net::SocketAddr;
 use toml::de::DeValue;
 
-/// A file; a relative path starts at the working directory.
+/// A file path; a relative path starts at the working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePath(pub std::path::PathBuf);
 
 impl Setting for FilePath {
     fn expected() -> String {
-        "the path of a file, such as \"/etc/tandem/chain.pem\"".to_owned()
+        "a file path, such as \"/etc/tandem/chain.pem\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
@@ -28,13 +28,13 @@ impl Setting for FilePath {
     }
 }
 
-/// A domain that we are responsible for, in lower case.
+/// A domain that the server is responsible for, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainName(pub String);
 
 impl Setting for DomainName {
     fn expected() -> String {
-        "the name of a domain, such as \"example.org\"".to_owned()
+        "a domain name, such as \"example.org\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
@@ -43,9 +43,9 @@ impl Setting for DomainName {
         match Host::parse(name.as_bytes()) {
             Some(Host::Name(_)) => Ok(Self(name.to_ascii_lowercase())),
             Some(Host::Address(_)) => Err(Wrong::hint(
-                "the server's own addresses belong to its first domain without being listed",
+                "do not list the server's own addresses: the first domain covers them",
             )),
-            None if text.contains(':') => Err(Wrong::hint("without scheme and port")),
+            None if text.contains(':') => Err(Wrong::hint("remove the scheme and the port")),
             None => Err(Wrong::default()),
         }
     }
@@ -57,17 +57,17 @@ impl Setting for DomainName {
 
 impl Listed for DomainName {
     fn plural() -> String {
-        "names of domains".to_owned()
+        "domain names".to_owned()
     }
 }
 
-/// How the User-Agent of a client begins, in lower case.
+/// A prefix of a client's User-Agent, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentName(pub String);
 
 impl Setting for AgentName {
     fn expected() -> String {
-        "the beginning of a User-Agent, such as \"friendly-scanner\"".to_owned()
+        "a User-Agent prefix, such as \"friendly-scanner\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
@@ -85,17 +85,17 @@ impl Setting for AgentName {
 
 impl Listed for AgentName {
     fn plural() -> String {
-        "beginnings of User-Agents".to_owned()
+        "User-Agent prefixes".to_owned()
     }
 }
 
-/// What a listener says of itself in Via, Record-Route and Contact: `host` or `host:port`.
+/// The address that a listener puts into Via, Record-Route and Contact: `host` or `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advertised(pub String);
 
 impl Setting for Advertised {
     fn expected() -> String {
-        "a host with or without port, such as \"203.0.113.5:5060\", \"sip.example.org\" or \"[2001:db8::5]:5060\"".to_owned()
+        "a host with an optional port, such as \"203.0.113.5:5060\", \"sip.example.org\" or \"[2001:db8::5]:5060\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
@@ -110,7 +110,7 @@ impl Setting for Advertised {
                 Ok(Self(text.to_owned()))
             }
             _ if text.parse::<std::net::Ipv6Addr>().is_ok() => {
-                Err(Wrong::hint("IPv6 addresses stand in brackets"))
+                Err(Wrong::hint("put the IPv6 address in brackets"))
             }
             _ => Err(Wrong::default()),
         }
@@ -121,7 +121,7 @@ impl Setting for Advertised {
     }
 }
 
-/// The next hop for what is not ours: a SIP URI of a server, located as RFC 3263 says.
+/// The next hop for requests to other domains: the SIP URI of a server, located by RFC 3263.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextHop(pub Destination);
 
@@ -155,7 +155,7 @@ impl Setting for NextHop {
         let Some(uri) = Uri::parse(text.as_bytes()) else {
             let address = text.parse::<SocketAddr>().is_ok();
             return Err(if address {
-                Wrong::hint(format!("begin with the scheme: \"sip:{text}\""))
+                Wrong::hint(format!("add the scheme: \"sip:{text}\""))
             } else {
                 Wrong::default()
             });
@@ -171,7 +171,7 @@ impl Setting for NextHop {
             .all(|(name, _)| name.eq_ignore_ascii_case(b"transport"));
         if !only_transport || uri.user.is_some() || uri.headers.is_some() {
             return Err(Wrong::hint(
-                "without user, and no parameter but `transport`",
+                "remove the user and all parameters except `transport`",
             ));
         }
         let protocol = match uri.params.value(b"transport") {
@@ -195,26 +195,26 @@ impl Setting for NextHop {
 fn protocol(token: &[u8]) -> Result<Protocol, Wrong> {
     let known = Protocol::ALL.into_iter();
     let mut named = known.filter(|it| it.via_token().as_bytes().eq_ignore_ascii_case(token));
-    let wrong = || Wrong::hint("the transports are udp, tcp, tls, ws and wss");
+    let wrong = || Wrong::hint("the transport must be udp, tcp, tls, ws or wss");
     named.next().ok_or_else(wrong)
 }
 
-/// Where the database is.
+/// The database URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseUrl(pub String);
 
 impl Setting for DatabaseUrl {
     fn expected() -> String {
-        "the URL of a database, such as \"sqlite:tandem.db\"".to_owned()
+        "a database URL, such as \"sqlite:tandem.db\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
         let text = text(value)?;
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self(text.to_owned())),
-            Some(("sqlite", _)) => Err(Wrong::hint("the path of the file is missing")),
+            Some(("sqlite", _)) => Err(Wrong::hint("the file path is missing")),
             Some(("postgres" | "postgresql" | "mysql", _)) => {
-                Err(Wrong::hint("this version keeps its data in SQLite only"))
+                Err(Wrong::hint("this version supports only SQLite"))
             }
             _ => Err(Wrong::default()),
         }
@@ -225,7 +225,7 @@ impl Setting for DatabaseUrl {
     }
 }
 
-/// Where locations are kept.
+/// Where bindings are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocationStore {
     /// In memory, saved to the database as they change.
@@ -242,7 +242,7 @@ impl Setting for LocationStore {
             "memory" => Ok(Self::Memory),
             other if other.starts_with("valkey:") || other.starts_with("redis:") => {
                 Err(Wrong::hint(
-                    "this version keeps locations in memory and saves them to the database",
+                    "this version keeps bindings in memory and saves them to the database",
                 ))
             }
             _ => Err(Wrong::default()),
@@ -259,15 +259,15 @@ impl Setting for LocationStore {
 pub enum Count {
     /// One for each core.
     Auto,
-    /// So many.
+    /// This number.
     Exactly(u16),
 }
 
 impl Count {
-    /// More than any machine gains from.
+    /// The maximum: no machine benefits from more.
     pub const MOST: u16 = 256;
 
-    /// The number, given the machine's.
+    /// The number of workers on this machine.
     pub fn resolve(self) -> u16 {
         match self {
             Self::Exactly(count) => count,

@@ -1,9 +1,9 @@
-//! Lengths of time in the file: `"50us"`, `"500ms"`, `"32s"`, `"5m"`, `"1h"`, `"7d"`, or whole seconds.
+//! Durations in the file: `"50us"`, `"500ms"`, `"32s"`, `"5m"`, `"1h"`, `"7d"`, or whole seconds.
 use super::value::{Setting, Wrong, quoted, text, whole_number};
 use std::time::Duration;
 use toml::de::DeValue;
 
-/// A length of time with the resolution of a microsecond.
+/// A duration with microsecond resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interval(Duration);
 
@@ -43,12 +43,12 @@ pub const fn days(days: u64) -> Interval {
 }
 
 impl Interval {
-    /// As the standard library has it.
+    /// The interval as a standard duration.
     pub const fn duration(self) -> Duration {
         self.0
     }
 
-    /// Whole seconds, as far as 32 bits carry.
+    /// Whole seconds, capped at `u32::MAX`.
     pub fn whole_seconds(self) -> u32 {
         u32::try_from(self.0.as_secs()).unwrap_or(u32::MAX)
     }

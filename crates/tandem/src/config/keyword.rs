@@ -1,9 +1,9 @@
-//! Values that are one word out of a few.
+//! Value types with a fixed set of words.
 use super::mistake::nearest;
 use super::value::{Listed, Setting, Wrong, quoted, text};
 use toml::de::DeValue;
 
-/// Declares an enumeration whose variants are words in the file.
+/// Declares an enumeration with a word in the file for each variant.
 macro_rules! keywords {
     ($(#[doc = $doc:literal])+ $type:ident { $( $(#[doc = $word_doc:literal])+ $variant:ident = $word:literal ),+ $(,)? }) => {
         $(#[doc = $doc])+
@@ -40,13 +40,13 @@ macro_rules! keywords {
 keywords! {
     /// Transport of a listener.
     Transport {
-        /// Datagrams.
+        /// UDP datagrams.
         Udp = "udp",
-        /// Streams in the clear.
+        /// Unencrypted streams.
         Tcp = "tcp",
         /// Streams over TLS.
         Tls = "tls",
-        /// WebSocket in the clear.
+        /// Unencrypted WebSocket.
         Ws = "ws",
         /// WebSocket over TLS.
         Wss = "wss",
@@ -56,7 +56,7 @@ keywords! {
 keywords! {
     /// When a registration is answered.
     Durability {
-        /// As soon as it is in force.
+        /// As soon as it takes effect.
         Interval = "interval",
         /// When it is in the database.
         Commit = "commit",
@@ -64,13 +64,13 @@ keywords! {
 }
 
 keywords! {
-    /// Whose `alias` is believed.
+    /// Which peers' `alias` is accepted.
     Aliases {
-        /// Nobody's.
+        /// No peer's.
         Nobody = "nobody",
-        /// That of peers with a certificate that we trust.
+        /// Peers with a certificate that the server trusts.
         Certified = "certified",
-        /// Everybody's.
+        /// Every peer's.
         Everybody = "everybody",
     }
 }
@@ -78,7 +78,7 @@ keywords! {
 keywords! {
     /// How a worker waits for its sockets.
     EventLoop {
-        /// The best that the kernel has.
+        /// The best method that the kernel supports.
         Auto = "auto",
         /// epoll(7).
         Epoll = "epoll",
@@ -90,7 +90,7 @@ keywords! {
 }
 
 keywords! {
-    /// The oldest TLS version that is spoken.
+    /// The minimum TLS version.
     TlsVersion {
         /// RFC 5246.
         V12 = "1.2",
@@ -100,41 +100,41 @@ keywords! {
 }
 
 keywords! {
-    /// Whether TLS clients are asked for a certificate.
+    /// Whether the server requests a certificate from TLS clients.
     ClientCertificates {
-        /// They are not asked.
+        /// No certificate is requested.
         None = "none",
-        /// They may show one.
+        /// Clients may present one.
         Optional = "optional",
-        /// They must show one.
+        /// Clients must present one.
         Required = "required",
     }
 }
 
 keywords! {
-    /// What becomes of requests for domains that are not ours.
+    /// What happens to requests for other domains.
     Foreign {
-        /// 403.
+        /// Rejected with 403.
         Refuse = "refuse",
-        /// Those of subscribers and trusted peers are forwarded.
+        /// Forwarded for subscribers and trusted peers.
         Subscribers = "subscribers",
-        /// They are forwarded.
+        /// Forwarded for all senders.
         Relay = "relay",
     }
 }
 
 keywords! {
-    /// What becomes of requests from other domains for our subscribers.
+    /// What happens to requests from other domains to subscribers.
     Strangers {
-        /// They are forwarded.
+        /// Forwarded.
         Accept = "accept",
-        /// 403.
+        /// Rejected with 403.
         Refuse = "refuse",
     }
 }
 
 keywords! {
-    /// A method that other domains can be let send to our subscribers outside a dialog.
+    /// A method that other domains can be allowed to send to subscribers outside a dialog.
     StrangerMethod {
         /// RFC 3261.
         Invite = "INVITE",
@@ -164,7 +164,7 @@ impl Listed for StrangerMethod {
 keywords! {
     /// A digest algorithm.
     Digest {
-        /// MD5, which every phone knows.
+        /// MD5, which every phone supports.
         Md5 = "MD5",
         /// SHA-256 (RFC 8760).
         Sha256 = "SHA-256",
@@ -180,13 +180,13 @@ impl Listed for Digest {
 }
 
 keywords! {
-    /// The least severe log record that is written.
+    /// The minimum severity of log records.
     LogLevel {
-        /// Only what stops the server or loses data.
+        /// Failures that stop the server or lose data.
         Error = "error",
-        /// What an operator should look at.
+        /// Problems that need an operator's attention.
         Warn = "warn",
-        /// What happens: start, stop, reload.
+        /// Lifecycle events: start, stop, reload.
         Info = "info",
         /// Decisions about single requests.
         Debug = "debug",
@@ -196,17 +196,17 @@ keywords! {
 }
 
 keywords! {
-    /// How log records are written.
+    /// Format of log records.
     LogFormat {
-        /// A line for people.
+        /// One human-readable line per record.
         Text = "text",
-        /// A JSON object on each line, for programs.
+        /// One JSON object per line.
         Json = "json",
     }
 }
 
 keywords! {
-    /// A method that can be challenged: not ACK and CANCEL, which cannot be repeated with credentials (RFC 3261 section 22.1).
+    /// A method that can be challenged. ACK and CANCEL cannot be repeated with credentials (RFC 3261 section 22.1).
     Challenged {
         /// RFC 3261.
         Register = "REGISTER",
@@ -246,17 +246,17 @@ impl Listed for Challenged {
 pub enum ChallengedMethods {
     /// Every method.
     All,
-    /// These.
+    /// The listed methods.
     Listed(Vec<Challenged>),
 }
 
 impl ChallengedMethods {
-    /// Whether digest is off.
+    /// Whether digest authentication is disabled.
     pub fn is_empty(&self) -> bool {
         self.listed().is_some_and(<[Challenged]>::is_empty)
     }
 
-    /// The list, where there is one.
+    /// The list; `None` for all methods.
     pub fn listed(&self) -> Option<&[Challenged]> {
         match self {
             Self::All => None,

@@ -1,26 +1,26 @@
-//! What is wrong with a configuration, and where: file, line, column, key, value, what is allowed.
+//! Errors in a configuration with their place: file, line, column, key, value and what is allowed.
 use std::fmt;
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Line and column, both from 1; `None` where it is about something that the file does not say.
+    /// Line and column, both from 1; `None` if the error concerns a key that is not in the file.
     pub place: Option<(usize, usize)>,
-    /// What is wrong and what to do.
+    /// What is wrong and how to fix it.
     pub message: String,
 }
 
-/// Everything that is wrong with a configuration.
+/// All errors of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistakes {
-    /// The file as the operator named it, or what stands in its place.
+    /// The file name as given on the command line, or a placeholder if there is no file.
     pub file: String,
-    /// At least one, in the order of the file.
+    /// At least one error, in the order of the file.
     pub list: Vec<Mistake>,
 }
 
 impl Mistakes {
-    /// A single mistake that has no place in the file.
+    /// A single error without a place in the file.
     pub fn one(file: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -65,7 +65,7 @@ pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// The candidate that was probably meant, where one is close enough.
+/// The closest candidate, if one is close enough to be a likely typo.
 pub fn nearest<'c>(given: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let given = given.to_ascii_lowercase();
     candidates

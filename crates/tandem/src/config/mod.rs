@@ -1,7 +1,7 @@
-//! The configuration file: read low (every key typed, every mistake found), resolved high (what the server runs on).
+//! The configuration file: parsed into typed keys with all errors reported, then resolved into the settings of the server.
 //!
-//! `sections.rs` is the catalogue of keys; `read.rs` reads a file against it; `check.rs` looks at keys together; `resolve.rs` makes
-//! the settings of data plane and control plane; `reference.rs` writes the documentation.
+//! `sections.rs` is the catalogue of keys. `read.rs` reads a file against it, `check.rs` checks combinations of keys, `resolve.rs`
+//! derives the settings of data plane and control plane, and `reference.rs` generates the documentation.
 
 mod catalogue;
 mod check;
@@ -45,13 +45,13 @@ use sections::for_each_section;
 use std::path::Path;
 use toml::de::DeTable;
 
-/// What messages say in place of a file name when there is none.
+/// Stands for the file name in messages if there is no file.
 const NO_FILE: &str = "(built-in defaults)";
 
-/// Reads a file, or takes the defaults where none is named.
+/// Reads a file, or returns the defaults if `file` is `None`.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All errors in the file.
 pub fn load(file: Option<&Path>) -> Result<Configuration, Mistakes> {
     let Some(path) = file else {
         return parse("", NO_FILE);
@@ -75,10 +75,10 @@ fn text_line(bytes: &[u8], offset: usize) -> usize {
         + 1
 }
 
-/// Reads the text of a file; `file` is its name for messages.
+/// Parses the text of a file; `file` is its name in messages.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All errors in the text.
 pub fn parse(text: &str, file: &str) -> Result<Configuration, Mistakes> {
     let chapters = Configuration::chapters();
     let known = chapters
@@ -90,10 +90,10 @@ pub fn parse(text: &str, file: &str) -> Result<Configuration, Mistakes> {
     for error in &errors {
         document.report(
             error.span().map(|span| span.start),
-            format!("this is not TOML: {}", error.message()),
+            format!("invalid TOML: {}", error.message()),
         );
     }
-    // What recovery makes of broken TOML is no ground to complain about keys.
+    // Keys recovered from broken TOML may be wrong, so they are not checked.
     let configuration = if errors.is_empty() {
         read(&document, table.get_ref(), &chapters)
     } else {

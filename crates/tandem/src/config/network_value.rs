@@ -4,12 +4,12 @@ use sip_transport::{IpNet, Networks};
 use std::net::IpAddr;
 use toml::de::DeValue;
 
-/// A network; an address alone is a network of one.
+/// A network; a single address is a network of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(pub IpNet);
 
 impl Network {
-    /// The set of these networks.
+    /// Combines networks into a set.
     pub fn set(networks: &[Self]) -> Networks {
         networks.iter().map(|network| network.0).collect()
     }
@@ -27,9 +27,9 @@ impl Setting for Network {
         }
         match text.parse::<IpNet>() {
             Ok(network) if network == network.trunc() => Ok(Self(network)),
-            // One address of the network, or a wrong length: a guess might trust more than is meant.
+            // Either the address or the length is wrong: a guess might trust more than intended.
             Ok(network) => Err(Wrong::hint(format!(
-                "the network of {} with this length is \"{}\"",
+                "the network that contains {} is \"{}\"",
                 network.addr(),
                 network.trunc()
             ))),
@@ -48,19 +48,19 @@ impl Listed for Network {
     }
 }
 
-/// What is probably wrong with a network.
+/// The probable error in a network.
 fn hint(text: &str) -> Wrong {
     let (address, length) = text.split_once('/').unwrap_or((text, ""));
     if address.starts_with('[') {
-        return Wrong::hint("without brackets");
+        return Wrong::hint("remove the brackets");
     }
     match address.parse::<IpAddr>() {
         Ok(address) if !length.is_empty() => {
             let most = if address.is_ipv4() { 32 } else { 128 };
-            Wrong::hint(format!("the length is a number from 0 to {most}"))
+            Wrong::hint(format!("the prefix length must be from 0 to {most}"))
         }
-        Ok(_) => Wrong::hint("the length after / is missing"),
-        Err(_) if address.parse::<std::net::SocketAddr>().is_ok() => Wrong::hint("without a port"),
+        Ok(_) => Wrong::hint("the prefix length after / is missing"),
+        Err(_) if address.parse::<std::net::SocketAddr>().is_ok() => Wrong::hint("remove the port"),
         Err(_) => Wrong::default(),
     }
 }

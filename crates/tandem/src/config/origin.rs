@@ -3,18 +3,18 @@ use super::value::{Listed, Setting, Wrong, quoted, text};
 use sip_message::Uri;
 use toml::de::DeValue;
 
-/// Where a page comes from, as browsers write it: scheme, host, and the port where it is not the default; or `*` for anywhere.
+/// The origin of a page in the notation of browsers: scheme, host, and a port other than the default; or `*` for any origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(pub String);
 
 impl Origin {
-    /// Stands for every page.
+    /// Matches every page.
     pub const ANYWHERE: &'static str = "*";
 }
 
 impl Setting for Origin {
     fn expected() -> String {
-        "an origin as browsers write it, such as \"https://phone.example.org\", or \"*\"".to_owned()
+        "a web origin, such as \"https://phone.example.org\", or \"*\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
@@ -26,9 +26,9 @@ impl Setting for Origin {
         let host = ["https://", "http://"]
             .iter()
             .find_map(|scheme| lower.strip_prefix(scheme))
-            .ok_or_else(|| Wrong::hint("begin with https:// or http://"))?;
+            .ok_or_else(|| Wrong::hint("start with https:// or http://"))?;
         if host.contains('/') {
-            return Err(Wrong::hint("without a path"));
+            return Err(Wrong::hint("remove the path"));
         }
         let uri = format!("sip:{host}");
         match Uri::parse(uri.as_bytes()) {

@@ -1,4 +1,4 @@
-//! From TOML to sections: finds every mistake in one pass and remembers where each key stands.
+//! Reads TOML into sections. One pass finds all errors and records the position of each key.
 use super::catalogue::{Rule, Section};
 use super::mistake::{Mistake, line_and_column, nearest};
 use super::value::{Setting, Wrong};
@@ -7,29 +7,29 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Longest value that an error message repeats.
+/// Maximum number of characters of a value that an error message shows.
 const SHOWN: usize = 60;
 
-/// What reading has found so far.
+/// Errors and positions found so far.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Byte offset and message.
     mistakes: Vec<(Option<usize>, String)>,
-    /// Where the value of each key begins, by path (`listen[0].address`).
+    /// Byte offset of each key's value, by path (`listen[0].address`).
     places: BTreeMap<String, usize>,
 }
 
-/// A file while it is being read.
+/// A file being read.
 #[derive(Debug)]
 pub struct Document<'i> {
     text: &'i str,
     findings: RefCell<Findings>,
-    /// Section and key names of the whole catalogue, to say where a misplaced key belongs.
+    /// Section and key names of the whole catalogue, for hints about misplaced keys.
     known: Vec<(String, &'static str)>,
 }
 
 impl<'i> Document<'i> {
-    /// Over the text of a file; `known` lists section header and key name of all keys.
+    /// Creates a document from the text of a file; `known` lists section header and name of every key.
     pub fn new(text: &'i str, known: Vec<(String, &'static str)>) -> Self {
         Self {
             text,
@@ -38,23 +38,23 @@ impl<'i> Document<'i> {
         }
     }
 
-    /// Reports a mistake at a byte offset.
+    /// Reports an error at a byte offset.
     pub fn report(&self, offset: Option<usize>, message: String) {
         self.findings.borrow_mut().mistakes.push((offset, message));
     }
 
-    /// Reports a mistake at a key that has been read (or at none, when the file does not hold it).
+    /// Reports an error at a key that has been read, or without a place if the file does not contain the key.
     pub fn report_at(&self, path: &str, message: String) {
         let place = self.findings.borrow().places.get(path).copied();
         self.report(place, message);
     }
 
-    /// What the file says at that key, for messages.
+    /// Whether the file contains this key.
     pub fn is_given(&self, path: &str) -> bool {
         self.findings.borrow().places.contains_key(path)
     }
 
-    /// All mistakes, in the order of the file; those without a place last.
+    /// All errors, in the order of the file; errors without a place come last.
     pub fn into_mistakes(self) -> Vec<Mistake> {
         let mut mistakes = self.findings.into_inner().mistakes;
         mistakes.sort_by_key(|(offset, _)| offset.unwrap_or(usize::MAX));
@@ -67,7 +67,7 @@ impl<'i> Document<'i> {
             .collect()
     }
 
-    /// A value as the file writes it, on one line and not too long.
+    /// A value as written in the file, on one line and truncated to [`SHOWN`] characters.
     fn shown(&self, value: &Spanned<DeValue<'_>>) -> String {
         let source = self.text.get(value.span()).unwrap_or_default();
         let mut line: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -83,9 +83,9 @@ impl<'i> Document<'i> {
 pub struct TableReader<'d, 'i> {
     document: &'d Document<'i>,
     table: &'d DeTable<'i>,
-    /// Put in front of key names: `workers.` or `listen[0].`.
+    /// Prefix of key names: `workers.` or `listen[0].`.
     path: String,
-    /// How the file begins the table: `[workers]`.
+    /// Header of the table in the file: `[workers]`.
     header: String,
 }
 
@@ -100,7 +100,7 @@ impl<'d, 'i> TableReader<'d, 'i> {
         }
     }
 
-    /// The value of a key, or its default where the file says nothing or something wrong.
+    /// The value of a key. Returns its default if the key is absent, or invalid, which is reported.
     pub fn value<T: Setting>(&self, name: &str, default: T, rule: &Rule<T>) -> T {
         let Some(value) = self.table.get(name) else {
             return default;
@@ -137,7 +137,7 @@ impl<'d, 'i> TableReader<'d, 'i> {
         default
     }
 
-    /// Reads `[name]`; the defaults where it is not there.
+    /// Reads `[name]`; returns the defaults if the section is absent.
     pub fn section<S: Section>(&self) -> S {
         let header = format!("[{}]", S::NAME);
         let Some(value) = self.table.get(S::NAME) else {
@@ -218,7 +218,7 @@ impl<'d, 'i> TableReader<'d, 'i> {
                 format!("{what}: it belongs above the first section")
             }
             Some((header, _)) => format!("{what}: it belongs in {header}"),
-            None => format!("{what}: known are {}", listed(keys)),
+            None => format!("{what}: expected one of {}", listed(keys)),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'d, 'i> TableReader<'d, 'i> {
         let shown = self.document.shown(value);
         let message = match value.get_ref() {
             DeValue::Table(_) | DeValue::Array(_) => {
-                format!("the section `{name}` is written {header} here")
+                format!("write the section `{name}` as {header}")
             }
             _ => format!("`{name} = {shown}`: must be a section that begins with {header}"),
         };

@@ -1,4 +1,4 @@
-//! Writes `docs/configuration.md` and `tandem.example.toml` from the catalogue.
+//! Generates `docs/configuration.md` and `tandem.example.toml` from the catalogue.
 use super::catalogue::{Changes, Chapter, Key, Section};
 use super::sections::{Configuration, Listen};
 use std::fmt::Write as _;
@@ -6,14 +6,15 @@ use std::fmt::Write as _;
 const INTRODUCTION: &str = "\
 # Configuration
 
-`tandem serve --config tandem.toml` reads one TOML file. Every key has a default, so the file holds only what you want otherwise, and
-`tandem serve` runs without any. Unknown keys and values that are not allowed are refused with their line, the value and what is
-allowed; `tandem check --config tandem.toml` finds them all without starting anything and prints what would run.
+`tandem serve --config tandem.toml` reads one TOML file. Every key has a default, so the file contains only the keys that you want to
+change, and `tandem serve` also runs without a file. Tandem rejects unknown keys and invalid values, and reports the line, the value and
+what is allowed. `tandem check --config tandem.toml` finds all errors without starting the server, and prints what would run.
 
-SIGHUP or `tandem ctl config.reload` reads the file again, and the certificates that it names. Either everything is taken over at once, or, when something is wrong
-with it, nothing, and the answer says why; a worker that does not take the order is named ([admin](admin.md)). Keys marked *restart* cannot change while the server runs.
+SIGHUP or `tandem ctl config.reload` reads the file again, together with the certificates that it names. A reload applies all changes or
+none: if anything is wrong, nothing changes and the response says why. The response also names each worker that did not take the order
+([admin](admin.md)). Keys marked *restart* cannot change while the server runs.
 
-This page is made by `tandem check --reference`; [tandem.example.toml](../tandem.example.toml) holds every key with its default.
+`tandem check --reference` generates this page. [tandem.example.toml](../tandem.example.toml) contains every key with its default.
 
 ";
 
@@ -57,18 +58,18 @@ fn write_key(page: &mut String, chapter: &Chapter, key: &Key) {
         .as_ref()
         .map_or_else(|| "not set".to_owned(), |default| format!("`{default}`"));
     let changes = match key.changes {
-        Changes::Reload => "reload",
-        Changes::Restart => "*restart*",
+        Changes::Reload => "on reload",
+        Changes::Restart => "on *restart*",
     };
     let _ = writeln!(page, "### `{path}`\n\n{}\n", joined(key.doc));
     let _ = writeln!(
         page,
-        "- Takes: {}\n- Default: {default}\n- Changes with: {changes}\n",
+        "- Value: {}\n- Default: {default}\n- Changes take effect: {changes}\n",
         key.allowed
     );
 }
 
-/// Documentation comments as one paragraph.
+/// Joins the lines of a documentation comment into one paragraph.
 fn joined(doc: &str) -> String {
     doc.lines()
         .map(str::trim)
@@ -78,11 +79,11 @@ fn joined(doc: &str) -> String {
 }
 
 const EXAMPLE_INTRODUCTION: &str = "\
-# Every key of Tandem's configuration with its default. Lines that begin with a single # and a key are to be uncommented and changed;
-# all of them may go. The reference is docs/configuration.md; `tandem check --config FILE` tells what a file means.
+# Every key of Tandem's configuration with its default. To change a key, uncomment its line, which starts with a single #, and edit it.
+# You can delete any line. The reference is docs/configuration.md; `tandem check --config FILE` shows what a file means.
 ";
 
-/// A file with every key, commented out.
+/// The example file: every key, commented out.
 pub fn example() -> String {
     let mut file = EXAMPLE_INTRODUCTION.to_owned();
     for chapter in Configuration::chapters() {
@@ -103,7 +104,7 @@ pub fn example() -> String {
             } else {
                 ""
             };
-            for line in wrapped(&format!("Takes {}{not_set}.", key.allowed)) {
+            for line in wrapped(&format!("Value: {}{not_set}.", key.allowed)) {
                 let _ = writeln!(file, "## {line}");
             }
             let _ = writeln!(file, "# {} = {}", key.name, key.example);
@@ -120,7 +121,7 @@ pub fn example() -> String {
     file
 }
 
-/// Paragraph text in lines of at most 96 characters.
+/// Wraps a paragraph into lines of at most 96 characters.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! From the file's words to what data plane and control plane run on.
+//! Converts the configuration into the settings of data plane and control plane.
 use super::host_value::FilePath;
 use super::keyword::{
     Aliases, ChallengedMethods, ClientCertificates, Digest, Durability, EventLoop, Foreign,
@@ -20,16 +20,16 @@ use sip_transport::websocket::Origins;
 use sip_transport::{Listener, Protocol};
 use std::time::Duration;
 
-/// The listeners, wildcards expanded into one for each address of the machine.
+/// The listeners, with each wildcard expanded into one listener per address of the machine.
 ///
 /// # Errors
-/// Which one cannot be, and why.
+/// The addresses of the machine cannot be listed, or a wildcard matches none of them.
 pub fn listeners(configuration: &Configuration) -> Result<Vec<Listener>, String> {
     let mut all: Vec<Listener> = Vec::new();
     for (index, listen) in configuration.listen.iter().enumerate() {
         let wildcard = listen.address.ip().is_unspecified();
         let expanded = expand_wildcard(&listener(listen))
-            .map_err(|error| format!("the addresses of this machine cannot be listed: {error}"))?;
+            .map_err(|error| format!("cannot list the addresses of this machine: {error}"))?;
         if expanded.is_empty() {
             let family = if listen.address.is_ipv4() {
                 "IPv4"
@@ -37,13 +37,13 @@ pub fn listeners(configuration: &Configuration) -> Result<Vec<Listener>, String>
                 "IPv6"
             };
             return Err(format!(
-                "`listen[{index}].address = \"{}\"` stands for every {family} address of this machine, and it has none: \
-                 leave this listener out",
+                "`listen[{index}].address = \"{}\"`: this machine has no {family} address for this wildcard: \
+                 remove this listener",
                 listen.address
             ));
         }
         for listener in expanded {
-            // An address that is configured apart comes before the one that a wildcard stands for.
+            // An address with a section of its own takes precedence over the one from a wildcard.
             let same = |other: &Listener| {
                 other.protocol == listener.protocol && other.address == listener.address
             };
@@ -80,7 +80,7 @@ fn listener(listen: &Listen) -> Listener {
     }
 }
 
-/// What every worker must know; `listeners` as they are bound.
+/// The settings of the workers; `listeners` are the bound ones.
 pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settings {
     let Configuration {
         general,
@@ -190,7 +190,7 @@ fn challenged(methods: &ChallengedMethods) -> sip_elements::ChallengedMethods {
     }
 }
 
-/// How long saving may take what waits, and again what comes meanwhile.
+/// Time budget for one save: half of `max_lag`, because changes that arrive during a save wait for the next one.
 pub fn save_time(configuration: &Configuration) -> Duration {
     configuration.location.max_lag.duration() / 2
 }
@@ -202,13 +202,13 @@ fn algorithm(digest: Digest) -> Algorithm {
     }
 }
 
-/// Whether TLS is spoken at all. Where it is not, nobody waits for the authorities that the system trusts to be read.
+/// Whether the server uses TLS. If not, startup skips reading the system's trusted authorities.
 pub fn speaks_tls(configuration: &Configuration) -> bool {
     let is_secure = |listen: &Listen| matches!(listen.transport, Transport::Tls | Transport::Wss);
     !configuration.certificate.is_empty() || configuration.listen.iter().any(is_secure)
 }
 
-/// What is decided about TLS; its files are not read yet.
+/// TLS settings; the files are not read yet.
 pub fn tls_settings(configuration: &Configuration) -> TlsSettings {
     let path = |path: &Option<FilePath>| path.as_ref().map(|path| path.0.clone());
     let tls = &configuration.tls;
@@ -237,7 +237,7 @@ pub fn tls_settings(configuration: &Configuration) -> TlsSettings {
     }
 }
 
-/// Bounds of the location service.
+/// Limits of the location service.
 pub fn location_limits(configuration: &Configuration) -> LocationLimits {
     LocationLimits {
         max_bindings: configuration.limits.bindings,
@@ -245,13 +245,13 @@ pub fn location_limits(configuration: &Configuration) -> LocationLimits {
     }
 }
 
-/// Connections of the process where neither the file nor the system has a bound.
+/// Maximum number of connections if neither the file nor the system sets a limit.
 pub const MOST_CONNECTIONS: usize = 1_000_000;
 
-/// Connections of one peer where the file has no bound.
+/// Maximum number of connections per peer if the file sets no limit.
 pub const MOST_PER_PEER: u32 = 1_000;
 
-/// Whose connections are trusted, and whose pages may open a WebSocket.
+/// The peers that are trusted and the origins whose pages may open a WebSocket.
 pub fn peer_policy(configuration: &Configuration) -> PeerPolicy {
     let origins = configuration.connections.origins.iter();
     let domains = configuration.general.domains.iter();
@@ -265,8 +265,7 @@ pub fn peer_policy(configuration: &Configuration) -> PeerPolicy {
     }
 }
 
-/// How the runtime opens sockets and waits for them. How many connections there may be depends on the system too: see
-/// [`crate::descriptors`].
+/// Options of the runtime. The number of connections also depends on the system: see [`crate::descriptors`].
 pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
     let Configuration {
         workers,
@@ -319,7 +318,7 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
         },
         share_port: udp.share_port,
         cpus: workers.pin.iter().map(|cpu| usize::from(*cpu)).collect(),
-        // Every parked request may be answered in one go.
+        // All parked requests may be answered at the same time.
         waiting_answers: limits.parked_requests + 64,
         clock,
         ..Options::default()

@@ -1,4 +1,4 @@
-//! What operators get to read when the file is wrong, and that the documentation is true.
+//! Error messages for invalid files, and consistency of the generated documentation.
 use super::*;
 use sip_runtime::{Clock, EventLoopKind};
 
@@ -14,7 +14,7 @@ fn mistakes(text: &str) -> Vec<String> {
     }
 }
 
-/// Files and what is said of each.
+/// Invalid files and the expected messages.
 const WRONG: &[(&str, &[&str])] = &[
     (
         "domain = [\"example.org\"]",
@@ -34,7 +34,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ),
     (
         "[log]\ncolour = true",
-        &["2:1: unknown key `colour` in [log]: known are `level`, `format`"],
+        &["2:1: unknown key `colour` in [log]: expected one of `level`, `format`"],
     ),
     (
         "[workers]\ncount = 0",
@@ -43,29 +43,29 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[workers]\ncount = \"4\"",
         &[
-            "2:9: `workers.count = \"4\"`: must be \"auto\" or a whole number from 1 to 256 (without quotes)",
+            "2:9: `workers.count = \"4\"`: must be \"auto\" or a whole number from 1 to 256 (remove the quotes)",
         ],
     ),
     (
         "domains = [\"example.org\", 5]",
         &[
-            "1:27: `domains[1] = 5`: must be the name of a domain, such as \"example.org\" (in quotes)",
+            "1:27: `domains[1] = 5`: must be a domain name, such as \"example.org\" (put it in quotes)",
         ],
     ),
     (
         "domains = \"example.org\"",
         &[
-            "1:11: `domains = \"example.org\"`: must be a list of names of domains, at least one (put it in brackets)",
+            "1:11: `domains = \"example.org\"`: must be a list of domain names, at least one (put it in brackets)",
         ],
     ),
     (
         "domains = []",
-        &["1:11: `domains = []`: must be a list of names of domains, at least one"],
+        &["1:11: `domains = []`: must be a list of domain names, at least one"],
     ),
     (
         "domains = [\"sip:example.org\"]",
         &[
-            "1:12: `domains[0] = \"sip:example.org\"`: must be the name of a domain, such as \"example.org\" (without scheme and port)",
+            "1:12: `domains[0] = \"sip:example.org\"`: must be a domain name, such as \"example.org\" (remove the scheme and the port)",
         ],
     ),
     (
@@ -77,24 +77,24 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[[listen]]\naddress = \"::1\"",
         &[
-            "2:11: `listen[0].address = \"::1\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (IPv6 addresses stand in brackets and need a port: \"[::1]:5060\")",
+            "2:11: `listen[0].address = \"::1\"`: must be an address and port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (an IPv6 address needs brackets and a port: \"[::1]:5060\")",
         ],
     ),
     (
         "[[listen]]\naddress = \"127.0.0.1:66000\"",
         &[
-            "2:11: `listen[0].address = \"127.0.0.1:66000\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (ports end at 65535)",
+            "2:11: `listen[0].address = \"127.0.0.1:66000\"`: must be an address and port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (the highest port is 65535)",
         ],
     ),
     (
         "[admin]\nlisten = \"localhost:8060\"",
         &[
-            "2:10: `admin.listen = \"localhost:8060\"`: must be an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (a literal address, no name)",
+            "2:10: `admin.listen = \"localhost:8060\"`: must be an address and port, such as \"127.0.0.1:8060\" or \"[::1]:8060\" (use an IP address, not a name)",
         ],
     ),
     (
         "[[listen]]\naddress = \"127.0.0.1:5060\"\n[[listen]]\naddress = \"127.0.0.1:5060\"",
-        &["4:11: `listen[1].address`: 127.0.0.1:5060 is the address of listen[0] already"],
+        &["4:11: `listen[1].address`: 127.0.0.1:5060 is already the address of listen[0]"],
     ),
     (
         "[auth]\nchallenge = [\"REGISTER\", \"INVTE\"]",
@@ -110,7 +110,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ),
     (
         "[auth]\nalgorithms = [\"MD5\", \"MD5\"]",
-        &["2:14: `auth.algorithms`: \"MD5\" stands there twice"],
+        &["2:14: `auth.algorithms`: \"MD5\" is listed twice"],
     ),
     (
         "[auth]\nnonce_lifetime = \"300\"",
@@ -121,43 +121,43 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[registrar]\nmin_expires = \"2h\"",
         &[
-            "2:15: `registrar.min_expires`: min_expires (2h), default_expires (1h) and max_expires (2h) must not fall",
+            "2:15: `registrar.min_expires`: min_expires (2h), default_expires (1h) and max_expires (2h) must satisfy min ≤ default ≤ max",
         ],
     ),
     (
         "[database]\nurl = \"postgres://localhost/tandem\"",
         &[
-            "2:7: `database.url = \"postgres://localhost/tandem\"`: must be the URL of a database, such as \"sqlite:tandem.db\" (this version keeps its data in SQLite only)",
+            "2:7: `database.url = \"postgres://localhost/tandem\"`: must be a database URL, such as \"sqlite:tandem.db\" (this version supports only SQLite)",
         ],
     ),
     (
         "[location]\nstore = \"valkey://localhost\"",
         &[
-            "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\" (this version keeps locations in memory and saves them to the database)",
+            "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\" (this version keeps bindings in memory and saves them to the database)",
         ],
     ),
     (
         "[proxy]\noutbound = \"192.0.2.9:5060\"",
         &[
-            "2:12: `proxy.outbound = \"192.0.2.9:5060\"`: must be a SIP URI, such as \"sip:192.0.2.9:5060\" or \"sip:trunk.example.net;transport=tcp\" (begin with the scheme: \"sip:192.0.2.9:5060\")",
+            "2:12: `proxy.outbound = \"192.0.2.9:5060\"`: must be a SIP URI, such as \"sip:192.0.2.9:5060\" or \"sip:trunk.example.net;transport=tcp\" (add the scheme: \"sip:192.0.2.9:5060\")",
         ],
     ),
     (
         "[proxy]\ntrusted_peers = [\"192.0.2.7/24\"]",
         &[
-            "2:18: `proxy.trusted_peers[0] = \"192.0.2.7/24\"`: must be a network, such as \"192.0.2.0/24\", \"2001:db8::/32\" or \"192.0.2.7\" (the network of 192.0.2.7 with this length is \"192.0.2.0/24\")",
+            "2:18: `proxy.trusted_peers[0] = \"192.0.2.7/24\"`: must be a network, such as \"192.0.2.0/24\", \"2001:db8::/32\" or \"192.0.2.7\" (the network that contains 192.0.2.7 is \"192.0.2.0/24\")",
         ],
     ),
     (
         "[proxy]\nedge_proxies = [\"192.0.2.0/33\"]\noff_limits = [\"10.0.0.1:5060\"]",
         &[
-            "2:17: `proxy.edge_proxies[0] = \"192.0.2.0/33\"`: must be a network, such as \"192.0.2.0/24\", \"2001:db8::/32\" or \"192.0.2.7\" (the length is a number from 0 to 32)",
-            "3:15: `proxy.off_limits[0] = \"10.0.0.1:5060\"`: must be a network, such as \"192.0.2.0/24\", \"2001:db8::/32\" or \"192.0.2.7\" (without a port)",
+            "2:17: `proxy.edge_proxies[0] = \"192.0.2.0/33\"`: must be a network, such as \"192.0.2.0/24\", \"2001:db8::/32\" or \"192.0.2.7\" (the prefix length must be from 0 to 32)",
+            "3:15: `proxy.off_limits[0] = \"10.0.0.1:5060\"`: must be a network, such as \"192.0.2.0/24\", \"2001:db8::/32\" or \"192.0.2.7\" (remove the port)",
         ],
     ),
     (
         "[proxy]\nrecord_route = \"true\"",
-        &["2:16: `proxy.record_route = \"true\"`: must be true or false (without quotes)"],
+        &["2:16: `proxy.record_route = \"true\"`: must be true or false (remove the quotes)"],
     ),
     (
         "[workers]\nevent_loop = \"kqueue\"",
@@ -168,7 +168,7 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[[listen]]\ntransport = \"tls\"",
         &[
-            "2:13: `listen[0].transport = \"tls\"`: needs a certificate: add a [[certificate]] section with `chain` and `key`; `tandem certificate self-signed` makes one to begin with",
+            "2:13: `listen[0].transport = \"tls\"`: requires a certificate: add a [[certificate]] section with `chain` and `key`; `tandem certificate self-signed` creates one for testing",
         ],
     ),
     (
@@ -177,23 +177,23 @@ const WRONG: &[(&str, &[&str])] = &[
     ),
     (
         "[certificate]\nchain = \"a.pem\"",
-        &["1:1: the section `certificate` is written [[certificate]] here"],
+        &["1:1: write the section `certificate` as [[certificate]]"],
     ),
     (
         "[[certificate]]\nchain = \"\"\nkey = \"a.key\"",
         &[
-            "2:9: `certificate[0].chain = \"\"`: must be the path of a file, such as \"/etc/tandem/chain.pem\"",
+            "2:9: `certificate[0].chain = \"\"`: must be a file path, such as \"/etc/tandem/chain.pem\"",
             "3:7: `certificate[0].chain` is missing: each [[certificate]] needs `chain` and `key`",
         ],
     ),
     (
         "[tls]\nmin_version = 1.2",
-        &["2:15: `tls.min_version = 1.2`: must be one of \"1.2\" or \"1.3\" (in quotes)"],
+        &["2:15: `tls.min_version = 1.2`: must be one of \"1.2\" or \"1.3\" (put it in quotes)"],
     ),
     (
         "[tls]\nclient_certificates = \"required\"",
         &[
-            "2:23: `tls.client_certificates = \"required\"`: needs `tls.client_ca`, the authorities to judge clients by",
+            "2:23: `tls.client_certificates = \"required\"`: requires `tls.client_ca`, the authorities that client certificates are verified against",
         ],
     ),
     (
@@ -202,11 +202,11 @@ const WRONG: &[(&str, &[&str])] = &[
     ),
     (
         "[listen]\ntransport = \"udp\"",
-        &["1:1: the section `listen` is written [[listen]] here"],
+        &["1:1: write the section `listen` as [[listen]]"],
     ),
     (
         "[[workers]]\ncount = 1",
-        &["1:1: the section `workers` is written [workers] here"],
+        &["1:1: write the section `workers` as [workers]"],
     ),
     (
         "[workers]\ncout = 2\npin = 1\n[limits]\nretry_after = 0",
@@ -229,7 +229,7 @@ fn every_mistake_is_told_with_its_place_its_value_and_what_is_allowed() {
 fn broken_toml_is_told_with_its_place_and_nothing_is_guessed_from_the_rest() {
     let found = mistakes("[workers]\ncount = = 2\nnonsense = 1");
     assert!(
-        found.iter().all(|line| line.contains("this is not TOML")),
+        found.iter().all(|line| line.contains("invalid TOML")),
         "{found:?}"
     );
     assert!(
@@ -241,7 +241,7 @@ fn broken_toml_is_told_with_its_place_and_nothing_is_guessed_from_the_rest() {
 #[test]
 fn a_key_given_twice_is_refused() {
     let found = mistakes("[workers]\ncount = 1\ncount = 2");
-    assert_eq!(found, ["3:1: this is not TOML: duplicate key"]);
+    assert_eq!(found, ["3:1: invalid TOML: duplicate key"]);
 }
 
 #[test]
@@ -291,10 +291,10 @@ fn a_next_hop_is_a_server_by_address_or_name() {
     for (uri, hint) in [
         (
             "sip:trunk.example.net;transport=pigeon",
-            "the transports are udp",
+            "the transport must be udp",
         ),
-        ("sip:trunk.example.net;lr", "no parameter but `transport`"),
-        ("sip:bob@trunk.example.net", "without user"),
+        ("sip:trunk.example.net;lr", "all parameters except `transport`"),
+        ("sip:bob@trunk.example.net", "remove the user"),
         ("tel:+1555", "must be a SIP URI"),
     ] {
         let mistakes = read(uri).expect_err(uri).to_string();
@@ -404,7 +404,7 @@ fn differences_name_each_changed_key_and_when_it_takes_effect() {
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Compares a committed file with what the catalogue makes; `TANDEM_WRITE_DOCS=1` writes it.
+/// Compares a committed file with the generated text; `TANDEM_WRITE_DOCS=1` writes the file.
 fn committed(path: &str, made: &str) {
     let path = format!("{ROOT}/{path}");
     if std::env::var_os("TANDEM_WRITE_DOCS").is_some() {
@@ -413,7 +413,7 @@ fn committed(path: &str, made: &str) {
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == made,
-        "{path} is not what the catalogue says: run the tests once with TANDEM_WRITE_DOCS=1"
+        "{path} differs from the catalogue: run the tests once with TANDEM_WRITE_DOCS=1"
     );
 }
 
@@ -452,7 +452,7 @@ fn the_example_file_means_the_defaults_as_it_is_and_uncommented() {
         .filter(|key| key.default.is_none())
         .map(|key| key.name)
         .collect();
-    // A section without any default is there only where somebody wants it.
+    // A section without defaults exists only if the file contains it.
     let absent: Vec<String> = chapters
         .iter()
         .filter(|chapter| chapter.keys.iter().all(|key| key.default.is_none()))
@@ -483,7 +483,7 @@ fn the_example_file_means_the_defaults_as_it_is_and_uncommented() {
             - 1
             - absent.len()
             - optional.len()
-            // The second listener: its header, transport, address and whether a balancer stands before it.
+            // The second listener: its header, transport, address and proxy_protocol.
             + 4
     );
 }

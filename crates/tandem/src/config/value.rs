@@ -1,13 +1,13 @@
-//! The types of values that keys take: how each is read from TOML, written back, and put in words.
+//! The value types of keys: how each is parsed from TOML, written back and described in messages.
 use std::net::SocketAddr;
 use toml::de::DeValue;
 
-/// A type that a key can have.
+/// A value type of a key.
 pub trait Setting: Clone {
-    /// What the file must say, as a phrase: "a whole number".
+    /// The expected value, as a phrase: "a whole number".
     fn expected() -> String;
 
-    /// What one element must be, for lists.
+    /// The expected element of a list.
     fn expected_element() -> String {
         Self::expected()
     }
@@ -15,10 +15,10 @@ pub trait Setting: Clone {
     /// Reads a value.
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong>;
 
-    /// As the file would say it; `None` where the file would say nothing.
+    /// The value in TOML; `None` if the key is not set.
     fn to_toml(&self) -> Option<String>;
 
-    /// Inside a sentence: without quotes.
+    /// The value inside a sentence: without quotes.
     fn to_prose(&self) -> String {
         self.to_toml()
             .unwrap_or_default()
@@ -27,17 +27,17 @@ pub trait Setting: Clone {
     }
 }
 
-/// Why a value was not taken, beyond what is expected.
+/// Details about a rejected value, in addition to the expected phrase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wrong {
     /// The element of a list that is wrong.
     pub element: Option<usize>,
-    /// A remark that helps.
+    /// How to fix the value.
     pub hint: Option<String>,
 }
 
 impl Wrong {
-    /// With a remark.
+    /// With a hint on how to fix the value.
     pub fn hint(hint: impl Into<String>) -> Self {
         Self {
             element: None,
@@ -49,7 +49,9 @@ impl Wrong {
 /// The text of a string value.
 pub fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Wrong> {
     value.as_str().ok_or_else(|| match value {
-        DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => Wrong::hint("in quotes"),
+        DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => {
+            Wrong::hint("put it in quotes")
+        }
         _ => Wrong::default(),
     })
 }
@@ -58,8 +60,10 @@ pub fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Wrong> {
 pub fn whole_number(value: &DeValue<'_>) -> Result<i64, Wrong> {
     match value {
         DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
-            .map_err(|_| Wrong::hint("too large")),
-        DeValue::String(text) if text.parse::<i64>().is_ok() => Err(Wrong::hint("without quotes")),
+            .map_err(|_| Wrong::hint("the number is too large")),
+        DeValue::String(text) if text.parse::<i64>().is_ok() => {
+            Err(Wrong::hint("remove the quotes"))
+        }
         _ => Err(Wrong::default()),
     }
 }
@@ -78,7 +82,7 @@ impl Setting for bool {
         match value {
             DeValue::Boolean(truth) => Ok(*truth),
             DeValue::String(text) if text == "true" || text == "false" => {
-                Err(Wrong::hint("without quotes"))
+                Err(Wrong::hint("remove the quotes"))
             }
             _ => Err(Wrong::default()),
         }
@@ -116,13 +120,13 @@ impl Listed for u16 {
 
 impl Setting for String {
     fn expected() -> String {
-        "a text on one line".to_owned()
+        "a single-line string".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
         let text = text(value)?;
         if text.chars().any(char::is_control) {
-            return Err(Wrong::hint("no control characters"));
+            return Err(Wrong::hint("remove control characters"));
         }
         Ok(text.to_owned())
     }
@@ -134,7 +138,7 @@ impl Setting for String {
 
 impl Setting for SocketAddr {
     fn expected() -> String {
-        "an address with port, such as \"127.0.0.1:8060\" or \"[::1]:8060\"".to_owned()
+        "an address and port, such as \"127.0.0.1:8060\" or \"[::1]:8060\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
@@ -153,11 +157,11 @@ impl Listed for SocketAddr {
     }
 }
 
-/// What is probably wrong with an address.
+/// The probable error in an address.
 fn address_hint(text: &str) -> Wrong {
     if text.parse::<std::net::Ipv6Addr>().is_ok() {
         return Wrong::hint(format!(
-            "IPv6 addresses stand in brackets and need a port: \"[{text}]:5060\""
+            "an IPv6 address needs brackets and a port: \"[{text}]:5060\""
         ));
     }
     let bare = text.trim_start_matches('[').trim_end_matches(']');
@@ -168,10 +172,10 @@ fn address_hint(text: &str) -> Wrong {
         Some((host, port))
             if port.parse::<u16>().is_ok() && host.parse::<std::net::IpAddr>().is_err() =>
         {
-            Wrong::hint("a literal address, no name")
+            Wrong::hint("use an IP address, not a name")
         }
         Some((_, port)) if !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit()) => {
-            Wrong::hint("ports end at 65535")
+            Wrong::hint("the highest port is 65535")
         }
         _ => Wrong::default(),
     }
@@ -191,9 +195,9 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-/// A type that lists are made of.
+/// An element type of lists.
 pub trait Listed: Setting {
-    /// Several of them, in words: "names of domains".
+    /// The plural phrase: "domain names".
     fn plural() -> String;
 }
 
