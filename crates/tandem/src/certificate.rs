@@ -1,4 +1,4 @@
-//! `tandem certificate`: makes a certificate to begin with.
+//! `tandem certificate`: creates a self-signed certificate for testing.
 use crate::cli::{complain, show};
 use clap::Subcommand;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, SanType};
@@ -12,31 +12,31 @@ use std::time::{Duration, SystemTime};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What can be done with certificates.
+/// The certificate commands.
 #[derive(Debug, Subcommand)]
 pub enum CertificateCommand {
-    /// Make a certificate that vouches for itself, with its key, to try TLS or for a laboratory: chain.pem and key.pem.
+    /// Create a self-signed certificate and its key (chain.pem and key.pem) for tests and laboratories.
     SelfSigned(SelfSigned),
 }
 
-/// Whom it is for, and where it goes.
+/// Names, place and lifetime of the certificate.
 #[derive(Debug, clap::Args)]
 pub struct SelfSigned {
-    /// A domain, host or address that it is for; give it once for each. The first one names the certificate.
+    /// Domain, host or address in the certificate; may be repeated. The first one is the common name.
     #[arg(long = "name", value_name = "NAME", required = true)]
     names: Vec<String>,
-    /// Where chain.pem and key.pem go; it is made if it is not there.
+    /// Directory for chain.pem and key.pem; created if it does not exist.
     #[arg(long, value_name = "DIRECTORY")]
     folder: PathBuf,
-    /// How long it is good, in days.
+    /// Lifetime, in days.
     #[arg(long, default_value_t = 825, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
-    /// Replace files that are there.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: &CertificateCommand) -> ExitCode {
     let CertificateCommand::SelfSigned(wanted) = command;
     match self_signed(wanted) {
@@ -55,16 +55,16 @@ fn self_signed(wanted: &SelfSigned) -> Result<String, String> {
             .find(|file| file.exists())
     {
         return Err(format!(
-            "{} is there already: take another --folder, or replace it with --force",
+            "{} already exists: choose another --folder, or replace it with --force",
             there.display()
         ));
     }
     std::fs::create_dir_all(folder)
-        .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        .map_err(|error| format!("{} cannot be created: {error}", folder.display()))?;
     write(&key_file, &key, 0o600)?;
     write(&chain_file, &chain, 0o644)?;
     Ok(format!(
-        "made {} and {} for {}, good for {} days\n\n[[certificate]]\nchain = {:?}\nkey = {:?}\n",
+        "created {} and {} for {}, valid for {} days\n\n[[certificate]]\nchain = {:?}\nkey = {:?}\n",
         chain_file.display(),
         key_file.display(),
         wanted.names.join(", "),
@@ -74,9 +74,9 @@ fn self_signed(wanted: &SelfSigned) -> Result<String, String> {
     ))
 }
 
-/// Chain and key in PEM: ECDSA on P-256; DNS names also as SIP domains (RFC 5922 section 4).
+/// Returns chain and key in PEM: ECDSA on P-256, with DNS names also as SIP domains (RFC 5922 section 4).
 fn make(names: &[String], days: u32) -> Result<(String, String), String> {
-    let cannot = |error: rcgen::Error| format!("the certificate cannot be made: {error}");
+    let cannot = |error: rcgen::Error| format!("the certificate cannot be created: {error}");
     let mut params = CertificateParams::default();
     for name in names {
         params.subject_alt_names.extend(alternatives(name)?);
@@ -90,7 +90,7 @@ fn make(names: &[String], days: u32) -> Result<(String, String), String> {
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,
     ];
-    // Clocks of phones are not always right.
+    // The clock of a phone may be slow.
     let now = SystemTime::now();
     params.not_before = (now - DAY).into();
     params.not_after = (now + DAY * days).into();
@@ -112,7 +112,7 @@ fn alternatives(name: &str) -> Result<Vec<SanType>, String> {
     };
     if !is_name {
         return Err(format!(
-            "--name \"{name}\": must be the name of a domain or host, or an address, without scheme and port"
+            "--name \"{name}\": must be a domain, a host name or an address, without scheme and port"
         ));
     }
     let mut found = vec![SanType::DnsName(ascii(name.to_ascii_lowercase())?)];
@@ -125,7 +125,7 @@ fn alternatives(name: &str) -> Result<Vec<SanType>, String> {
     Ok(found)
 }
 
-/// A new file with these permissions, in place of an old one.
+/// Writes a new file with these permissions, replacing an old one.
 fn write(file: &Path, text: &str, mode: u32) -> Result<(), String> {
     let cannot = |error: std::io::Error| format!("{} cannot be written: {error}", file.display());
     match std::fs::remove_file(file) {

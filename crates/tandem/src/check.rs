@@ -1,4 +1,4 @@
-//! `tandem check`: what is wrong with a configuration, or what it would run.
+//! `tandem check`: validates a configuration and summarizes what it would run.
 use crate::cli::{ConfigurationFile, complain, show};
 use crate::config::{self, Configuration};
 use crate::descriptors::{shortage, taken};
@@ -7,23 +7,23 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-/// What to check, or which document to print instead.
+/// The file to check, or the document to print instead.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     file: ConfigurationFile,
-    /// Print the reference of all keys in Markdown.
+    /// Print the configuration reference in Markdown.
     #[arg(long, conflicts_with_all = ["config", "example", "effective"])]
     reference: bool,
-    /// Print a configuration file with every key and its default, commented out.
+    /// Print an example file with every key and its default, commented out.
     #[arg(long, conflicts_with_all = ["config", "effective"])]
     example: bool,
-    /// Print the whole configuration that the file makes, defaults included.
+    /// Print the effective configuration, including defaults.
     #[arg(long)]
     effective: bool,
 }
 
-/// Prints what would run; fails with all mistakes of the file.
+/// Prints the summary; fails with all errors in the file.
 pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.reference {
         return show(&config::reference());
@@ -42,10 +42,10 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// What would run, for people.
+/// A summary of what would run, for people.
 ///
 /// # Errors
-/// Which listener cannot be, or which certificate cannot be used, and why.
+/// A listener or a certificate that cannot be used, with the reason.
 pub fn describe(configuration: &Configuration) -> Result<String, String> {
     let Configuration {
         general,
@@ -84,19 +84,19 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     }
     line("tls", peers(configuration));
     line("workers", workers.count.resolve().to_string());
-    // As far as the program may raise its limit where this is run.
+    // The limit depends on where the command runs: the server may have another one.
     let limit = sip_runtime::raise_descriptor_limit();
     if let Some(shortage) = shortage(configuration, limit, taken) {
         line("WARNING", shortage);
     }
     line("database", database.url.0.clone());
     let methods = match auth.challenge.listed() {
-        None => "every method".to_owned(),
+        None => "all methods".to_owned(),
         Some(methods) => listed(methods.iter().map(|method| method.word())),
     };
     let algorithms = listed(auth.algorithms.iter().map(|digest| digest.word()));
     let digest = if auth.challenge.is_empty() {
-        "off: anybody may register and call as anybody".to_owned()
+        "off: anyone can register and call under any identity".to_owned()
     } else {
         format!("{algorithms} for {methods}")
     };
@@ -111,7 +111,7 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
         format!("{}{outbound}", proxy.foreign.word()),
     );
     let registrar = format!(
-        "{} to {}, {} by default, {} contacts each",
+        "{} to {}, {} by default, {} contacts per address of record",
         registrar.min_expires,
         registrar.max_expires,
         registrar.default_expires,
@@ -119,7 +119,7 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     );
     line("registrations", registrar);
     let tables = format!(
-        "{} server and {} client transactions, {} forwarded requests, {} parked requests for each worker; {} bindings in all",
+        "per worker: {} server and {} client transactions, {} forwarded requests, {} parked requests; in total: {} bindings",
         limits.server_transactions,
         limits.client_transactions,
         limits.response_contexts,
@@ -131,7 +131,7 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     Ok(text)
 }
 
-/// Each certificate: for which names, until when.
+/// Each certificate with its names and last day.
 fn certificates(configuration: &Configuration) -> Result<Vec<String>, String> {
     let settings = config::tls_settings(configuration);
     let context = settings.load(None).map_err(|errors| errors.to_string())?;
@@ -151,11 +151,11 @@ fn certificates(configuration: &Configuration) -> Result<Vec<String>, String> {
     Ok(context.certificates().iter().map(describe).collect())
 }
 
-/// How the peers of TLS are judged.
+/// How TLS peers are verified.
 fn peers(configuration: &Configuration) -> String {
     let tls = &configuration.tls;
     let servers = match (&tls.server_ca, tls.verify_servers) {
-        (_, false) => "NOT verified: anybody in between can read and change everything".to_owned(),
+        (_, false) => "NOT verified: anyone on the path can read and change all traffic".to_owned(),
         (Some(file), true) => format!("verified by {}", file.0.display()),
         (None, true) => "verified by the system's authorities".to_owned(),
     };

@@ -1,4 +1,4 @@
-//! The command line: what can be asked of the program, and where each command is done.
+//! The command line: parses arguments and calls the module of each command.
 use crate::analyze;
 use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tandem_analyzer::Arguments as AnalyzeArguments;
 
-/// Tandem, the SIP server: registrar, proxy and what belongs to them.
+/// Tandem, a SIP server: registrar and proxy.
 #[derive(Debug, Parser)]
 #[command(name = "tandem", version, disable_help_subcommand = true)]
 struct Cli {
@@ -20,63 +20,63 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the SIP server in the foreground; without a configuration file it listens on UDP port 5060.
+    /// Run the SIP server in the foreground; without a configuration file, it listens on UDP and TCP port 5060.
     Serve(ConfigurationFile),
     /// Add, change, list, remove and import subscribers.
     User {
         #[command(subcommand)]
         command: UserCommand,
-        /// The configuration file (TOML) that names database and domains; without it both have their defaults.
+        /// Configuration file (TOML) with the database and the domains [default: the default of each key].
         #[arg(long, short, value_name = "FILE", global = true)]
         config: Option<PathBuf>,
     },
-    /// Make certificates.
+    /// Create certificates.
     Certificate {
         #[command(subcommand)]
         command: CertificateCommand,
     },
-    /// Ask a running server, or tell it something: `tandem ctl rpc.methods` lists what there is.
+    /// Call an admin method of a running server; `tandem ctl rpc.methods` lists the methods.
     Ctl(ctl::Arguments),
-    /// Validate a configuration file and print what would run.
+    /// Validate a configuration file and print a summary of what would run.
     Check(check::Arguments),
-    /// Measure what this machine carries, and what a running server costs.
+    /// Measure the capacity of this machine and the cost of a running server.
     Bench {
         #[command(subcommand)]
         command: BenchCommand,
     },
-    /// Traffic that can be trusted: phones by the thousand, counted exactly.
+    /// Generate the traffic of thousands of phones and count it exactly.
     Lab {
         #[command(subcommand)]
         command: LabCommand,
     },
-    /// Response times of a SIP server, from captured packets.
+    /// Measure the response times of a SIP server from captured packets.
     Analyze(Box<AnalyzeArguments>),
 }
 
-/// Names the configuration file.
+/// The option for the configuration file.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConfigurationFile {
-    /// The configuration file (TOML); without it every key has its default.
+    /// Configuration file (TOML) [default: the default of each key].
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
 impl ConfigurationFile {
-    /// Reads the file, or takes the defaults.
+    /// Reads the file, or returns the defaults if there is no file.
     ///
     /// # Errors
-    /// Everything that is wrong with the file.
+    /// All errors in the file.
     pub fn load(&self) -> Result<config::Configuration, config::Mistakes> {
         config::load(self.path())
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> Option<&Path> {
         self.config.as_deref()
     }
 }
 
-/// Does what the command line asks. The exit code is 0 for success, 1 for failure, 2 for a command line that makes no sense.
+/// Runs the command. The exit code is 0 for success, 1 for failure, 2 for an invalid command line.
 pub fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(file) => serve::run(file),
@@ -101,7 +101,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints a result. Whoever reads it may stop reading (`tandem ctl … | head`): that is no failure.
+/// Prints a result. A reader that closes the pipe early (`tandem ctl … | head`) is not a failure.
 pub fn show(result: &str) -> ExitCode {
     use std::io::{ErrorKind, Write};
     match std::io::stdout().lock().write_all(result.as_bytes()) {
@@ -112,7 +112,7 @@ pub fn show(result: &str) -> ExitCode {
     }
 }
 
-/// Prints what went wrong in the way of all commands.
+/// Prints an error in the format that all commands share.
 pub fn complain(problem: impl std::fmt::Display) -> ExitCode {
     for (number, line) in problem.to_string().lines().enumerate() {
         let lead = if number == 0 { "tandem: " } else { "        " };

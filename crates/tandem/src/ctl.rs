@@ -1,4 +1,4 @@
-//! `tandem ctl`: asks a running server over its admin interface and prints what it says.
+//! `tandem ctl`: calls a method of a running server over its admin interface and prints the result.
 use crate::cli::{ConfigurationFile, complain, show};
 use serde_json::{Map, Value, json};
 use std::io::{Read as _, Write as _};
@@ -9,33 +9,33 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tandem_http::Token;
 
-/// Longest that a server may take to answer.
+/// Timeout of a call.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Longest answer that is read.
+/// Maximum size of a response, in bytes.
 const LONGEST_ANSWER: u64 = 256 << 20;
 
-/// What to ask, and whom.
+/// The method, its parameters and the server.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The method, such as `node.status`; `rpc.methods` lists all.
+    /// Method, such as `node.status`; `rpc.methods` lists all methods.
     method: String,
-    /// Parameters: `key=value` for each, or all of them as one JSON object.
+    /// Parameters: one `key=value` each, or a single JSON object with all of them.
     #[arg(value_name = "PARAMS")]
     params: Vec<String>,
-    /// The admin URL of the server, such as `http://127.0.0.1:8060`; without it, the one that the configuration names.
+    /// Admin URL of the server, such as `http://127.0.0.1:8060` [default: `admin.listen` of the configuration].
     #[arg(long, conflicts_with = "config")]
     url: Option<String>,
-    /// The file with the server's admin token; without it, the one that the configuration names.
+    /// File with the server's admin token [default: `admin.token_file` of the configuration].
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The Unix socket of the server's admin interface; without it, the one that the configuration names, if any.
+    /// Unix socket of the server's admin interface [default: `admin.socket` of the configuration, if set].
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "config", "token_file"])]
     socket: Option<PathBuf>,
     #[command(flatten)]
     file: ConfigurationFile,
 }
 
-/// Asks and prints the result as JSON; fails with what the server complains about.
+/// Calls the method and prints the result as JSON; fails with the server's error.
 pub fn run(arguments: &Arguments) -> ExitCode {
     match ask(arguments) {
         Ok(result) => show(&format!("{result:#}\n")),
@@ -46,14 +46,14 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 /// How to reach a server's admin interface.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Access {
-    /// By HTTP: the URL without a path, and the token where one is required.
+    /// Over HTTP: the URL without a path, and the token if one is required.
     Http {
-        /// Such as `http://127.0.0.1:8060`.
+        /// For example `http://127.0.0.1:8060`.
         url: String,
-        /// What callers must show.
+        /// Token that clients must send.
         token: Option<String>,
     },
-    /// By its Unix socket.
+    /// Over its Unix socket.
     Socket(PathBuf),
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Access {
 }
 
 impl Access {
-    /// By HTTP, without a token.
+    /// Access over HTTP, without a token.
     pub fn http(url: impl Into<String>) -> Self {
         Self::Http {
             url: url.into(),
@@ -111,17 +111,17 @@ fn ask(arguments: &Arguments) -> Result<Value, String> {
     call(&Access::of(arguments)?, &arguments.method, &params)
 }
 
-/// The result of one JSON-RPC call.
+/// Returns the result of one JSON-RPC call.
 ///
 /// # Errors
-/// What went wrong and what to do about it, for people.
+/// What went wrong and how to fix it, for people.
 pub fn call(access: &Access, method: &str, params: &Value) -> Result<Value, String> {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let (status, body) = match access {
         Access::Http { url, token } => post(url, token.as_deref(), &request.to_string())?,
         Access::Socket(path) => post_locally(path, &request.to_string()).map_err(|error| {
             format!(
-                "cannot reach the server at {}: {error}. Is it running, as this user, and is that its `admin.socket`?",
+                "cannot reach the server at {}: {error}. Check that it runs, as this user, and that this is its `admin.socket`",
                 path.display()
             )
         })?,
@@ -129,11 +129,11 @@ pub fn call(access: &Access, method: &str, params: &Value) -> Result<Value, Stri
     let server = access.shown();
     if status == 401 {
         return Err(format!(
-            "{server} requires a token, and this one is missing or wrong: name its file with --token-file"
+            "{server} requires a token, but it is missing or wrong: give its file with --token-file"
         ));
     }
     let answer: Value = serde_json::from_str(&body)
-        .map_err(|_| format!("{server} answers {status}, but not as Tandem's admin interface does: is this the right address?"))?;
+        .map_err(|_| format!("{server} answers {status}, but not like Tandem's admin interface: check the address"))?;
     match (answer.get("result"), answer.get("error")) {
         (Some(result), None) => Ok(result.clone()),
         (_, Some(Value::String(refusal))) => Err(format!("{server} answers {status}: {refusal}")),
@@ -166,11 +166,11 @@ fn post(url: &str, token: Option<&str>, request: &str) -> Result<(u16, String), 
         .with_config()
         .limit(LONGEST_ANSWER)
         .read_to_string()
-        .map_err(|error| format!("the answer of {url} broke off: {error}"))?;
+        .map_err(|error| format!("the response of {url} is incomplete: {error}"))?;
     Ok((status, body))
 }
 
-/// The same over a Unix socket, which the HTTP client does not know: HTTP/1.0, where the end of the connection is the end of the body.
+/// The same over a Unix socket, which the HTTP client does not support. HTTP/1.0: the end of the connection ends the body.
 fn post_locally(socket: &Path, request: &str) -> std::io::Result<(u16, String)> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -186,14 +186,14 @@ fn post_locally(socket: &Path, request: &str) -> std::io::Result<(u16, String)> 
         let status = head.split(' ').nth(1)?.parse().ok()?;
         Some((status, body.to_owned()))
     });
-    parts.ok_or_else(|| std::io::Error::other("the answer is not HTTP"))
+    parts.ok_or_else(|| std::io::Error::other("the response is not HTTP"))
 }
 
 fn unreachable_server(url: &str, error: &ureq::Error) -> String {
     match error {
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             format!(
-                "cannot reach the server at {url}: nobody listens there. Is it running, and is that its `admin.listen`?"
+                "cannot reach the server at {url}: connection refused. Check that it runs and that this is its `admin.listen`"
             )
         }
         ureq::Error::Timeout(_) => format!(
@@ -204,7 +204,7 @@ fn unreachable_server(url: &str, error: &ureq::Error) -> String {
     }
 }
 
-/// An error of the server, with the lines that come with it.
+/// An error of the server, with its detail lines.
 fn refused(method: &str, error: &Value) -> String {
     let message = error
         .get("message")
@@ -234,7 +234,7 @@ fn params(given: &[String]) -> Result<Value, String> {
     let mut params = Map::new();
     for pair in given {
         let (key, value) = pair.split_once('=').ok_or_else(|| {
-            format!("`{pair}` is not a parameter: write key=value, or one JSON object for all")
+            format!("`{pair}` is not a parameter: write key=value, or a single JSON object")
         })?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         params.insert(key.to_owned(), value);
@@ -242,7 +242,7 @@ fn params(given: &[String]) -> Result<Value, String> {
     Ok(Value::Object(params))
 }
 
-/// Where a client on this machine finds a server that listens there.
+/// The address at which a client on this machine reaches a server that listens on `listen`.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_there_is_named_with_its_address() {
-        // Bound and dropped: nobody listens there.
+        // Bound and dropped, so connections are refused.
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
             .expect("a port");
@@ -302,11 +302,11 @@ mod tests {
             "node.status",
             &json!({}),
         )
-        .expect_err("nobody is there");
+        .expect_err("no server");
         assert_eq!(
             problem,
             format!(
-                "cannot reach the server at http://{port}: nobody listens there. Is it running, and is that its `admin.listen`?"
+                "cannot reach the server at http://{port}: connection refused. Check that it runs and that this is its `admin.listen`"
             )
         );
     }

@@ -1,29 +1,29 @@
-//! How many connections the process may have by its limit of open descriptors: what it opens beside them is kept apart, so that peers
-//! who connect silence neither the admin interface nor the database.
+//! Derives the maximum number of connections from the limit of open descriptors. Descriptors for other purposes are reserved, so that
+//! connecting peers cannot cut off the admin interface or the database.
 use crate::config::{Configuration, MOST_CONNECTIONS, MOST_PER_PEER, Transport};
 use sip_runtime::StreamOptions;
 
-/// Descriptors kept for what the server opens while it runs: connections of the admin interface and of the database, sockets that ask
-/// name servers, files that a reload reads.
+/// Descriptors reserved for what the server opens at run time: connections of the admin interface and the database, sockets for DNS
+/// queries, files that a reload reads.
 const RESERVE: u64 = 192;
 
-/// Where the limit is low, no more than this part of it is kept.
+/// The reserve is at most the limit divided by this number.
 const MOST_RESERVE: u64 = 4;
 
-/// The part of all connections that only those may take which the server opens, and the most of them.
+/// Connections reserved for those that the server opens: the total divided by this number, up to a maximum.
 const KEPT_FOR_OPENING: usize = 8;
 const MOST_KEPT_FOR_OPENING: usize = 1_024;
 
-/// The part of all connections that one peer may have where the file has no bound.
+/// If the file sets no limit, one peer may have the total divided by this number.
 const PART_OF_PEER: usize = 4;
 
-/// Descriptors that each worker takes beside its listeners: the event loop, the waker, and one to refuse with.
+/// Descriptors per worker in addition to its listeners: the event loop, the waker, and one for refusing connections.
 const OF_WORKER: u64 = 3;
 
-/// What is open before there are any workers, where it cannot be counted.
+/// Descriptors assumed open before the workers start, if they cannot be counted.
 const OTHERS: u64 = 40;
 
-/// How many connections there may be.
+/// Limits on connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     connections: usize,
@@ -32,7 +32,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// What a limit of open descriptors leaves (`None`: there is none), of which so many are taken.
+    /// Derives the limits from the limit of open descriptors (`None`: unlimited), of which `taken` are in use.
     pub fn new(configuration: &Configuration, limit: Option<u64>, taken: u64) -> Self {
         let connections = &configuration.connections;
         let wanted = connections.max.unwrap_or(MOST_CONNECTIONS);
@@ -48,7 +48,7 @@ impl Room {
         }
     }
 
-    /// Bounds the connections of a data plane.
+    /// Applies the limits to the options of a data plane.
     pub fn apply(self, options: &mut StreamOptions) {
         options.max_connections = self.connections;
         options.kept_for_opening = self.kept_for_opening;
@@ -56,7 +56,7 @@ impl Room {
     }
 }
 
-/// Connections that a limit leaves.
+/// Connections that remain within a limit.
 fn left(limit: Option<u64>, taken: u64) -> usize {
     limit.map_or(usize::MAX, |limit| {
         let reserve = RESERVE.min(limit / MOST_RESERVE);
@@ -64,14 +64,14 @@ fn left(limit: Option<u64>, taken: u64) -> usize {
     })
 }
 
-/// Descriptors that are taken once so many listeners listen. What is open now counts, where the system tells.
+/// Descriptors in use once the server listens on so many `listeners`, including those open now if the system reports them.
 pub fn taken(configuration: &Configuration, listeners: usize) -> u64 {
     let workers = u64::from(configuration.workers.count.resolve());
     let open = std::fs::read_dir("/proc/self/fd").map_or(OTHERS, |open| open.count() as u64);
     open.max(OTHERS) + workers * (listeners as u64 + OF_WORKER)
 }
 
-/// Says where the file asks for more connections than there can be.
+/// A warning if the file asks for more connections than the limit allows.
 pub fn shortage(configuration: &Configuration, limit: Option<u64>, taken: u64) -> Option<String> {
     let mut listens = configuration.listen.iter();
     if listens.all(|listen| listen.transport == Transport::Udp) {
@@ -81,8 +81,8 @@ pub fn shortage(configuration: &Configuration, limit: Option<u64>, taken: u64) -
     let left = left(limit, taken);
     (wanted > left).then(|| {
         format!(
-            "`connections.max = {wanted}` is more than the limit of open files (RLIMIT_NOFILE) leaves, which is {left}: peers that connect \
-             beyond it are refused. Raise the limit (LimitNOFILE= of systemd, ulimit -n), lower `connections.max`, or leave it out"
+            "`connections.max = {wanted}` exceeds what the limit of open files (RLIMIT_NOFILE) leaves, which is {left}: the server refuses \
+             connections beyond that. Raise the limit (LimitNOFILE= of systemd, ulimit -n), lower `connections.max`, or omit it"
         )
     })
 }

@@ -1,4 +1,4 @@
-//! Tandem, the SIP server: command line, configuration, wiring of data plane and control plane, administration.
+//! Tandem, a SIP server: command line, configuration, wiring of data plane and control plane, administration.
 //!
 //! ```text
 //! cli ─┬─ serve ─ control plane: admin (HTTP), questions, saver, upkeep ─▶ sip-runtime ─▶ sip-elements

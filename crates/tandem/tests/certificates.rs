@@ -61,7 +61,7 @@ fn a_certificate_is_made_checked_and_never_overwritten_unasked() {
     let again = make(&inner, &["tandem.localhost"], &[]);
     assert!(!again.status.success());
     assert!(
-        text(&again.stderr).contains("is there already"),
+        text(&again.stderr).contains("already exists"),
         "{}",
         text(&again.stderr)
     );
@@ -100,7 +100,7 @@ fn names_that_are_none_are_refused() {
         let refused = make(folder.path(), &[name], &[]);
         assert!(!refused.status.success(), "{name}");
         assert!(
-            text(&refused.stderr).contains("must be the name of a domain"),
+            text(&refused.stderr).contains("must be a domain, a host name"),
             "{name}"
         );
     }

@@ -1,5 +1,4 @@
-//! What Prometheus reads of a running analysis: a page that is written anew every second, so that a scrape never waits for packets, nor packets
-//! for a scrape.
+//! The metrics page of a running analysis. It is rendered every second, so that a scrape never waits for packets, nor packets for a scrape.
 
 use crate::admin::METRICS_TYPE;
 use crate::admin::exposition::{Exposition, Kind};
@@ -14,16 +13,16 @@ use std::sync::Arc;
 use tandem_analyzer::{Analysis, Counter};
 use tokio::net::TcpListener;
 
-/// The page.
+/// The rendered page.
 #[derive(Clone, Default)]
 pub(super) struct Page(Arc<ArcSwap<String>>);
 
 impl Page {
-    /// Opens the listener and answers from then on. Needs a runtime.
+    /// Opens the listener and serves the page. Must be called on a tokio runtime.
     pub(super) async fn serve(&self, address: SocketAddr) -> io::Result<()> {
         let listener = TcpListener::bind(address).await.map_err(|error| {
             let message = format!(
-                "metrics cannot be served on {address}: {error}; stop what listens there, or choose another address with --metrics"
+                "cannot serve metrics on {address}: {error}; stop the program that listens there, or choose another address with --metrics"
             );
             io::Error::new(error.kind(), message)
         })?;
@@ -36,7 +35,7 @@ impl Page {
         Ok(())
     }
 
-    /// Writes it anew.
+    /// Renders the page again.
     pub(super) fn renew(&self, analysis: &Analysis) {
         self.0.store(Arc::new(text(analysis)));
     }
@@ -58,7 +57,7 @@ fn text(analysis: &Analysis) -> String {
     let mut family = page.family(
         "tandem_analyzer_response_time_seconds",
         Kind::Histogram,
-        "Time from a message that comes to the server to what leaves it because of that.",
+        "Time from a message received by the server to the message that it causes.",
     );
     for (step, method, times) in figures.times() {
         let labels = [("step", step.name()), ("method", method.name())];
@@ -68,7 +67,7 @@ fn text(analysis: &Analysis) -> String {
     let mut family = page.family(
         "tandem_analyzer_events_total",
         Kind::Counter,
-        "What became of packets and messages, by what happened; described in docs/analyzer.md.",
+        "Packets and messages by event; described in docs/analyzer.md.",
     );
     for counter in Counter::ALL {
         family.sample(&[("event", counter.name())], counters.of(*counter));
@@ -76,17 +75,17 @@ fn text(analysis: &Analysis) -> String {
     let (messages, connections, bytes) = analysis.held();
     page.gauge(
         "tandem_analyzer_remembered_messages",
-        "Messages that are remembered.",
+        "Messages held for matching.",
         messages,
     );
     page.gauge(
         "tandem_analyzer_connections",
-        "TCP connections that are followed.",
+        "Tracked TCP connections.",
         connections,
     );
     page.gauge(
         "tandem_analyzer_connection_bytes",
-        "Octets of TCP connections that wait for others.",
+        "Bytes of TCP connections that wait for missing segments.",
         bytes,
     );
     page.into_text()

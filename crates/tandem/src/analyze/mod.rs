@@ -1,4 +1,4 @@
-//! `tandem analyze`: captures or reads, tells Prometheus meanwhile, and prints what was found.
+//! `tandem analyze`: captures packets or reads a file, serves metrics meanwhile, and prints the report.
 
 mod metrics;
 
@@ -12,7 +12,7 @@ use tandem_analyzer::Arguments;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Does it.
+/// Runs the command.
 pub fn run(arguments: &Arguments) -> ExitCode {
     analyze(arguments).unwrap_or_else(complain)
 }
@@ -32,13 +32,13 @@ fn analyze(arguments: &Arguments) -> io::Result<ExitCode> {
     let mut is_told = false;
     let report = tandem_analyzer::analyze(&plan, &stop, |analysis| {
         if !std::mem::replace(&mut is_told, true) {
-            eprintln!("capturing; Ctrl-C ends it with a summary");
+            eprintln!("capturing; press Ctrl-C to stop and print the summary");
         }
         if arguments.metrics.is_some() {
             page.renew(analysis);
         }
     })?;
-    // Whoever scrapes now is not waited for.
+    // Does not wait for a scrape in progress.
     runtime.shutdown_background();
     let text = if arguments.json {
         serde_json::to_string_pretty(&report).map_err(io::Error::other)? + "\n"
@@ -48,7 +48,7 @@ fn analyze(arguments: &Arguments) -> io::Result<ExitCode> {
     Ok(show(&text))
 }
 
-/// The first SIGINT or SIGTERM ends the capture, with a summary; the second one ends the program.
+/// The first SIGINT or SIGTERM stops the capture and prints the summary; the second one ends the program.
 fn end_by_signal(stop: &Arc<AtomicBool>) -> io::Result<()> {
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         let mut signals = signal(kind)?;

@@ -1,11 +1,11 @@
-//! `tandem bench connections`: what connections cost a running server.
+//! `tandem bench connections`: measures the cost of connections to a running server.
 
 use crate::cli::show;
 use std::io;
 use std::process::ExitCode;
 use tandem_lab::connections::{self, Arguments};
 
-/// Measures and prints. Fails where a connection or a call failed.
+/// Measures and prints. Fails if a connection or a call failed.
 pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let report = connections::run(arguments).map_err(io::Error::other)?;
     let shown = if arguments.json {

@@ -1,4 +1,4 @@
-//! `tandem bench`: what this machine carries, and what a running server costs.
+//! `tandem bench`: measures the capacity of this machine and the cost of a running server.
 
 mod connections;
 mod stack;
@@ -9,23 +9,23 @@ use std::io;
 use std::process::ExitCode;
 use tandem_lab::connections::{Arguments as ConnectionsArguments, HolderArguments};
 
-/// What can be measured.
+/// The bench commands.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Transactions per second between a client stack and a server stack through real sockets, both on one core. Each
+    /// Measure transactions per second between a client stack and a server stack over real sockets, both on one core. Each
     /// transaction is a REGISTER and its 200.
     Stack(stack::StackArguments),
-    /// A server stack for the parent's client stack.
+    /// Run a server stack for the client stack of the parent process.
     #[command(hide = true)]
     StackServer,
-    /// What TCP and TLS connections cost a running server: memory of idle ones, CPU of those that come and go, calls over them.
+    /// Measure what TCP and TLS connections cost a running server: memory of idle ones, CPU of short-lived ones, calls over them.
     Connections(Box<ConnectionsArguments>),
-    /// Hold connections for another process of this program.
+    /// Hold connections for another `tandem` process.
     #[command(hide = true)]
     HoldConnections(HolderArguments),
 }
 
-/// Measures and prints. Fails where anything failed that should not.
+/// Measures and prints. Fails if the measurement failed.
 pub fn run(command: &BenchCommand) -> ExitCode {
     let result = match command {
         BenchCommand::Stack(arguments) => stack::run(arguments),

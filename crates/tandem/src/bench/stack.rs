@@ -1,4 +1,4 @@
-//! `tandem bench stack`: what the stack carries without an application.
+//! `tandem bench stack`: measures the stack without an application.
 
 use crate::cli::show;
 use std::io;
@@ -6,36 +6,36 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::process::ExitCode;
 use tandem_lab::stack::{self, Cell, EventLoop, Program, Row, Transport};
 
-/// The cells of the table.
+/// The parameters of the table's cells.
 #[derive(Debug, clap::Args)]
 pub struct StackArguments {
-    /// Between the stacks; all when none is named.
+    /// Transport between the stacks [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     transport: Vec<Transport>,
-    /// How many ports the transactions are spread over. UDP: a socket on each side; TCP: a listener and a connection to it.
+    /// Number of ports that the transactions are spread over: for UDP a socket on each side, for TCP a listener and a connection to it.
     #[arg(long, value_delimiter = ',', default_values = ["1", "100", "1000", "10000"])]
     ports: Vec<NonZeroU16>,
-    /// What both stacks wait in; all when none is named.
+    /// Event loop of both stacks [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     event_loop: Vec<EventLoop>,
-    /// Transactions of a run.
+    /// Transactions per run.
     #[arg(long, default_value = "50000")]
     transactions: NonZeroU64,
-    /// Transactions that wait for their response at a time.
+    /// Maximum number of transactions that wait for their response.
     #[arg(long, default_value = "100")]
     window: NonZeroU32,
-    /// Runs of each cell. They take turns.
+    /// Runs per cell; the cells take turns.
     #[arg(long, default_value = "5")]
     runs: NonZeroU32,
-    /// The core for both stacks; the first one that the process may use when none is named.
+    /// Core for both stacks [default: the first one that the process may use].
     #[arg(long)]
     cpu: Option<usize>,
-    /// Print JSON: an array of cells with all their runs.
+    /// Print JSON: an array of cells with all runs.
     #[arg(long)]
     json: bool,
 }
 
-/// Measures and prints. Fails where a cell cannot be measured, or a transaction failed.
+/// Measures and prints. Fails if a cell cannot be measured or a transaction failed.
 pub(super) fn run(arguments: &StackArguments) -> io::Result<ExitCode> {
     let program = Program {
         path: std::env::current_exe()?,
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &StackArguments) -> io::Result<ExitCode> {
             runs: Vec::new(),
         })
         .collect();
-    // Before the first run rather than after the last but one.
+    // Reports an impossible cell before the first run.
     for row in &rows {
         stack::plan(&row.cell)?;
     }

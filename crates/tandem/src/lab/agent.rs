@@ -1,4 +1,4 @@
-//! `tandem lab agent`: plays phones until it is ended, and says what becomes of its connection.
+//! `tandem lab agent`: runs phones until it is stopped, and reports the state of its connection.
 
 use std::io;
 use std::process::ExitCode;

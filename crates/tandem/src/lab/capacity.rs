@@ -1,4 +1,4 @@
-//! `tandem lab capacity`: searches, prints, and writes the report where it is wanted.
+//! `tandem lab capacity`: runs the search, prints the report and writes it to the requested files.
 
 use super::output::{self, write};
 use crate::cli::{complain, show};
@@ -9,14 +9,14 @@ use std::process::ExitCode;
 use tandem_lab::capacity::{self, Arguments, Report, Trial};
 use tandem_lab::interrupt::Interrupt;
 
-/// Fails where no rate kept the objective.
+/// Fails if no rate met the objective.
 pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let capacity = arguments.capacity()?;
     let others: Vec<Report> = beside(&arguments.beside, |text| serde_json::from_str(text))?;
     let wanted = arguments.output();
     if wanted.csv.is_some() {
         return Ok(complain(
-            "--csv is for a single run: a search has --json and --html",
+            "--csv is only for a single run: use --json or --html with a search",
         ));
     }
     output::check([&wanted.json, &wanted.html].into_iter().flatten())?;

@@ -1,4 +1,4 @@
-//! `tandem lab controller`: serves until it is ended.
+//! `tandem lab controller`: serves until it is stopped.
 
 use std::io;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `tandem lab`: traffic that can be trusted.
+//! `tandem lab`: generates traffic and counts it exactly.
 
 mod agent;
 mod capacity;
@@ -18,27 +18,27 @@ use tandem_lab::overload::Arguments as OverloadArguments;
 use tandem_lab::run::Arguments as RunArguments;
 use tandem_lab::scenario::ScenarioCommand;
 
-/// What the laboratory does.
+/// The laboratory commands.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Traffic of many phones against a server, counted exactly.
+    /// Generate the traffic of many phones against a server and count it exactly.
     Run(Box<RunArguments>),
-    /// Phones that do what a controller tells them.
+    /// Run phones that a controller commands.
     Agent(Box<AgentArguments>),
-    /// Tells agents what to do, by a scenario, and shows a page about it.
+    /// Command agents by a scenario, and serve a page that shows the progress.
     Controller(ControllerArguments),
-    /// The highest rate at which a server keeps a service objective, found by trying.
+    /// Search for the highest rate at which a server meets a service objective.
     Capacity(Box<CapacityArguments>),
-    /// What a server still does when it is offered more than it carries, and how soon it recovers.
+    /// Measure what a server still does beyond its capacity, and how soon it recovers.
     Overload(Box<OverloadArguments>),
-    /// Scenario files: who calls whom, and when. Make them, check them, draw them.
+    /// Generate, validate and plot scenario files, which list caller, callee and time of each call.
     Scenario {
         #[command(subcommand)]
         command: Box<ScenarioCommand>,
     },
 }
 
-/// Does it. Fails where a unit failed.
+/// Runs the command. Fails if a unit of work failed.
 pub fn run(command: &LabCommand) -> ExitCode {
     let result = match command {
         LabCommand::Run(arguments) => run::run(arguments),

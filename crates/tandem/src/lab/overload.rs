@@ -1,4 +1,4 @@
-//! `tandem lab overload`: measures, prints, and writes the report where it is wanted.
+//! `tandem lab overload`: measures, prints the report and writes it to the requested files.
 
 use super::capacity::beside;
 use super::output::{self, write};
@@ -14,7 +14,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let wanted = arguments.output();
     if wanted.csv.is_some() {
         return Ok(complain(
-            "--csv is for a single run: overload has --json and --html",
+            "--csv is only for a single run: use --json or --html with overload",
         ));
     }
     output::check([&wanted.json, &wanted.html].into_iter().flatten())?;

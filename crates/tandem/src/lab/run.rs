@@ -1,4 +1,4 @@
-//! `tandem lab run`: runs, prints, and writes the report where it is wanted.
+//! `tandem lab run`: runs the load, prints the report and writes it to the requested files.
 
 use super::output::{self, write};
 use crate::cli::show;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use tandem_lab::interrupt::Interrupt;
 use tandem_lab::run::{self, Arguments};
 
-/// Fails where a unit failed, or the figures cannot be trusted.
+/// Fails if a unit of work failed or the figures are not reliable.
 pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let what = arguments.run()?;
     let files = [&arguments.json, &arguments.csv, &arguments.html];

@@ -1,4 +1,4 @@
-//! `tandem lab scenario`: makes scenario files, checks them and draws them.
+//! `tandem lab scenario`: generates, validates and plots scenario files.
 
 use super::output;
 use crate::cli::show;
@@ -10,7 +10,7 @@ use tandem_lab::scenario::{
     self, GenerateArguments, PlotArguments, ScenarioCommand, ValidateArguments,
 };
 
-/// Fails where a scenario has a mistake.
+/// Fails if a scenario has an error.
 pub(super) fn run(command: &ScenarioCommand) -> io::Result<ExitCode> {
     match command {
         ScenarioCommand::Generate(arguments) => generate(arguments),
@@ -26,7 +26,7 @@ fn generate(arguments: &GenerateArguments) -> io::Result<ExitCode> {
         let mut output = BufWriter::new(io::stdout().lock());
         let written = scenario::write(&mut output, digits, generator).and_then(|_| output.flush());
         return match written {
-            // Whoever read has seen enough.
+            // The reader has closed the pipe early.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
             written => written.map(|()| ExitCode::SUCCESS),
         };
@@ -49,7 +49,7 @@ fn validate(arguments: &ValidateArguments) -> io::Result<ExitCode> {
         eprintln!("{name}:{mistake}");
     }
     if verdict.mistakes.more > 0 {
-        eprintln!("{name}: and {} more mistakes", verdict.mistakes.more);
+        eprintln!("{name}: and {} more errors", verdict.mistakes.more);
     }
     let shown = show(&format!("{name}: {verdict}\n"));
     Ok(if verdict.mistakes.is_empty() {
