@@ -1,5 +1,5 @@
-//! `tandem user`: who may register and call. Works on the database itself, whether a server is running or not; a running one notices
-//! within a second.
+//! `tandem user`: manages the subscribers. It works on the database directly, whether a server is running or not; a running server
+//! notices changes within a second.
 
 mod address;
 mod hash;
@@ -19,52 +19,52 @@ use std::process::ExitCode;
 use tandem_store::{Registrations, Store, StoreError, Subscriber};
 use tokio::runtime::Runtime;
 
-/// What can be done with subscribers.
+/// The subscriber commands.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
     /// Add a subscriber: `tandem user add alice@example.org`
     ///
-    /// Without --password or --password-stdin the password is asked for.
+    /// Without --password or --password-stdin, the command prompts for the password.
     Add {
-        /// Who: `alice@example.org`, or `alice` in the first configured domain
+        /// Subscriber: `alice@example.org`, or `alice` in the first configured domain
         #[arg(value_name = "ADDRESS")]
         address: SubscriberAddress,
-        /// Where the password comes from
+        /// Source of the password
         #[command(flatten)]
         password: PasswordArguments,
     },
-    /// Give a subscriber another password
+    /// Change the password of a subscriber
     ///
-    /// Without --password or --password-stdin the password is asked for. What was registered with the old password ends, within two
-    /// seconds where a server is running.
+    /// Without --password or --password-stdin, the command prompts for the password. Registrations made with the old password end;
+    /// on a running server, within two seconds.
     Passwd {
-        /// Whose: `alice@example.org`, or `alice` in the first configured domain
+        /// Subscriber: `alice@example.org`, or `alice` in the first configured domain
         #[arg(value_name = "ADDRESS")]
         address: SubscriberAddress,
-        /// Where the password comes from
+        /// Source of the password
         #[command(flatten)]
         password: PasswordArguments,
-        /// Let what is registered stay registered until it expires
+        /// Keep existing registrations until they expire
         #[arg(long)]
         keep_registrations: bool,
     },
-    /// List subscribers, one address a line
+    /// List subscribers, one address per line
     List(ListArguments),
-    /// Remove a subscriber; what is registered stays until it expires
+    /// Remove a subscriber; existing registrations stay until they expire
     Remove {
-        /// Who: `alice@example.org`, or `alice` in the first configured domain
+        /// Subscriber: `alice@example.org`, or `alice` in the first configured domain
         #[arg(value_name = "ADDRESS")]
         address: SubscriberAddress,
     },
-    /// Add many subscribers from a file of lines `username,domain,password`
+    /// Import subscribers from a file with lines `username,domain,password`
     ///
-    /// A first line `username,domain,password`, empty lines and lines that begin with # are passed over. Fields that hold a comma or a
-    /// quote are quoted: "se,cret". Lines that are wrong are named with the reason and left out; the others are imported.
+    /// A first line `username,domain,password`, empty lines and lines that start with # are skipped. Quote fields that contain a comma
+    /// or a quote: "se,cret". Invalid lines are reported with the reason and skipped; the others are imported.
     Import(ImportArguments),
 }
 
-/// Does what the command says with the database that `database_url` names. `domains` are the configured ones, the first of which stands
-/// for addresses without one. The exit code is 0 for success, 1 for failure, 2 for a command line that makes no sense.
+/// Runs the command on the database at `database_url`. `domains` are the configured domains; the first one completes addresses without a
+/// domain. The exit code is 0 for success, 1 for failure, 2 for an invalid command line.
 pub fn run(command: UserCommand, database_url: &str, domains: &[String]) -> ExitCode {
     let mut out = std::io::stdout();
     let mut notes = std::io::stderr();
@@ -74,7 +74,7 @@ pub fn run(command: UserCommand, database_url: &str, domains: &[String]) -> Exit
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             for line in failure.lines() {
-                // With stderr closed there is nobody left to tell; the exit code says it.
+                // If stderr is closed, the exit code still reports the failure.
                 let _ = writeln!(notes, "{line}");
             }
             failure.exit_code()
@@ -82,7 +82,7 @@ pub fn run(command: UserCommand, database_url: &str, domains: &[String]) -> Exit
     }
 }
 
-/// One command under way: where it works and whom it talks to.
+/// A running command: its database and its outputs.
 struct Session<'a> {
     runtime: Runtime,
     database_url: &'a str,
@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
             .enable_all()
             .build()
             .map_err(|error| {
-                Failure::Failed(format!("the operating system gives no event loop: {error}"))
+                Failure::Failed(format!("cannot create an event loop: {error}"))
             })?;
         Ok(Self {
             runtime,
@@ -146,7 +146,7 @@ impl<'a> Session<'a> {
         let store = self.open_or_create()?;
         let password = match given {
             Some(password) => password,
-            // Before anybody types a password in vain.
+            // Checked before the prompt.
             None if self.exists(&store, &username, &domain)? => {
                 return Err(exists_already(&format!("{username}@{domain}")));
             }
@@ -223,7 +223,7 @@ impl<'a> Session<'a> {
         match removed {
             Ok(()) => self.say(format_args!("removed {username}@{domain}")),
             Err(StoreError::Missing { address }) => Err(Failure::Failed(format!(
-                "there is no subscriber {address}; to see who there is: tandem user list"
+                "no such subscriber: {address}; `tandem user list` shows all subscribers"
             ))),
             Err(error) => Err(error.into()),
         }
@@ -244,7 +244,7 @@ impl<'a> Session<'a> {
                 .unwrap_or_default();
             let url = self.database_url;
             self.note(format_args!(
-                "made the database {url}, working directory {place}"
+                "created the database {url}, working directory {place}"
             ));
         }
         Ok(store)
@@ -256,7 +256,7 @@ impl<'a> Session<'a> {
             .block_on(Store::open_existing(self.database_url))?)
     }
 
-    /// Says on stderr that the server will not look at subscribers of this domain, if so.
+    /// Warns on stderr if the server ignores subscribers of this domain.
     fn warn_of_foreign(&mut self, domain: &str) {
         if self
             .domains
@@ -267,7 +267,7 @@ impl<'a> Session<'a> {
         }
         let own = self.domains.join(", ");
         self.note(format_args!(
-            "warning: {domain} is none of the configured domains ({own}): the server refuses its subscribers until it is added to \
+            "warning: {domain} is not a configured domain ({own}): the server rejects its subscribers until you add it to \
              \"domains\" in the configuration"
         ));
     }
@@ -277,20 +277,20 @@ impl<'a> Session<'a> {
     }
 
     fn note(&mut self, text: std::fmt::Arguments<'_>) {
-        // A note that nobody can read must not stop the work.
+        // A note that cannot be written must not stop the command.
         let _ = writeln!(self.notes, "tandem: {text}");
     }
 }
 
 fn exists_already(address: &str) -> Failure {
     Failure::Failed(format!(
-        "{address} exists already; to change the password: tandem user passwd {address}"
+        "{address} already exists; to change its password: tandem user passwd {address}"
     ))
 }
 
 fn nobody_to_change(address: &str) -> Failure {
     Failure::Failed(format!(
-        "there is no subscriber {address}; to add one: tandem user add {address}"
+        "no such subscriber: {address}; to add it: tandem user add {address}"
     ))
 }
 

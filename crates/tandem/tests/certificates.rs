@@ -153,7 +153,7 @@ fn renewed_files_are_taken_over_by_a_reload_and_bad_ones_change_nothing() {
             .await
             .expect_err("it is wrong");
         assert!(
-            problem.starts_with("config.reload: nothing was changed, certificates are wrong\n"),
+            problem.starts_with("config.reload: nothing changed: certificates have errors\n"),
             "{problem}"
         );
         assert!(

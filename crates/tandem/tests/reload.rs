@@ -78,7 +78,7 @@ fn a_wrong_file_changes_nothing_and_every_mistake_is_told() {
         let lines: Vec<&str> = problem.lines().collect();
         assert_eq!(
             lines[0],
-            "config.reload: nothing was changed, the file is wrong"
+            "config.reload: nothing changed: the file has errors"
         );
         assert!(
             lines[1].contains("tandem.toml:") && lines[1].contains("unknown key `t3` in [timers]"),
@@ -117,8 +117,8 @@ fn keys_that_need_a_restart_are_refused_by_name_and_nothing_else_changes() {
             .expect_err("it cannot change");
         assert_eq!(
             problem,
-            "config.reload: nothing was changed: `listen`, `workers.count`, `admin.listen` cannot change while the server runs; \
-             restart it, or take them back"
+            "config.reload: nothing changed: `listen`, `workers.count`, `admin.listen` cannot change while the server runs; \
+             restart the server, or revert them"
         );
         assert_eq!(headers_of_all_workers(&phone, &server, "after"), ["Tandem"]);
         assert_eq!(get(&server, "/health/ready").await.0, 200);
@@ -135,7 +135,7 @@ fn without_a_file_there_is_nothing_to_reload() {
             .expect("it starts");
         let problem = call(&server, "config.reload", none()).await;
         let expected =
-            "config.reload: the server was started without --config: there is nothing to reload";
+            "config.reload: the server was started without --config: no file to reload";
         assert_eq!(problem, Err(expected.to_owned()));
     });
 }

@@ -184,7 +184,7 @@ fn draining_refuses_new_calls_and_waits_for_the_ones_there_are() {
         let back = call(&server, "node.drain", json!({ "on": false })).await;
         assert_eq!(
             back,
-            Err("node.drain: the server has been told to end".to_owned())
+            Err("node.drain: the server is shutting down".to_owned())
         );
         bob.send_raw(&response(&invite, "486 Busy Here"));
         assert_eq!(alice.final_response("INVITE").0, 486);

@@ -72,7 +72,7 @@ fn the_exit_code_tells_failure_from_misuse() {
     let (code, _, notes) = said(&user(&place, &["add", "alice", "--password", "secret"], ""));
     assert_eq!(code, Some(1), "{notes}");
     assert!(
-        notes.starts_with("tandem: alice@tandem.localhost exists already"),
+        notes.starts_with("tandem: alice@tandem.localhost already exists"),
         "{notes}"
     );
     let (code, _, notes) = said(&user(
@@ -82,7 +82,7 @@ fn the_exit_code_tells_failure_from_misuse() {
     ));
     assert_eq!(code, Some(2), "{notes}");
     assert!(
-        notes.contains("the username \"al ice\" holds ' '"),
+        notes.contains("the username \"al ice\" contains ' '"),
         "{notes}"
     );
 }

@@ -85,7 +85,7 @@ fn text(analysis: &Analysis) -> String {
     );
     page.gauge(
         "tandem_analyzer_connection_bytes",
-        "Bytes of TCP connections that wait for missing segments.",
+        "Bytes of TCP connections buffered until more data arrives.",
         bytes,
     );
     page.into_text()

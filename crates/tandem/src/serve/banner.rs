@@ -1,9 +1,9 @@
-//! The lines that the server says of itself once it is ready: where it listens, for whom, and where to look.
+//! The startup banner: log lines with listeners, domains, database and admin URL, written once the server is ready.
 use super::control::Control;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-/// A dozen lines for people.
+/// About a dozen lines for people.
 pub async fn lines(control: &Control, admin: SocketAddr) -> Vec<String> {
     let configuration = control.configuration.load();
     let mut lines = vec![format!("Tandem {} is ready", env!("CARGO_PKG_VERSION"))];
@@ -44,7 +44,7 @@ pub async fn lines(control: &Control, admin: SocketAddr) -> Vec<String> {
             .min()
             .unwrap_or_default();
         lines.push(format!(
-            "receive buffers: {} KiB each, {} KiB asked for",
+            "receive buffers: {} KiB each, {} KiB requested",
             granted / 1024,
             configuration.udp.receive_buffer / 1024
         ));
@@ -61,7 +61,7 @@ pub async fn lines(control: &Control, admin: SocketAddr) -> Vec<String> {
     }
     if configuration.auth.challenge.is_empty() {
         lines.push(
-            "digest authentication is off: anybody may register and call as anybody".to_owned(),
+            "digest authentication is off: anyone can register and call under any identity".to_owned(),
         );
     }
     lines.push(format!(

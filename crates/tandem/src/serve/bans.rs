@@ -1,7 +1,7 @@
-//! Failures and bans in the log, and the end of bans.
+//! Logs failures and bans, and removes expired bans.
 //!
-//! The lines are an interface: `deploy/fail2ban` reads them. Names in them are made fit for a line by the data plane, and a source gets no
-//! more than a few in each window.
+//! The lines are an interface: `deploy/fail2ban` parses them. The data plane escapes names in them, and limits the lines per source and
+//! window.
 use super::control::Control;
 use sip_elements::bans::{Notice, Offence};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
-/// How often the data plane is asked for lines.
+/// How often the data plane is polled for lines.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often what is over is removed.
+/// How often expired entries are removed.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// Writes and sweeps as long as the server runs.
+/// Logs and sweeps while the server runs.
 pub fn watch(control: Arc<Control>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut ticks = interval(LOOK);

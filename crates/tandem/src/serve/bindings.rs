@@ -1,10 +1,11 @@
-//! Bindings between memory and database: restored at start, and what a save of an address of record says.
+//! Converts bindings between memory and database: restores them at startup, and takes snapshots for saving.
 use sip_elements::location::{Binding, Locations};
 use sip_transport::{ConnectionId, Listener, ListenerId, Time};
 use std::borrow::Cow;
 use tandem_store::{AddressBindings, BindingRow, Loaded, Store, StoreError};
 
-/// Names of the listeners, by which bindings remember theirs: `udp:192.0.2.1:5060`. Their order may change from start to start.
+/// Names of the listeners, such as `udp:192.0.2.1:5060`. Bindings are stored with names, because the order of listeners can change between
+/// starts.
 #[derive(Clone, Debug)]
 pub struct ListenerNames {
     listeners: Vec<Listener>,
@@ -12,7 +13,7 @@ pub struct ListenerNames {
 }
 
 impl ListenerNames {
-    /// Of these listeners, in the order of their ids.
+    /// Names these listeners, in the order of their ids.
     pub fn new(listeners: &[Listener]) -> Self {
         let names = listeners
             .iter()
@@ -35,7 +36,7 @@ impl ListenerNames {
         self.names.get(usize::from(id.0)).map_or("", String::as_str)
     }
 
-    /// The listener of that name. When it is gone: one that reaches the phone's network, or at least speaks its address family.
+    /// The listener of that name. If it no longer exists: one that reaches the phone's network, or at least has its address family.
     pub fn find(&self, binding: &BindingRow<'_>) -> ListenerId {
         let source = binding.source.ip();
         let place = self
@@ -60,10 +61,10 @@ impl ListenerNames {
     }
 }
 
-/// Puts every binding that is still good back, and removes the others from the database.
+/// Restores every binding that has not expired, and deletes the others from the database.
 ///
 /// # Errors
-/// Any error of the database.
+/// Any database error.
 pub async fn restore(
     store: &Store,
     locations: &Locations,
@@ -87,7 +88,7 @@ pub async fn restore(
                 user_agent: &row.user_agent,
                 source: row.source,
                 listener: names.find(row),
-                // Those of the process before are gone.
+                // The connections of the previous process no longer exist.
                 connection: ConnectionId::NONE,
             },
         );
@@ -95,7 +96,7 @@ pub async fn restore(
     loaded.await
 }
 
-/// What an address of record is bound to now, for the database.
+/// The current bindings of an address of record, for the database.
 pub fn snapshot<'a>(
     locations: &Locations,
     names: &'a ListenerNames,

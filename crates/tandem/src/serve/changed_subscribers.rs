@@ -1,30 +1,30 @@
-//! Subscribers that were added, removed or given another password by another process: the server forgets what it knew of them.
+//! Follows subscribers that another process added, removed or changed: their cached credentials and ended registrations are removed.
 use super::control::Control;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tandem_store::{Changed, Store, StoreError};
 use tokio::sync::Mutex;
 
-/// How far the changes have been followed.
+/// How far changes have been followed.
 #[derive(Debug, Default)]
 pub struct Followed {
-    /// The version of the subscribers that memory is true to.
+    /// The version of the subscribers that memory reflects.
     version: AtomicU64,
-    /// One at a time: a change is followed once. What is registered after it stays.
+    /// One task at a time, so that each change is followed once and later registrations stay.
     turn: Mutex<()>,
 }
 
 impl Followed {
-    /// The version of the subscribers when the cache was filled.
+    /// Sets the version of the subscribers with which the cache was filled.
     pub fn begin(&self, version: u64) {
         self.version.store(version, Ordering::Release);
     }
 }
 
-/// Follows all changes up to now. Called before the store is asked for credentials too: so registrations that end with an old
-/// password have ended before the new one is accepted.
+/// Follows all changes up to now. Also called before each query for credentials, so that registrations with an old password have ended
+/// before the new one is accepted.
 ///
 /// # Errors
-/// Any error of the database. The changes are followed next time.
+/// Any database error. The changes are followed next time.
 pub async fn catch_up(control: &Control, store: &Store) -> Result<(), StoreError> {
     let followed = &control.followed_subscribers;
     if store.subscribers().version().await? == followed.version.load(Ordering::Acquire) {
@@ -48,7 +48,7 @@ async fn forget_changed(control: &Control, store: &Store, version: u64) -> Resul
         Changed::Named(names) => {
             for (username, domain) in names {
                 cache.invalidate(username.as_bytes(), domain.as_bytes());
-                // Who was removed is not called any more.
+                // A removed subscriber no longer receives calls.
                 if subscribers.find(username, domain).await?.is_none() {
                     let address = format!("{username}@{domain}");
                     locations.remove(address.as_bytes(), control.clock.now());

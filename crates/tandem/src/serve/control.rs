@@ -1,4 +1,4 @@
-//! What the control plane knows of the running server: shared by its tasks and the admin interface.
+//! The state of the running server, shared by the control plane's tasks and the admin interface.
 use super::changed_subscribers::Followed;
 use super::figures::Figures;
 use super::log::LogControl;
@@ -18,24 +18,24 @@ use std::time::{Duration, Instant};
 use tandem_store::Store;
 use tokio::sync::{Mutex, watch};
 
-/// How long a worker's inbox may stay full before an order to it is given up.
+/// How long a worker's inbox may stay full before an order to it fails.
 const ORDER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the server stands between start and end.
+/// The lifecycle phase of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It opens the database, warms caches, restores registrations.
+    /// Opens the database, warms caches, restores registrations.
     Starting,
-    /// It takes requests.
+    /// Accepts requests.
     Ready,
-    /// It finishes what it has and takes nothing new.
+    /// Finishes requests in progress and accepts no new calls.
     Draining,
-    /// It ends.
+    /// Shuts down.
     Stopping,
 }
 
 impl Phase {
-    /// In one word.
+    /// The phase as one word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -49,30 +49,30 @@ impl Phase {
 /// The data plane as the control plane sees it.
 #[derive(Debug)]
 pub struct DataPlane {
-    /// What the workers share.
+    /// State shared by the workers.
     pub shared: Arc<Shared>,
-    /// Each worker's counters of SIP.
+    /// SIP counters of each worker.
     pub metrics: Vec<Arc<WorkerMetrics>>,
-    /// Each worker's counters of sockets and queues.
+    /// Socket and queue counters of each worker.
     pub stats: Arc<[Arc<WorkerStats>]>,
-    /// Speaks to the workers.
+    /// Sends orders and answers to the workers.
     pub handle: Handle<Answer>,
-    /// As bound.
+    /// The listeners as bound.
     pub listeners: Vec<Listener>,
-    /// How many bindings were restored.
+    /// Number of restored bindings.
     pub restored: u64,
 }
 
-/// What the tasks of the control plane share.
+/// State shared by the tasks of the control plane.
 #[derive(Debug)]
 pub struct Control {
-    /// The one clock.
+    /// The clock of both planes.
     pub clock: Clock,
-    /// When it began.
+    /// Start time.
     pub started: Instant,
-    /// Where the configuration came from; `None`: the defaults.
+    /// The configuration file; `None`: built-in defaults.
     pub file: Option<PathBuf>,
-    /// What is in force.
+    /// The configuration in force.
     pub configuration: ArcSwap<Configuration>,
     /// Counters of the control plane.
     pub figures: Figures,
@@ -82,12 +82,12 @@ pub struct Control {
     store: OnceLock<Store>,
     data_plane: OnceLock<DataPlane>,
     tls: OnceLock<Arc<SharedTls>>,
-    /// Whose connections are trusted, and whose pages may open a WebSocket.
+    /// The peers that are trusted and the origins whose pages may open a WebSocket.
     pub peer_policy: Arc<SharedPeerPolicy>,
     log: Option<LogControl>,
-    /// Draining ends with the process and cannot be taken back.
+    /// Draining for shutdown, which cannot be reverted.
     ending: AtomicBool,
-    /// One reload or drain at a time. Within: whether the last order to drain, or to drain no more, may not have reached every worker.
+    /// Serializes reloads and drains. The value is true if the last drain order may not have reached every worker.
     ordering: Mutex<bool>,
     order_patience: Duration,
 }
@@ -95,24 +95,24 @@ pub struct Control {
 /// Why an order was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The server runs without a file.
+    /// The server runs without a configuration file.
     NoFile,
-    /// The file is wrong.
+    /// The file has errors.
     Mistakes(Mistakes),
-    /// Files that the file names for TLS are wrong.
+    /// The TLS files that the configuration names have errors.
     Certificates(LoadErrors),
     /// These keys cannot change while the server runs.
     NeedsRestart(Vec<String>),
-    /// The server has not come up yet.
+    /// The server is still starting.
     NotReady,
-    /// These of so many workers did not take the order; the others follow it.
+    /// Some workers did not take the order; the others follow it.
     Undelivered {
-        /// Who, in their order.
+        /// The numbers of these workers, in ascending order.
         missing: Vec<u16>,
-        /// Of how many.
+        /// Total number of workers.
         workers: u16,
     },
-    /// The server is on its way out.
+    /// The server is shutting down.
     Ending,
 }
 
@@ -120,27 +120,27 @@ impl std::fmt::Display for Refused {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoFile => formatter
-                .write_str("the server was started without --config: there is nothing to reload"),
+                .write_str("the server was started without --config: no file to reload"),
             Self::Mistakes(mistakes) => write!(
                 formatter,
-                "nothing was changed, the file is wrong:\n{mistakes}"
+                "nothing changed: the file has errors:\n{mistakes}"
             ),
             Self::Certificates(errors) => write!(
                 formatter,
-                "nothing was changed, certificates are wrong:\n{errors}"
+                "nothing changed: certificates have errors:\n{errors}"
             ),
             Self::NeedsRestart(keys) => {
                 let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
                 let them = if keys.len() == 1 { "it" } else { "them" };
                 write!(
                     formatter,
-                    "nothing was changed: {} cannot change while the server runs; restart it, or take {them} back",
+                    "nothing changed: {} cannot change while the server runs; restart the server, or revert {them}",
                     keys.join(", ")
                 )
             }
-            Self::Ending => formatter.write_str("the server has been told to end"),
+            Self::Ending => formatter.write_str("the server is shutting down"),
             Self::NotReady => {
-                formatter.write_str("nothing was changed: the server is still starting")
+                formatter.write_str("nothing changed: the server is still starting")
             }
             Self::Undelivered { missing, workers } => {
                 let missing: Vec<String> = missing.iter().map(u16::to_string).collect();
@@ -151,7 +151,7 @@ impl std::fmt::Display for Refused {
                 };
                 write!(
                     formatter,
-                    "{noun} {} of {workers} (counted from 0) did not take the order, because {their} inbox stays full or it has ended; every other one follows it: give the order again",
+                    "{noun} {} of {workers} (counted from 0) did not take the order, because {their} inbox stays full or the thread has ended; all other workers follow the order: retry",
                     missing.join(", ")
                 )
             }
@@ -162,7 +162,7 @@ impl std::fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Control {
-    /// At the very start.
+    /// Creates the state at process start.
     pub fn new(
         file: Option<PathBuf>,
         configuration: Configuration,
@@ -188,17 +188,17 @@ impl Control {
         }
     }
 
-    /// Where the server stands.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
-    /// Moves on.
+    /// Enters a phase.
     pub fn enter(&self, phase: Phase) {
         self.phase.send_replace(phase);
     }
 
-    /// Tells of every move.
+    /// Watches changes of the phase.
     pub fn watch_phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
@@ -208,37 +208,37 @@ impl Control {
         self.store.get()
     }
 
-    /// Keeps the open database. The first one counts.
+    /// Sets the open database. Only the first call has an effect.
     pub fn set_store(&self, store: Store) -> &Store {
         self.store.get_or_init(|| store)
     }
 
-    /// The running data plane; `None` before it runs.
+    /// The running data plane; `None` before it starts.
     pub fn data_plane(&self) -> Option<&DataPlane> {
         self.data_plane.get()
     }
 
-    /// Keeps the running data plane. The first one counts.
+    /// Sets the running data plane. Only the first call has an effect.
     pub fn set_data_plane(&self, data_plane: DataPlane) {
         let _ = self.data_plane.set(data_plane);
     }
 
-    /// Certificates, and what handshakes are made with; `None` before they are loaded.
+    /// Certificates and TLS settings for handshakes; `None` before they are loaded.
     pub fn tls(&self) -> Option<&Arc<SharedTls>> {
         self.tls.get()
     }
 
-    /// Keeps what was loaded. The first one counts.
+    /// Sets the loaded certificates. Only the first call has an effect.
     pub fn set_tls(&self, context: TlsContext) -> &Arc<SharedTls> {
         self.tls.get_or_init(|| SharedTls::new(context))
     }
 
-    /// Reads the file again, and the certificates that it names, and takes all of it over, or nothing. Returns the keys that changed;
-    /// `certificate` among them also where only the certificates' files have.
+    /// Reads the file and its certificates again, and applies all changes or none. Returns the keys that changed, including
+    /// `certificate` if only the certificates' files changed.
     ///
     /// # Errors
-    /// Why nothing was changed; or [`Refused::Undelivered`]: the workers not named there have what is new, and the next reload gives it to
-    /// all of them again, whether or not the file has changed since.
+    /// Why nothing changed; or [`Refused::Undelivered`]: the workers not named there have the new settings, and the next reload sends them
+    /// to all workers again, whether or not the file has changed since.
     pub async fn reload(&self) -> Result<Vec<String>, Refused> {
         let _one_at_a_time = self.ordering.lock().await;
         let result = self.try_reload().await;
@@ -274,7 +274,7 @@ impl Control {
         Ok(changed)
     }
 
-    /// What handshakes would be made with under another configuration.
+    /// Loads the TLS context of a new configuration; `None` if it does not use TLS.
     fn load_certificates(&self, fresh: &Configuration) -> Result<Option<TlsContext>, Refused> {
         let previous = self.tls().map(|tls| tls.context());
         if previous.is_none() && !config::speaks_tls(fresh) {
@@ -286,7 +286,7 @@ impl Control {
             .map_err(Refused::Certificates)
     }
 
-    /// New handshakes use this from now on. Returns whether the certificates are others.
+    /// Uses `fresh` for new handshakes. Returns whether the certificates changed.
     fn replace_certificates(&self, fresh: Option<TlsContext>) -> bool {
         let (Some(tls), Some(fresh)) = (self.tls(), fresh) else {
             return false;
@@ -296,20 +296,20 @@ impl Control {
         others
     }
 
-    /// Begins to drain for good: the process ends afterwards.
+    /// Starts draining before shutdown; this cannot be reverted.
     ///
     /// # Errors
-    /// As [`Control::drain`].
+    /// The same as [`Control::drain`].
     pub async fn drain_to_end(&self) -> Result<(), Refused> {
         self.ending.store(true, Ordering::Relaxed);
         self.drain(true).await
     }
 
-    /// Begins or ends draining. Nothing happens when it is so already, on every worker.
+    /// Starts or stops draining. Has no effect if every worker is already in that state.
     ///
     /// # Errors
-    /// [`Refused::NotReady`], [`Refused::Ending`]; [`Refused::Undelivered`]: the server then counts as draining until the order, given
-    /// again, reaches every worker.
+    /// [`Refused::NotReady`], [`Refused::Ending`]; [`Refused::Undelivered`]: the server then counts as draining until a repeated order
+    /// reaches every worker.
     pub async fn drain(&self, on: bool) -> Result<(), Refused> {
         let mut unfinished = self.ordering.lock().await;
         let data_plane = self.data_plane().ok_or(Refused::NotReady)?;
@@ -324,9 +324,9 @@ impl Control {
         if !changes {
             return Ok(());
         }
-        // Whoever watches readiness must know before the first worker refuses calls, and no sooner than the last one takes them.
+        // Readiness ends before the first worker refuses calls, and returns only after the last one accepts them.
         self.step(Phase::Ready, Phase::Draining);
-        // Before the order goes out: whoever waits for it may go away meanwhile.
+        // Set before the order goes out: the waiting caller may be cancelled meanwhile.
         *unfinished = true;
         self.order(data_plane, &Answer::Drain(on)).await?;
         *unfinished = false;
@@ -336,7 +336,7 @@ impl Control {
         Ok(())
     }
 
-    /// Moves on from there, and from nowhere else: the server may have begun to stop meanwhile.
+    /// Changes the phase only if it is `from`: the server may have begun to stop meanwhile.
     fn step(&self, from: Phase, to: Phase) {
         self.phase.send_if_modified(|phase| {
             let is_there = *phase == from;
@@ -347,7 +347,7 @@ impl Control {
         });
     }
 
-    /// Gives an order to every worker, waiting for room in their inboxes.
+    /// Sends an order to every worker, waiting for room in their inboxes.
     async fn order(&self, data_plane: &DataPlane, order: &Answer) -> Result<(), Refused> {
         let workers = data_plane.handle.workers();
         let send = |worker| data_plane.handle.send(worker, order.clone());
@@ -367,7 +367,7 @@ mod tests {
     use std::num::NonZeroU16;
     use tokio::sync::RwLock;
 
-    /// Remembers the last order to drain; takes nothing while `gate` is held.
+    /// Records the last order to drain; accepts nothing while `gate` is held.
     struct Gated {
         gate: Arc<RwLock<()>>,
         taken: Arc<AtomicBool>,

@@ -1,9 +1,9 @@
-//! What the control plane counts. Many writers, so these are ordinary atomic additions; none is on the call path.
+//! Counters of the control plane. They have many writers and are not on the call path, so they use ordinary atomic additions.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tandem_http::Counts;
 
-/// A number with many writers.
+/// A counter or gauge with many writers.
 #[derive(Debug, Default)]
 pub struct Figure(AtomicU64);
 
@@ -18,7 +18,7 @@ impl Figure {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Reads it.
+    /// Reads the value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -27,18 +27,18 @@ impl Figure {
 /// How a lookup for the data plane ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// There is such a subscriber, or the name has addresses.
+    /// The subscriber exists, or the name has addresses.
     Found,
-    /// There is none.
+    /// No such subscriber, or no addresses.
     Missing,
     /// The database or the resolver failed.
     Failed,
-    /// The deadline had passed.
+    /// The deadline passed.
     Late,
 }
 
 impl Ending {
-    /// All of them with their labels.
+    /// All endings with their labels.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::Found, "found"),
         (Self::Missing, "missing"),
@@ -52,12 +52,12 @@ impl Ending {
 pub struct Lookups([Figure; Ending::ALL.len()]);
 
 impl Lookups {
-    /// Counts one.
+    /// Counts a lookup.
     pub fn ended(&self, ending: Ending) {
         self.of(ending).increment();
     }
 
-    /// How many ended so.
+    /// Number of lookups with this ending.
     pub fn value(&self, ending: Ending) -> u64 {
         self.of(ending).value()
     }
@@ -76,21 +76,21 @@ impl Lookups {
 /// All counters of the control plane.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Credentials asked of the database for the data plane.
+    /// Lookups of credentials for the data plane.
     pub credentials: Lookups,
-    /// Names resolved for the data plane.
+    /// Lookups of names for the data plane.
     pub names: Lookups,
     /// Addresses of record whose changed bindings are not saved yet.
     pub unsaved: Figure,
     /// Saves that succeeded.
     pub saves: Figure,
-    /// Saves that failed and are tried again.
+    /// Saves that failed and are retried.
     pub save_failures: Figure,
-    /// Times that changed subscribers could not be asked for.
+    /// Failed polls for changed subscribers.
     pub poll_failures: Figure,
-    /// Reloads that took the file over.
+    /// Reloads that were applied.
     pub reloads: Figure,
-    /// Reloads that changed nothing because something was wrong.
+    /// Reloads that were rejected.
     pub reload_failures: Figure,
     /// Connections and refusals of the admin interface.
     pub admin: Arc<Counts>,

@@ -1,4 +1,4 @@
-//! What the server writes about itself: text or JSON on standard error, with a level that a reload can change.
+//! The server's log: text or JSON on standard error, with a level that a reload can change.
 use crate::config::{Log, LogFormat, LogLevel};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::prelude::*;
@@ -9,14 +9,14 @@ use tracing_subscriber::{Registry, fmt, reload};
 pub struct LogControl(reload::Handle<LevelFilter, Registry>);
 
 impl LogControl {
-    /// From now on.
+    /// Sets the level for subsequent records.
     pub fn set_level(&self, level: LogLevel) {
-        // It fails only when the log is gone, at the end of the process.
+        // Fails only if the subscriber no longer exists, at process exit.
         let _ = self.0.reload(filter(level));
     }
 }
 
-/// Starts the log of the process. `None` where it has one already.
+/// Starts the log of the process. Returns `None` if it is already started.
 pub fn start(log: &Log) -> Option<LogControl> {
     let (level, handle) = reload::Layer::new(filter(log.level));
     let registry = tracing_subscriber::registry().with(level);

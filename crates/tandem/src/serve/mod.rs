@@ -1,4 +1,4 @@
-//! `tandem serve`: data plane and control plane joined, from the first line of the log to the last save.
+//! `tandem serve`: runs data plane and control plane, from the first log line to the last save.
 
 mod banner;
 mod bans;
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
-/// Threads of the control plane. It waits most of the time.
+/// Threads of the control plane, which waits most of the time.
 const THREADS: usize = 2;
 
 /// Runs the server until a signal ends it.
@@ -43,10 +43,10 @@ pub fn run(file: ConfigurationFile) -> ExitCode {
         .build();
     let control_plane = match control_plane {
         Ok(control_plane) => control_plane,
-        Err(error) => return complain(format!("the control plane cannot be started: {error}")),
+        Err(error) => return complain(format!("cannot start the control plane: {error}")),
     };
     let ended = control_plane.block_on(serve(file, configuration, log));
-    // A name that is still being resolved must not keep the process alive.
+    // A pending name lookup must not keep the process alive.
     control_plane.shutdown_background();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,33 +60,33 @@ async fn serve(
     log: Option<LogControl>,
 ) -> Result<(), String> {
     let mut signals =
-        Signals::open().map_err(|error| format!("signals cannot be received: {error}"))?;
+        Signals::open().map_err(|error| format!("cannot receive signals: {error}"))?;
     let server = tokio::select! {
         started = Server::start(file.config, configuration, log) => started.map_err(|error| error.to_string())?,
         () = signals.end() => return Ok(()),
     };
     signals.until_end(&server).await;
-    info!("draining: no new calls; a second signal ends at once");
+    info!("draining: no new calls are accepted; a second signal stops the server immediately");
     let quickly = tokio::select! {
         _ = server.drain() => false,
         () = signals.end() => true,
     };
     if quickly {
-        warn!("ending at once");
+        warn!("second signal: stopping immediately");
     }
     let saved = tokio::select! {
         saved = server.stop(quickly) => saved,
         () = signals.end() => false,
     };
     if saved {
-        info!("ended; all registrations are saved");
+        info!("stopped; all registrations are saved");
         Ok(())
     } else {
         Err("some registrations could not be saved".to_owned())
     }
 }
 
-/// The signals that mean something to the server.
+/// The signals that the server handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -110,7 +110,7 @@ impl Signals {
         }
     }
 
-    /// Reloads at each SIGHUP until SIGTERM or SIGINT comes.
+    /// Reloads at each SIGHUP until SIGTERM or SIGINT arrives.
     async fn until_end(&mut self, server: &Server) {
         loop {
             tokio::select! {
@@ -124,7 +124,7 @@ impl Signals {
 
 async fn reload(server: &Server) {
     match server.control().reload().await {
-        Ok(changed) if changed.is_empty() => info!("reloaded: nothing has changed"),
+        Ok(changed) if changed.is_empty() => info!("reloaded: no changes"),
         Ok(changed) => info!("reloaded: {}", changed.join(", ")),
         Err(error) => error!("reload: {error}"),
     }

@@ -1,14 +1,14 @@
-//! An order to all workers: each of them takes it, or the one who gave it is told which do not.
+//! Delivers an order to all workers, and reports those that did not take it.
 use sip_runtime::SendError;
 use std::time::{Duration, Instant};
 
-/// How long to wait before a full inbox is tried again: by then a worker that runs has emptied it.
+/// Pause before a full inbox is retried: a running worker empties its inbox in that time.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Calls `send` for each of so many workers, and again for those whose inbox is full, until all have the order or `patience` is over.
+/// Calls `send` for each of `workers` workers, and retries those with a full inbox until all have the order or `patience` has passed.
 ///
 /// # Errors
-/// The workers that do not have it.
+/// The workers that did not take the order.
 pub(super) async fn deliver<A>(
     workers: u16,
     patience: Duration,
@@ -40,7 +40,7 @@ pub(super) async fn deliver<A>(
 mod tests {
     use super::*;
 
-    /// Three workers, of whom each refuses so many times; what each got, and the outcome.
+    /// Three workers that each refuse the given number of times; returns the orders each took, and the outcome.
     fn given(refusals: [u32; 3], patience: Duration) -> ([u32; 3], Result<(), Vec<u16>>) {
         let mut left = refusals;
         let mut got = [0; 3];

@@ -1,5 +1,5 @@
-//! Answers the data plane's questions: credentials from the database, next hops from the resolver. Each has a deadline and a bounded number
-//! under way; a question that waited too long is dropped, since its request has been answered without it.
+//! Answers the data plane's questions: credentials from the database, next hops from the resolver. Each question has a deadline, and the
+//! number of questions in progress is bounded. A question past its deadline is dropped, because its request has already been answered.
 use super::changed_subscribers;
 use super::control::{Control, Phase};
 use super::figures::{Ending, Lookups};
@@ -15,21 +15,21 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// Questions that may wait; the worker counts what does not fit and lets its deadline pass.
+/// Questions that may wait. The worker counts those beyond and lets their deadlines pass.
 const WAITING: usize = 65_536;
-/// Reads of the database under way.
+/// Concurrent database reads.
 const CREDENTIALS_AT_ONCE: usize = 16;
-/// Next hops being located.
+/// Next hops located concurrently.
 const NAMES_AT_ONCE: usize = 1_024;
 
-/// A question, who asks, and since when.
+/// A question with its worker and its arrival time.
 struct Asked {
     worker: u16,
     question: Question,
     since: Instant,
 }
 
-/// Where the workers put their questions. Names wait apart: a name server that is away holds up no registration.
+/// The queues for the workers' questions. Names have a queue of their own, so that an unreachable name server does not delay registrations.
 #[derive(Clone, Debug)]
 pub struct Desk {
     credentials: mpsc::Sender<Asked>,
@@ -52,7 +52,7 @@ impl sip_runtime::QuestionSink<Question> for Desk {
     }
 }
 
-/// Opens the desk and the tasks behind it; they end when the last clone of the desk goes.
+/// Opens the desk and starts its tasks, which end when the last clone of the desk is dropped.
 pub fn open(control: &Arc<Control>, resolver: Resolver) -> (Desk, [JoinHandle<()>; 2]) {
     let (credentials, asked_credentials) = mpsc::channel(WAITING);
     let (names, asked_names) = mpsc::channel(WAITING);
@@ -80,7 +80,7 @@ async fn serve(
     mut asked: mpsc::Receiver<Asked>,
     at_once: usize,
 ) {
-    // The first question may come before everything is in its place.
+    // The first question may arrive before startup is complete.
     if control
         .watch_phase()
         .wait_for(|phase| *phase != Phase::Starting)
@@ -143,7 +143,7 @@ fn lookups<'c>(control: &'c Control, question: &Question) -> &'c Lookups {
 
 type Credentials = Option<StoredCredentials>;
 
-/// Asks the database and puts what it says into the cache, where the request will look.
+/// Queries the database and stores the result in the cache, where the request looks it up.
 async fn credentials(
     control: &Control,
     username: &[u8],
@@ -154,13 +154,13 @@ async fn credentials(
         return Err(StoreFailed);
     };
     let cache = &data_plane.shared.credentials;
-    // Of many requests of one subscriber the first one has asked already.
+    // An earlier request of the same subscriber may have filled the cache.
     match cache.find(username, domain, control.clock.now()) {
         Cached::Known(known) => return Ok(Some(known)),
         Cached::Unknown => return Ok(None),
         Cached::NotCached => {}
     }
-    // A subscriber who is changed while the answer is on its way is asked for again: what arrives then may be from before.
+    // If the subscriber changes while the query runs, the result may be outdated, so the query is repeated.
     let found = timeout(left, async {
         loop {
             let asking = cache.asking(username, domain);
@@ -175,7 +175,7 @@ async fn credentials(
         Ok(Ok(found)) if found.is_some() => (Ending::Found, Ok(found)),
         Ok(Ok(_)) => (Ending::Missing, Ok(None)),
         Ok(Err(error)) => {
-            warn!(%error, "a subscriber could not be looked up");
+            warn!(%error, "subscriber lookup failed");
             (Ending::Failed, Err(StoreFailed))
         }
         Err(_) => (Ending::Late, Err(StoreFailed)),
@@ -184,11 +184,11 @@ async fn credentials(
     result
 }
 
-/// What the database says of a subscriber.
+/// The credentials of a subscriber in the database.
 async fn stored(store: &Store, username: &[u8], domain: &[u8]) -> Result<Credentials, StoreError> {
     let (Ok(username), Ok(domain)) = (std::str::from_utf8(username), std::str::from_utf8(domain))
     else {
-        // No subscriber has a name that is not text.
+        // Names of subscribers are always UTF-8.
         return Ok(None);
     };
     let found = store.subscribers().find(username, domain).await?;
@@ -198,7 +198,7 @@ async fn stored(store: &Store, username: &[u8], domain: &[u8]) -> Result<Credent
     }))
 }
 
-/// Locates a next hop, if it can be done in the time that is left.
+/// Locates a next hop within the remaining time.
 async fn locate(
     control: &Control,
     resolver: &Resolver,
@@ -213,13 +213,13 @@ async fn locate(
         Err(_) => (Ending::Late, Err(NameServersFailed)),
     };
     if ending != Ending::Found {
-        debug!(host = %destination.host, ?ending, "a next hop was not located");
+        debug!(host = %destination.host, ?ending, "next hop not located");
     }
     control.figures.names.ended(ending);
     result
 }
 
-/// Gives an answer to its worker; when the inbox is full, again a little later, as long as it can matter.
+/// Sends an answer to its worker. If the inbox is full, retries with growing pauses and then drops the answer.
 async fn answer(control: &Control, worker: u16, answer: Answer) {
     let Some(data_plane) = control.data_plane() else {
         return;
@@ -234,6 +234,6 @@ async fn answer(control: &Control, worker: u16, answer: Answer) {
     }
     warn!(
         worker,
-        "the inbox of a worker stays full: an answer was dropped"
+        "worker inbox stays full: dropped an answer"
     );
 }

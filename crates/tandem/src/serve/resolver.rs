@@ -1,6 +1,5 @@
-//! Locates the servers of a destination (RFC 3263): asks name servers for the records that the selection wants, one step after the other.
-//! Answers are kept as long as their TTL says, those that say "there is none" too, in a cache of bounded size; a question that is
-//! under way is not asked again.
+//! Locates the servers of a destination (RFC 3263): queries name servers for the records that the selection requests, step by step.
+//! Positive and negative answers are cached for their TTL in a cache of bounded size. A query in progress is not sent again.
 use crate::config::Dns;
 use futures_util::future::join_all;
 use hickory_resolver::config::{
@@ -21,16 +20,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracing::{debug, warn};
 
-/// For how long "there is none" is believed where the answer does not say (RFC 2308 section 5).
+/// TTL of a negative answer that carries none (RFC 2308 section 5).
 const SHORTEST_ABSENCE: Duration = Duration::from_secs(1);
-/// The longest time an answer is used: TTLs of weeks do exist.
+/// Maximum TTL of a positive answer: some servers send TTLs of weeks.
 const LONGEST_PRESENCE: Duration = Duration::from_secs(86_400);
-/// The longest time "there is none" is believed.
+/// Maximum TTL of a negative answer.
 const LONGEST_ABSENCE: Duration = Duration::from_secs(900);
-/// Questions under way to one name server.
+/// Concurrent queries to one name server.
 const UNDER_WAY: usize = 256;
 
-/// Why a resolver could not be made, for people.
+/// Why a resolver could not be created, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoResolver(String);
 
@@ -40,23 +39,23 @@ impl std::fmt::Display for NoResolver {
     }
 }
 
-/// What came of locating a destination.
+/// The result of locating a destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Located {
-    /// Best first; empty: none.
+    /// Candidates, best first.
     pub candidates: Vec<Candidate>,
-    /// Whether a name server did not answer, or not properly: there may be more than was found.
+    /// Whether a name server gave no valid answer, so that candidates may be missing.
     pub incomplete: bool,
 }
 
-/// Asks the name servers.
+/// Queries the name servers.
 pub struct Resolver {
     dns: TokioResolver,
     hosts: Arc<Hosts>,
     reach: Reach,
 }
 
-/// Remembers whether any question failed, while several are under way.
+/// Records whether any of several concurrent queries failed.
 #[derive(Default)]
 struct Failed(AtomicBool);
 
@@ -67,15 +66,15 @@ impl std::fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// With the name servers of the configuration, else those of the system, for a node that reaches so far. Must be called on a tokio
+    /// Uses the name servers of the configuration, or else those of the system, for a node with this `reach`. Must be called on a tokio
     /// runtime.
     ///
     /// # Errors
-    /// What is wrong with the system's configuration.
+    /// An error in the system's configuration.
     pub fn new(settings: &Dns, reach: Reach) -> Result<Self, NoResolver> {
         let (config, system) = if settings.servers.is_empty() {
             system_conf::read_system_conf().unwrap_or_else(|error| {
-                warn!(%error, "/etc/resolv.conf says no name server: names are looked up in /etc/hosts only");
+                warn!(%error, "cannot read name servers from /etc/resolv.conf: names are looked up in /etc/hosts only");
                 let none = ResolverConfig::from_name_servers(Vec::new());
                 (none, ResolverOpts::default())
             })
@@ -89,13 +88,13 @@ impl Resolver {
         *builder.options_mut() = options(settings, system, reach);
         let mut dns = builder
             .build()
-            .map_err(|error| NoResolver(format!("names cannot be resolved: {error}")))?;
+            .map_err(|error| NoResolver(format!("cannot resolve names: {error}")))?;
         let hosts = Arc::new(Hosts::from_system().unwrap_or_default());
         dns.set_hosts(Arc::clone(&hosts));
         Ok(Self { dns, hosts, reach })
     }
 
-    /// The candidates of a destination. `seed` is the chance for the draw among its servers.
+    /// The candidates of a destination. `seed` is the random input of the weighted choice among its servers.
     pub async fn locate(&self, destination: &Destination, seed: u64) -> Located {
         let selection = Selection::new(destination, self.reach);
         let failed = Failed::default();
@@ -123,7 +122,7 @@ impl Resolver {
         }
     }
 
-    /// The first step. Of a host that /etc/hosts knows nobody else is asked.
+    /// The first step. A host in /etc/hosts is not queried by DNS.
     fn begin(&self, selection: &Selection<'_>, destination: &Destination) -> Step {
         let mut step = selection.begin();
         if self.local(&destination.host).is_empty() {
@@ -175,7 +174,7 @@ impl Resolver {
         if !local.is_empty() {
             return (server, local);
         }
-        // A name of one label may be one of the search list.
+        // The search list applies to a name of one label.
         let name = if server.host.contains('.') {
             absolute(&server.host)
         } else {
@@ -225,16 +224,16 @@ impl Resolver {
 }
 
 impl Failed {
-    /// "There is none" is an answer; anything else is a failure.
+    /// A negative answer is not a failure; any other error is.
     fn note(&self, name: &str, error: &NetError) {
         if !error.is_no_records_found() {
-            debug!(name, %error, "a name server did not say");
+            debug!(name, %error, "no answer from a name server");
             self.0.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// A name to which no search list applies; `None`: it is none.
+/// A fully qualified name, without the search list; `None` if it is not a valid name.
 fn absolute(name: &str) -> Option<Name> {
     let mut name = Name::from_ascii(name).ok()?;
     name.set_fqdn(true);

@@ -1,6 +1,6 @@
-//! Write-behind: bindings that changed are saved a moment later, in transactions, off the call path. The workers learn how far that is and how
-//! much can be saved in time; beyond that, answers to REGISTER wait (`sip_elements`, `registrar/held.rs`), so that what was answered is soon
-//! in the database at any load. The lag is there to be seen.
+//! Write-behind: changed bindings are saved after a short delay, in transactions, off the call path. The workers learn the progress and how
+//! much can be saved in time. Beyond that, responses to REGISTER wait (`sip_elements`, `registrar/held.rs`), so that answered registrations
+//! reach the database soon at any load. Metrics show the lag.
 use super::bindings::{ListenerNames, snapshot};
 use super::control::{Control, DataPlane};
 use crate::config;
@@ -14,15 +14,15 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info};
 
-/// Addresses of record saved in one transaction: bounds memory and how long others wait for the database.
+/// Addresses of record per transaction. Bounds memory and how long others wait for the database.
 const BATCH: usize = 2_000;
-/// Addresses saved in a second, until that is known.
+/// Initial estimate of addresses saved per second.
 const FIRST_RATE: f64 = 20_000.0;
-/// The least that is believed.
+/// Lower bound of the estimate.
 const SLOWEST_RATE: f64 = 500.0;
-/// Addresses in the smallest save that says something about the rate.
+/// Minimum number of addresses in a save that updates the estimate.
 const SMALLEST_SAMPLE: u64 = 200;
-/// First and longest pause after a failed save.
+/// Initial and maximum pause after a failed save.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
 /// The running task.
@@ -33,7 +33,7 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Begins to save. Nothing happens before the data plane and the store are there.
+    /// Starts saving. Has no effect until data plane and store exist.
     pub fn start(control: Arc<Control>) -> Self {
         let (finish, finished) = oneshot::channel();
         Self {
@@ -42,31 +42,31 @@ impl Saver {
         }
     }
 
-    /// Saves what is left and ends, within `patience`. False when something could not be saved.
+    /// Saves the remaining changes and ends, within `patience`. Returns false if something could not be saved.
     pub async fn finish(self, patience: Duration) -> bool {
         let Self { finish, mut task } = self;
         let _ = finish.send(());
-        // A save under way may be waiting for the database itself.
+        // A save in progress may itself wait for the database.
         let Ok(saved) = timeout(patience, &mut task).await else {
             task.abort();
-            error!("the last changes of bindings could not be saved in time");
+            error!("could not save the last binding changes in time");
             return false;
         };
         saved.unwrap_or(false)
     }
 }
 
-/// What is waiting to be saved.
+/// Changes that wait to be saved.
 #[derive(Debug, Default)]
 struct Unsaved {
     addresses: HashSet<Box<[u8]>>,
     everything: bool,
-    /// The number of the save that took the latest of it.
+    /// The number of the save that took the latest changes.
     save: u64,
 }
 
 impl Unsaved {
-    /// Adds what changed since the last time. Beyond `most` addresses a list is no better than everything.
+    /// Adds the changes since the last call. Beyond `most` addresses, the list is replaced by a full save.
     fn gather(&mut self, data_plane: &DataPlane, most: usize) {
         let changes = data_plane.shared.locations.take_changes();
         self.save = changes.save;
@@ -78,7 +78,7 @@ impl Unsaved {
         }
     }
 
-    /// How many addresses of record that is.
+    /// Number of addresses of record.
     fn count(&self, data_plane: &DataPlane) -> u64 {
         if self.everything {
             data_plane.shared.locations.stats().addresses
@@ -88,7 +88,7 @@ impl Unsaved {
     }
 }
 
-/// How many addresses of record are saved in a second, learnt from the saves so far.
+/// Estimated addresses of record saved per second, learned from past saves.
 #[derive(Debug)]
 struct Rate(f64);
 
@@ -99,7 +99,7 @@ impl Default for Rate {
 }
 
 impl Rate {
-    /// A save of so many took so long. Small ones say more of their fixed cost than of the rate.
+    /// Updates the estimate. Small saves are ignored: their fixed cost dominates.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn learn(&mut self, count: u64, took: Duration) {
         if count >= SMALLEST_SAMPLE {
@@ -108,7 +108,7 @@ impl Rate {
         }
     }
 
-    /// How many are saved in this time.
+    /// Number of addresses that can be saved in this time.
     #[expect(clippy::cast_sign_loss, reason = "neither is negative")]
     fn in_time(&self, time: Duration) -> usize {
         (self.0 * time.as_secs_f64()) as usize
@@ -132,7 +132,7 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool
             }
             continue;
         };
-        // Before they are taken: whoever looks meanwhile sees them twice rather than not at all.
+        // Counted before they are taken: a concurrent reader sees them twice rather than not at all.
         let taking = saving.data_plane.shared.locations.pending_changes() as u64;
         let unsaved_before = control.figures.unsaved.value();
         control.figures.unsaved.set(unsaved_before + taking);
@@ -152,12 +152,12 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool
                 let room = rate.in_time(config::save_time(&configuration));
                 tell_workers(saving.data_plane, unsaved.save, room);
                 if pause_after_failure.is_some() {
-                    info!("bindings are being saved again");
+                    info!("saving bindings works again");
                 }
                 None
             }
             Err(error) if last => {
-                error!(%error, "the last changes of bindings could not be saved");
+                error!(%error, "could not save the last binding changes");
                 return false;
             }
             Err(error) => Some(failed(&control, &error, pause_after_failure)),
@@ -165,7 +165,8 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool
     }
 }
 
-/// Lets the workers send the answers that waited for this save. One whose inbox is full hears of the next save, which stands for this one, too.
+/// Lets the workers send the responses that waited for this save. A worker with a full inbox is notified by the next save, which covers
+/// this one.
 fn tell_workers(data_plane: &DataPlane, save: u64, room: usize) {
     data_plane.shared.locations.note_saved(save, room);
     for (worker, metrics) in (0..).zip(&data_plane.metrics) {
@@ -175,22 +176,21 @@ fn tell_workers(data_plane: &DataPlane, save: u64, room: usize) {
     }
 }
 
-/// Counts a failure, says so once, and tells how long to wait before the next attempt.
+/// Counts a failure, logs the first of a series, and returns the pause before the next attempt.
 fn failed(control: &Control, error: &StoreError, last_pause: Option<Duration>) -> Duration {
     control.figures.save_failures.increment();
     match last_pause {
         None => {
-            error!(%error, "changed bindings cannot be saved; they stay in memory and are tried again");
+            error!(%error, "cannot save changed bindings; they stay in memory and saving is retried");
             PAUSES.0
         }
         Some(pause) => (pause * 2).min(PAUSES.1),
     }
 }
 
-/// Addresses cut into pieces of [`BATCH`], in their order: neighbours lie on the same pages of the database, so that each transaction has few
-/// of them to read and write.
+/// Addresses in batches of [`BATCH`], in sorted order. Neighbours share database pages, so each transaction reads and writes few of them.
 struct Batches {
-    /// The next one last.
+    /// In reverse order: the next address is last.
     left: Vec<Box<[u8]>>,
 }
 
@@ -211,7 +211,7 @@ impl Iterator for Batches {
     }
 }
 
-/// What a save needs at hand.
+/// The context of a save.
 struct Saving<'c> {
     control: &'c Control,
     store: &'c Store,
@@ -220,7 +220,7 @@ struct Saving<'c> {
 }
 
 impl<'c> Saving<'c> {
-    /// `None` before store and data plane are there.
+    /// `None` before store and data plane exist.
     fn new(control: &'c Control) -> Option<Self> {
         let (store, data_plane) = (control.store()?, control.data_plane()?);
         let names = ListenerNames::new(&data_plane.listeners);
@@ -232,7 +232,7 @@ impl<'c> Saving<'c> {
         })
     }
 
-    /// Saves what is waiting; what could not be saved keeps waiting.
+    /// Saves the waiting changes. Those that fail keep waiting.
     async fn save(&self, unsaved: &mut Unsaved) -> Result<(), StoreError> {
         if unsaved.everything {
             self.save_everything().await?;
@@ -257,7 +257,7 @@ impl<'c> Saving<'c> {
         let mut addresses: Vec<Box<[u8]>> = Vec::new();
         let locations = &self.data_plane.shared.locations;
         locations.for_each(self.control.clock.now(), |address, _| {
-            // The bindings of an address come one after the other.
+            // The bindings of an address are adjacent.
             if addresses.last().is_none_or(|last| **last != *address) {
                 addresses.push(address.into());
             }

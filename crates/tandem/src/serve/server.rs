@@ -1,4 +1,4 @@
-//! A running server: what is started in which order, and how it ends.
+//! A running server: the order of startup and shutdown.
 use super::bindings::{self, ListenerNames};
 use super::control::{Control, Phase};
 use super::log::LogControl;
@@ -20,11 +20,11 @@ use tandem_store::{Commits, Store};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-/// How often a draining server looks whether it is done.
+/// How often a draining server checks for completion.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
-/// How long the last save may take.
+/// Time limit of the last save.
 const LAST_SAVE: Duration = Duration::from_secs(10);
-/// How long it may take when there is no patience.
+/// Time limit of the last save in an immediate stop.
 const QUICK_SAVE: Duration = Duration::from_secs(1);
 
 /// Why the server did not start, for people.
@@ -56,11 +56,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts everything: certificates, admin interface, database, caches, registrations, sockets, in this order, so that the first request finds
-    /// everything in its place. Must be called on a tokio runtime.
+    /// Starts certificates, admin interface, database, caches, registrations and sockets, in this order, so that the first request finds
+    /// everything ready. Must be called on a tokio runtime.
     ///
     /// # Errors
-    /// What could not be opened, and what to do about it.
+    /// What could not be opened, and how to fix it.
     pub async fn start(
         file: Option<PathBuf>,
         configuration: Configuration,
@@ -112,20 +112,20 @@ impl Server {
         Ok(server)
     }
 
-    /// What its tasks share.
+    /// The state shared by the tasks.
     pub fn control(&self) -> &Arc<Control> {
         &self.control
     }
 
-    /// Where the admin interface listens.
+    /// The address of the admin interface.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.address()
     }
 
-    /// Takes no new calls and waits until the ones being set up are done, or the configured time has passed. Returns whether they are done.
+    /// Stops accepting calls and waits until calls in setup are done or the configured time has passed. Returns whether they are done.
     pub async fn drain(&self) -> bool {
         if let Err(error) = self.control.drain_to_end().await {
-            warn!(%error, "draining could not begin on all workers");
+            warn!(%error, "could not start draining on all workers");
         }
         let deadline = Instant::now()
             + self
@@ -136,21 +136,21 @@ impl Server {
                 .drain_timeout
                 .duration();
         loop {
-            // Before the first look the workers must have had time to take the order.
+            // The workers need time to take the order before the first check.
             tokio::time::sleep(DRAIN_LOOK).await;
             match in_progress(&self.control) {
                 0 => return true,
                 _ if Instant::now() < deadline => {}
                 left => {
-                    warn!(left, "the time for draining is over");
+                    warn!(left, "draining timed out with requests in progress");
                     return false;
                 }
             }
         }
     }
 
-    /// Ends: no more requests, then a last save, then everything else. Returns whether all bindings are saved. `quickly` gives the save one
-    /// second.
+    /// Stops the server: first the workers, then a last save, then the rest. Returns whether all bindings are saved. `quickly` limits the
+    /// save to one second.
     pub async fn stop(self, quickly: bool) -> bool {
         let Self {
             control,
@@ -160,7 +160,7 @@ impl Server {
             admin,
         } = self;
         control.enter(Phase::Stopping);
-        // It joins threads, which end within their round.
+        // Joins the worker threads, which end after their current round.
         let _ = tokio::task::spawn_blocking(move || workers.stop()).await;
         let saved = saver
             .finish(if quickly { QUICK_SAVE } else { LAST_SAVE })
@@ -176,7 +176,7 @@ impl Server {
     }
 }
 
-/// How many requests wait for a final response, for the control plane or for a save, and answered calls for their ACK.
+/// Number of requests that wait for a final response, the control plane or a save, plus answered calls that wait for their ACK.
 fn in_progress(control: &Control) -> u64 {
     let metrics = control
         .data_plane()
@@ -193,7 +193,7 @@ fn in_progress(control: &Control) -> u64 {
         .sum()
 }
 
-/// Fills the cache of credentials, as far as it holds. Returns the version of the subscribers from which on changes count.
+/// Fills the credentials cache up to its capacity. Returns the version of the subscribers from which changes must be followed.
 async fn warm_credentials(
     control: &Control,
     store: &Store,
@@ -219,7 +219,7 @@ async fn warm_credentials(
     Ok(version)
 }
 
-/// Puts the registrations back that the database holds. Returns how many.
+/// Restores the registrations from the database. Returns their number.
 async fn restore(
     control: &Control,
     store: &Store,
@@ -234,7 +234,7 @@ async fn restore(
         let rows = found.unreadable;
         warn!(
             rows,
-            "bindings in the database could not be read and were passed over"
+            "skipped bindings in the database that could not be read"
         );
     }
     Ok(found.bindings)

@@ -1,4 +1,4 @@
-//! What has to be done every now and then: expired bindings and dead targets go, changed subscribers are forgotten.
+//! Periodic tasks: remove expired bindings and dead targets, follow changed subscribers.
 use super::changed_subscribers;
 use super::control::{Control, Phase};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 
-/// How often expired bindings are swept.
+/// How often expired entries are removed.
 const SWEEP: Duration = Duration::from_secs(3);
-/// How often changed subscribers are asked for.
+/// How often the database is polled for changed subscribers.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Removes what has expired, as long as the server runs.
+/// Removes expired entries while the server runs.
 pub fn sweep(control: Arc<Control>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut tick = ticks(SWEEP);
@@ -22,20 +22,20 @@ pub fn sweep(control: Arc<Control>) -> JoinHandle<()> {
                 let now = control.clock.now();
                 data_plane.shared.dead_targets.sweep(now);
                 let locations = Arc::clone(&data_plane.shared);
-                // A million bindings take a while: not on a thread that others wait for.
+                // A sweep of a million bindings takes long, so it runs on a blocking thread.
                 let swept =
                     tokio::task::spawn_blocking(move || locations.locations.sweep(now)).await;
                 debug!(
                     ended = swept.unwrap_or_default(),
-                    "expired bindings were swept"
+                    "removed expired bindings"
                 );
             }
         }
     })
 }
 
-/// Forgets the cached credentials of subscribers that were added, removed or given another password, as long as the server runs. `version` is
-/// that of the subscribers when the cache was filled.
+/// Removes cached credentials of subscribers that were added, removed or changed, while the server runs. `version` is the version of the
+/// subscribers with which the cache was filled.
 pub fn follow_subscribers(control: Arc<Control>, version: u64) -> JoinHandle<()> {
     control.followed_subscribers.begin(version);
     tokio::spawn(async move {
@@ -52,13 +52,13 @@ pub fn follow_subscribers(control: Arc<Control>, version: u64) -> JoinHandle<()>
             match changed_subscribers::catch_up(&control, store).await {
                 Ok(()) => {
                     if std::mem::take(&mut failing) {
-                        info!("changed subscribers are being followed again");
+                        info!("polling for changed subscribers works again");
                     }
                 }
                 Err(error) => {
                     control.figures.poll_failures.increment();
                     if !std::mem::replace(&mut failing, true) {
-                        warn!(%error, "changes of subscribers cannot be followed; cached ones stay in use");
+                        warn!(%error, "cannot poll for changed subscribers; cached credentials stay in use");
                     }
                 }
             }

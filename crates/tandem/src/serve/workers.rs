@@ -1,4 +1,4 @@
-//! The data plane: tables that the workers share, sockets, and a node for each worker.
+//! Starts the data plane: shared tables, sockets, and a node for each worker.
 use super::control::{Control, DataPlane};
 use super::questions::Desk;
 use crate::config::{self, Configuration};
@@ -16,7 +16,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use tracing::{info, warn};
 
-/// Tables that all workers share, empty. The secret they sign with outlives a restart, and so do nonces and Record-Route cookies.
+/// Creates the empty tables that all workers share. The signing secret survives a restart, and so do nonces and Record-Route cookies.
 pub(super) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared {
     let (first, second) = secret.split_at(16);
     let auth = &configuration.auth;
@@ -35,7 +35,7 @@ pub(super) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared
     }
 }
 
-/// Sixteen bytes as the key of a keyed hash.
+/// Converts sixteen bytes into the key of a keyed hash.
 fn pair(bytes: &[u8]) -> (u64, u64) {
     let word = |bytes: &[u8]| {
         bytes
@@ -46,7 +46,7 @@ fn pair(bytes: &[u8]) -> (u64, u64) {
     (word(bytes), word(bytes.get(8..).unwrap_or_default()))
 }
 
-/// Turns banned peers away before their connection costs anything.
+/// Rejects banned peers before their connection uses resources.
 #[derive(Debug)]
 struct Gate(Arc<Shared>);
 
@@ -56,7 +56,7 @@ impl Admission for Gate {
     }
 }
 
-/// Connections need descriptors: the limit is raised as far as it goes, the log says how far, and so many connections there may be.
+/// Connections need descriptors: raises the limit as far as possible, logs it, and derives the maximum number of connections.
 fn bound_connections(configuration: &Configuration, listeners: usize, options: &mut StreamOptions) {
     let limit = sip_runtime::raise_descriptor_limit();
     let taken = descriptors::taken(configuration, listeners);
@@ -70,15 +70,15 @@ fn bound_connections(configuration: &Configuration, listeners: usize, options: &
             limit,
             connections,
             per_peer,
-            "open files and sockets are limited (RLIMIT_NOFILE), and so are connections"
+            "the limit of open files (RLIMIT_NOFILE) bounds the number of connections"
         );
     }
 }
 
-/// Opens the sockets, starts the threads and tells the control plane of them.
+/// Opens the sockets, starts the threads and registers them with the control plane.
 ///
 /// # Errors
-/// What could not be opened, and what to do about it.
+/// What could not be opened, and how to fix it.
 pub(super) fn start(
     control: &Control,
     listeners: Vec<Listener>,
@@ -111,7 +111,7 @@ pub(super) fn start(
     };
     let running = bound
         .start(exchange, desk)
-        .map_err(|error| format!("the worker threads cannot be started: {error}"))?;
+        .map_err(|error| format!("cannot start the worker threads: {error}"))?;
     control.set_data_plane(DataPlane {
         shared,
         metrics,
@@ -123,14 +123,14 @@ pub(super) fn start(
     Ok(running)
 }
 
-/// A seed for each worker's randomness.
+/// A random seed for each worker.
 fn seeds(workers: NonZeroU16) -> Result<Vec<[u8; 32]>, String> {
     let seed = |_| {
         let mut seed = [0; 32];
         let filled = getrandom::fill(&mut seed);
         filled
             .map(|()| seed)
-            .map_err(|error| format!("the operating system gives no random numbers: {error}"))
+            .map_err(|error| format!("cannot get random numbers from the system: {error}"))
     };
     (0..workers.get()).map(seed).collect()
 }

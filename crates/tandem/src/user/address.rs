@@ -1,19 +1,19 @@
-//! How a subscriber is named: `alice@example.org`, with `sip:` before it where that comes from a copy of an address.
+//! Subscriber addresses: `alice@example.org`, with an optional `sip:` as in a copied address.
 
 use super::report::Failure;
 use std::str::FromStr;
 
-/// Characters; beyond the user parts of any numbering plan.
+/// In characters; longer than the user parts of any numbering plan.
 const MAX_USERNAME: usize = 128;
-/// The bound of the domain name system, in characters (RFC 1035 section 2.3.4).
+/// The limit of DNS, in characters (RFC 1035 section 2.3.4).
 const MAX_DOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// A subscriber as named on the command line.
+/// A subscriber address from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriberAddress {
     username: String,
-    /// In lower case; `None`: the first configured one.
+    /// In lower case; `None`: the first configured domain.
     domain: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl FromStr for SubscriberAddress {
 }
 
 impl SubscriberAddress {
-    /// Username and domain, which is the first of `domains` where none was given.
+    /// Username and domain; without a domain, the first of `domains`.
     pub(super) fn complete(&self, domains: &[String]) -> Result<(String, String), Failure> {
         let domain = match (&self.domain, domains.first()) {
             (Some(given), _) => given.clone(),
@@ -62,8 +62,8 @@ fn without_scheme(text: &str) -> &str {
         .unwrap_or(text)
 }
 
-/// Whether this may be the user part of an address of record (RFC 3261 section 25.1, `user`); the reason if not. Escapes are
-/// refused, because the digest username would have to be written without them.
+/// Checks that this can be the user part of an address of record (RFC 3261 section 25.1, `user`); returns the reason if not. Escapes
+/// are rejected, because the digest username would have to be written without them.
 pub(super) fn check_username(username: &str) -> Result<(), String> {
     if username.is_empty() {
         return Err("the username is empty".to_owned());
@@ -77,7 +77,7 @@ pub(super) fn check_username(username: &str) -> Result<(), String> {
     match username.chars().find(|&letter| !is_user_character(letter)) {
         None => Ok(()),
         Some(odd) => Err(format!(
-            "the username \"{}\" holds {odd:?}; letters, digits and -_.!~*'()&=+$,;?/ are allowed",
+            "the username \"{}\" contains {odd:?}; only letters, digits and -_.!~*'()&=+$,;?/ are allowed",
             username.escape_debug()
         )),
     }
@@ -87,8 +87,8 @@ fn is_user_character(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "-_.!~*'()&=+$,;?/".contains(letter)
 }
 
-/// The domain in the form in which it is kept: lower case, no final dot. A host name, an IPv4 address, or an IPv6 address in brackets; the
-/// reason if it is none of them.
+/// The domain in its stored form: lower case, no final dot. A host name, an IPv4 address, or an IPv6 address in brackets; returns the
+/// reason if it is none of these.
 pub(super) fn canonical_domain(domain: &str) -> Result<String, String> {
     if domain.is_empty() {
         return Err("the domain is empty".to_owned());
@@ -102,7 +102,7 @@ pub(super) fn canonical_domain(domain: &str) -> Result<String, String> {
             .map(|ip| format!("[{ip}]"))
             .map_err(|_| {
                 format!(
-                    "the domain \"{}\" is no IPv6 address",
+                    "the domain \"{}\" is not an IPv6 address",
                     domain.escape_debug()
                 )
             });
@@ -123,10 +123,10 @@ fn check_host_name(name: &str) -> Result<(), String> {
     if let Some((_, port)) = name.split_once(':')
         && port.bytes().all(|byte| byte.is_ascii_digit())
     {
-        return refused("holds a port; leave it out");
+        return refused("contains a port; remove it");
     }
     if !name.is_ascii() {
-        return refused("holds letters outside ASCII; write it in its xn-- form");
+        return refused("contains non-ASCII letters; use its xn-- form");
     }
     let label_fits = |label: &str| {
         (1..=MAX_LABEL).contains(&label.len())
@@ -138,16 +138,16 @@ fn check_host_name(name: &str) -> Result<(), String> {
     };
     if !name.split('.').all(label_fits) {
         return refused(
-            "is no host name: labels of letters, digits and hyphens, with dots between them, are allowed",
+            "is not a host name; it consists of labels of letters, digits and hyphens, separated by dots",
         );
     }
-    // RFC 3261's toplabel: otherwise it would be a mistyped IPv4 address.
+    // RFC 3261's toplabel; a final label that starts with a digit is probably a mistyped IPv4 address.
     if name
         .rsplit('.')
         .next()
         .is_some_and(|last| last.starts_with(|first: char| first.is_ascii_digit()))
     {
-        return refused("is no host name (the last part begins with a digit) and no IPv4 address");
+        return refused("is not a host name (last label starts with a digit) nor an IPv4 address");
     }
     Ok(())
 }
@@ -192,18 +192,18 @@ mod tests {
             ("", "username is empty"),
             ("@example.org", "username is empty"),
             ("alice@", "domain is empty"),
-            ("al ice@example.org", "holds ' '"),
-            ("al%20ice@example.org", "holds '%'"),
-            ("alice@home@example.org", "holds '@'"),
-            ("jürgen@example.org", "holds 'ü'"),
-            ("alice@example.org:5060", "holds a port"),
-            ("alice@example.org;transport=udp", "no host name"),
-            ("alice@exa_mple.org", "no host name"),
-            ("alice@-example.org", "no host name"),
-            ("alice@example..org", "no host name"),
+            ("al ice@example.org", "contains ' '"),
+            ("al%20ice@example.org", "contains '%'"),
+            ("alice@home@example.org", "contains '@'"),
+            ("jürgen@example.org", "contains 'ü'"),
+            ("alice@example.org:5060", "contains a port"),
+            ("alice@example.org;transport=udp", "not a host name"),
+            ("alice@exa_mple.org", "not a host name"),
+            ("alice@-example.org", "not a host name"),
+            ("alice@example..org", "not a host name"),
             ("alice@münchen.example", "xn--"),
-            ("alice@192.0.2.300", "no IPv4 address"),
-            ("alice@[2001:db8]", "no IPv6 address"),
+            ("alice@192.0.2.300", "nor an IPv4 address"),
+            ("alice@[2001:db8]", "not an IPv6 address"),
         ] {
             let problem = parsed(text).expect_err(text);
             assert!(problem.contains(reason), "{text}: {problem}");

@@ -1,9 +1,9 @@
-//! From passwords to what is kept of them. The realm is the domain.
+//! Hashes passwords for storage. The realm is the domain.
 
 use sip_message::digest::{ha1_md5, ha1_sha256};
 use tandem_store::{StoredCredentials, Subscriber};
 
-/// The subscriber of that password.
+/// Builds a subscriber from a password.
 pub(super) fn subscriber(username: String, domain: String, password: &str) -> Subscriber {
     let (user, realm, secret) = (username.as_bytes(), domain.as_bytes(), password.as_bytes());
     let credentials = StoredCredentials {

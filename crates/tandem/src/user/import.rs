@@ -1,4 +1,4 @@
-//! `tandem user import`: many subscribers from a file.
+//! `tandem user import`: imports subscribers from a file.
 //!
 //! ```text
 //! lines ─▶ entries ─▶ sorted ─▶ a batch ─▶ hashed on all cores ─▶ one transaction ─▶ a pause for the server
@@ -20,26 +20,26 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tandem_store::{Existing, Imported, Store, Subscriber};
 
-/// Lines that are read and sorted by name before they are written. The table is kept in that order: neighbours lie on the same pages, and a
-/// file in random order costs a third of what it would line by line.
+/// Lines that are read and sorted by name before they are written. The table has the same order, so neighbours share database pages. For a
+/// file in random order, this takes a third of the time of writing line by line.
 const WINDOW: usize = 100_000;
-/// Subscribers written in one transaction. So many take some ten milliseconds, for which a running server's saves wait.
+/// Subscribers per transaction. A transaction of this size takes about ten milliseconds, during which a running server's saves wait.
 const BATCH: usize = 5_000;
-/// Complaints about single lines that are printed; the rest is counted.
+/// Errors about lines that are printed; the rest is counted.
 const MAX_COMPLAINTS: u64 = 20;
-/// Unconfigured domains that are warned of by name.
+/// Maximum number of unconfigured domains to warn about.
 const MAX_FOREIGN_DOMAINS: usize = 5;
 
-/// What to import, and what to do about subscribers that exist.
+/// The file to import, and the handling of existing subscribers.
 #[derive(Debug, Args)]
 pub struct ImportArguments {
-    /// The file, UTF-8; `-` reads standard input
+    /// File to import, in UTF-8; `-` reads standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Subscribers that exist get the password of the file; without this they are left as they are and reported
+    /// Set the passwords of existing subscribers from the file; without this option, existing subscribers are reported and kept unchanged
     #[arg(long)]
     replace: bool,
-    /// Only look for lines that are wrong; the database is not touched
+    /// Only check the file for invalid lines, without touching the database
     #[arg(long)]
     dry_run: bool,
 }
@@ -72,7 +72,7 @@ impl Session<'_> {
         if let Some(store) = store {
             self.runtime.block_on(store.close());
         }
-        // Also after a failure: what was imported before it stays.
+        // Printed after a failure too: subscribers imported before it stay.
         let said = self.say(format_args!("{}", tally.summary(arguments)));
         done.and(said)?;
         if tally.refused + tally.kept > 0 {
@@ -88,12 +88,12 @@ fn open(file: &Path) -> Result<(Box<dyn BufRead>, Option<u64>), Failure> {
         return Ok((Box::new(BufReader::new(io::stdin())), None));
     }
     let failed =
-        |error: io::Error| Failure::Failed(format!("{} can't be read: {error}", file.display()));
+        |error: io::Error| Failure::Failed(format!("{} cannot be read: {error}", file.display()));
     let opened = File::open(file).map_err(failed)?;
     let data = opened.metadata().map_err(failed)?;
     if data.is_dir() {
         return Err(Failure::Failed(format!(
-            "{} is a directory; name a file of lines username,domain,password",
+            "{} is a directory; give a file with lines username,domain,password",
             file.display()
         )));
     }
@@ -111,12 +111,12 @@ fn display_name(file: &Path) -> String {
     }
 }
 
-/// One import under way.
+/// A running import.
 struct Work<'w, 's> {
     session: &'w mut Session<'s>,
-    /// Of the file, for complaints.
+    /// File name for error messages.
     name: String,
-    /// `None`: only looks.
+    /// `None` in a dry run.
     store: Option<&'w Store>,
     existing: Existing,
     tally: Tally,
@@ -145,7 +145,7 @@ impl Work<'_, '_> {
                 Err(error) => {
                     self.write(&mut window, lines.consumed())?;
                     return Err(Failure::Failed(format!(
-                        "{}:{}: reading stopped: {error}; what came before is imported",
+                        "{}:{}: reading stopped: {error}; the lines before it are imported",
                         self.name,
                         lines.number()
                     )));
@@ -157,9 +157,9 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Writes all entries and takes them away. `consumed`: bytes of the file so far.
+    /// Writes and removes all entries. `consumed`: bytes of the file read so far.
     fn write(&mut self, window: &mut Vec<Entry>, consumed: u64) -> Result<(), Failure> {
-        // Stable: of two lines for one name the later stays the later.
+        // The sort is stable, so of two lines for one name the later one still wins.
         window.sort_by(|one, other| {
             (&one.username, &one.domain).cmp(&(&other.username, &other.domain))
         });
@@ -176,7 +176,7 @@ impl Work<'_, '_> {
         kept.sort_by_key(|entry| entry.line);
         for entry in kept {
             let problem = format!(
-                "{}@{} exists already and was left as it is",
+                "{}@{} already exists and was kept unchanged",
                 entry.username, entry.domain
             );
             self.complain(entry.line, &problem);
@@ -185,8 +185,8 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Writes a batch and leaves the database alone for half as long as that took: a server that is running saves what changed meanwhile.
-    /// Returns the positions of those who were kept as they are.
+    /// Writes a batch, then pauses for half the time that took, so that a running server can save its changes.
+    /// Returns the positions of subscribers that were kept unchanged.
     fn write_batch(&mut self, batch: &[Entry]) -> Result<Vec<usize>, Failure> {
         let Some(store) = self.store else {
             self.tally.added += batch.len() as u64;
@@ -244,7 +244,7 @@ impl Work<'_, '_> {
         progress.aside(|| session.warn_of_foreign(domain));
     }
 
-    /// Takes the progress line away and says how much was not said.
+    /// Removes the progress line and reports the number of suppressed errors.
     fn finish(self) -> Tally {
         self.progress.finish();
         let unsaid = self.tally.complaints.saturating_sub(MAX_COMPLAINTS);
@@ -262,7 +262,7 @@ impl Work<'_, '_> {
     }
 }
 
-/// With the hashes of the passwords, computed on all cores.
+/// Converts entries to subscribers; the password hashes are computed on all cores.
 fn hashed(batch: &[Entry]) -> Vec<Subscriber> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = batch.len().div_ceil(threads).max(1);
@@ -283,7 +283,7 @@ fn hashed(batch: &[Entry]) -> Vec<Subscriber> {
             .chunks(share)
             .map(|part| (part, scope.spawn(move || hash_all(part))))
             .collect();
-        // A thread that could not do its part (it can't but for a bug) leaves it to this one.
+        // If a thread fails, which only a bug can cause, this thread does its part.
         parts
             .into_iter()
             .flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| hash_all(part)))
@@ -291,7 +291,7 @@ fn hashed(batch: &[Entry]) -> Vec<Subscriber> {
     })
 }
 
-/// What became of the lines.
+/// Counts of the lines by result.
 #[derive(Debug, Default)]
 struct Tally {
     lines: u64,
@@ -304,7 +304,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Lines that something has become of.
+    /// Lines with a result.
     fn done(&self) -> u64 {
         self.added + self.replaced + self.kept + self.refused
     }
@@ -320,7 +320,7 @@ impl Tally {
             (self.replaced, "replaced"),
             (
                 self.kept,
-                "exist already and were left as they are (--replace gives them the password of the file)",
+                "already exist and were kept unchanged (--replace sets their passwords from the file)",
             ),
             (self.refused, "refused"),
         ] {
@@ -329,7 +329,7 @@ impl Tally {
             }
         }
         format!(
-            "{} lines in {:.1} s ({} a second): {}",
+            "{} lines in {:.1} s ({} per second): {}",
             grouped(self.lines),
             self.spent.as_secs_f64(),
             grouped(rate(self.lines, self.spent)),

@@ -1,4 +1,4 @@
-//! `tandem user list`.
+//! `tandem user list`: lists the subscribers.
 
 use super::report::{Failure, grouped};
 use super::{Session, address};
@@ -6,16 +6,16 @@ use clap::Args;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 
-/// Which subscribers to list, and how.
+/// Filter and format of the list.
 #[derive(Debug, Args)]
 pub struct ListArguments {
-    /// Only those of this domain
+    /// List only subscribers of this domain
     #[arg(long, value_name = "DOMAIN", value_parser = address::canonical_domain)]
     domain: Option<String>,
-    /// At most so many, in the order of their usernames
+    /// List at most N subscribers, ordered by username
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// As a JSON array of objects with username and domain
+    /// Print a JSON array of objects with username and domain
     #[arg(long)]
     json: bool,
 }
@@ -32,7 +32,7 @@ impl Session<'_> {
                     output.subscriber(username, domain)
                 })
                 .await?;
-            // Whoever limits the list wants to know what he does not see.
+            // A limited list also reports the total.
             let total = match arguments.limit {
                 Some(_) => store.subscribers().count(domain).await?,
                 None => shown,
@@ -53,14 +53,14 @@ impl Session<'_> {
                 .map(|domain| format!(" of {domain}"))
                 .unwrap_or_default();
             self.note(format_args!(
-                "there are no subscribers{of}; to add one: tandem user add ADDRESS"
+                "no subscribers{of}; to add one: tandem user add ADDRESS"
             ));
         }
         Ok(())
     }
 }
 
-/// Writes the list; remembers what went wrong, because the store that calls it has no use for it.
+/// Writes the list. It keeps the first error, because the store's callback cannot return one.
 struct Output<'o> {
     to: BufWriter<&'o mut dyn Write>,
     json: bool,
@@ -114,7 +114,7 @@ impl<'o> Output<'o> {
                 .and_then(|()| self.to.flush()),
         };
         if finished.is_err() {
-            // What is buffered can't be written either: it must not be tried again when this is dropped.
+            // Discards the buffer, so that dropping it does not retry the write.
             let _ = self.to.into_parts();
         }
         finished.map_err(|error| Failure::from_output(&error))

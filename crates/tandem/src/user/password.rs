@@ -1,25 +1,25 @@
-//! Where a password comes from: the command line, standard input, or a prompt. It is hashed at once and kept nowhere.
+//! Reads a password from the command line, standard input or a prompt. It is hashed at once and never stored.
 
 use super::report::Failure;
 use clap::Args;
 use std::io::{BufRead, IsTerminal};
 
-/// Longer ones are a mistake, such as a whole file on standard input. Bytes.
+/// Maximum length in bytes. A longer input is a mistake, such as a whole file on standard input.
 const MAX_PASSWORD: usize = 1024;
 
-/// Where the password comes from; neither of the two: a prompt.
+/// Source of the password; without either option, a prompt.
 #[derive(Debug, Default, Args)]
 pub struct PasswordArguments {
-    /// The password; other users of this machine can see it in the list of processes while the command runs
+    /// Password; other users of this machine can see it in the process list while the command runs
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_stdin")]
     pub password: Option<String>,
-    /// Read the password from standard input: its first line
+    /// Read the password from the first line of standard input
     #[arg(long)]
     pub password_stdin: bool,
 }
 
 impl PasswordArguments {
-    /// The password that the command line or standard input gives; `None`: it must be asked for, and there is somebody to ask.
+    /// The password from the command line or standard input; `None` if the terminal must prompt for it.
     pub(super) fn given(&self) -> Result<Option<String>, Failure> {
         let password = match &self.password {
             Some(given) => given.clone(),
@@ -27,7 +27,7 @@ impl PasswordArguments {
             None if std::io::stdin().is_terminal() => return Ok(None),
             None => {
                 return Err(Failure::Usage(
-                    "no password: give it with --password, or with --password-stdin as a line on standard input"
+                    "no password: give it with --password, or as a line on standard input with --password-stdin"
                         .to_owned(),
                 ));
             }
@@ -37,18 +37,18 @@ impl PasswordArguments {
     }
 }
 
-/// Asks at the terminal, twice, without showing what is typed.
+/// Prompts twice on the terminal, without echo.
 pub(super) fn ask(username: &str, domain: &str) -> Result<String, Failure> {
     let prompt = |prompt: String| {
         rpassword::prompt_password(prompt).map_err(|error| {
             Failure::Failed(format!(
-                "the password can't be read from the terminal: {error}"
+                "the password cannot be read from the terminal: {error}"
             ))
         })
     };
     let password = prompt(format!("Password for {username}@{domain}: "))?;
     check(&password).map_err(Failure::Failed)?;
-    if prompt("Once more: ".to_owned())? != password {
+    if prompt("Repeat the password: ".to_owned())? != password {
         return Err(Failure::Failed(
             "the two passwords differ; nothing was changed".to_owned(),
         ));
@@ -56,7 +56,7 @@ pub(super) fn ask(username: &str, domain: &str) -> Result<String, Failure> {
     Ok(password)
 }
 
-/// Whether this may be a password; the reason if not.
+/// Checks that this can be a password; returns the reason if not.
 pub(super) fn check(password: &str) -> Result<(), String> {
     if password.is_empty() {
         return Err("the password is empty".to_owned());
@@ -69,7 +69,7 @@ pub(super) fn check(password: &str) -> Result<(), String> {
     }
     if password.contains(char::is_control) {
         return Err(
-            "the password holds a control character, which no phone can send; leave it out"
+            "the password contains a control character, which no phone can send; remove it"
                 .to_owned(),
         );
     }
@@ -81,7 +81,7 @@ fn from_lines(input: &mut impl BufRead) -> Result<String, Failure> {
     let mut input = std::io::Read::take(input, MAX_PASSWORD as u64 + 3);
     input.read_line(&mut line).map_err(|error| {
         Failure::Failed(format!(
-            "the password can't be read from standard input: {error}"
+            "the password cannot be read from standard input: {error}"
         ))
     })?;
     let line = line.strip_suffix('\n').unwrap_or(&line);

@@ -1,20 +1,20 @@
-//! What the commands tell when they fail, and how numbers are written.
+//! Failures of the commands, and number formats.
 
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 use tandem_store::StoreError;
 
-/// Why a command did not do all that it was asked.
+/// Why a command did not complete.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage(String),
-    /// It made sense and failed.
+    /// The command failed.
     Failed(String),
-    /// It was done in part; what was not has been said already.
+    /// The command completed in part; the rest has already been reported.
     Incomplete,
-    /// Whoever read our output stopped reading: `tandem user list | head`.
+    /// The reader of the output closed the pipe: `tandem user list | head`.
     NobodyReads,
 }
 
@@ -22,7 +22,7 @@ impl Failure {
     pub(super) fn from_output(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::NobodyReads,
-            _ => Self::Failed(format!("the output can't be written: {error}")),
+            _ => Self::Failed(format!("the output cannot be written: {error}")),
         }
     }
 
@@ -34,7 +34,7 @@ impl Failure {
         }
     }
 
-    /// What is left to say.
+    /// The lines that remain to be printed.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let text = match self {
             Self::Usage(problem) | Self::Failed(problem) => problem.as_str(),
@@ -53,7 +53,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// A number with its thousands apart: `1,000,000`.
+/// A number with thousands separators: `1,000,000`.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -66,7 +66,7 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-/// So many things in so long, a second.
+/// Rate per second.
 pub(super) fn rate(count: u64, spent: Duration) -> u64 {
     let milliseconds = spent.as_millis().max(1);
     u64::try_from(u128::from(count) * 1000 / milliseconds).unwrap_or(u64::MAX)

@@ -136,7 +136,7 @@ fn the_first_subscriber_makes_the_database_and_says_where() {
     assert!(
         fixture
             .notes
-            .contains(&format!("made the database {}", fixture.url())),
+            .contains(&format!("created the database {}", fixture.url())),
         "{}",
         fixture.notes
     );
@@ -211,7 +211,7 @@ fn a_domain_that_is_not_configured_is_warned_of() {
         .user(&["add", "alice@example.com", "--password", "secret"])
         .expect("adds");
     let warning =
-        "warning: example.com is none of the configured domains (example.org, example.net)";
+        "warning: example.com is not a configured domain (example.org, example.net)";
     assert!(fixture.notes.contains(warning), "{}", fixture.notes);
 }
 
@@ -298,12 +298,12 @@ fn an_import_leaves_who_exists_unless_told_to_replace() {
     assert!(
         fixture
             .notes
-            .contains(&format!("{file}:2: alice@example.org exists already")),
+            .contains(&format!("{file}:2: alice@example.org already exists")),
         "{}",
         fixture.notes
     );
     assert!(
-        fixture.out.contains("1 added, 1 exist already"),
+        fixture.out.contains("1 added, 1 already exist"),
         "{}",
         fixture.out
     );
@@ -386,7 +386,7 @@ fn results_that_cannot_be_written_are_a_failure() {
         let Err(Failure::Failed(complaint)) = done else {
             panic!("{words:?}: {done:?}");
         };
-        assert!(complaint.contains("output can't be written"), "{complaint}");
+        assert!(complaint.contains("output cannot be written"), "{complaint}");
     }
 }
 
@@ -449,7 +449,7 @@ fn lines_kept(fixture: &Fixture) -> Vec<(u64, &str)> {
         .notes
         .lines()
         .filter_map(|line| {
-            let said = line.strip_suffix("@example.org exists already and was left as it is")?;
+            let said = line.strip_suffix("@example.org already exists and was kept unchanged")?;
             let (place, username) = said.rsplit_once(": ")?;
             Some((place.rsplit_once(':')?.1.parse().ok()?, username))
         })
@@ -501,7 +501,7 @@ fn a_file_that_is_not_there_is_named() {
     let mut fixture = Fixture::new();
     let complaint = fixture.complaint(&["import", "/nowhere/users.csv"]);
     assert!(
-        complaint.contains("/nowhere/users.csv can't be read"),
+        complaint.contains("/nowhere/users.csv cannot be read"),
         "{complaint}"
     );
     let directory = fixture.directory.path().display().to_string();

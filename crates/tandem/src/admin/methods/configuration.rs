@@ -11,11 +11,11 @@ pub(super) async fn reload(control: &Control) -> Result<Value, Failure> {
     let changed = control.reload().await.map_err(|error| match error {
         Refused::Mistakes(mistakes) => Failure {
             details: mistakes.to_string().lines().map(str::to_owned).collect(),
-            ..Failure::refused("nothing was changed, the file is wrong")
+            ..Failure::refused("nothing changed: the file has errors")
         },
         Refused::Certificates(errors) => Failure {
             details: errors.to_string().lines().map(str::to_owned).collect(),
-            ..Failure::refused("nothing was changed, certificates are wrong")
+            ..Failure::refused("nothing changed: certificates have errors")
         },
         other => Failure::refused(other),
     })?;

@@ -1,15 +1,15 @@
-//! From lines `username,domain,password` to entries, or to the reason why not (RFC 4180, but one record a line).
+//! Parses lines `username,domain,password` into entries or errors (RFC 4180, but one record per line).
 
 use crate::user::{address, password};
 use csv_core::{ReadRecordResult, Reader};
 use std::io::{self, BufRead, Read};
 
-/// Bytes of a line; longer ones are refused, so that a file without line ends does not fill the memory.
+/// Maximum bytes of a line, so that a file without line ends does not exhaust memory.
 const MAX_LINE: usize = 4096;
-/// A little more than the fields that a line should have, so that too many can be told.
+/// More fields than a line should have, so that surplus fields can be reported.
 const MAX_FIELDS: usize = 16;
 
-/// A line that is right.
+/// A valid line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub line: u64,
@@ -27,7 +27,7 @@ pub(super) struct Lines<R> {
     consumed: u64,
     parser: Reader,
     fields: Vec<u8>,
-    /// Whether a record was seen, before which a heading may stand.
+    /// Whether a record was seen; a heading is allowed only before the first one.
     started: bool,
 }
 
@@ -44,17 +44,17 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The number of the line read last, from 1.
+    /// Number of the last line read, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Bytes read.
+    /// Bytes read so far.
     pub(super) fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// The next line that means something: an entry, or what is wrong with it. `None`: the end.
+    /// The next significant line: an entry, or its error. `None` at the end.
     pub(super) fn next_entry(&mut self) -> io::Result<Option<Result<Entry, String>>> {
         loop {
             match self.read_line()? {
@@ -78,7 +78,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Fills `line` without its end.
+    /// Fills `line`, without the line end.
     fn read_line(&mut self) -> io::Result<Line> {
         self.line.clear();
         let length = self
@@ -103,7 +103,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Line::Read)
     }
 
-    /// Passes over the rest of a line, however long.
+    /// Skips the rest of a line of any length.
     fn skip_line(&mut self) -> io::Result<()> {
         loop {
             let heap = self.input.fill_buf()?;
@@ -121,7 +121,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn parse(&mut self) -> Result<Entry, String> {
-        // With its end: a quoted field that takes it for a part of itself is one that is not closed.
+        // The line end makes an unclosed quote visible: the quoted field swallows it.
         self.line.push(b'\n');
         self.parser.reset();
         let fields = split(&mut self.parser, &self.line, &mut self.fields)?;
@@ -141,7 +141,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// The fields of a line with its end, quotes undone.
+/// Splits a line, including its end, into unquoted fields.
 fn split<'f>(parser: &mut Reader, line: &[u8], into: &'f mut [u8]) -> Result<Vec<&'f str>, String> {
     let mut ends = [0; MAX_FIELDS];
     let (result, _, _, count) = parser.read_record(line, into, &mut ends);
@@ -150,7 +150,7 @@ fn split<'f>(parser: &mut Reader, line: &[u8], into: &'f mut [u8]) -> Result<Vec
         ReadRecordResult::OutputEndsFull => return Err(miscounted(line, MAX_FIELDS)),
         _ => {
             return Err(
-                "a quote is not closed; a quote inside a quoted field is written twice".to_owned(),
+                "a quote is not closed; write a quote inside a quoted field twice".to_owned(),
             );
         }
     }
@@ -188,9 +188,9 @@ fn is_heading(line: &[u8]) -> bool {
 
 fn miscounted(line: &[u8], count: usize) -> String {
     let hint = if count < 3 && line.contains(&b';') {
-        "; put commas between the fields, not semicolons"
+        "; separate the fields with commas, not semicolons"
     } else if count > 3 {
-        "; a password that holds a comma must be in quotes: \"se,cret\""
+        "; a password with a comma must be in quotes: \"se,cret\""
     } else {
         ""
     };
@@ -206,9 +206,9 @@ mod tests {
 
     type Parsed = Result<(String, String, String), String>;
 
-    /// What each line that means something came to.
+    /// The result of each significant line.
     fn read(input: &[u8]) -> Vec<(u64, Parsed)> {
-        // A tiny buffer, so that lines lie across its ends.
+        // A tiny buffer, so that lines cross its boundaries.
         let mut lines = Lines::new(io::BufReader::with_capacity(7, input));
         let mut read = Vec::new();
         while let Some(next) = lines.next_entry().expect("memory can be read") {
@@ -284,8 +284,8 @@ mod tests {
             (b"alice,example.org,", "password is empty"),
             (b",example.org,secret", "username is empty"),
             (b"alice,,secret", "domain is empty"),
-            (b"al ice,example.org,secret", "holds ' '"),
-            (b"alice,exam ple.org,secret", "no host name"),
+            (b"al ice,example.org,secret", "contains ' '"),
+            (b"alice,exam ple.org,secret", "not a host name"),
             (b"alice,example.org,s\xe9cret", "not UTF-8"),
             (b"alice,example.org,s\0cret", "control character"),
             (&[b'x'; MAX_LINE + 1], "longer than 4096"),

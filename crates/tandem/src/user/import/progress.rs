@@ -1,21 +1,21 @@
-//! How far an import is: a bar on a terminal, a line now and then in a log.
+//! The progress of an import: a bar on a terminal, periodic lines in a log.
 
 use crate::user::report::{grouped, rate};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// Between two lines in a log.
+/// Interval of lines in a log.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Shows how far an import is.
+/// Shows the progress of an import.
 pub(super) enum Progress {
     Bar(ProgressBar),
     Lines { next: Duration },
 }
 
 impl Progress {
-    /// `size`: bytes of the file, where that is known.
+    /// `size`: bytes of the file, if known.
     pub(super) fn new(size: Option<u64>) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::Lines { next: LINE_EVERY };
@@ -29,7 +29,7 @@ impl Progress {
         Self::Bar(bar.with_style(style))
     }
 
-    /// So many lines and bytes are done after so long.
+    /// Shows the lines and bytes done after `spent`.
     pub(super) fn update(
         &mut self,
         lines: u64,
@@ -38,7 +38,7 @@ impl Progress {
         notes: &mut dyn Write,
     ) {
         let text = format!(
-            "{} lines, {} a second",
+            "{} lines, {} per second",
             grouped(lines),
             grouped(rate(lines, spent))
         );
@@ -55,7 +55,7 @@ impl Progress {
         }
     }
 
-    /// Lets something else be printed without tearing the bar.
+    /// Prints something else without disturbing the bar.
     pub(super) fn aside(&self, print: impl FnOnce()) {
         match self {
             Self::Bar(bar) => bar.suspend(print),
@@ -63,7 +63,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
@@ -84,7 +84,7 @@ mod tests {
         }
         assert_eq!(
             String::from_utf8_lossy(&log),
-            "tandem: 150,000 lines, 25,000 a second\ntandem: 300,000 lines, 25,000 a second\n"
+            "tandem: 150,000 lines, 25,000 per second\ntandem: 300,000 lines, 25,000 per second\n"
         );
     }
 }
