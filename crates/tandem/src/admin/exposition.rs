@@ -1,23 +1,23 @@
-//! Prometheus' text format 0.0.4: families with help and type, samples with labels.
+//! Writer of Prometheus' text format 0.0.4: families with help and type, samples with labels.
 use std::fmt::{Display, Write as _};
 
-/// What a family's values mean.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows.
+    /// Only increases.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// Buckets, sum and count.
     Histogram,
 }
 
-/// A page under way.
+/// A page being written.
 #[derive(Debug, Default)]
 pub struct Exposition(String);
 
 impl Exposition {
-    /// Begins a family; its samples follow.
+    /// Starts a family; its samples follow.
     pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -31,23 +31,23 @@ impl Exposition {
         }
     }
 
-    /// A counter without labels.
+    /// Writes a counter without labels.
     pub fn counter(&mut self, name: &'static str, help: &str, value: u64) {
         self.family(name, Kind::Counter, help).sample(&[], value);
     }
 
-    /// A gauge without labels.
+    /// Writes a gauge without labels.
     pub fn gauge(&mut self, name: &'static str, help: &str, value: impl Display) {
         self.family(name, Kind::Gauge, help).sample(&[], value);
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn into_text(self) -> String {
         self.0
     }
 }
 
-/// A family under way.
+/// A family being written.
 #[derive(Debug)]
 pub struct Family<'p> {
     page: &'p mut String,
@@ -61,7 +61,7 @@ impl Family<'_> {
         self
     }
 
-    /// Adds a histogram: counts of each bucket with its upper bound in seconds, the last one for what lies beyond, and the sum in seconds.
+    /// Adds a histogram: the count of each bucket, with upper bounds in seconds; the last count is for `+Inf`. `sum` is in seconds.
     pub fn histogram(&mut self, labels: &[(&str, &str)], bounds: &[f64], counts: &[u64], sum: f64) {
         let mut total = 0;
         for (place, count) in counts.iter().enumerate() {

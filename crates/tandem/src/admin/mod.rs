@@ -1,5 +1,5 @@
-//! The HTTP interface: health for whoever sends traffic, metrics for Prometheus, JSON-RPC for operators. It lives from the very start, and
-//! nothing it does is on the way of a call.
+//! The HTTP interface: health for load balancers, metrics for Prometheus, JSON-RPC for operators. It opens early at startup, and is never
+//! on the call path.
 
 mod connection_metrics;
 pub(crate) mod exposition;
@@ -30,11 +30,11 @@ use tandem_http::{Guard, Limits, Token};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
-/// Largest request that is read, in bytes.
+/// Maximum size of a request body, in bytes.
 const LARGEST_BODY: usize = 1 << 20;
-/// What Prometheus' text format calls itself.
+/// Content type of Prometheus' text format.
 pub(crate) const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Bounds of its connections. Each costs at most a header of 32 KiB and a body of 1 MiB.
+/// Limits on connections. Each needs at most 32 KiB for the header and 1 MiB for the body.
 const LIMITS: Limits = Limits {
     connections: 128,
     per_peer: 16,
@@ -42,7 +42,7 @@ const LIMITS: Limits = Limits {
     lifetime: Some(Duration::from_secs(120)),
 };
 
-/// The open admin interface; it closes when this goes.
+/// The open admin interface; dropping it closes the interface.
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
@@ -51,18 +51,18 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Closes it.
+    /// Closes the interface.
     pub fn close(&self) {
         for task in &self.tasks {
             task.abort();
         }
         if let Some(socket) = &self.socket {
-            // Where it cannot be removed, the next start replaces it.
+            // If this fails, the next start replaces the file.
             let _ = std::fs::remove_file(socket);
         }
     }
@@ -74,10 +74,10 @@ impl Drop for Listening {
     }
 }
 
-/// Opens the admin interface where the configuration says.
+/// Opens the admin interface on the configured address and socket.
 ///
 /// # Errors
-/// Why not, and what to do about it.
+/// Why it could not be opened, and how to fix it.
 pub async fn listen(control: &Arc<Control>) -> Result<Listening, String> {
     let config::Admin {
         listen: address,
@@ -87,7 +87,7 @@ pub async fn listen(control: &Arc<Control>) -> Result<Listening, String> {
     } = control.configuration.load().admin.clone();
     let refused = |error: std::io::Error| {
         format!(
-            "the admin interface cannot listen on {address}: {error}; stop what listens there, or change `admin.listen`"
+            "the admin interface cannot listen on {address}: {error}; stop the program that listens there, or change `admin.listen`"
         )
     };
     let token = token_file.map(|file| Token::read(&file.0)).transpose();
@@ -137,7 +137,7 @@ pub async fn listen(control: &Arc<Control>) -> Result<Listening, String> {
 fn bind_socket(path: &std::path::Path) -> Result<UnixListener, String> {
     tandem_http::bind_unix(path).map_err(|error| {
         format!(
-            "the admin interface cannot listen on {}: {error}; remove what is there, or change `admin.socket`",
+            "the admin interface cannot listen on {}: {error}; remove the existing file, or change `admin.socket`",
             path.display()
         )
     })
@@ -155,22 +155,22 @@ fn router(control: Arc<Control>) -> Router {
 }
 
 async fn index() -> &'static str {
-    "Tandem. GET /health/live /health/ready /metrics, POST /rpc (JSON-RPC 2.0; the method rpc.methods lists what there is)\n"
+    "Tandem. GET /health/live /health/ready /metrics, POST /rpc (JSON-RPC 2.0; rpc.methods lists the methods)\n"
 }
 
-/// Whether the process runs and its control plane answers.
+/// Liveness: the process runs and its control plane responds.
 async fn live() -> Response {
     json_response(StatusCode::OK, &json!({ "status": "live" }))
 }
 
-/// Whether traffic may be sent here.
+/// Readiness: traffic may be sent to this server.
 async fn ready(State(control): State<Arc<Control>>) -> Response {
     let reason = match control.phase() {
         Phase::Ready => return json_response(StatusCode::OK, &json!({ "status": "ready" })),
         Phase::Starting => {
-            "the server is starting: database, caches and registrations are being read"
+            "the server is starting: it reads database, caches and registrations"
         }
-        Phase::Draining => "the server is draining: it takes no new calls",
+        Phase::Draining => "the server is draining: it accepts no new calls",
         Phase::Stopping => "the server is stopping",
     };
     let body = json!({ "status": "not ready", "phase": control.phase().word(), "reason": reason });
@@ -181,7 +181,7 @@ async fn metrics_page(State(control): State<Arc<Control>>) -> Response {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], exposition(&control)).into_response()
 }
 
-/// JSON-RPC over HTTP. The content type is asked for because no web page can send it without being asked whether it may.
+/// JSON-RPC over HTTP. The content type is required because a web page can send it only after a CORS preflight request.
 async fn call(State(control): State<Arc<Control>>, headers: HeaderMap, body: Bytes) -> Response {
     let content_type = headers
         .get(header::CONTENT_TYPE)

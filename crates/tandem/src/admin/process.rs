@@ -1,6 +1,6 @@
-//! What the process costs, as the kernel counts it.
+//! Memory and CPU time of the process, as reported by the kernel.
 
-/// Resident memory in bytes; 0 where the kernel does not tell.
+/// Resident memory in bytes; 0 if the kernel does not report it.
 pub fn resident_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kibibytes = status.lines().find_map(|line| {
@@ -13,7 +13,7 @@ pub fn resident_memory() -> u64 {
     kibibytes.unwrap_or_default() * 1024
 }
 
-/// Processor time of all threads so far, in seconds.
+/// CPU time of all threads so far, in seconds.
 pub fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     std::time::Duration::new(

@@ -1,30 +1,30 @@
-//! JSON-RPC 2.0: requests, notifications and batches in, responses out, with the error codes of its specification.
+//! JSON-RPC 2.0: reads requests, notifications and batches, and answers with the error codes of the specification.
 use super::methods::{self, Failure};
 use crate::serve::Control;
 use serde_json::{Map, Value, json};
 
-/// Calls in one batch.
+/// Maximum number of calls in one batch.
 const LARGEST_BATCH: usize = 100;
 
-/// What the specification reserves.
+/// Error codes of the specification, and our own.
 pub(super) mod code {
     pub(in crate::admin) const PARSE_ERROR: i64 = -32_700;
     pub(in crate::admin) const INVALID_REQUEST: i64 = -32_600;
     pub(in crate::admin) const METHOD_NOT_FOUND: i64 = -32_601;
     pub(in crate::admin) const INVALID_PARAMS: i64 = -32_602;
     pub(in crate::admin) const INTERNAL_ERROR: i64 = -32_603;
-    /// Ours: what was asked for is right but cannot be done as things stand.
+    /// Our own: the call is valid, but the current state does not allow it.
     pub(in crate::admin) const REFUSED: i64 = -32_000;
 }
 
-/// Answers a request or a batch; `None` when nothing in it wants an answer.
+/// Answers a request or a batch; `None` if it contains only notifications.
 pub async fn answer(control: &Control, body: &[u8]) -> Option<Value> {
     let request: Value = match serde_json::from_slice(body) {
         Ok(request) => request,
         Err(error) => {
             return Some(failed(
                 &Value::Null,
-                Failure::new(code::PARSE_ERROR, format!("not JSON: {error}")),
+                Failure::new(code::PARSE_ERROR, format!("invalid JSON: {error}")),
             ));
         }
     };
@@ -38,12 +38,12 @@ async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<Value> {
     if batch.is_empty() {
         return Some(failed(
             &Value::Null,
-            Failure::new(code::INVALID_REQUEST, "an empty batch"),
+            Failure::new(code::INVALID_REQUEST, "the batch is empty"),
         ));
     }
     if batch.len() > LARGEST_BATCH {
         let problem = format!(
-            "{} calls in one batch; {LARGEST_BATCH} are the most",
+            "{} calls in one batch; at most {LARGEST_BATCH} are allowed",
             batch.len()
         );
         return Some(failed(
@@ -81,14 +81,14 @@ fn failed(id: &Value, failure: Failure) -> Value {
 
 /// A valid request object.
 struct Call {
-    /// `None`: a notification, which is never answered.
+    /// `None` for a notification, which is never answered.
     id: Option<Value>,
     method: String,
     params: Value,
 }
 
 impl Call {
-    /// Checks a request object; an error comes with the id to answer to.
+    /// Checks a request object. An error includes the id of the response.
     fn read(request: Value) -> Result<Self, (Value, Failure)> {
         let invalid = |id: Value, problem: &str| (id, Failure::new(code::INVALID_REQUEST, problem));
         let Value::Object(mut request) = request else {

@@ -1,4 +1,4 @@
-//! Counters of all workers added up.
+//! Sums of the counters of all workers.
 use crate::serve::{DataPlane, Figures};
 use sip_elements::DeadTargetStats;
 use sip_elements::bans::BanStats;
@@ -9,12 +9,12 @@ use sip_transport::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Sums over the workers; zeros before there are any.
+/// Sums over the workers; zeros before they start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Totals<'c>(pub(super) Option<&'c DataPlane>);
 
 impl<'c> Totals<'c> {
-    /// The sum of a counter of SIP.
+    /// The sum of a SIP counter.
     pub(super) fn sip(self, counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
         self.metrics()
             .iter()
@@ -22,7 +22,7 @@ impl<'c> Totals<'c> {
             .sum()
     }
 
-    /// The sum of a counter of SIP that has a place in a row.
+    /// The sum of the SIP counters at an index of an array.
     pub(super) fn sip_at(
         self,
         counters: impl Fn(&WorkerMetrics) -> &[Counter],
@@ -32,7 +32,7 @@ impl<'c> Totals<'c> {
         self.metrics().iter().filter_map(at).sum()
     }
 
-    /// The sum of a counter of sockets and queues.
+    /// The sum of a socket or queue counter.
     pub(super) fn io(self, counter: impl Fn(&WorkerStats) -> &sip_runtime::Counter) -> u64 {
         self.stats()
             .iter()
@@ -40,7 +40,7 @@ impl<'c> Totals<'c> {
             .sum()
     }
 
-    /// The sum of a counter of sockets that has a place in a row.
+    /// The sum of the socket counters at an index of an array.
     pub(super) fn io_at(
         self,
         counters: impl Fn(&WorkerStats) -> &[sip_runtime::Counter],
@@ -58,15 +58,15 @@ impl<'c> Totals<'c> {
         place.map_or(0, |place| self.sip_at(|worker| &worker.transactions, place))
     }
 
-    /// Counts of the location service.
+    /// Counters of the location service.
     pub(super) fn locations(self) -> LocationStats {
         self.0
             .map(|data_plane| data_plane.shared.locations.stats())
             .unwrap_or_default()
     }
 
-    /// Addresses of record whose changes are not in the database: those that wait to be noticed, and those being saved. In this
-    /// order, because a change goes from the former to the latter.
+    /// Addresses of record whose changes are not in the database: pending changes plus those being saved. They are read in this
+    /// order because a change moves from the former to the latter.
     pub(super) fn unsaved(self, figures: &Figures) -> u64 {
         let pending = self.0.map_or(0, |data_plane| {
             data_plane.shared.locations.pending_changes() as u64
@@ -81,46 +81,46 @@ impl<'c> Totals<'c> {
             .unwrap_or_default()
     }
 
-    /// Refreshes that the database need not know of.
+    /// Refreshes that need not be written to the database.
     pub(super) fn refreshes_not_written(self) -> u64 {
         self.0.map_or(0, |data_plane| {
             data_plane.shared.locations.refreshes_not_written()
         })
     }
 
-    /// Counts of failures and bans.
+    /// Counters of failures and bans.
     pub(super) fn bans(self) -> BanStats {
         self.0
             .map(|data_plane| data_plane.shared.bans.stats())
             .unwrap_or_default()
     }
 
-    /// Counts of the servers that failed.
+    /// Counters of dead targets.
     pub(super) fn dead_targets(self) -> DeadTargetStats {
         self.0
             .map(|data_plane| data_plane.shared.dead_targets.stats())
             .unwrap_or_default()
     }
 
-    /// Entries in the cache of credentials.
+    /// Entries in the credentials cache.
     pub(super) fn cached(self) -> usize {
         self.0
             .map_or(0, |data_plane| data_plane.shared.credentials.len())
     }
 
-    /// How many addresses are listened on.
+    /// Number of listeners.
     pub(super) fn listeners(self) -> usize {
         self.0.map_or(0, |data_plane| data_plane.listeners.len())
     }
 
-    /// Each worker's counters of SIP.
+    /// SIP counters of each worker.
     pub(super) fn metrics(self) -> &'c [Arc<WorkerMetrics>] {
         self.0
             .map(|data_plane| data_plane.metrics.as_slice())
             .unwrap_or_default()
     }
 
-    /// Each worker's counters of sockets and queues.
+    /// Socket and queue counters of each worker.
     pub(super) fn stats(self) -> &'c [Arc<WorkerStats>] {
         self.0
             .map(|data_plane| &*data_plane.stats)

@@ -7,7 +7,7 @@ use sip_elements::bans::{Ban, Source};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Longest ban by hand: a year.
+/// Maximum duration of a manual ban: one year, in seconds.
 pub(super) const LONGEST: u64 = 31_536_000;
 
 fn data_plane(control: &Control) -> Result<&DataPlane, Failure> {
@@ -21,7 +21,7 @@ fn source(arguments: &Arguments) -> Result<Source, Failure> {
     let network = given.strip_suffix("/56");
     let address = given.strip_suffix("/64").or(network).unwrap_or(given);
     let parsed: Option<IpAddr> = address.parse().ok();
-    // Only an IPv6 network has these lengths.
+    // These prefix lengths exist only for IPv6.
     let fits = |address: &IpAddr| address.is_ipv6() || !given.contains('/');
     let source = parsed.filter(fits).map(Source::of);
     let source = source.and_then(|source| match network {
@@ -55,7 +55,7 @@ pub(super) fn add(control: &Control, arguments: &Arguments) -> Result<Value, Fai
     });
     let until = control.clock.now() + Duration::from_secs(seconds);
     if !data_plane(control)?.shared.bans.ban(source, until) {
-        return Err(Failure::refused("the table of bans is full (`bans.table`)"));
+        return Err(Failure::refused("the table of bans is full: increase `bans.table`"));
     }
     Ok(json!({ "source": source.to_string(), "seconds": seconds }))
 }

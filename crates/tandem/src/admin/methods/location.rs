@@ -9,7 +9,7 @@ use sip_transport::{Listener, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Addresses of record on a page where the caller names no limit.
+/// Default page size, in addresses of record.
 const PAGE: u64 = 100;
 
 fn data_plane(control: &Control) -> Result<&DataPlane, Failure> {
@@ -18,7 +18,7 @@ fn data_plane(control: &Control) -> Result<&DataPlane, Failure> {
         .ok_or_else(|| Failure::refused("the server is still starting"))
 }
 
-/// `user@domain` in canonical form; a scheme in front is taken off.
+/// `user@domain` in canonical form, without a scheme.
 fn address(arguments: &Arguments) -> Result<Vec<u8>, Failure> {
     let given = arguments.text("address").unwrap_or_default();
     let uri = if given.starts_with("sip:") || given.starts_with("sips:") {
@@ -68,7 +68,7 @@ pub(super) async fn list(control: &Control, arguments: Arguments) -> Result<Valu
         .to_vec();
     let (shared, listeners) = (Arc::clone(&data_plane.shared), data_plane.listeners.clone());
     let now = control.clock.now();
-    // It reads all there are to find the next ones by name: not on a thread that others wait for.
+    // Finding the next page reads all addresses, so it runs on a blocking thread.
     let page = tokio::task::spawn_blocking(move || {
         let mut page: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
         shared.locations.for_each(now, |address, binding| {
@@ -84,7 +84,7 @@ pub(super) async fn list(control: &Control, arguments: Arguments) -> Result<Valu
             page.entry(address.to_vec())
                 .or_default()
                 .push(shown(binding, &listeners, now));
-            // One more than asked for, to know whether there are more.
+            // One more than requested, to detect a next page.
             if page.len() > limit + 1 {
                 page.pop_last();
             }

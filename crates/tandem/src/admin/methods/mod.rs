@@ -1,5 +1,5 @@
-//! The methods of JSON-RPC: one list with their parameters, from which calls are checked, `rpc.methods` answers, and the documentation is
-//! tested.
+//! The JSON-RPC methods: one list with their parameters, which serves to check calls, to answer `rpc.methods` and to test the
+//! documentation.
 
 mod bans;
 mod configuration;
@@ -20,7 +20,7 @@ use std::pin::Pin;
 pub(super) struct Failure {
     pub(super) code: i64,
     pub(super) message: String,
-    /// Lines that say more; they become `data`.
+    /// Detail lines, sent as `data`.
     pub(super) details: Vec<String>,
 }
 
@@ -42,14 +42,14 @@ impl Failure {
     }
 }
 
-/// What a parameter must be.
+/// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Param {
     /// A string.
     Text,
-    /// true or false.
+    /// A boolean.
     Truth,
-    /// A whole number between these, both included.
+    /// A whole number in this inclusive range.
     Number(u64, u64),
 }
 
@@ -81,7 +81,7 @@ pub struct Method {
     pub name: &'static str,
     /// What it does.
     pub summary: &'static str,
-    /// Its parameters in order: name, what it must be, whether it must be given.
+    /// Parameters in order: name, type, whether it is required.
     pub params: &'static [(&'static str, Param, bool)],
     run: for<'c> fn(&'c Control, Arguments) -> Outcome<'c>,
 }
@@ -92,11 +92,11 @@ impl std::fmt::Debug for Method {
     }
 }
 
-/// Every method there is.
+/// All methods.
 pub const METHODS: &[Method] = &[
     Method {
         name: "bans.add",
-        summary: "Bans a source for some seconds, or for as long as the configuration says.",
+        summary: "Bans a source for a number of seconds, by default `bans.duration`.",
         params: &[
             ("source", Param::Text, true),
             ("seconds", Param::Number(1, bans::LONGEST), false),
@@ -105,7 +105,7 @@ pub const METHODS: &[Method] = &[
     },
     Method {
         name: "bans.list",
-        summary: "Banned sources, and for how many seconds more.",
+        summary: "Lists banned sources with the remaining seconds.",
         params: &[],
         run: |control, _| Box::pin(async { bans::list(control) }),
     },
@@ -117,25 +117,25 @@ pub const METHODS: &[Method] = &[
     },
     Method {
         name: "config.reload",
-        summary: "Reads the configuration file again and takes all of it over, or nothing.",
+        summary: "Reads the configuration file again and applies all changes or none.",
         params: &[],
         run: |control, _| Box::pin(configuration::reload(control)),
     },
     Method {
         name: "config.show",
-        summary: "The configuration in force, defaults included.",
+        summary: "Returns the configuration in force, including defaults.",
         params: &[],
         run: |control, _| Box::pin(async { configuration::show(control) }),
     },
     Method {
         name: "location.get",
-        summary: "The bindings of one address of record.",
+        summary: "Returns the bindings of one address of record.",
         params: &[("address", Param::Text, true)],
         run: |control, arguments| Box::pin(async move { location::get(control, &arguments) }),
     },
     Method {
         name: "location.list",
-        summary: "Addresses of record with their bindings, in the order of their names, a page at a time.",
+        summary: "Lists addresses of record with their bindings, ordered by name, one page at a time.",
         params: &[
             ("limit", Param::Number(1, 10_000), false),
             ("after", Param::Text, false),
@@ -150,55 +150,55 @@ pub const METHODS: &[Method] = &[
     },
     Method {
         name: "node.drain",
-        summary: "Takes no new calls (on), or takes them again (off). The server goes on running.",
+        summary: "Stops accepting new calls (on), or accepts them again (off). The server keeps running.",
         params: &[("on", Param::Truth, false)],
         run: |control, arguments| Box::pin(node::drain(control, arguments)),
     },
     Method {
         name: "node.status",
-        summary: "What the server is, where it listens and how it is.",
+        summary: "Returns the phase, version, listeners and other facts of the server.",
         params: &[],
         run: |control, _| Box::pin(async { Ok(node::status(control)) }),
     },
     Method {
         name: "node.version",
-        summary: "The version of the program.",
+        summary: "Returns the version of the server.",
         params: &[],
         run: |_, _| Box::pin(async { Ok(json!({ "version": env!("CARGO_PKG_VERSION") })) }),
     },
     Method {
         name: "proxy.stats",
-        summary: "Counts of forwarded requests.",
+        summary: "Returns counters of forwarded requests.",
         params: &[],
         run: |control, _| Box::pin(async { Ok(stats::proxy(control)) }),
     },
     Method {
         name: "rpc.methods",
-        summary: "This list.",
+        summary: "Lists all methods.",
         params: &[],
         run: |_, _| Box::pin(async { Ok(list()) }),
     },
     Method {
         name: "stats.summary",
-        summary: "The figures that matter, in one answer.",
+        summary: "Returns the most important figures.",
         params: &[],
         run: |control, _| Box::pin(async { Ok(stats::summary(control)) }),
     },
     Method {
         name: "subscribers.count",
-        summary: "How many subscribers the database holds, in all or of one domain.",
+        summary: "Returns the number of subscribers in the database, in total or in one domain.",
         params: &[("domain", Param::Text, false)],
         run: |control, arguments| Box::pin(subscribers::count(control, arguments)),
     },
     Method {
         name: "targets.dead",
-        summary: "Servers of next hops that failed lately and are tried last.",
+        summary: "Lists servers of next hops that failed recently and are tried last.",
         params: &[],
         run: |control, _| Box::pin(async { targets::dead(control) }),
     },
     Method {
         name: "transactions.stats",
-        summary: "Counts of the transaction layer, in all and of each worker.",
+        summary: "Returns counters of the transaction layer, in total and per worker.",
         params: &[],
         run: |control, _| Box::pin(async { Ok(stats::transactions(control)) }),
     },
@@ -209,12 +209,12 @@ pub(super) async fn call(control: &Control, name: &str, params: Value) -> Result
     let Some(method) = METHODS.iter().find(|method| method.name == name) else {
         let near = crate::config::nearest(name, METHODS.iter().map(|method| method.name));
         let hint = near.map_or_else(
-            || "rpc.methods lists what there is".to_owned(),
+            || "rpc.methods lists all methods".to_owned(),
             |near| format!("did you mean {near}?"),
         );
         return Err(Failure::new(
             code::METHOD_NOT_FOUND,
-            format!("no method {name}: {hint}"),
+            format!("unknown method {name}: {hint}"),
         ));
     };
     (method.run)(control, Arguments::check(method, params)?).await
@@ -224,7 +224,7 @@ pub(super) async fn call(control: &Control, name: &str, params: Value) -> Result
 pub(super) struct Arguments(Map<String, Value>);
 
 impl Arguments {
-    /// Takes parameters by name or by position; null means not given.
+    /// Accepts parameters by name or by position; null means omitted.
     fn check(method: &Method, params: Value) -> Result<Self, Failure> {
         let invalid = |problem: String| Failure::new(code::INVALID_PARAMS, problem);
         let mut given = match params {
@@ -237,7 +237,7 @@ impl Arguments {
                 .collect(),
             _ => {
                 return Err(invalid(format!(
-                    "{} takes {} parameters at most",
+                    "{} takes at most {} parameters",
                     method.name,
                     method.params.len()
                 )));
@@ -249,9 +249,9 @@ impl Arguments {
             let Some((_, param, _)) = method.params.iter().find(|(known, ..)| known == name) else {
                 let hint = match (crate::config::nearest(name, known()), method.params) {
                     (Some(near), _) => format!("did you mean `{near}`?"),
-                    (None, []) => "it takes none".to_owned(),
+                    (None, []) => "it takes no parameters".to_owned(),
                     (None, _) => format!(
-                        "known are {}",
+                        "expected one of {}",
                         known()
                             .map(|name| format!("`{name}`"))
                             .collect::<Vec<_>>()
@@ -276,7 +276,7 @@ impl Arguments {
             .find(|(name, _, required)| *required && !given.contains_key(*name));
         match missing {
             Some((name, ..)) => Err(invalid(format!(
-                "{} needs the parameter `{name}`",
+                "{} requires the parameter `{name}`",
                 method.name
             ))),
             None => Ok(Self(given)),

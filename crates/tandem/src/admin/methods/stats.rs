@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use sip_elements::metrics::{Counter, DROPS, TRANSACTION_COUNTS};
 use sip_message::Method;
 
-/// Counters by their labels.
+/// Counters by label.
 fn labelled<'l>(
     labels: impl IntoIterator<Item = &'l str>,
     value: impl Fn(usize) -> u64,
@@ -17,7 +17,7 @@ fn labelled<'l>(
         .collect()
 }
 
-/// The same without those that are zero.
+/// Non-zero counters by label.
 fn occurred<'l>(
     labels: impl IntoIterator<Item = &'l str>,
     value: impl Fn(usize) -> u64,

@@ -4,7 +4,7 @@ use crate::serve::Control;
 use serde_json::{Value, json};
 use sip_elements::Death;
 
-/// The servers of next hops that failed lately, by address.
+/// The servers of next hops that failed recently, ordered by address.
 pub(super) fn dead(control: &Control) -> Result<Value, Failure> {
     let data_plane = control
         .data_plane()
