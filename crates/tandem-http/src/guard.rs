@@ -99,12 +99,12 @@ impl Refusal {
         match self {
             Self::BadHost => "the request needs exactly one valid Host header field",
             Self::ForeignHost => {
-                "Host names neither localhost, nor a literal address, nor a configured name of this interface"
+                "Host must be localhost, an IP address or a configured name of this interface"
             }
-            Self::ForeignOrigin => "pages of other origins may not use this interface",
+            Self::ForeignOrigin => "requests from pages of other origins are not allowed",
             Self::Token => "a token is required: Authorization: Bearer TOKEN",
-            Self::TooLarge => "the body is too long",
-            Self::Slow => "the body did not arrive in time",
+            Self::TooLarge => "the request body is too large",
+            Self::Slow => "the request body did not arrive in time",
         }
     }
 }

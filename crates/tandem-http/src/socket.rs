@@ -31,10 +31,10 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
         Ok(found) if !found.file_type().is_socket() => {
-            Err(taken("a file that is no socket is there"))
+            Err(taken("the file exists and is not a socket"))
         }
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
-            Ok(_) => Err(taken("another process listens there")),
+            Ok(_) => Err(taken("another process listens on it")),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 std::fs::remove_file(path)
             }

@@ -43,7 +43,7 @@ impl Token {
         }
         if text.len() < SHORTEST {
             return Err(TokenError(format!(
-                "has {} characters; at least {SHORTEST} are required (openssl rand -hex 32 makes a good one)",
+                "has {} characters; at least {SHORTEST} are required (`openssl rand -hex 32` creates a suitable one)",
                 text.len()
             )));
         }

@@ -102,7 +102,7 @@ fn path_of(url: &str) -> Result<PathBuf, StoreError> {
     if !scheme.eq_ignore_ascii_case("sqlite") {
         // The rest may contain a password, so the error must not repeat it.
         let shown = format!("{scheme}:…");
-        return Err(refused(&shown, "this version stores in SQLite only"));
+        return Err(refused(&shown, "this version supports only SQLite"));
     }
     let file = rest.strip_prefix("//").unwrap_or(rest);
     if file.is_empty() {
@@ -111,11 +111,11 @@ fn path_of(url: &str) -> Result<PathBuf, StoreError> {
     if file.starts_with(':') {
         return Err(refused(
             url,
-            "a database in memory would forget everything at the end of the program",
+            "an in-memory database would lose all data when the program ends",
         ));
     }
     if file.contains(['?', '#', '\0']) {
-        return Err(refused(url, "it takes no parameters"));
+        return Err(refused(url, "parameters are not supported"));
     }
     Ok(PathBuf::from(file))
 }
@@ -133,7 +133,7 @@ fn prepare_file(url: &str, path: &Path, if_missing: IfMissing) -> Result<bool, S
     };
     if !directory.is_dir() {
         return Err(refused(format!(
-            "there is no directory {}",
+            "no such directory: {}",
             directory.display()
         )));
     }
@@ -167,7 +167,7 @@ fn prepare_file(url: &str, path: &Path, if_missing: IfMissing) -> Result<bool, S
         // Another process has just created it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(refused(format!(
-            "{} can't be created: {error}",
+            "{} cannot be created: {error}",
             path.display()
         ))),
     }
@@ -238,9 +238,9 @@ mod tests {
             ("tandem.db", "no scheme"),
             ("sqlite:", "names no file"),
             ("sqlite://", "names no file"),
-            ("sqlite::memory:", "in memory"),
-            ("sqlite:a.db?mode=ro", "no parameters"),
-            ("postgres://u:secret@h/db", "SQLite only"),
+            ("sqlite::memory:", "in-memory"),
+            ("sqlite:a.db?mode=ro", "parameters are not"),
+            ("postgres://u:secret@h/db", "only SQLite"),
         ] {
             let message = path_of(url).expect_err(url).to_string();
             assert!(message.contains(reason), "{url}: {message}");

@@ -128,12 +128,12 @@ impl StoreError {
             MigrateError::VersionMissing(version) => Self::Schema {
                 url,
                 problem: format!(
-                    "a newer version of tandem made it (its tables are at step {version}, which this version does not know)"
+                    "a newer version of tandem created it (its tables have step {version}, which is unknown to this version)"
                 ),
             },
             MigrateError::VersionMismatch(version) => Self::Schema {
                 url,
-                problem: format!("step {version} of its tables is not the one of this version"),
+                problem: format!("step {version} of its tables differs from that of this version"),
             },
             other => Self::Schema {
                 url,
@@ -148,37 +148,37 @@ impl fmt::Display for StoreError {
         match self {
             Self::Url { url, problem } => write!(
                 out,
-                "the database URL \"{url}\" can't be used: {problem}; write it as sqlite:FILE, for example sqlite:tandem.db"
+                "invalid database URL \"{url}\": {problem}; write it as sqlite:FILE, for example sqlite:tandem.db"
             ),
             Self::Open { url, problem } => write!(
                 out,
-                "the database {url} can't be opened: {problem}; check that its directory exists and that this user may write there"
+                "cannot open the database {url}: {problem}; check that its directory exists and that this user may write there"
             ),
             Self::NoDatabase { url, problem } => write!(
                 out,
-                "there is no database {url}: {problem}; go to the directory that the server runs in, or name the file in the configuration (database.url)"
+                "the database {url} does not exist: {problem}; change to the working directory of the server, or set database.url in the configuration"
             ),
             Self::Corrupt { url, problem } => write!(
                 out,
-                "the database {url} is damaged or not a database: {problem}; restore it from a backup, or move it away to start with an empty one"
+                "the database {url} is damaged or not a database: {problem}; restore it from a backup, or move it away to start with an empty database"
             ),
             Self::Schema { url, problem } => write!(
                 out,
-                "the database {url} does not fit this version of tandem: {problem}; use the matching version, or name another file in the configuration (database.url)"
+                "the database {url} does not match this version of tandem: {problem}; use the matching version, or set database.url in the configuration to another file"
             ),
             Self::Busy { url } => write!(
                 out,
-                "the database {url} is busy: another program has been writing for too long; try again, and look for programs that keep it open"
+                "the database {url} is busy: another program holds it locked for too long; retry, and look for programs that keep it open"
             ),
             Self::Unwritable { url, problem } => write!(
                 out,
-                "the database {url} can't be written: {problem}; check free space and permissions of the file, its directory and its -wal and -shm files"
+                "cannot write to the database {url}: {problem}; check the free space, and the permissions of the file, its directory and its -wal and -shm files"
             ),
-            Self::Exists { address } => write!(out, "{address} exists already"),
-            Self::Missing { address } => write!(out, "there is no subscriber {address}"),
+            Self::Exists { address } => write!(out, "{address} already exists"),
+            Self::Missing { address } => write!(out, "no such subscriber: {address}"),
             Self::Random { problem } => write!(
                 out,
-                "the operating system gives no random numbers: {problem}; nonces would not be safe, so nothing was started"
+                "cannot get random numbers from the operating system: {problem}; the server does not start, because nonces would not be secure"
             ),
             Self::Query {
                 url,

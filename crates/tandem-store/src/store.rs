@@ -101,7 +101,7 @@ impl Store {
             url: self.url.to_string(),
             doing: "read the node's secret",
             problem: format!(
-                "{} bytes instead of 32; delete the row of node_secret to draw a new one",
+                "{} bytes instead of 32; delete the row of node_secret to create a new one",
                 odd.len()
             ),
         })

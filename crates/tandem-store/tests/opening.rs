@@ -158,10 +158,7 @@ async fn a_missing_directory_is_named() {
     .await
     .expect_err("no directory");
     assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
-    assert!(
-        error.to_string().contains("there is no directory"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("no such directory"), "{error}");
 }
 
 #[tokio::test]
@@ -184,7 +181,8 @@ async fn a_directory_that_takes_no_files_is_told() {
     assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
     let message = error.to_string();
     assert!(
-        message.contains("/proc/tandem.db can't be created") && message.contains("may write there"),
+        message.contains("/proc/tandem.db cannot be created")
+            && message.contains("may write there"),
         "{message}"
     );
 }
@@ -232,7 +230,7 @@ async fn tables_of_a_newer_version_are_told() {
     assert!(
         error
             .to_string()
-            .contains("a newer version of tandem made it"),
+            .contains("a newer version of tandem created it"),
         "{error}"
     );
 }

@@ -151,7 +151,7 @@ fn commands_on_what_exists_make_no_database() {
         &["passwd", "alice", "--password", "x"],
     ] {
         let complaint = fixture.complaint(words);
-        assert!(complaint.contains("there is no database"), "{complaint}");
+        assert!(complaint.contains("does not exist"), "{complaint}");
     }
     assert!(!fixture.directory.path().join("tandem.db").exists());
 }
