@@ -144,7 +144,7 @@ pub fn call(access: &Access, method: &str, params: &Value) -> Result<Value, Stri
     }
 }
 
-/// Status and body.
+/// Sends a request over HTTP; returns status and body.
 fn post(url: &str, token: Option<&str>, request: &str) -> Result<(u16, String), String> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))

@@ -87,9 +87,9 @@ struct Session<'a> {
     runtime: Runtime,
     database_url: &'a str,
     domains: &'a [String],
-    /// Results.
+    /// Receives results.
     out: &'a mut dyn Write,
-    /// Warnings and progress.
+    /// Receives warnings and progress.
     notes: &'a mut dyn Write,
 }
 

@@ -1,4 +1,4 @@
-//! The admin interface of a running server: health, metrics, JSON-RPC, and that the documentation is true.
+//! The admin interface of a running server: health, metrics, JSON-RPC, and the consistency of the documentation.
 mod common;
 
 use common::{Phone, Place, call, get, metric, none, post, run};

@@ -1,4 +1,4 @@
-//! Who may use the admin interface of a running server, and what its connections may cost.
+//! Access control of the admin interface of a running server, and the limits of its connections.
 mod common;
 
 use common::{Place, get, metric, none, run};
@@ -13,7 +13,7 @@ use tandem::serve::{Phase, Server};
 const TOKEN: &str = "c2f1a07e65d94b8ea3f0";
 const DRAIN: &str = r#"{"jsonrpc": "2.0", "id": 1, "method": "node.drain"}"#;
 
-/// What the server answers to these octets, up to the end of the connection.
+/// The server's response to these bytes, up to the end of the connection.
 fn exchange(server: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(server).expect("connected");
     stream
@@ -40,7 +40,7 @@ fn status(answer: &str) -> u16 {
         .unwrap_or_else(|| panic!("no status: {answer}"))
 }
 
-/// As `Place::new("")`, with lines of `[admin]`.
+/// The same as `Place::new("")`, with additional lines in `[admin]`.
 fn place(admin: &str) -> Place {
     let place = Place::new("");
     let database = place.database_url();
@@ -61,7 +61,7 @@ fn a_page_whose_name_was_pointed_at_the_server_cannot_drain_it() {
         let place = place("listen = \"127.0.0.1:0\"\nhosts = [\"admin.example.org\"]\n");
         let server = place.start().await;
         let port = server.admin_address().port();
-        // DNS rebinding: same origin for the browser, our address for the connection.
+        // DNS rebinding: the browser sees the same origin, but connects to our address.
         let rebound =
             format!("Host: evil.example:{port}\r\nOrigin: http://evil.example:{port}\r\n");
         assert_eq!(drain(&server, &rebound), 421);
@@ -154,12 +154,12 @@ fn a_connection_that_sends_no_whole_header_is_closed_and_one_address_cannot_take
         let slow: Vec<TcpStream> = (0..100)
             .map(|_| {
                 let mut stream = TcpStream::connect(address).expect("connected");
-                // Those that found no place may be closed already.
+                // Connections beyond the limit may already be closed.
                 let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ");
                 stream
             })
             .collect();
-        // Most places are for others: 84 of the 100 were closed at once.
+        // One peer has a share of the connections: 84 of the 100 were closed at once.
         let other = blocking(move || from("127.0.0.9", address)).await;
         assert_eq!(status(&other), 200, "{other}");
         assert!(
@@ -171,7 +171,7 @@ fn a_connection_that_sends_no_whole_header_is_closed_and_one_address_cannot_take
                 .set_read_timeout(Some(Duration::from_secs(15)))
                 .expect("a timeout");
             let mut rest = Vec::new();
-            // Either way it is over: closed, or reset because what it sent was not read.
+            // The connection has ended either way: closed, or reset because its data was not read.
             let _ = stream.read_to_end(&mut rest);
         }
         assert!(
@@ -183,7 +183,7 @@ fn a_connection_that_sends_no_whole_header_is_closed_and_one_address_cannot_take
     });
 }
 
-/// The metrics, asked for from another address of this machine.
+/// The metrics, requested from another address of this machine.
 fn from(address: &str, server: SocketAddr) -> String {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let own = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");

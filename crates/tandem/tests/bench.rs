@@ -1,8 +1,8 @@
-//! `tandem bench stack`, as a user starts it.
+//! `tandem bench stack` as a process.
 
 use std::process::{Command, Output};
 
-/// Runs it where a process may open so many descriptors.
+/// Runs the command with this limit of open descriptors.
 fn bench(descriptors: u32, arguments: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_tandem");
     let script = format!("ulimit -n {descriptors}; exec '{program}' bench stack {arguments}");

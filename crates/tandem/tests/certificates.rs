@@ -1,4 +1,4 @@
-//! Certificates: made by the program, told by `check`, read again at each reload, shown in the metrics.
+//! Certificates: created by the program, reported by `check`, read again at each reload, shown in the metrics.
 mod common;
 
 use common::{Place, call, get, none, run};
@@ -15,7 +15,7 @@ fn tandem(arguments: &[&str]) -> Output {
         .expect("the program runs")
 }
 
-/// Makes a certificate into a folder.
+/// Creates a certificate in a folder.
 fn make(folder: &Path, names: &[&str], more: &[&str]) -> Output {
     let folder = folder.to_str().expect("a path");
     let names = names.iter().flat_map(|name| ["--name", name]);
@@ -31,7 +31,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The section of a configuration that names the certificate of a folder.
+/// The configuration section for the certificate in a folder.
 fn section(folder: &Path) -> String {
     let folder = folder.display();
     format!("[[certificate]]\nchain = \"{folder}/chain.pem\"\nkey = \"{folder}/key.pem\"\n")

@@ -1,4 +1,4 @@
-//! The program as operators run it: what it prints, what signals do, what its exit code says.
+//! The program as operators run it: its output, signals and exit codes.
 mod common;
 
 use common::{PATIENCE, Phone, Place};
@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// `tandem serve` in a process of its own, ready. It is killed when the test is over.
+/// `tandem serve` in a separate process, ready. It is killed when the test ends.
 struct Serving {
     process: Child,
     log: Receiver<String>,
@@ -91,7 +91,7 @@ impl Serving {
         rustix::process::kill_process(pid, signal).expect("the signal is sent");
     }
 
-    /// Waits for the end; returns the exit code and what was still written to the log.
+    /// Waits for the end; returns the exit code and the remaining log lines.
     fn end(mut self) -> (Option<i32>, String) {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
@@ -260,7 +260,7 @@ fn a_reload_changes_the_level_of_the_log() {
     serving.signal(rustix::process::Signal::HUP);
     let line = serving.line();
     assert!(line.contains("reloaded: log.level"), "{line}");
-    // It does something every few seconds that only this level tells of.
+    // A task that runs every few seconds logs only at this level.
     assert!(serving.line().contains("DEBUG"));
 }
 

@@ -1,11 +1,11 @@
-//! `config.reload`: all of a file is taken over at once, or nothing, and the answer says why.
+//! `config.reload`: all changes of a file are applied, or none, and the response says why.
 mod common;
 
 use common::{Phone, Place, call, get, metric, none, run};
 use serde_json::json;
 use tandem::serve::Server;
 
-/// What the server calls itself on the wire.
+/// The `Server` header field that the server sends.
 fn server_header(phone: &Phone, server: &Server, call_id: &str) -> String {
     let uri = format!(
         "sip:{}",
@@ -19,7 +19,7 @@ fn server_header(phone: &Phone, server: &Server, call_id: &str) -> String {
         .to_owned()
 }
 
-/// Asked of both workers: one of these Call-IDs has its home on each.
+/// Queries both workers: each of them is the home of one of these Call-IDs.
 fn headers_of_all_workers(phone: &Phone, server: &Server, round: &str) -> Vec<String> {
     let mut headers: Vec<String> = (0..8)
         .map(|number| server_header(phone, server, &format!("{round}-{number}")))

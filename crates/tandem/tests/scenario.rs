@@ -1,4 +1,4 @@
-//! `tandem lab scenario`, as a user starts it.
+//! `tandem lab scenario` as a process.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn scenario(folder: &Path, arguments: &[&str]) -> Output {
     command.current_dir(folder).output().expect("it runs")
 }
 
-/// All that it printed: mistakes first.
+/// The complete output: errors first.
 fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stderr) + &text(&output.stdout)

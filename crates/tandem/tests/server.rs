@@ -1,5 +1,5 @@
-//! A whole server: phones register by digest with subscribers of the database, registrations survive, draining finishes calls, and a database
-//! that is away holds up nobody.
+//! A complete server: phones register by digest with subscribers of the database, registrations survive, draining finishes calls, and an
+//! unavailable database blocks no other request.
 mod common;
 
 use common::{Phone, Place, call, get, metric, none, run, until};
@@ -124,7 +124,7 @@ fn what_was_removed_does_not_come_back() {
     });
 }
 
-/// A call from alice to bob, ringing: the phones.
+/// A ringing call from alice to bob; returns the phones.
 fn ringing_call(server: &Server, call_id: &str) -> (Phone, Phone, String) {
     let (alice, bob) = (Phone::new(server, "alice"), Phone::new(server, "bob"));
     assert_eq!(bob.register(&format!("{call_id}-register"), 1).0, 200);
@@ -144,7 +144,7 @@ fn response(request: &str, status: &str) -> String {
     });
     let to = common::header(request, "To").unwrap_or_default();
     let kept: String = lines.fold(String::new(), |kept, line| kept + line + "\r\n");
-    // Forwarded to the phone, the request has the phone's Contact as its Request-URI.
+    // The request forwarded to the phone has the phone's Contact as its Request-URI.
     let contact = request.split(' ').nth(1).unwrap_or_default();
     format!(
         "SIP/2.0 {status}\r\n{kept}To: {to};tag=bob\r\nContact: <{contact}>\r\nContent-Length: 0\r\n\r\n"

@@ -1,4 +1,4 @@
-//! `tandem user` as people and scripts run it: pipes, exit codes, and a server at work on the same database.
+//! `tandem user` as people and scripts run it: pipes, exit codes, and a server that uses the same database.
 mod common;
 
 use common::Place;
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
 use tandem_store::{AddressBindings, Store};
 
-/// Runs `tandem user <words> --config <the place's>` with this on standard input.
+/// Runs `tandem user <words> --config <file of the place>` with this standard input.
 fn user(place: &Place, words: &[&str], input: &str) -> Output {
     let mut process = Command::new(env!("CARGO_BIN_EXE_tandem"))
         .arg("user")
@@ -19,7 +19,7 @@ fn user(place: &Place, words: &[&str], input: &str) -> Output {
         .spawn()
         .expect("the program starts");
     let mut pipe = process.stdin.take().expect("a pipe");
-    // A program that needs no input may be gone already.
+    // A program that needs no input may already have ended.
     let _ = pipe.write_all(input.as_bytes());
     drop(pipe);
     process.wait_with_output().expect("the program ends")
@@ -124,7 +124,7 @@ fn a_list_whose_reader_has_seen_enough_ends_in_peace() {
     assert_eq!((code, notes.as_str()), (Some(0), ""));
 }
 
-/// Another process imports while this one, as a server does, saves bindings and reads credentials.
+/// Another process imports while this one saves bindings and reads credentials like a server.
 #[test]
 fn a_server_and_an_import_share_the_database() {
     let place = Place::new("");

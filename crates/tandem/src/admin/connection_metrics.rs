@@ -1,9 +1,9 @@
-//! What `/metrics` shows of connections.
+//! The metrics of connections on `/metrics`.
 use super::exposition::{Exposition, Kind};
 use super::totals::Totals;
 use sip_runtime::{CloseReason, RefuseReason};
 
-/// Appends everything about connections.
+/// Writes the metrics of connections.
 pub(super) fn write(page: &mut Exposition, totals: Totals<'_>) {
     page.gauge(
         "tandem_connections",

@@ -1,4 +1,4 @@
-//! Metrics of messages: how many, with what result, and how long the server took.
+//! The metrics of messages on `/metrics`: counts, results and processing times.
 use super::exposition::{Exposition, Family, Kind};
 use super::metrics::by_label;
 use super::totals::Totals;
@@ -9,7 +9,7 @@ use sip_message::Method;
 use sip_transport::overload::Shed;
 use std::sync::Arc;
 
-/// Writes them.
+/// Writes the metrics of messages.
 pub(super) fn write(page: &mut Exposition, totals: Totals<'_>) {
     messages(page, totals);
     latency(page, totals);
@@ -39,7 +39,7 @@ fn overload(page: &mut Exposition, totals: Totals<'_>) {
     });
 }
 
-/// Classes of responses in the order of the counters.
+/// Response classes in the order of the counters.
 const CLASS_LABELS: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx", "6xx"];
 
 fn messages(page: &mut Exposition, totals: Totals<'_>) {
@@ -156,7 +156,7 @@ fn latency(page: &mut Exposition, totals: Totals<'_>) {
     }
 }
 
-/// A sample of a histogram: the latencies added up.
+/// Writes a histogram sample: the sum of the latencies.
 #[expect(
     clippy::cast_precision_loss,
     reason = "microseconds of a process's life fit"

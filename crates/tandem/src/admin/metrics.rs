@@ -1,4 +1,4 @@
-//! What `/metrics` shows: the counters of all workers added up, and those of the control plane. `docs/metrics.md` explains each.
+//! The `/metrics` page: sums of the workers' counters, and the counters of the control plane. `docs/metrics.md` describes each metric.
 use super::exposition::{Exposition, Kind};
 use super::process;
 use super::totals::Totals;
@@ -8,7 +8,7 @@ use sip_runtime::IcmpError;
 use std::time::SystemTime;
 use tandem_http::Refusal;
 
-/// The whole page.
+/// Writes the whole page.
 pub fn exposition(control: &Control) -> String {
     let mut page = Exposition::default();
     let totals = Totals(control.data_plane());
@@ -69,7 +69,7 @@ fn server(page: &mut Exposition, control: &Control, totals: Totals<'_>) {
     .sample(&[("result", "refused")], figures.reload_failures.value());
 }
 
-/// Scanners and password guessers.
+/// Metrics of failures and bans.
 fn bans(page: &mut Exposition, totals: Totals<'_>) {
     let stats = totals.bans();
     let help = "Failures with a proven source, by reason.";
@@ -96,7 +96,7 @@ fn bans(page: &mut Exposition, totals: Totals<'_>) {
     );
 }
 
-/// The interface that this page is read from.
+/// Metrics of the admin interface itself.
 fn admin(page: &mut Exposition, control: &Control) {
     let counts = &control.figures.admin;
     let help = "Open connections to the admin interface.";
@@ -115,7 +115,7 @@ fn admin(page: &mut Exposition, control: &Control) {
     }
 }
 
-/// A family with one sample for each label.
+/// Writes a family with one sample per label value.
 pub(super) fn by_label<'l>(
     page: &mut Exposition,
     (name, help): (&'static str, &str),

@@ -126,7 +126,7 @@ impl Setting for Advertised {
 pub struct NextHop(pub Destination);
 
 impl NextHop {
-    /// The URI.
+    /// The next hop as a SIP URI.
     pub fn uri(&self) -> String {
         let Destination {
             host,
@@ -228,7 +228,7 @@ impl Setting for DatabaseUrl {
 /// Where bindings are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocationStore {
-    /// In memory, saved to the database as they change.
+    /// In memory; changes are saved to the database.
     Memory,
 }
 
@@ -257,7 +257,7 @@ impl Setting for LocationStore {
 /// A number of worker threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// One for each core.
+    /// One worker per core.
     Auto,
     /// This number.
     Exactly(u16),

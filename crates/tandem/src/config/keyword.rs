@@ -58,7 +58,7 @@ keywords! {
     Durability {
         /// As soon as it takes effect.
         Interval = "interval",
-        /// When it is in the database.
+        /// After it is stored in the database.
         Commit = "commit",
     }
 }
@@ -188,7 +188,7 @@ keywords! {
         Warn = "warn",
         /// Lifecycle events: start, stop, reload.
         Info = "info",
-        /// Decisions about single requests.
+        /// Decisions about individual requests.
         Debug = "debug",
         /// Everything.
         Trace = "trace",

@@ -175,7 +175,7 @@ impl<'d, 'i> TableReader<'d, 'i> {
         read
     }
 
-    /// Reports every key of this table that is not among `keys`.
+    /// Reports every key of this table that is not in `keys`.
     pub fn refuse_unknown(&self, keys: &[&str]) {
         for (key, value) in self.table {
             let name: &str = key.get_ref();

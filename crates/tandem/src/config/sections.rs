@@ -257,7 +257,7 @@ section! {
 }
 
 section! {
-    /// How names of next hops are resolved (RFC 3263).
+    /// Name resolution of next hops (RFC 3263).
     Dns = "dns" {
         /// Name servers, queried in turn. An empty list uses those of `/etc/resolv.conf`. Names in `/etc/hosts` are not queried.
         restart servers: Vec<SocketAddr> = Vec::new(), any();

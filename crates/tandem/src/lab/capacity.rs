@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     })
 }
 
-/// Reports of other servers.
+/// Reads the reports of other servers.
 pub(super) fn beside<R>(
     paths: &[PathBuf],
     parse: impl Fn(&str) -> serde_json::Result<R>,

@@ -31,7 +31,7 @@ impl ListenerNames {
         }
     }
 
-    /// The name of a listener.
+    /// The name of a listener; empty if the id is unknown.
     pub fn name(&self, id: ListenerId) -> &str {
         self.names.get(usize::from(id.0)).map_or("", String::as_str)
     }

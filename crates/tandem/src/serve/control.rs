@@ -395,7 +395,7 @@ mod tests {
         }
     }
 
-    /// A server of two workers with room for one answer each. The first one waits at its gate.
+    /// A server with two workers and room for one answer each. The first worker waits at its gate.
     struct Fixture {
         control: Control,
         _running: Running<Answer>,
@@ -447,7 +447,7 @@ mod tests {
             }
         }
 
-        /// Waits until both workers follow.
+        /// Waits until both workers have followed the order.
         async fn until_both_drain(&self, on: bool) {
             let deadline = Instant::now() + Duration::from_secs(10);
             let follows = |draining: &Arc<AtomicBool>| draining.load(Ordering::SeqCst) == on;
@@ -457,14 +457,14 @@ mod tests {
             }
         }
 
-        /// Fills the inbox of the first worker, which stands at its gate.
+        /// Fills the inbox of the first worker, which waits at its gate.
         async fn fill_first_inbox(&self) {
             let data_plane = self.control.data_plane().expect("it runs");
             let filler = |ticket| Answer::Resolved {
                 ticket: sip_elements::Ticket(ticket),
                 result: Ok(Vec::new()),
             };
-            // It takes one out and waits with it; then there is room for one more.
+            // The worker takes one answer out and waits; then there is room for one more.
             for ticket in 0..2 {
                 while data_plane.handle.send(0, filler(ticket)).is_err() {
                     tokio::time::sleep(Duration::from_millis(1)).await;

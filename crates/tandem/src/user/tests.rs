@@ -11,7 +11,7 @@ struct CommandLine {
     command: UserCommand,
 }
 
-/// A directory with a database, and what was printed.
+/// A directory with a database, and the printed output.
 struct Fixture {
     directory: TempDir,
     domains: Vec<String>,
@@ -56,13 +56,13 @@ impl Fixture {
         done
     }
 
-    /// Runs what must fail and returns the complaint.
+    /// Runs a command that must fail and returns its error.
     fn complaint(&mut self, words: &[&str]) -> String {
         let failure = self.user(words).expect_err("fails");
         failure.lines().collect::<Vec<_>>().join("\n")
     }
 
-    /// What is stored for this subscriber.
+    /// The stored credentials of this subscriber.
     fn stored(&self, username: &str, domain: &str) -> Option<tandem_store::StoredCredentials> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -78,7 +78,7 @@ impl Fixture {
         })
     }
 
-    /// Does something behind the program's back.
+    /// Executes SQL on the database directly.
     fn execute(&self, sql: &'static str) {
         use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -443,7 +443,7 @@ fn a_file_of_many_batches_is_imported_whole() {
     }
 }
 
-/// Which lines were left out because their subscribers exist: number and username.
+/// The lines that were skipped because their subscribers exist: number and username.
 fn lines_kept(fixture: &Fixture) -> Vec<(u64, &str)> {
     fixture
         .notes

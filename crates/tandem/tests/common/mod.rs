@@ -1,4 +1,4 @@
-//! A whole server in this process, on ports that the kernel chooses, and a phone to speak to it over UDP.
+//! A complete server in this process, on ports chosen by the kernel, and a phone that talks to it over UDP.
 #![expect(dead_code, reason = "each test file uses its part")]
 
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use tandem::serve::Server;
 use tandem_store::{Registrations, Store, StoredCredentials, Subscriber};
 use tempfile::TempDir;
 
-/// Longest that a test waits for something that must happen.
+/// Timeout of a test's waits.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What every configuration of these tests begins with.
+/// The beginning of every configuration in these tests.
 const BASE: &str = r#"
 domains = ["tandem.localhost"]
 [[listen]]
@@ -30,7 +30,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// With `BASE` and these lines as configuration.
+    /// Creates a directory with `BASE` and these lines as configuration.
     pub fn new(more: &str) -> Self {
         let place = Self {
             directory: tempfile::tempdir().expect("a directory"),
@@ -46,7 +46,7 @@ impl Place {
             .expect("the file is written");
     }
 
-    /// Rewrites the configuration file with exactly this.
+    /// Rewrites the configuration file with exactly this text.
     pub fn configure_exactly(&self, text: &str) {
         std::fs::write(self.file(), text).expect("the file is written");
     }
@@ -59,7 +59,7 @@ impl Place {
         format!("sqlite:{}", self.directory.path().join("t.db").display())
     }
 
-    /// Starts a server here.
+    /// Starts a server in this directory.
     pub async fn start(&self) -> Server {
         let configuration =
             tandem::config::load(Some(&self.file())).expect("the configuration is right");
@@ -68,13 +68,13 @@ impl Place {
             .expect("the server starts")
     }
 
-    /// Starts a server here; keep the place as long as it runs.
+    /// Starts a server in this directory; keep the place as long as it runs.
     pub async fn start_alone(self) -> (Self, Server) {
         let server = self.start().await;
         (self, server)
     }
 
-    /// Adds a subscriber as another process would.
+    /// Adds a subscriber like another process.
     pub async fn subscribe(&self, username: &str, password: &str) {
         let store = Store::open(&self.database_url())
             .await
@@ -87,7 +87,7 @@ impl Place {
         store.close().await;
     }
 
-    /// Changes a password as another process would.
+    /// Changes a password like another process.
     pub async fn change_password(&self, username: &str, password: &str) {
         let store = Store::open(&self.database_url())
             .await
@@ -116,7 +116,7 @@ fn subscriber(username: &str, password: &str) -> Subscriber {
     }
 }
 
-/// Runs a test on a runtime like the program's.
+/// Runs a test on a runtime like that of the program.
 pub fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -175,7 +175,7 @@ pub async fn post(server: &Server, content_type: &'static str, body: String) -> 
     .await
 }
 
-/// The result of a method, or what the server complains about.
+/// The result of a method, or the server's error.
 pub async fn call(server: &Server, method: &'static str, params: Value) -> Result<Value, String> {
     let url = format!("http://{}", server.admin_address());
     blocking(move || tandem::ctl::call(&tandem::ctl::Access::http(url), method, &params)).await
@@ -256,7 +256,7 @@ impl Phone {
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     }
 
-    /// The status of the next message that is a final response to this method; others are passed over.
+    /// The status of the next message that is a final response to this method; others are skipped.
     pub fn final_response(&self, method: &str) -> (u16, String) {
         loop {
             let message = self.receive();

@@ -1,4 +1,4 @@
-//! `bans.list`, `bans.add`, `bans.remove`.
+//! The methods `bans.list`, `bans.add` and `bans.remove`.
 use super::{Arguments, Failure};
 use crate::admin::rpc::code;
 use crate::serve::{Control, DataPlane};

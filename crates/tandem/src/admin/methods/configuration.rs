@@ -1,4 +1,4 @@
-//! `config.show`, `config.reload`.
+//! The methods `config.show` and `config.reload`.
 use super::Failure;
 use crate::serve::{Control, Refused};
 use serde_json::{Value, json};

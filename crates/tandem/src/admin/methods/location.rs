@@ -1,4 +1,4 @@
-//! `location.list`, `location.get`, `location.remove`.
+//! The methods `location.list`, `location.get` and `location.remove`.
 use super::{Arguments, Failure};
 use crate::admin::rpc::code;
 use crate::serve::{Control, DataPlane};

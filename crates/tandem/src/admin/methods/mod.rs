@@ -77,9 +77,9 @@ type Outcome<'c> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send + 
 
 /// A method.
 pub struct Method {
-    /// `noun.verb`.
+    /// Name in the form `noun.verb`.
     pub name: &'static str,
-    /// What it does.
+    /// One-sentence description.
     pub summary: &'static str,
     /// Parameters in order: name, type, whether it is required.
     pub params: &'static [(&'static str, Param, bool)],
@@ -220,7 +220,7 @@ pub(super) async fn call(control: &Control, name: &str, params: Value) -> Result
     (method.run)(control, Arguments::check(method, params)?).await
 }
 
-/// The parameters of a call, checked.
+/// The checked parameters of a call.
 pub(super) struct Arguments(Map<String, Value>);
 
 impl Arguments {

@@ -1,4 +1,4 @@
-//! `node.status`, `node.drain`.
+//! The methods `node.status` and `node.drain`.
 use super::{Arguments, Failure};
 use crate::admin::totals::Totals;
 use crate::serve::Control;

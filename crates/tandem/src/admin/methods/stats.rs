@@ -1,4 +1,4 @@
-//! `transactions.stats`, `proxy.stats`, `stats.summary`.
+//! The methods `transactions.stats`, `proxy.stats` and `stats.summary`.
 use crate::admin::process;
 use crate::admin::totals::Totals;
 use crate::serve::Control;

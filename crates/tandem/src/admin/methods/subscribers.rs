@@ -1,4 +1,4 @@
-//! `subscribers.count`.
+//! The method `subscribers.count`.
 use super::{Arguments, Failure};
 use crate::serve::Control;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `targets.dead`.
+//! The method `targets.dead`.
 use super::Failure;
 use crate::serve::Control;
 use serde_json::{Value, json};

@@ -14,12 +14,12 @@ const MAX_FIELDS: usize = 16;
 pub(super) struct Entry {
     pub line: u64,
     pub username: String,
-    /// Canonical.
+    /// In canonical form.
     pub domain: String,
     pub password: String,
 }
 
-/// Reads entries.
+/// Reads entries from lines.
 pub(super) struct Lines<R> {
     input: R,
     line: Vec<u8>,
