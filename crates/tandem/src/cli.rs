@@ -26,7 +26,7 @@ enum Command {
     User {
         #[command(subcommand)]
         command: UserCommand,
-        /// Configuration file (TOML) with the database and the domains [default: the default of each key].
+        /// Configuration file (TOML) with database and domains; without it, both have their defaults.
         #[arg(long, short, value_name = "FILE", global = true)]
         config: Option<PathBuf>,
     },
@@ -56,7 +56,7 @@ enum Command {
 /// The option for the configuration file.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConfigurationFile {
-    /// Configuration file (TOML) [default: the default of each key].
+    /// Configuration file (TOML); without it, every key has its default.
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }

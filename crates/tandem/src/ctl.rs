@@ -22,13 +22,13 @@ pub struct Arguments {
     /// Parameters: one `key=value` each, or a single JSON object with all of them.
     #[arg(value_name = "PARAMS")]
     params: Vec<String>,
-    /// Admin URL of the server, such as `http://127.0.0.1:8060` [default: `admin.listen` of the configuration].
+    /// Admin URL of the server, such as `http://127.0.0.1:8060` (default: `admin.listen` of the configuration).
     #[arg(long, conflicts_with = "config")]
     url: Option<String>,
-    /// File with the server's admin token [default: `admin.token_file` of the configuration].
+    /// File with the server's admin token (default: `admin.token_file` of the configuration).
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Unix socket of the server's admin interface [default: `admin.socket` of the configuration, if set].
+    /// Unix socket of the server's admin interface (default: `admin.socket` of the configuration, if set).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "config", "token_file"])]
     socket: Option<PathBuf>,
     #[command(flatten)]

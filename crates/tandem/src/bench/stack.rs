@@ -9,13 +9,13 @@ use tandem_lab::stack::{self, Cell, EventLoop, Program, Row, Transport};
 /// The parameters of the table's cells.
 #[derive(Debug, clap::Args)]
 pub struct StackArguments {
-    /// Transport between the stacks [default: all].
+    /// Transport between the stacks (default: all).
     #[arg(long, value_enum, value_delimiter = ',')]
     transport: Vec<Transport>,
     /// Number of ports that the transactions are spread over: for UDP a socket on each side, for TCP a listener and a connection to it.
     #[arg(long, value_delimiter = ',', default_values = ["1", "100", "1000", "10000"])]
     ports: Vec<NonZeroU16>,
-    /// Event loop of both stacks [default: all].
+    /// Event loop of both stacks (default: all).
     #[arg(long, value_enum, value_delimiter = ',')]
     event_loop: Vec<EventLoop>,
     /// Transactions per run.
@@ -27,7 +27,7 @@ pub struct StackArguments {
     /// Runs per cell; the cells take turns.
     #[arg(long, default_value = "5")]
     runs: NonZeroU32,
-    /// Core for both stacks [default: the first one that the process may use].
+    /// Core for both stacks (default: the first one that the process may use).
     #[arg(long)]
     cpu: Option<usize>,
     /// Print JSON: an array of cells with all runs.

@@ -147,7 +147,9 @@ fn check_host_name(name: &str) -> Result<(), String> {
         .next()
         .is_some_and(|last| last.starts_with(|first: char| first.is_ascii_digit()))
     {
-        return refused("is not a host name (last label starts with a digit) nor an IPv4 address");
+        return refused(
+            "is neither a host name (the last label starts with a digit) nor an IPv4 address",
+        );
     }
     Ok(())
 }
