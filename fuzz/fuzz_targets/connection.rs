@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use sip_runtime::{
     CloseReason, Driver, EventLoopKind, Options, Runtime, StreamOptions, WorkerStats,
 };
-use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
+use sip_transport::{Input, Listener, Node, Output, Protocol, Received, Time};
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,14 +25,12 @@ impl Node for Keeper {
     type Question = ();
     type Answer = ();
 
-    fn receive(&mut self, _: Time, flow: Flow, bytes: &[u8], output: &mut Output<()>) {
-        self.0.borrow_mut().push(bytes.to_vec());
-        output.send(flow, |into| into.extend_from_slice(bytes));
+    fn handle(&mut self, _: Time, input: Input<'_, ()>, output: &mut Output<()>) {
+        if let Input::Received(Received { flow, bytes, .. }) = input {
+            self.0.borrow_mut().push(bytes.to_vec());
+            output.send(flow, |into| into.extend_from_slice(bytes));
+        }
     }
-
-    fn receive_handed_over(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<()>) {}
-
-    fn answer(&mut self, _: Time, (): (), _: &mut Output<()>) {}
 
     fn expire(&mut self, _: Time, _: &mut Output<()>) {}
 

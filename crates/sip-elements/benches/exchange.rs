@@ -67,8 +67,8 @@ fn register_with(
     [bare, proven]: &[Register; 2],
     output: &mut Output<Question>,
 ) {
-    exchange.serve(NOW, received(bare.flow, &bare.bytes), output);
-    exchange.serve(NOW, received(proven.flow, &proven.bytes), output);
+    exchange.receive(NOW, bare.flow, &bare.bytes, output);
+    exchange.receive(NOW, proven.flow, &proven.bytes, output);
     assert_eq!(output.outgoing().len(), 2);
     output.clear();
 }
@@ -77,22 +77,12 @@ fn register_with(
 fn refused_by(exchange: &mut Exchange, invite: &[u8], ack: &[u8], output: &mut Output<Question>) {
     let flow = flow();
     assert_eq!(exchange.urgency(flow, invite), Urgency::New);
-    exchange.refuse(NOW, received(flow, invite), output);
+    exchange.refuse(NOW, Received::new(NOW, flow, invite), output);
     assert_eq!(output.outgoing().len(), 1);
     exchange.urgency(flow, ack);
-    exchange.serve(NOW, received(flow, ack), output);
+    exchange.receive(NOW, flow, ack, output);
     assert_eq!(output.outgoing().len(), 1);
     output.clear();
-}
-
-fn received(flow: Flow, bytes: &[u8]) -> Received<'_> {
-    Received {
-        arrived: NOW,
-        flow,
-        bytes,
-        handed_over: false,
-        over_our_connection: false,
-    }
 }
 
 fn flow() -> Flow {
@@ -134,7 +124,7 @@ fn registers_of(phone: &mut Phone) -> [Register; 2] {
 
 fn to_tag_of_refusal(exchange: &mut Exchange, invite: &[u8]) -> String {
     let mut output = Output::default();
-    exchange.refuse(NOW, received(flow(), invite), &mut output);
+    exchange.refuse(NOW, Received::new(NOW, flow(), invite), &mut output);
     let response = sip_message::Message::parse(output.bytes()).expect("a response");
     assert_eq!(response.status(), 503);
     let tag = response.to().and_then(|to| to.tag()).unwrap_or_default();

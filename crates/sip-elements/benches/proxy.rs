@@ -8,8 +8,9 @@ use rand_chacha::rand_core::SeedableRng;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::proxy::{Proxy, Target, is_loop};
-use sip_elements::{Foreign, Question, Round, Settings, Shared};
+use sip_elements::proxy::Proxy;
+use sip_elements::routing::{Target, is_loop};
+use sip_elements::{Foreign, Owner, Question, Round, Settings, Shared};
 use sip_message::{KeyHasher, Message, Method};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, Transactions};
 use sip_transport::{Flow, Listener, ListenerId, Output, Protocol, Time};
@@ -164,10 +165,10 @@ struct Worker {
     shared: Shared,
     metrics: WorkerMetrics,
     random: ChaCha8Rng,
-    transactions: Transactions,
+    transactions: Transactions<Owner>,
     proxy: Proxy,
     output: Output<Question>,
-    events: Vec<Event>,
+    events: Vec<Event<Owner>>,
     sent: Vec<u8>,
 }
 
@@ -308,7 +309,7 @@ fn receive_request(proxy: &mut Proxy, round: &mut Round<'_>, request: &Message<'
     {
         return;
     }
-    assert!(!is_loop(request, round));
+    assert!(!is_loop(request, round.view()));
     let routing = proxy.preprocess(request, round);
     let target = Target {
         uri: b"sip:bob@127.0.0.1:7000"[..].into(),
@@ -330,7 +331,7 @@ fn receive_request(proxy: &mut Proxy, round: &mut Round<'_>, request: &Message<'
     };
     let server = round
         .transactions
-        .create_server(round.now, key, kind, flow, false, 0)
+        .create_server(key, kind, flow, false)
         .expect("room");
     proxy.forward(round, request, flow, server, &routing, vec![target]);
 }

@@ -7,7 +7,7 @@ use rand_chacha::rand_core::Rng;
 use sip_message::{
     Credentials, HeaderName, Message, Method, ResponseWriter, TransactionKey, digest, reason_phrase,
 };
-use sip_transaction::{Full, ServerId, Standing};
+use sip_transaction::{Admission, Full, Kind, ServerId, Standing};
 use sip_transport::{Flow, Time, response_flow};
 use std::net::IpAddr;
 
@@ -71,6 +71,44 @@ impl Origin {
         }
         self.standing = standing;
         Ok(())
+    }
+
+    /// The request's server transaction. It is created now, unless the request got one when it was parked.
+    ///
+    /// # Errors
+    /// The request has no usable Via, or the table has no room for senders with this standing.
+    pub(crate) fn server_transaction(
+        &mut self,
+        round: &mut Round<'_>,
+        request: &Message<'_>,
+    ) -> Result<ServerId, Refusal> {
+        if let Some(server) = self.server {
+            return Ok(server);
+        }
+        let key = self
+            .key
+            .or_else(|| round.shared.hasher.server_transaction(request))
+            .ok_or(Refusal::Because(400, "Bad Via"))?;
+        let kind = if request.method() == Method::Invite {
+            Kind::Invite
+        } else {
+            Kind::NonInvite
+        };
+        let flow = request
+            .top_via()
+            .map_or(self.flow, |via| response_flow(self.flow, &via));
+        let listener = round.settings.listeners.get(usize::from(flow.listener.0));
+        let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
+        let server = round.transactions.admit_server(&Admission {
+            key,
+            kind,
+            flow,
+            reliable,
+            standing: self.standing,
+            size: request.bytes().len(),
+        })?;
+        self.server = Some(server);
+        Ok(server)
     }
 
     /// Whether the sender has proven nothing.
@@ -343,9 +381,6 @@ pub(crate) fn send(
     round.metrics.sent(method, status);
 }
 
-/// The owner of a server transaction that has sent its 100 and does not belong to a response context yet.
-const TRIED: u64 = 1;
-
 /// Sends `100 Trying` for an INVITE (section 17.2.1), so that the client does not retransmit it. It is sent once: a
 /// parked request got it before it is forwarded.
 pub(crate) fn send_trying(
@@ -354,7 +389,7 @@ pub(crate) fn send_trying(
     source: Flow,
     server: ServerId,
 ) {
-    if round.transactions.server_owner(server) == Some(TRIED) {
+    if round.transactions.server_has_answered(server) {
         return;
     }
     let written = round
@@ -365,7 +400,6 @@ pub(crate) fn send_trying(
         });
     // Without credit nothing is sent. The sender may have proven itself when the 100 is due again.
     if written.is_some_and(|range| !range.is_empty()) {
-        round.transactions.set_server_owner(server, TRIED);
         round.metrics.sent(request.method().label_index(), 100);
     }
 }

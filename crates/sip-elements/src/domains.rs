@@ -147,6 +147,19 @@ impl Domains {
     }
 }
 
+/// `user@domain` in canonical form, with our name of the domain. `None` without a user.
+pub(crate) fn address_of_record(uri: &Uri<'_>, domain: &str) -> Option<Box<[u8]>> {
+    let user = uri.user?;
+    // The maximum length, so that the buffer never grows.
+    let host = uri.host_bytes.len().max(domain.len());
+    let mut address = Vec::with_capacity(user.len() + 1 + host);
+    uri.write_address_of_record(&mut address);
+    let at = address.iter().rposition(|byte| *byte == b'@')?;
+    address.truncate(at + 1);
+    address.extend_from_slice(domain.as_bytes());
+    Some(address.into_boxed_slice())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,12 +5,15 @@ use crate::parked::Parked;
 use crate::proxy::{Proxy, ProxyStats};
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
-use crate::{Answer, Question, Round, Settings, Shared, glance, pipeline};
+use crate::{
+    Answer, Owner, Question, Round, Settings, Shared, glance, parking, pipeline, undeliverable,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use sip_message::{Message, worker_hash};
 use sip_transaction::{Event, Limits, Stats, Transactions};
 use sip_transport::overload::Urgency;
-use sip_transport::{Flow, Node, Output, Received, Time};
+use sip_transport::{Flow, Input, Node, Output, Received, Time};
 use std::sync::Arc;
 
 /// The parts that an exchange is built from.
@@ -41,13 +44,13 @@ pub struct Exchange {
     settings: Arc<Settings>,
     metrics: Arc<WorkerMetrics>,
     random: ChaCha8Rng,
-    transactions: Transactions,
+    transactions: Transactions<Owner>,
     proxy: Proxy,
     parked: Parked,
     registered: Registered,
     held: HeldAnswers,
     draining: bool,
-    events: Vec<Event>,
+    events: Vec<Event<Owner>>,
     scratch: Vec<u8>,
 }
 
@@ -70,9 +73,20 @@ pub(crate) struct Worker<'r, 'o> {
     /// Whether new calls are rejected.
     pub(crate) draining: &'r mut bool,
     /// Events of expired timers. The buffer is reused.
-    pub(crate) events: &'o mut Vec<Event>,
+    pub(crate) events: &'o mut Vec<Event<Owner>>,
     /// A buffer for responses whose status is known only after they are written. It is reused.
     pub(crate) scratch: &'o mut Vec<u8>,
+}
+
+impl Worker<'_, '_> {
+    /// The home of a message's call, if that is another worker.
+    pub(crate) fn home_elsewhere(&self, message: &Message<'_>) -> Option<u16> {
+        if self.workers < 2 {
+            return None;
+        }
+        let home = worker_hash(message.call_id().unwrap_or_default()) % u32::from(self.workers);
+        (home != u32::from(self.index)).then_some(home as u16)
+    }
 }
 
 impl Exchange {
@@ -105,7 +119,7 @@ impl Exchange {
             random,
             transactions,
             proxy: Proxy::new(now),
-            parked: Parked::default(),
+            parked: Parked::new(),
             registered: Registered::default(),
             held: HeldAnswers::default(),
             draining: false,
@@ -201,10 +215,25 @@ impl Node for Exchange {
     type Question = Question;
     type Answer = Answer;
 
-    fn serve(&mut self, now: Time, message: Received<'_>, output: &mut Output<Question>) {
-        self.metrics.queueing.record(now - message.arrived);
-        self.with_worker((message.arrived, now), output, |worker| {
-            pipeline::receive(worker, message);
+    fn handle(&mut self, now: Time, input: Input<'_, Answer>, output: &mut Output<Question>) {
+        let arrived = match &input {
+            Input::Received(message) => {
+                self.metrics.queueing.record(now - message.arrived);
+                message.arrived
+            }
+            Input::Answer(Answer::Settings(settings)) => {
+                self.settings = Arc::clone(settings);
+                self.transactions
+                    .reconfigure(settings.timers, limits(settings));
+                now
+            }
+            _ => now,
+        };
+        self.with_worker((arrived, now), output, |worker| match input {
+            Input::Received(message) => pipeline::receive(worker, message),
+            Input::Undeliverable(message) => undeliverable::receive(worker, &message),
+            Input::ConnectionEnded(flow) => worker.registered.end_bindings(&worker.round, flow),
+            Input::Answer(answer) => pipeline::answered(worker, answer),
         });
     }
 
@@ -225,75 +254,6 @@ impl Node for Exchange {
         });
     }
 
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
-        let message = Received {
-            arrived: now,
-            flow,
-            bytes,
-            handed_over: false,
-            over_our_connection: false,
-        };
-        self.serve(now, message, output);
-    }
-
-    fn receive_handed_over(
-        &mut self,
-        now: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<Question>,
-    ) {
-        let message = Received {
-            arrived: now,
-            flow,
-            bytes,
-            handed_over: true,
-            over_our_connection: false,
-        };
-        self.serve(now, message, output);
-    }
-
-    fn undeliverable(
-        &mut self,
-        now: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<Question>,
-    ) {
-        self.with_worker((now, now), output, |worker| {
-            pipeline::undeliverable(worker, flow, bytes, false);
-        });
-    }
-
-    fn undeliverable_handed_over(
-        &mut self,
-        now: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<Question>,
-    ) {
-        self.with_worker((now, now), output, |worker| {
-            pipeline::undeliverable(worker, flow, bytes, true);
-        });
-    }
-
-    fn connection_ended(&mut self, now: Time, flow: Flow, output: &mut Output<Question>) {
-        self.with_worker((now, now), output, |worker| {
-            pipeline::connection_ended(worker, flow);
-        });
-    }
-
-    fn answer(&mut self, now: Time, answer: Answer, output: &mut Output<Question>) {
-        if let Answer::Settings(settings) = &answer {
-            self.settings = Arc::clone(settings);
-            self.transactions
-                .reconfigure(settings.timers, limits(settings));
-        }
-        self.with_worker((now, now), output, |worker| {
-            pipeline::answered(worker, answer);
-        });
-    }
-
     fn expire(&mut self, now: Time, output: &mut Output<Question>) {
         self.with_worker((now, now), output, |worker| {
             worker
@@ -306,7 +266,7 @@ impl Node for Exchange {
                 }
             }
             worker.proxy.expire(&mut worker.round);
-            pipeline::expire_parked(worker);
+            parking::expire(worker);
             worker.held.expire(&mut worker.round);
         });
     }

@@ -9,13 +9,15 @@ pub mod location;
 pub mod metrics;
 pub mod proxy;
 pub mod registrar;
+pub mod routing;
 
 mod answer;
-mod dead_targets;
 mod domains;
 mod exchange;
 mod glance;
+mod owner;
 mod parked;
+mod parking;
 mod phase;
 mod pipeline;
 mod question;
@@ -23,12 +25,14 @@ mod registered;
 mod round;
 mod settings;
 mod shared;
+mod undeliverable;
 
-pub use dead_targets::{DeadTargetStats, DeadTargets, Death};
 pub use domains::Domains;
 pub use exchange::{Exchange, ExchangeOptions};
-pub use question::{Answer, NameServersFailed, Question, StoreFailed, Ticket};
+pub use owner::{BranchId, ContextId, Owner, ParkedId};
+pub use question::{Answer, NameServersFailed, Question, StoreFailed};
 pub use round::Round;
+pub use routing::dead_targets::{DeadTargetStats, DeadTargets, Death};
 pub use settings::{
     ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, Settings, Strangers, TableLimits,
 };

@@ -1,35 +1,6 @@
 //! Counters of one worker: written by that worker alone, read by anybody. Never reset.
 use sip_message::Method;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A counter with one writer: an addition is a load and a store, no locked instruction.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds one.
-    pub fn increment(&self) {
-        self.add(1);
-    }
-
-    /// Adds `count`.
-    pub fn add(&self, count: u64) {
-        self.0.store(
-            self.0.load(Ordering::Relaxed).wrapping_add(count),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// Sets a gauge.
-    pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// Reads it.
-    pub fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use sip_transport::Counter;
 
 /// Why something received went no further. Each has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,12 @@
 //! A cancelled request leaves at once, but its slot stays in use until its question is answered or times out. So there
 //! are never more open questions than slots, however fast a caller calls and hangs up.
 
-use crate::Ticket;
+use crate::ParkedId;
 use crate::answer::Origin;
+use crate::phase::ResumeAt;
 use rustc_hash::FxHashMap;
 use sip_transaction::{Account, Ledger, ServerId, Table};
-use sip_transport::Time;
+use sip_transport::{Slab, Tenant, Time};
 use std::collections::VecDeque;
 
 /// A request that waits for an answer.
@@ -22,91 +23,88 @@ pub(crate) struct ParkedRequest {
     pub(crate) bytes: Box<[u8]>,
     /// The account that its slot and its bytes are charged to.
     pub(crate) account: Account,
-}
-
-#[derive(Debug)]
-enum Place {
-    Free,
-    Waiting(ParkedRequest),
-    /// Cancelled. Its question is still open, and its slot is charged to this account.
-    GivenUp(Account),
+    /// The stage that parked it. It resumes there.
+    pub(crate) resume_at: ResumeAt,
 }
 
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    place: Place,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting(ParkedRequest),
+    /// Cancelled. Its question is still open, and its slot is charged to this account.
+    GivenUp(Account),
+}
+
+impl Tenant for Slot {
+    fn generation(&self) -> u32 {
+        self.generation
+    }
 }
 
 /// The parked requests of one worker, bounded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Parked {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    by_server: FxHashMap<ServerId, Ticket>,
+    slots: Slab<Slot>,
+    by_server: FxHashMap<ServerId, ParkedId>,
     /// The earliest deadline first.
-    deadlines: VecDeque<(Time, Ticket)>,
+    deadlines: VecDeque<(Time, ParkedId)>,
 }
 
 impl Parked {
-    /// Parks a request until `deadline`. The caller has reserved a slot in the ledger. The top bit of the ticket is 0;
-    /// tickets of the proxy have it set.
+    /// Creates an empty table.
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Slab::new(0),
+            by_server: FxHashMap::default(),
+            deadlines: VecDeque::new(),
+        }
+    }
+
+    /// Parks a request until `deadline`. The caller has reserved a slot in the ledger.
     pub(crate) fn park(
         &mut self,
         request: ParkedRequest,
         deadline: Time,
         ledger: &mut Ledger,
-    ) -> Ticket {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                generation: 0,
-                place: Place::Free,
-            });
-            self.slots.len() as u32 - 1
-        });
+    ) -> ParkedId {
         ledger.hold(request.account, 0, request.bytes.len());
-        let mut generation = 0;
         let server = request.origin.server;
-        if let Some(slot) = self.slots.get_mut(index as usize) {
-            generation = (slot.generation + 1) & (u32::MAX >> 1);
-            slot.generation = generation;
-            slot.place = Place::Waiting(request);
-        }
-        let ticket = Ticket((u64::from(generation) << 32) | u64::from(index));
+        let id = ParkedId(self.slots.insert(|id| Slot {
+            generation: id.generation,
+            state: State::Waiting(request),
+        }));
         if let Some(server) = server {
-            self.by_server.insert(server, ticket);
+            self.by_server.insert(server, id);
         }
         // All requests wait equally long, so the new one normally goes last. After a reload with a shorter wait it goes
         // further ahead.
         let earlier = self.deadlines.iter().rposition(|(at, _)| *at <= deadline);
-        let place = earlier.map_or(0, |place| place + 1);
-        self.deadlines.insert(place, (deadline, ticket));
-        ticket
+        let place = earlier.map_or(0, |earlier| earlier + 1);
+        self.deadlines.insert(place, (deadline, id));
+        id
     }
 
     /// Takes a parked request out. `None` if it is no longer there.
-    pub(crate) fn take(&mut self, ticket: Ticket, ledger: &mut Ledger) -> Option<ParkedRequest> {
-        let index = ticket.0 as u32;
-        let slot = self.slots.get_mut(index as usize)?;
-        if u64::from(slot.generation) != ticket.0 >> 32 {
-            return None;
-        }
-        let (request, account) = match std::mem::replace(&mut slot.place, Place::Free) {
-            Place::Free => return None,
-            Place::GivenUp(account) => (None, account),
-            Place::Waiting(request) => {
-                let account = request.account;
-                ledger.hold(account, request.bytes.len(), 0);
-                (Some(request), account)
+    pub(crate) fn take(&mut self, id: ParkedId, ledger: &mut Ledger) -> Option<ParkedRequest> {
+        match self.slots.remove(id.0)?.state {
+            State::GivenUp(account) => {
+                ledger.leave(Table::Parked, account);
+                None
             }
-        };
-        ledger.leave(Table::Parked, account);
-        self.free.push(index);
-        let request = request?;
-        if let Some(server) = request.origin.server {
-            self.by_server.remove(&server);
+            State::Waiting(request) => {
+                ledger.hold(request.account, request.bytes.len(), 0);
+                ledger.leave(Table::Parked, request.account);
+                if let Some(server) = request.origin.server {
+                    self.by_server.remove(&server);
+                }
+                Some(request)
+            }
         }
-        Some(request)
     }
 
     /// Takes out the request of a cancelled server transaction. Its slot stays in use until its question is answered or
@@ -116,27 +114,27 @@ impl Parked {
         server: ServerId,
         ledger: &mut Ledger,
     ) -> Option<ParkedRequest> {
-        let ticket = self.by_server.remove(&server)?;
-        let slot = self.slots.get_mut(ticket.0 as u32 as usize)?;
-        let Place::Waiting(request) = &slot.place else {
+        let id = self.by_server.remove(&server)?;
+        let slot = self.slots.get_mut(id.0)?;
+        let State::Waiting(request) = &slot.state else {
             return None;
         };
         let account = request.account;
         ledger.hold(account, request.bytes.len(), 0);
-        match std::mem::replace(&mut slot.place, Place::GivenUp(account)) {
-            Place::Waiting(request) => Some(request),
-            Place::Free | Place::GivenUp(_) => None,
+        match std::mem::replace(&mut slot.state, State::GivenUp(account)) {
+            State::Waiting(request) => Some(request),
+            State::GivenUp(_) => None,
         }
     }
 
     /// Takes out the next request whose deadline has passed.
     pub(crate) fn pop_expired(&mut self, now: Time, ledger: &mut Ledger) -> Option<ParkedRequest> {
-        while let Some((deadline, ticket)) = self.deadlines.front().copied() {
+        while let Some((deadline, id)) = self.deadlines.front().copied() {
             if deadline > now {
                 return None;
             }
             self.deadlines.pop_front();
-            if let Some(request) = self.take(ticket, ledger) {
+            if let Some(request) = self.take(id, ledger) {
                 return Some(request);
             }
         }
@@ -150,15 +148,15 @@ impl Parked {
 
     /// The bytes of all waiting requests, counted one by one.
     pub(crate) fn count_bytes(&self) -> usize {
-        let waiting = self.slots.iter().map(|slot| match &slot.place {
-            Place::Waiting(request) => request.bytes.len(),
-            Place::Free | Place::GivenUp(_) => 0,
+        let waiting = self.slots.iter().map(|slot| match &slot.state {
+            State::Waiting(request) => request.bytes.len(),
+            State::GivenUp(_) => 0,
         });
         waiting.sum()
     }
 
     /// The number of slots in use.
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+    pub(crate) const fn len(&self) -> usize {
+        self.slots.len()
     }
 }

@@ -12,27 +12,19 @@
 
 use crate::answer::{
     Origin, Refusal, answer, answer_beginning, is_ack_of_ours, is_answerable, own_tag, send,
-    send_trying,
 };
 use crate::exchange::Worker;
-use crate::location::Binding;
 use crate::metrics::{Drop, Stage};
 use crate::parked::ParkedRequest;
+use crate::parking;
 use crate::phase::identity::Identity;
-use crate::phase::{Need, Stop, destination, identity, keep_alive, kept_off, sanity};
-use crate::proxy::Routing;
-use crate::registered::Registered;
+use crate::phase::{ResumeAt, Stop, destination, identity, keep_alive, kept_off, sanity};
 use crate::registrar::held::HeldAnswer;
-use crate::{Answer, Question, Round, Shared, registrar};
-use sip_message::{HeaderName, Host, Message, Method, ParseError, worker_hash};
-use sip_transaction::{
-    Account, Admission, Branch, Kind, RequestMatch, ResponseMatch, ServerId, Standing, Table,
-};
-use sip_transport::{Flow, Protocol, Received, response_flow};
-use std::net::SocketAddr;
-
-/// The maximum number of questions for one request: about the credentials, and whether the callee exists.
-const MOST_QUESTIONS: u8 = 3;
+use crate::routing::Routing;
+use crate::{Answer, registrar};
+use sip_message::{HeaderName, Message, Method, ParseError};
+use sip_transaction::{RequestMatch, ResponseMatch, ServerId, Standing};
+use sip_transport::{Flow, Received, response_flow};
 
 /// Receives a datagram, or one message of a stream.
 pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
@@ -106,7 +98,7 @@ pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     let request = Message::parse(bytes).ok().filter(|request| {
         is_answerable(request)
             && is_new(request)
-            && (handed_over || home_elsewhere(worker, request).is_none())
+            && (handed_over || worker.home_elsewhere(request).is_none())
     });
     let Some(request) = request else {
         return receive(worker, received);
@@ -150,20 +142,23 @@ fn request(
     if !routing.in_our_dialog() {
         refuse_while_draining(worker, request)?;
     }
-    route(worker, request, origin, &routing)
+    run_from(&ResumeAt::Authenticate, worker, request, origin, &routing)
 }
 
-/// Finds where the request goes. This part may need the control plane. It starts over when the answer arrives.
-fn route(
+/// Runs the stages that may need the control plane. A parked request resumes at the stage that parked it.
+fn run_from(
+    stage: &ResumeAt,
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
     origin: &mut Origin,
     routing: &Routing,
 ) -> Result<(), Stop> {
-    if routing.in_our_dialog() {
-        relay_in_dialog(worker, request, origin, routing)
-    } else {
-        authenticate_and_route(worker, request, origin, routing)
+    match stage {
+        ResumeAt::Authenticate if routing.in_our_dialog() => {
+            relay_in_dialog(worker, request, origin, routing)
+        }
+        ResumeAt::Authenticate => authenticate_and_route(worker, request, origin, routing),
+        ResumeAt::Route(identity) => find_and_forward(worker, request, origin, routing, identity),
     }
 }
 
@@ -209,10 +204,21 @@ fn authenticate_and_route(
         // A refusal needs the transaction too. Otherwise a retransmission is judged again and might be accepted after its
         // sender was told that the request failed. Strangers are refused without a transaction, because they could fill
         // the table.
-        server_transaction(worker, request, origin)?;
+        origin.server_transaction(&mut worker.round, request)?;
     }
-    let targets = destination::find(&worker.round, request, routing, &identity)?;
-    let server = server_transaction(worker, request, origin)?;
+    find_and_forward(worker, request, origin, routing, &identity)
+}
+
+/// Looks up the targets of a request outside dialogs, and forwards the request to them.
+fn find_and_forward(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &mut Origin,
+    routing: &Routing,
+    identity: &Identity,
+) -> Result<(), Stop> {
+    let targets = destination::find(&worker.round, request, routing, identity)?;
+    let server = origin.server_transaction(&mut worker.round, request)?;
     worker.proxy.forward(
         &mut worker.round,
         request,
@@ -237,8 +243,8 @@ fn conclude(
     match end {
         Ok(()) | Err(Stop::Done) => {}
         Err(Stop::Refuse(refusal)) => answer(&mut worker.round, request, origin, &refusal),
-        Err(Stop::Ask(need)) => {
-            if let Err(refusal) = park(worker, request, *origin, need) {
+        Err(Stop::Ask(need, resume_at)) => {
+            if let Err(refusal) = parking::park(worker, request, *origin, need, resume_at) {
                 answer(&mut worker.round, request, origin, &refusal);
             }
         }
@@ -256,7 +262,7 @@ fn hand_over_to_home(
     if handed_over || identity::is_registration(&worker.round, message) {
         return Ok(());
     }
-    let Some(home) = home_elsewhere(worker, message) else {
+    let Some(home) = worker.home_elsewhere(message) else {
         return Ok(());
     };
     let arrived = worker.round.arrived;
@@ -265,15 +271,6 @@ fn hand_over_to_home(
         .output
         .hand_over(home, arrived, flow, message.bytes());
     Err(Stop::Done)
-}
-
-/// The home of a message's call, if that is another worker.
-fn home_elsewhere(worker: &Worker<'_, '_>, message: &Message<'_>) -> Option<u16> {
-    if worker.workers < 2 {
-        return None;
-    }
-    let home = worker_hash(message.call_id().unwrap_or_default()) % u32::from(worker.workers);
-    (home != u32::from(worker.index)).then_some(home as u16)
 }
 
 /// Matches a request to its transaction. Retransmissions and the ACK of a non-2xx end here. So does CANCEL, which acts on
@@ -323,7 +320,7 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
         .parked
         .give_up(server, worker.round.transactions.ledger())
     {
-        Some(parked) => refuse_parked(worker, &parked, &Refusal::Status(487)),
+        Some(parked) => parking::refuse(worker, &parked, &Refusal::Status(487)),
         None => worker.proxy.cancel(&mut worker.round, server, request),
     }
     Refusal::Okay.into()
@@ -376,7 +373,7 @@ fn relay_in_dialog(
     };
     origin.prove(&mut worker.round, standing)?;
     let target = destination::in_dialog(request, routing);
-    let server = server_transaction(worker, request, origin)?;
+    let server = origin.server_transaction(&mut worker.round, request)?;
     worker.proxy.forward(
         &mut worker.round,
         request,
@@ -429,7 +426,9 @@ fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin,
         worker.scratch,
     );
     if status == 200 && origin.flow.connection.worker() == worker.index {
-        note_registered(worker.registered, round.shared, origin.flow, address);
+        worker
+            .registered
+            .note_binding(round.shared, origin.flow, address);
     }
     let changes = request.values(HeaderName::Contact).next().is_some();
     if holds && changes && status == 200 {
@@ -450,200 +449,6 @@ fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin,
     round.record(Stage::Registration);
 }
 
-/// Notes that a binding was made over a connection. The binding ends with the connection unless the phone is reachable in
-/// another way.
-fn note_registered(registered: &mut Registered, shared: &Shared, flow: Flow, address: &[u8]) {
-    if flow.connection.is_some() {
-        let locations = &shared.locations;
-        registered.note(flow.connection, locations.key(address), locations.most());
-    }
-}
-
-/// Ends the bindings that depended on a connection of this worker, after the connection has ended.
-pub(crate) fn connection_ended(worker: &mut Worker<'_, '_>, flow: Flow) {
-    let round = &mut worker.round;
-    for key in worker.registered.take(flow.connection) {
-        let settings = round.settings;
-        let outlives = |binding: &Binding<'_>| destination::outlives_connection(settings, binding);
-        let locations = &round.shared.locations;
-        let ended = locations.end_connection(key, flow, round.now, outlives);
-        round.metrics.bindings_disconnected.add(ended as u64);
-    }
-}
-
-/// The request's server transaction. It is created now, unless the request got one when it was parked.
-fn server_transaction(
-    worker: &mut Worker<'_, '_>,
-    request: &Message<'_>,
-    origin: &mut Origin,
-) -> Result<ServerId, Refusal> {
-    if let Some(server) = origin.server {
-        return Ok(server);
-    }
-    let round = &mut worker.round;
-    let key = origin
-        .key
-        .or_else(|| round.shared.hasher.server_transaction(request))
-        .ok_or(Refusal::Because(400, "Bad Via"))?;
-    let kind = if request.method() == Method::Invite {
-        Kind::Invite
-    } else {
-        Kind::NonInvite
-    };
-    let flow = request
-        .top_via()
-        .map_or(origin.flow, |via| response_flow(origin.flow, &via));
-    let listener = round.settings.listeners.get(usize::from(flow.listener.0));
-    let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
-    let server = round.transactions.admit_server(&Admission {
-        key,
-        kind,
-        flow,
-        reliable,
-        standing: origin.standing,
-        size: request.bytes().len(),
-    })?;
-    origin.server = Some(server);
-    Ok(server)
-}
-
-/// Parks a request on a question. From now on it has a transaction, so that its retransmissions are absorbed.
-fn park(
-    worker: &mut Worker<'_, '_>,
-    request: &Message<'_>,
-    mut origin: Origin,
-    need: Need,
-) -> Result<(), Refusal> {
-    if origin.questions_asked >= MOST_QUESTIONS {
-        return Err(Refusal::Because(500, "Subscriber data is not consistent"));
-    }
-    let is_new = origin.server.is_none();
-    let server = server_transaction(worker, request, &mut origin)?;
-    let round = &mut worker.round;
-    let account = round.transactions.server_account(server);
-    let account = account.unwrap_or(Account::KNOWN);
-    let (live, limit) = (worker.parked.len(), round.settings.limits.parked_requests);
-    let ledger = round.transactions.ledger();
-    if ledger.join(Table::Parked, account, live, limit).is_err() {
-        if is_new {
-            round.transactions.abandon_server(server);
-        }
-        return Err(Refusal::Busy("Too many requests wait for subscriber data"));
-    }
-    if request.method() == Method::Invite {
-        send_trying(round, request, origin.flow, server);
-    }
-    origin.questions_asked += 1;
-    let parked = ParkedRequest {
-        origin,
-        bytes: request.bytes().into(),
-        account,
-    };
-    let deadline = round.now + round.settings.question_deadline;
-    let ticket = worker
-        .parked
-        .park(parked, deadline, round.transactions.ledger());
-    let Need::Credentials { username, domain } = need;
-    round.metrics.questions.increment();
-    round.output.ask(Question::Credentials {
-        ticket,
-        username,
-        domain,
-    });
-    Ok(())
-}
-
-/// Handles one of our own messages that could not be sent (section 18.4).
-pub(crate) fn undeliverable(
-    worker: &mut Worker<'_, '_>,
-    flow: Flow,
-    bytes: &[u8],
-    handed_over: bool,
-) {
-    let listener = worker
-        .round
-        .settings
-        .listeners
-        .get(usize::from(flow.listener.0));
-    if listener.is_some_and(|listener| listener.protocol == Protocol::Udp) {
-        return returned(worker, flow, bytes, handed_over);
-    }
-    let Ok(message) = Message::parse(bytes) else {
-        return;
-    };
-    if !handed_over && let Some(home) = home_elsewhere(worker, &message) {
-        return worker.round.output.give_back(home, flow, bytes);
-    }
-    let round = &mut worker.round;
-    if !message.is_request() {
-        return answer_on_another_flow(round, flow, &message);
-    }
-    if let Some(failed) = round.transactions.client_that_sent(bytes) {
-        worker
-            .proxy
-            .client_unreachable(round, failed.id, failed.owner);
-    }
-}
-
-/// Handles an ICMP error for a datagram that this server sent (section 18.4). The error quotes the beginning of the datagram.
-///
-/// Any worker's socket may get the error. If the quote includes the Call-ID, it goes to the home of the call. Otherwise
-/// the request waits for its timers. Only a quote with a genuine branch is passed to another worker.
-fn returned(worker: &mut Worker<'_, '_>, flow: Flow, quote: &[u8], handed_over: bool) {
-    let found = worker
-        .round
-        .transactions
-        .client_unreached(flow.remote, quote);
-    if let Some(failed) = found {
-        let round = &mut worker.round;
-        return worker
-            .proxy
-            .client_unreachable(round, failed.id, failed.owner);
-    }
-    if handed_over || worker.workers < 2 {
-        return;
-    }
-    let Some(last_line) = quote.windows(2).rposition(|window| window == b"\r\n") else {
-        return;
-    };
-    let lines = quote.get(..last_line).unwrap_or_default();
-    let whole = [lines, b"\r\n\r\n"].concat();
-    if let Ok(message) = Message::parse(&whole)
-        && has_branch_of_ours(worker.round.shared, &message)
-        && let Some(home) = home_elsewhere(worker, &message)
-    {
-        worker.round.output.give_back(home, flow, quote);
-    }
-}
-
-/// Whether a message is a request that this server sent in this call. Its branch proves this.
-fn has_branch_of_ours(shared: &Shared, message: &Message<'_>) -> bool {
-    let branch = message
-        .top_via()
-        .and_then(|via| Branch::parse(via.branch()?));
-    message.is_request()
-        && message.call_id().is_some_and(|call_id| {
-            branch.is_some_and(|branch| branch.is_genuine(&shared.hasher, call_id))
-        })
-}
-
-/// Section 18.2.2: when the connection of a request is gone, the response goes to the address in its Via, unless the
-/// sender is behind NAT.
-fn answer_on_another_flow(round: &mut Round<'_>, flow: Flow, response: &Message<'_>) {
-    let Some(via) = response.top_via() else {
-        return;
-    };
-    let listener = round.settings.listeners.get(usize::from(flow.listener.0));
-    let default_port = listener.map_or(0, |listener| listener.protocol.default_port());
-    let remote = SocketAddr::new(flow.remote.ip(), via.port.unwrap_or(default_port));
-    let is_open = matches!(via.host, Host::Address(ip) if ip == flow.remote.ip().to_canonical());
-    if is_open && remote != flow.remote {
-        round.output.send(Flow::to(flow.listener, remote), |into| {
-            into.extend_from_slice(response.bytes());
-        });
-    }
-}
-
 /// Handles an answer of the control plane and resumes what waited for it.
 pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
     match answer {
@@ -654,7 +459,7 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
             };
             match result {
                 Ok(_) => resume(worker, &parked),
-                Err(_) => refuse_parked(
+                Err(_) => parking::refuse(
                     worker,
                     &parked,
                     &Refusal::Because(500, "Subscriber data is not available"),
@@ -681,29 +486,8 @@ fn resume(worker: &mut Worker<'_, '_>, parked: &ParkedRequest) {
     let mut origin = parked.origin;
     worker.round.arrived = origin.received;
     let routing = worker.proxy.preprocess(&request, &worker.round);
-    let end = route(worker, &request, &mut origin, &routing);
+    let end = run_from(&parked.resume_at, worker, &request, &mut origin, &routing);
     conclude(worker, &request, &origin, end);
-}
-
-/// Refuses the parked requests whose deadline has passed.
-pub(crate) fn expire_parked(worker: &mut Worker<'_, '_>) {
-    while let Some(parked) = worker
-        .parked
-        .pop_expired(worker.round.now, worker.round.transactions.ledger())
-    {
-        worker.round.metrics.questions_expired.increment();
-        refuse_parked(
-            worker,
-            &parked,
-            &Refusal::Because(500, "Subscriber data did not arrive in time"),
-        );
-    }
-}
-
-fn refuse_parked(worker: &mut Worker<'_, '_>, parked: &ParkedRequest, refusal: &Refusal) {
-    if let Ok(request) = Message::parse(&parked.bytes) {
-        answer(&mut worker.round, &request, &parked.origin, refusal);
-    }
 }
 
 /// The phases of a response, in order.

@@ -1,14 +1,12 @@
 //! The questions of the data plane to the control plane, and the answers. Nothing here depends on a database.
 use crate::Settings;
 use crate::auth::StoredCredentials;
+use crate::owner::{BranchId, ParkedId};
 use sip_transport::selection::{Candidate, Destination};
 use std::sync::Arc;
 
-/// Identifies the request that waits for an answer. The answer carries it back; an outdated ticket is ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(pub u64);
-
-/// A question to the control plane. Answers after its deadline (`Settings::question_deadline`) are ignored.
+/// A question to the control plane. Answers after its deadline (`Settings::question_deadline`) are ignored, and so are
+/// answers to a request that no longer waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// The credentials of a subscriber. The answer also decides between 404 and 480, because it tells whether the
@@ -17,7 +15,7 @@ pub enum Question {
     /// The control plane first puts the credentials, or their absence, into the shared cache. Then it answers.
     Credentials {
         /// Identifies the waiting request.
-        ticket: Ticket,
+        ticket: ParkedId,
         /// The user part of the address of record.
         username: Box<[u8]>,
         /// The domain, which is also the realm.
@@ -25,8 +23,8 @@ pub enum Question {
     },
     /// The addresses of a destination that is given by name (RFC 3263).
     Resolve {
-        /// Identifies the waiting request.
-        ticket: Ticket,
+        /// Identifies the waiting branch.
+        ticket: BranchId,
         /// The destination as the URI describes it.
         destination: Destination,
         /// The seed for the random choice among its servers. All requests of a call use the same one.
@@ -40,14 +38,14 @@ pub enum Answer {
     /// Answers `Question::Credentials`.
     Credentials {
         /// The ticket of the question.
-        ticket: Ticket,
+        ticket: ParkedId,
         /// The credentials. `Ok(None)`: there is no such subscriber. `Err`: the store cannot answer.
         result: Result<Option<StoredCredentials>, StoreFailed>,
     },
     /// Answers `Question::Resolve`.
     Resolved {
         /// The ticket of the question.
-        ticket: Ticket,
+        ticket: BranchId,
         /// The candidates, best first, at most [`sip_transport::selection::MOST_CANDIDATES`]. Empty: there are none.
         /// `Err`: the name servers gave no answer.
         result: Result<Vec<Candidate>, NameServersFailed>,

@@ -3,8 +3,10 @@
 //!
 //! REGISTER is served where it arrives, and a connection belongs to one worker. So that worker knows all of its registrations.
 
-use crate::location::AddressKey;
-use sip_transport::ConnectionId;
+use crate::location::{AddressKey, Binding};
+use crate::phase::destination;
+use crate::{Round, Shared};
+use sip_transport::{ConnectionId, Flow};
 use std::collections::BTreeSet;
 
 /// Pairs of a connection of this worker and an address of record. A pair takes 24 bytes, or about 35 including its share
@@ -15,16 +17,37 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
+    /// Notes that a binding was made over a flow of this worker. The binding ends with the connection unless the phone is
+    /// reachable in another way.
+    pub(crate) fn note_binding(&mut self, shared: &Shared, flow: Flow, address: &[u8]) {
+        if flow.connection.is_some() {
+            let locations = &shared.locations;
+            self.note(flow.connection, locations.key(address), locations.most());
+        }
+    }
+
+    /// Ends the bindings that depended on a connection, after the connection has ended.
+    pub(crate) fn end_bindings(&mut self, round: &Round<'_>, flow: Flow) {
+        for key in self.take(flow.connection) {
+            let settings = round.settings;
+            let outlives =
+                |binding: &Binding<'_>| destination::outlives_connection(settings, binding);
+            let locations = &round.shared.locations;
+            let ended = locations.end_connection(key, flow, round.now, outlives);
+            round.metrics.bindings_disconnected.add(ended as u64);
+        }
+    }
+
     /// Notes that an address of record has registered over a connection. Beyond `most` pairs nothing is noted, and the
     /// binding stays until it expires.
-    pub(crate) fn note(&mut self, connection: ConnectionId, key: AddressKey, most: usize) {
+    fn note(&mut self, connection: ConnectionId, key: AddressKey, most: usize) {
         if self.pairs.len() < most {
             self.pairs.insert((connection.slot(), key));
         }
     }
 
     /// Takes out the addresses of record of a connection.
-    pub(crate) fn take(&mut self, connection: ConnectionId) -> Vec<AddressKey> {
+    fn take(&mut self, connection: ConnectionId) -> Vec<AddressKey> {
         let slot = connection.slot();
         let range = (slot, AddressKey::LEAST)..=(slot, AddressKey::GREATEST);
         let keys: Vec<AddressKey> = self.pairs.range(range).map(|(_, key)| *key).collect();

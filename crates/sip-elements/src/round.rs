@@ -1,6 +1,7 @@
 //! The context of every phase: the time, the output, and the tables of the worker.
 use crate::metrics::{Stage, WorkerMetrics};
-use crate::{Question, Settings, Shared};
+use crate::routing::View;
+use crate::{Owner, Question, Settings, Shared};
 use rand_chacha::ChaCha8Rng;
 use sip_transaction::Transactions;
 use sip_transport::{Output, Time};
@@ -15,7 +16,7 @@ pub struct Round<'r> {
     /// Collects what to send and to ask.
     pub output: &'r mut Output<Question>,
     /// The transactions of this worker.
-    pub transactions: &'r mut Transactions,
+    pub transactions: &'r mut Transactions<Owner>,
     /// The operator's configuration.
     pub settings: &'r Settings,
     /// The state that all workers share.
@@ -26,7 +27,16 @@ pub struct Round<'r> {
     pub random: &'r mut ChaCha8Rng,
 }
 
-impl Round<'_> {
+impl<'r> Round<'r> {
+    /// What routing decisions depend on.
+    pub const fn view(&self) -> View<'r> {
+        View {
+            now: self.now,
+            settings: self.settings,
+            shared: self.shared,
+        }
+    }
+
     /// Records how long the current message took, from its arrival until now.
     pub(crate) fn record(&self, stage: Stage) {
         if let Some(latency) = self.metrics.stages.get(stage as usize) {

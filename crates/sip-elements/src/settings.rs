@@ -1,7 +1,7 @@
 //! The operator's configuration, resolved and immutable. A reload builds new settings and passes them to every worker.
 use crate::Domains;
 use crate::bans::BanSettings;
-use crate::proxy::NextHop;
+use crate::routing::NextHop;
 use sip_message::Method;
 use sip_message::digest::Algorithm;
 use sip_transaction::TimerSettings;

@@ -11,7 +11,7 @@
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use sip_runtime::{EventLoopKind, Options, Runtime};
-use sip_transport::{Flow, Listener, Node, Output, Protocol, Time};
+use sip_transport::{Input, Listener, Node, Output, Protocol, Received, Time};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroU16;
@@ -153,16 +153,14 @@ impl Node for Echo {
     type Question = ();
     type Answer = ();
 
-    fn receive(&mut self, _: Time, flow: Flow, bytes: &[u8], output: &mut Output<()>) {
-        output.send(flow, |buffer| match bytes.first() {
-            Some(&CPU_TIME) => buffer.extend_from_slice(&cpu_time().to_ne_bytes()),
-            _ => buffer.extend_from_slice(bytes),
-        });
+    fn handle(&mut self, _: Time, input: Input<'_, ()>, output: &mut Output<()>) {
+        if let Input::Received(Received { flow, bytes, .. }) = input {
+            output.send(flow, |buffer| match bytes.first() {
+                Some(&CPU_TIME) => buffer.extend_from_slice(&cpu_time().to_ne_bytes()),
+                _ => buffer.extend_from_slice(bytes),
+            });
+        }
     }
-
-    fn receive_handed_over(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<()>) {}
-
-    fn answer(&mut self, _: Time, (): (), _: &mut Output<()>) {}
 
     fn expire(&mut self, _: Time, _: &mut Output<()>) {}
 

@@ -121,11 +121,11 @@ fn steer_datagrams(address: SocketAddr, sockets: &[WorkerSocket]) {
         warn!(
             %address,
             %error,
-            "the kernel cannot steer datagrams to the worker of their call ({}): workers hand over what is not theirs, which costs more CPU",
+            "the kernel cannot steer datagrams to the worker of their call ({}): workers pass them to each other, which costs more CPU",
             if error.kind() == std::io::ErrorKind::OutOfMemory {
                 "net.core.optmem_max is too small"
             } else {
-                "udp.steering = false would not try"
+                "set udp.steering = false to turn steering off"
             }
         );
     }

@@ -43,7 +43,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Driver<N, Q> {
         listeners: Vec<Listener>,
     ) -> io::Result<Self> {
         let Some(descriptor) = worker.descriptor() else {
-            let reason = "only epoll has a descriptor that another loop can wait for: take epoll";
+            let reason = "only epoll has a descriptor that another loop can wait for: use epoll";
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         };
         let descriptor = descriptor.try_clone_to_owned()?;

@@ -40,7 +40,7 @@ pub use event_loop::EventLoopKind;
 pub use interfaces::expand_wildcard;
 pub use options::Options;
 pub use running::{Handle, QuestionSink, Running, SendError};
-pub use stats::{Counter, WorkerStats};
+pub use stats::WorkerStats;
 pub use stream::{
     Admission, Aliases, CloseReason, PeerPolicy, RefuseReason, SharedPeerPolicy, StreamOptions,
     UNPROVEN_LIVES,

@@ -2,27 +2,8 @@
 
 use crate::stream::{CloseReason, RefuseReason};
 use crate::udp::IcmpError;
+use sip_transport::Counter;
 use sip_transport::overload::Shed;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A number with a single writer, so adding needs no locked instruction.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// The current value.
-    pub fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn add(&self, amount: u64) {
-        self.set(self.value().wrapping_add(amount));
-    }
-
-    pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-}
 
 /// The counters of one worker since its start.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use sip_simulator::{
     HostFacts, Invariant, Machine, Observation, Party, Profile, Violation, World, host_address,
     phone_address,
 };
-use sip_transport::{Flow, Node, Output, Time};
+use sip_transport::{Flow, Input, Node, Output, Received, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -48,7 +48,24 @@ impl Node for Small {
     type Question = usize;
     type Answer = usize;
 
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<usize>) {
+    fn handle(&mut self, now: Time, input: Input<'_, usize>, output: &mut Output<usize>) {
+        let Received {
+            flow,
+            bytes,
+            handed_over,
+            ..
+        } = match input {
+            Input::Received(message) => message,
+            Input::Answer(answer) => {
+                let (flow, bytes) = &self.waiting[answer];
+                return okay(*flow, bytes, output);
+            }
+            Input::Undeliverable(_) | Input::ConnectionEnded(_) => return,
+        };
+        if handed_over {
+            self.handed_over.push(bytes.to_vec());
+            return okay(flow, bytes, output);
+        }
         match self.habit {
             Habit::Swallows | Habit::Wakes => {}
             Habit::Asks => {
@@ -58,22 +75,6 @@ impl Node for Small {
             Habit::HandsOver if self.worker == 0 => output.hand_over(1, now, flow, bytes),
             Habit::HandsOver => okay(flow, bytes, output),
         }
-    }
-
-    fn receive_handed_over(
-        &mut self,
-        _: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<usize>,
-    ) {
-        self.handed_over.push(bytes.to_vec());
-        okay(flow, bytes, output);
-    }
-
-    fn answer(&mut self, _: Time, answer: usize, output: &mut Output<usize>) {
-        let (flow, bytes) = &self.waiting[answer];
-        okay(*flow, bytes, output);
     }
 
     fn expire(&mut self, now: Time, _: &mut Output<usize>) {

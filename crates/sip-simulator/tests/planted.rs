@@ -10,7 +10,7 @@ use sip_simulator::{
     Account, AnswerOf, BoundContact, Census, HostFacts, HostPlan, Machine, Outcome, QuestionOf,
     simulate,
 };
-use sip_transport::{Flow, Node, Output, Time};
+use sip_transport::{Flow, Input, Node, Output, Time};
 use std::sync::Arc;
 
 /// The planted fault of a machine.
@@ -176,26 +176,8 @@ impl<N: Node> Node for BrokenNode<N> {
     type Question = N::Question;
     type Answer = N::Answer;
 
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<N::Question>) {
-        self.run(output, |node, output| {
-            node.receive(now, flow, bytes, output);
-        });
-    }
-
-    fn receive_handed_over(
-        &mut self,
-        now: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<N::Question>,
-    ) {
-        self.run(output, |node, output| {
-            node.receive_handed_over(now, flow, bytes, output);
-        });
-    }
-
-    fn answer(&mut self, now: Time, answer: N::Answer, output: &mut Output<N::Question>) {
-        self.run(output, |node, output| node.answer(now, answer, output));
+    fn handle(&mut self, now: Time, input: Input<'_, N::Answer>, output: &mut Output<N::Question>) {
+        self.run(output, |node, output| node.handle(now, input, output));
     }
 
     fn expire(&mut self, now: Time, output: &mut Output<N::Question>) {

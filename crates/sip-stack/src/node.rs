@@ -4,7 +4,9 @@ use crate::handle::Post;
 use crate::{Failure, Request, Stack, User};
 use sip_message::{KeyHasher, Message, Method, ResponseWriter};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, TimerSettings, Transactions};
-use sip_transport::{Flow, Listener, Node, Output, Time, response_flow};
+use sip_transport::{
+    Flow, Input, Listener, Node, Output, Received, Time, Undelivered, response_flow,
+};
 use std::convert::Infallible;
 
 /// Maximum number of transactions of each kind.
@@ -12,11 +14,11 @@ const MOST: usize = 1_000_000;
 
 pub(crate) struct StackNode<U> {
     user: U,
-    transactions: Transactions,
+    transactions: Transactions<()>,
     listeners: Vec<Listener>,
     hasher: KeyHasher,
     tokens: u64,
-    events: Vec<Event>,
+    events: Vec<Event<()>>,
 }
 
 impl<U: User> StackNode<U> {
@@ -95,9 +97,7 @@ impl<U: User> StackNode<U> {
         let back = response_flow(flow, &via);
         let listener = self.listeners.get(usize::from(back.listener.0));
         let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
-        let created = self
-            .transactions
-            .create_server(now, key, kind, back, reliable, 0);
+        let created = self.transactions.create_server(key, kind, back, reliable);
         let Ok(server) = created else {
             return refuse(message, flow, 503, output);
         };
@@ -144,6 +144,28 @@ impl<U: User> StackNode<U> {
             });
         }
     }
+
+    /// A request that could not be sent has failed.
+    fn undeliverable(
+        &mut self,
+        now: Time,
+        message: &Undelivered<'_>,
+        output: &mut Output<Infallible>,
+    ) {
+        let Undelivered { flow, bytes, .. } = *message;
+        let listener = self.listeners.get(usize::from(flow.listener.0));
+        let found = if listener.is_some_and(|listener| listener.protocol.is_reliable()) {
+            self.transactions.client_that_sent(bytes)
+        } else {
+            self.transactions.client_unreached(flow.remote, bytes)
+        };
+        if let Some(client) = found {
+            self.transactions.abandon_client(client.id);
+            self.tell(now, output, |user, stack| {
+                user.failed(stack, client.id, Failure::Unreachable);
+            });
+        }
+    }
 }
 
 /// Responds without a transaction.
@@ -163,48 +185,18 @@ impl<U: User> Node for StackNode<U> {
     type Question = Infallible;
     type Answer = Post<U>;
 
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Infallible>) {
-        match Message::parse(bytes) {
-            Ok(message) if message.is_request() => self.request(now, flow, &message, output),
-            Ok(message) => self.response(now, flow, &message, output),
-            // Keep-alives and noise.
-            Err(_) => {}
+    fn handle(&mut self, now: Time, input: Input<'_, Post<U>>, output: &mut Output<Infallible>) {
+        match input {
+            Input::Received(Received { flow, bytes, .. }) => match Message::parse(bytes) {
+                Ok(message) if message.is_request() => self.request(now, flow, &message, output),
+                Ok(message) => self.response(now, flow, &message, output),
+                // Keep-alives and noise.
+                Err(_) => {}
+            },
+            Input::Undeliverable(message) => self.undeliverable(now, &message, output),
+            Input::Answer(post) => self.tell(now, output, |user, stack| post(user, stack)),
+            Input::ConnectionEnded(_) => {}
         }
-    }
-
-    fn receive_handed_over(
-        &mut self,
-        now: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<Infallible>,
-    ) {
-        self.receive(now, flow, bytes, output);
-    }
-
-    fn undeliverable(
-        &mut self,
-        now: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<Infallible>,
-    ) {
-        let listener = self.listeners.get(usize::from(flow.listener.0));
-        let found = if listener.is_some_and(|listener| listener.protocol.is_reliable()) {
-            self.transactions.client_that_sent(bytes)
-        } else {
-            self.transactions.client_unreached(flow.remote, bytes)
-        };
-        if let Some(client) = found {
-            self.transactions.abandon_client(client.id);
-            self.tell(now, output, |user, stack| {
-                user.failed(stack, client.id, Failure::Unreachable);
-            });
-        }
-    }
-
-    fn answer(&mut self, now: Time, post: Post<U>, output: &mut Output<Infallible>) {
-        self.tell(now, output, |user, stack| post(user, stack));
     }
 
     fn expire(&mut self, now: Time, output: &mut Output<Infallible>) {

@@ -9,7 +9,7 @@ use std::convert::Infallible;
 /// The stack, borrowed by the program for the duration of one call.
 pub struct Stack<'s> {
     pub(crate) now: Time,
-    pub(crate) transactions: &'s mut Transactions,
+    pub(crate) transactions: &'s mut Transactions<()>,
     pub(crate) output: &'s mut Output<Infallible>,
     pub(crate) listeners: &'s [Listener],
     pub(crate) hasher: &'s KeyHasher,
@@ -64,7 +64,7 @@ impl Stack<'_> {
         call_id: &[u8],
         finish: impl FnOnce(RequestWriter<'_>),
     ) -> Result<ClientId, Full> {
-        let client = self.transactions.reserve_client(0)?;
+        let client = self.transactions.reserve_client(())?;
         let kind = if method == Method::Invite {
             Kind::Invite
         } else {

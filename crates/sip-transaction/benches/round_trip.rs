@@ -97,10 +97,10 @@ impl Template {
 
 /// One worker under load: calls begin at a steady rate, so the tables and the wheel are realistically full.
 struct Worker {
-    all: Transactions,
+    all: Transactions<u64>,
     now: Time,
     output: Output<()>,
-    events: Vec<Event>,
+    events: Vec<Event<u64>>,
     branch: Vec<u8>,
     serial: u64,
 }
@@ -151,7 +151,7 @@ impl Worker {
         );
         let server = self
             .all
-            .create_server(now, key, kind, FLOW, false, 1)
+            .create_server(key, kind, FLOW, false)
             .expect("room");
         let client = self.all.reserve_client(2).expect("room");
         let branch = &mut self.branch;

@@ -6,6 +6,7 @@
 
 use crate::ClientId;
 use sip_message::KeyHasher;
+use sip_transport::SlabId;
 
 const COOKIE: &[u8; 7] = b"z9hG4bK";
 const LENGTH: usize = 55;
@@ -35,10 +36,10 @@ impl Branch {
         let (index, digits) = digits.split_at_checked(8)?;
         let (generation, digits) = digits.split_at_checked(8)?;
         let (seal, suffix) = digits.split_at_checked(16)?;
-        let id = ClientId {
+        let id = ClientId(SlabId {
             index: parse_hex(index)? as u32,
             generation: parse_hex(generation)? as u32,
-        };
+        });
         Some(Self {
             id,
             seal: parse_hex(seal)?,
@@ -60,8 +61,8 @@ impl Branch {
     pub fn write(&self, into: &mut Vec<u8>) {
         let mut branch = [0; LENGTH];
         branch[..7].copy_from_slice(COOKIE);
-        write_hex(&mut branch[7..15], self.id.index.into());
-        write_hex(&mut branch[15..23], self.id.generation.into());
+        write_hex(&mut branch[7..15], self.id.0.index.into());
+        write_hex(&mut branch[15..23], self.id.0.generation.into());
         write_hex(&mut branch[23..39], self.seal);
         write_hex(&mut branch[39..], self.suffix);
         into.extend_from_slice(&branch);
@@ -69,7 +70,7 @@ impl Branch {
 }
 
 fn seal(hasher: &KeyHasher, id: ClientId, call_id: &[u8]) -> u64 {
-    let place = u64::from(id.index) << 32 | u64::from(id.generation);
+    let place = u64::from(id.0.index) << 32 | u64::from(id.0.generation);
     hasher.hash(&[b"branch", &place.to_be_bytes(), call_id])
 }
 
@@ -115,10 +116,10 @@ mod tests {
     use proptest::prelude::*;
 
     const HASHER: KeyHasher = KeyHasher::new((1, 2));
-    const ID: ClientId = ClientId {
+    const ID: ClientId = ClientId(SlabId {
         index: 7,
         generation: 9,
-    };
+    });
 
     fn written(branch: Branch) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -129,7 +130,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_branch_reads_back_as_written(index: u32, generation: u32, call_id: Vec<u8>, suffix: u64) {
-            let id = ClientId { index, generation };
+            let id = ClientId(SlabId { index, generation });
             let branch = Branch::new(&HASHER, id, &call_id, suffix);
             prop_assert_eq!(Branch::parse(&written(branch)), Some(branch));
             prop_assert!(branch.is_genuine(&HASHER, &call_id));
@@ -159,12 +160,13 @@ mod tests {
         assert!(!branch.is_genuine(&HASHER, b"another"));
         assert!(!branch.is_genuine(&KeyHasher::new((1, 3)), b"call"));
         for id in [
-            ClientId { index: 8, ..ID },
-            ClientId {
+            SlabId { index: 8, ..ID.0 },
+            SlabId {
                 generation: 10,
-                ..ID
+                ..ID.0
             },
         ] {
+            let id = ClientId(id);
             let moved = Branch { id, ..branch };
             assert!(!moved.is_genuine(&HASHER, b"call"), "{id:?}");
         }
@@ -173,10 +175,10 @@ mod tests {
     #[test]
     fn leading_branch_is_seen_at_a_glance_or_left_to_the_parser() {
         let ours = Some(Branch {
-            id: ClientId {
+            id: ClientId(SlabId {
                 index: 1,
                 generation: 2,
-            },
+            }),
             seal: 0xdef,
             suffix: 0xabc,
         });

@@ -3,11 +3,10 @@
 use crate::client_invite::State as Invite;
 use crate::client_non_invite::State as NonInvite;
 use crate::schedule::Schedule;
-use crate::slab::Slab;
 use crate::step::Keep;
 use crate::{Account, ClientId, Ledger};
 use sip_message::{Message, Method, write_ack};
-use sip_transport::{Flow, Output};
+use sip_transport::{Flow, Output, Slab, SlabId, Tenant};
 
 /// Requests longer than this are worth a copy of the header, to free the body.
 const LONG: usize = 4096;
@@ -15,8 +14,8 @@ const LONG: usize = 4096;
 /// One client transaction. Hundreds of thousands linger for 64*T1, so it must be small: see
 /// `a_lingering_transaction_is_small`.
 #[derive(Debug)]
-pub(crate) struct Client {
-    pub(crate) owner: u64,
+pub(crate) struct Client<O> {
+    pub(crate) owner: O,
     /// The request as sent; after a non-2xx final response, the ACK instead.
     pub(crate) kept: Option<Box<[u8]>>,
     /// `None` until the transaction is started.
@@ -42,31 +41,40 @@ pub(crate) enum Machine {
     NonInvite(NonInvite),
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Clients {
-    pub(crate) slab: Slab<Client>,
+#[derive(Debug)]
+pub(crate) struct Clients<O> {
+    pub(crate) slab: Slab<Client<O>>,
 }
 
-impl Clients {
+impl<O> Tenant for Client<O> {
+    fn generation(&self) -> u32 {
+        self.generation
+    }
+}
+
+impl<O> Clients<O> {
+    /// Creates an empty table. Generations start after `epoch`.
+    pub(crate) const fn new(epoch: u32) -> Self {
+        Self {
+            slab: Slab::new(epoch),
+        }
+    }
+
     pub(crate) const fn len(&self) -> usize {
         self.slab.len()
     }
 
-    pub(crate) fn get(&self, id: ClientId) -> Option<&Client> {
-        self.slab
-            .get(id.index)
-            .filter(|client| client.generation == id.generation)
+    pub(crate) fn get(&self, id: ClientId) -> Option<&Client<O>> {
+        self.slab.get(id.0)
     }
 
-    pub(crate) fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
-        self.slab
-            .get_mut(id.index)
-            .filter(|client| client.generation == id.generation)
+    pub(crate) fn get_mut(&mut self, id: ClientId) -> Option<&mut Client<O>> {
+        self.slab.get_mut(id.0)
     }
 }
 
-impl Client {
-    pub(crate) const fn reserved(owner: u64, generation: u32, account: Account) -> Self {
+impl<O> Client<O> {
+    pub(crate) const fn reserved(owner: O, generation: u32, account: Account) -> Self {
         Self {
             owner,
             kept: None,
@@ -82,10 +90,10 @@ impl Client {
     }
 
     pub(crate) const fn id(&self, index: u32) -> ClientId {
-        ClientId {
+        ClientId(SlabId {
             index,
             generation: self.generation,
-        }
+        })
     }
 
     /// Updates the ledger with the bytes that are kept now.
@@ -159,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_lingering_transaction_is_small() {
-        let size = size_of::<Option<Client>>();
+        let size = size_of::<Option<Client<[u32; 3]>>>();
         println!("client transaction: {size} bytes in its slab");
         assert!(size <= 112, "{size} bytes");
     }

@@ -4,40 +4,34 @@ use crate::branch::{Branch, leading_branch};
 use crate::client_invite::State as Invite;
 use crate::client_non_invite::State as NonInvite;
 use crate::client_table::{Client, Machine};
-use crate::schedule::{Owner, Side};
+use crate::schedule::{Place, Side};
 use crate::step::{Class, Keep, Send, Step, Tell};
 use crate::timer::{Timer, Timing};
 use crate::{Account, ClientResponse, Event, Full, Kind, ResponseMatch, Table, Transactions};
 use sip_message::{HeaderName, Message, Method, write_cancel};
-use sip_transport::{Flow, Output, Time};
+use sip_transport::{Flow, Output, SlabId, Time};
 use std::net::SocketAddr;
 
 /// The beginning of the topmost Via in our requests.
 const VIA: &[u8] = b"\r\nVia: ";
 
 /// The result of matching: a transaction and the class of the response, or why there is none.
-type Found = Result<(ClientId, Class), ResponseMatch>;
+type Found<O> = Result<(ClientId, Class), ResponseMatch<O>>;
 
 /// Identifies a client transaction. A stale id is recognised by its generation. The branch carries the id, so a response finds its
 /// transaction without a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ClientId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
+pub struct ClientId(pub(crate) SlabId);
 
 impl ClientId {
     /// Identifies no transaction: no slab grows to this index.
-    pub(crate) const NONE: Self = Self {
-        index: u32::MAX,
-        generation: 0,
-    };
+    pub(crate) const NONE: Self = Self(SlabId::NONE);
 }
 
-impl Transactions {
+impl<O: Copy> Transactions<O> {
     /// Reserves a client transaction, so that its id can go into the branch of the request. Call `start_client` in the same round, or
     /// `abandon_client`.
-    pub fn reserve_client(&mut self, owner: u64) -> Result<ClientId, Full> {
+    pub fn reserve_client(&mut self, owner: O) -> Result<ClientId, Full> {
         if self.clients.len() >= self.limits.clients {
             self.stats.full += 1;
             return Err(Full);
@@ -46,18 +40,17 @@ impl Transactions {
     }
 
     /// Like [`Transactions::reserve_client`], charged to the account of the forwarded request, within its share of the table.
-    pub fn reserve_client_for(&mut self, account: Account, owner: u64) -> Result<ClientId, Full> {
+    pub fn reserve_client_for(&mut self, account: Account, owner: O) -> Result<ClientId, Full> {
         let (live, limit) = (self.clients.len(), self.limits.clients);
         self.ledger.join(Table::Clients, account, live, limit)?;
         Ok(self.insert_client(owner, account))
     }
 
-    fn insert_client(&mut self, owner: u64, account: Account) -> ClientId {
-        let generation = self.next_generation();
-        let client = Client::reserved(owner, generation, account);
-        let index = self.clients.slab.insert(client);
+    fn insert_client(&mut self, owner: O, account: Account) -> ClientId {
+        let slab = &mut self.clients.slab;
+        let id = slab.insert(|id| Client::reserved(owner, id.generation, account));
         self.stats.clients_created += 1;
-        ClientId { index, generation }
+        ClientId(id)
     }
 
     /// Sends the request and starts the machine. Does nothing if the id is not, or no longer, reserved.
@@ -89,13 +82,13 @@ impl Transactions {
         client.flow = Some(flow);
         client.schedule.reliable = reliable;
         client.send(output, step.keep, write);
-        self.follow_client(now, id.index, step);
+        self.follow_client(now, id.0.index, step);
     }
 
     /// Drops a client transaction and its CANCEL. Later responses to them are stray.
     pub fn abandon_client(&mut self, id: ClientId) {
         if self.clients.get(id).is_some() {
-            self.end_client(id.index);
+            self.end_client(id.0.index);
         }
     }
 
@@ -108,7 +101,7 @@ impl Transactions {
         flow: Flow,
         response: &Message<'_>,
         output: &mut Output<Q>,
-    ) -> ResponseMatch {
+    ) -> ResponseMatch<O> {
         let matched = match self.match_response(flow, response) {
             Ok((id, class)) => self.drive_client(now, id, class, response, output),
             Err(matched) => matched,
@@ -129,7 +122,7 @@ impl Transactions {
         class: Class,
         response: &Message<'_>,
         output: &mut Output<Q>,
-    ) -> ResponseMatch {
+    ) -> ResponseMatch<O> {
         let Some(client) = self.clients.get_mut(id) else {
             return ResponseMatch::Stray;
         };
@@ -157,9 +150,9 @@ impl Transactions {
         let owner = client.owner;
         let told = step.tell == Tell::Message && !client.internal;
         if step.send == Send::Cancel {
-            self.send_cancel(now, id.index, b"", output);
+            self.send_cancel(now, id.0.index, b"", output);
         }
-        self.follow_client(now, id.index, step);
+        self.follow_client(now, id.0.index, step);
         if told {
             ResponseMatch::Told(ClientResponse { id, owner })
         } else {
@@ -187,11 +180,11 @@ impl Transactions {
             .cancel(self.timing(client.schedule.reliable))
             .map(Machine::Invite);
         if step.send == Send::Cancel {
-            self.send_cancel(now, id.index, reason, output);
+            self.send_cancel(now, id.0.index, reason, output);
         } else if matches!(state, Invite::Calling) && !reason.is_empty() {
-            self.prepare_cancel(id.index, reason);
+            self.prepare_cancel(id.0.index, reason);
         }
-        self.follow_client(now, id.index, step);
+        self.follow_client(now, id.0.index, step);
     }
 
     /// The request as sent, as long as the machine keeps it.
@@ -205,7 +198,7 @@ impl Transactions {
     /// The transaction that sent these bytes, or a request that begins with them: networks often quote only the beginning. `None` if no
     /// transaction waits for a response to such a request. ACK and CANCEL carry the branch of their INVITE, but do not count. The bytes
     /// must be equal to those sent, because an error that a network reports is as easy to forge as a response.
-    pub fn client_that_sent(&self, bytes: &[u8]) -> Option<ClientResponse> {
+    pub fn client_that_sent(&self, bytes: &[u8]) -> Option<ClientResponse<O>> {
         let via = bytes.windows(VIA.len()).position(|window| window == VIA)?;
         let id = leading_branch(bytes.get(via + VIA.len()..)?)?.id;
         let client = self.clients.get(id)?;
@@ -222,7 +215,7 @@ impl Transactions {
     /// The transaction of a request that a network could not deliver. The error quotes the bytes of the request, or their beginning, and
     /// says where they were sent. Such errors can be forged. Therefore the bytes and the address must be those of the request, whose branch
     /// an attacker cannot guess. The result is `None` if the transaction has had a response, because then its peer is reachable.
-    pub fn client_unreached(&self, to: SocketAddr, bytes: &[u8]) -> Option<ClientResponse> {
+    pub fn client_unreached(&self, to: SocketAddr, bytes: &[u8]) -> Option<ClientResponse<O>> {
         let found = self.client_that_sent(bytes)?;
         let client = self.clients.get(found.id)?;
         let is_unheard = matches!(
@@ -247,8 +240,8 @@ impl Transactions {
         index: u32,
         timer: Timer,
         output: &mut Output<Q>,
-    ) -> Option<Event> {
-        let client = self.clients.slab.get_mut(index)?;
+    ) -> Option<Event<O>> {
+        let client = self.clients.slab.at_mut(index)?;
         let timing = Timing {
             settings: self.settings,
             reliable: client.schedule.reliable,
@@ -283,7 +276,7 @@ impl Transactions {
     }
 
     /// The transaction that a response belongs to. A request never matches, because it has no status code.
-    fn match_response(&self, flow: Flow, response: &Message<'_>) -> Found {
+    fn match_response(&self, flow: Flow, response: &Message<'_>) -> Found<O> {
         let stray = ResponseMatch::Stray;
         let class = Class::of(response.status()).ok_or(stray)?;
         let branch = branch_of(response).ok_or(stray)?;
@@ -309,7 +302,7 @@ impl Transactions {
     /// Sends the CANCEL of an INVITE, in a transaction of its own if there is room for one. It sends the prepared CANCEL if there is one,
     /// otherwise one with this reason.
     fn send_cancel<Q>(&mut self, now: Time, index: u32, reason: &[u8], output: &mut Output<Q>) {
-        let Some(client) = self.clients.slab.get(index) else {
+        let Some(client) = self.clients.slab.at(index) else {
             return;
         };
         let (flow, reliable) = (client.flow, client.schedule.reliable);
@@ -323,12 +316,12 @@ impl Transactions {
             cancel.schedule.reliable = reliable;
             cancel.send_again(output);
         }
-        self.follow_client(now, id.index, step);
+        self.follow_client(now, id.0.index, step);
     }
 
     /// Writes the CANCEL of an INVITE into a transaction of its own, which starts when the CANCEL may leave.
     fn prepare_cancel(&mut self, index: u32, reason: &[u8]) -> Option<ClientId> {
-        let client = self.clients.slab.get(index)?;
+        let client = self.clients.slab.at(index)?;
         let invite = Message::parse(client.kept.as_deref()?).ok()?;
         let mut written = Vec::new();
         write_cancel(&mut written, &invite, reason);
@@ -339,7 +332,7 @@ impl Transactions {
             cancel.count(&mut self.ledger);
             cancel.internal = true;
         }
-        if let Some(client) = self.clients.slab.get_mut(index) {
+        if let Some(client) = self.clients.slab.at_mut(index) {
             client.cancel = id;
         }
         Some(id)
@@ -347,7 +340,7 @@ impl Transactions {
 
     /// Sends the CANCEL without a transaction. If it is lost, it is not retransmitted.
     fn send_cancel_once<Q>(&self, index: u32, reason: &[u8], output: &mut Output<Q>) {
-        let client = self.clients.slab.get(index);
+        let client = self.clients.slab.at(index);
         if let Some(client) = client
             && let (Some(flow), Some(kept)) = (client.flow, client.kept.as_deref())
             && let Ok(invite) = Message::parse(kept)
@@ -362,7 +355,7 @@ impl Transactions {
             self.end_client(index);
             return;
         };
-        let Some(client) = self.clients.slab.get_mut(index) else {
+        let Some(client) = self.clients.slab.at_mut(index) else {
             return;
         };
         client.machine = machine;
@@ -379,7 +372,7 @@ impl Transactions {
             step.timers,
             now,
             &mut self.wheel,
-            Owner {
+            Place {
                 side: Side::Client,
                 index,
             },
@@ -389,13 +382,16 @@ impl Transactions {
     /// Ends a client transaction and that of its CANCEL, because responses to the CANCEL could no longer find it.
     fn end_client(&mut self, index: u32) {
         let mut next = Some(index);
-        while let Some(mut client) = next.and_then(|index| self.clients.slab.remove(index)) {
+        while let Some(mut client) = next.and_then(|index| self.clients.slab.remove_at(index)) {
             client.schedule.stop(&mut self.wheel);
             client.kept = None;
             client.count(&mut self.ledger);
             self.ledger.leave(Table::Clients, client.account);
             self.stats.clients_ended += 1;
-            next = self.clients.get(client.cancel).map(|_| client.cancel.index);
+            next = self
+                .clients
+                .get(client.cancel)
+                .map(|_| client.cancel.0.index);
         }
     }
 }

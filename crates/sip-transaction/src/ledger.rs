@@ -6,9 +6,9 @@
 //! new is accepted. One source gets a quarter for its subscribers, and another quarter for its dialogs. Trusted peers have no share.
 
 use crate::Full;
-use crate::slab::Slab;
 use hashbrown::HashTable;
 use sip_message::KeyHasher;
+use sip_transport::{Slab, SlabId, Tenant};
 use std::net::IpAddr;
 
 /// An unproven source may hold one part in this many of each bound.
@@ -153,7 +153,14 @@ impl Account {
 struct Source {
     key: Key,
     entries: [u32; 4],
+    generation: u32,
     bytes: usize,
+}
+
+impl Tenant for Source {
+    fn generation(&self) -> u32 {
+        self.generation
+    }
 }
 
 /// The class and the address that share an account.
@@ -191,7 +198,7 @@ impl Ledger {
             hasher,
             most_bytes,
             bytes: 0,
-            sources: Slab::default(),
+            sources: Slab::new(0),
             by_key: HashTable::new(),
             shares_refused: 0,
             full: 0,
@@ -247,7 +254,7 @@ impl Ledger {
         let most = (limit / room.share()).max(LEAST_ENTRIES);
         let (_, most_bytes) = room.bounds(table, limit, self.most_bytes);
         let most_bytes = (most_bytes.max(self.most_bytes) / room.share()).max(LEAST_BYTES);
-        let Some(source) = self.sources.get_mut(index) else {
+        let Some(source) = self.sources.at_mut(index) else {
             return Err(Full);
         };
         let Some(entries) = source.entries.get_mut(table as usize) else {
@@ -266,7 +273,7 @@ impl Ledger {
         let Some(index) = account.source() else {
             return;
         };
-        if let Some(source) = self.sources.get_mut(index)
+        if let Some(source) = self.sources.at_mut(index)
             && let Some(entries) = source.entries.get_mut(table as usize)
         {
             *entries = entries.saturating_sub(1);
@@ -278,7 +285,7 @@ impl Ledger {
     pub fn hold(&mut self, account: Account, before: usize, after: usize) {
         self.bytes = (self.bytes + after).saturating_sub(before);
         if let Some(index) = account.source()
-            && let Some(source) = self.sources.get_mut(index)
+            && let Some(source) = self.sources.at_mut(index)
         {
             source.bytes = (source.bytes + after).saturating_sub(before);
         }
@@ -328,19 +335,20 @@ impl Ledger {
     fn source(&mut self, key: Key) -> u32 {
         let hash = self.hash(key);
         let sources = &self.sources;
-        let same = |index: &u32| sources.get(*index).is_some_and(|source| source.key == key);
+        let same = |index: &u32| sources.at(*index).is_some_and(|source| source.key == key);
         if let Some(index) = self.by_key.find(hash, same) {
             return *index;
         }
-        let index = self.sources.insert(Source {
+        let SlabId { index, .. } = self.sources.insert(|id| Source {
             key,
             entries: [0; 4],
+            generation: id.generation,
             bytes: 0,
         });
         let (hasher, sources) = (&self.hasher, &self.sources);
         self.by_key.insert_unique(hash, index, |index| {
             sources
-                .get(*index)
+                .at(*index)
                 .map_or(0, |source| hash_key(hasher, source.key))
         });
         index
@@ -351,7 +359,7 @@ impl Ledger {
         let is_empty = |source: &Source| source.entries == [0; 4];
         let Some(key) = self
             .sources
-            .get(index)
+            .at(index)
             .filter(|source| is_empty(source))
             .map(|source| source.key)
         else {
@@ -361,7 +369,7 @@ impl Ledger {
         if let Ok(entry) = self.by_key.find_entry(hash, |other| *other == index) {
             entry.remove();
         }
-        self.sources.remove(index);
+        self.sources.remove_at(index);
     }
 
     fn hash(&self, key: Key) -> u64 {

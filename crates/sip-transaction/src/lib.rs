@@ -25,7 +25,6 @@ mod server_non_invite;
 mod server_table;
 mod servers;
 mod settings;
-mod slab;
 mod step;
 mod timer;
 mod transactions;

@@ -25,9 +25,9 @@ pub enum RequestMatch {
 
 /// How a response matches the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponseMatch {
+pub enum ResponseMatch<O> {
     /// It matches a transaction, and the transaction user must see it.
-    Told(ClientResponse),
+    Told(ClientResponse<O>),
     /// It matches a transaction: a retransmission, or a response to a CANCEL. Nothing is left to do.
     Absorbed,
     /// It matches no transaction: its transaction has ended, or was never ours.
@@ -37,9 +37,9 @@ pub enum ResponseMatch {
     Forged,
 }
 
-impl ResponseMatch {
+impl<O: Copy> ResponseMatch<O> {
     /// The response that the transaction user must see, if any.
-    pub const fn told(self) -> Option<ClientResponse> {
+    pub fn told(self) -> Option<ClientResponse<O>> {
         match self {
             Self::Told(response) => Some(response),
             Self::Absorbed | Self::Stray | Self::Forged => None,
@@ -49,29 +49,29 @@ impl ResponseMatch {
 
 /// A response that the transaction user must see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientResponse {
+pub struct ClientResponse<O> {
     /// Its transaction.
     pub id: ClientId,
     /// The value that the transaction user passed to `reserve_client`.
-    pub owner: u64,
+    pub owner: O,
 }
 
 /// What the expiry of a timer means for the transaction user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum Event<O> {
     /// No final response arrived before timer B or F fired, or within 64*T1 after a CANCEL. The transaction has ended.
     ClientTimeout {
         /// The transaction.
         id: ClientId,
         /// The value that the transaction user passed.
-        owner: u64,
+        owner: O,
     },
     /// Timer H: no ACK arrived for a non-2xx final response. The transaction has ended.
     ServerUnacknowledged {
         /// The transaction.
         id: ServerId,
         /// The value that the transaction user passed.
-        owner: u64,
+        owner: Option<O>,
     },
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Side {
 
 /// Identifies a transaction by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct Place {
     pub(crate) side: Side,
     pub(crate) index: u32,
 }
@@ -64,12 +64,12 @@ impl Schedule {
         timers: Timers,
         now: Time,
         wheel: &mut TimerWheel<Due>,
-        owner: Owner,
+        place: Place,
     ) {
         match timers {
             Timers::AsIs => {}
             Timers::Stop => self.stop(wheel),
-            Timers::Repeat(timer, after) => self.repeat(timer, after, now, wheel, owner),
+            Timers::Repeat(timer, after) => self.repeat(timer, after, now, wheel, place),
             Timers::Start {
                 repeat,
                 end: (timer, after),
@@ -77,8 +77,8 @@ impl Schedule {
                 self.end = (now + after).as_micros().div_ceil(1000) as u32;
                 self.end_timer = timer;
                 match repeat {
-                    Some((timer, after)) => self.repeat(timer, after, now, wheel, owner),
-                    None => self.arm(self.end(now), self.end_timer, wheel, owner),
+                    Some((timer, after)) => self.repeat(timer, after, now, wheel, place),
+                    None => self.arm(self.end(now), self.end_timer, wheel, place),
                 }
             }
         }
@@ -104,18 +104,18 @@ impl Schedule {
         after: Duration,
         now: Time,
         wheel: &mut TimerWheel<Due>,
-        owner: Owner,
+        place: Place,
     ) {
         let (again, end) = (now + after, self.end(now));
         if again < end {
-            self.arm(again, timer, wheel, owner);
+            self.arm(again, timer, wheel, place);
         } else {
-            self.arm(end, self.end_timer, wheel, owner);
+            self.arm(end, self.end_timer, wheel, place);
         }
     }
 
-    fn arm(&mut self, at: Time, timer: Timer, wheel: &mut TimerWheel<Due>, owner: Owner) {
-        let Owner { side, index } = owner;
+    fn arm(&mut self, at: Time, timer: Timer, wheel: &mut TimerWheel<Due>, place: Place) {
+        let Place { side, index } = place;
         self.on_wheel = wheel.rearm(self.on_wheel, at, Due { index, side, timer });
     }
 

@@ -4,18 +4,18 @@ use crate::credit::Credit;
 use crate::schedule::Schedule;
 use crate::server_invite::State as Invite;
 use crate::server_non_invite::State as NonInvite;
-use crate::slab::Slab;
 use crate::{Account, Ledger, ServerId};
 use hashbrown::HashTable;
 use sip_message::TransactionKey;
-use sip_transport::{Flow, Output};
+use sip_transport::{Flow, Output, Slab, SlabId, Tenant};
 
 /// One server transaction. Hundreds of thousands linger for 64*T1, so it must be small: see `a_lingering_transaction_is_small`.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct Server<O> {
     /// The key in halves, because a `u128` would be aligned to 16 bytes.
     pub(crate) key: [u64; 2],
-    pub(crate) owner: u64,
+    /// `None` until the transaction user sets it.
+    pub(crate) owner: Option<O>,
     /// The last response, for retransmission.
     pub(crate) kept: Option<Box<[u8]>>,
     pub(crate) flow: Flow,
@@ -35,9 +35,9 @@ pub(crate) enum Machine {
 }
 
 /// All server transactions, by place and by key.
-#[derive(Debug, Default)]
-pub(crate) struct Servers {
-    pub(crate) slab: Slab<Server>,
+#[derive(Debug)]
+pub(crate) struct Servers<O> {
+    pub(crate) slab: Slab<Server<O>>,
     /// Places by key. The keys themselves lie in the slab. An entry has only 8 bytes, so more of the table stays in the cache, and growth
     /// touches no transaction.
     by_key: HashTable<Entry>,
@@ -61,9 +61,23 @@ pub(crate) const fn halves(key: TransactionKey) -> [u64; 2] {
     [key.0 as u64, (key.0 >> 64) as u64]
 }
 
-impl Servers {
+impl<O> Tenant for Server<O> {
+    fn generation(&self) -> u32 {
+        self.generation
+    }
+}
+
+impl<O> Servers<O> {
     /// A nearly empty table shrinks if it has room for more entries than this.
     const SHRINK_ABOVE: usize = 4096;
+
+    /// Creates an empty table. Generations start after `epoch`.
+    pub(crate) const fn new(epoch: u32) -> Self {
+        Self {
+            slab: Slab::new(epoch),
+            by_key: HashTable::new(),
+        }
+    }
 
     pub(crate) const fn len(&self) -> usize {
         self.slab.len()
@@ -79,7 +93,7 @@ impl Servers {
             entry.tag == wanted.tag
                 && self
                     .slab
-                    .get(entry.index)
+                    .at(entry.index)
                     .is_some_and(|server| server.key == key)
         };
         self.by_key
@@ -87,29 +101,32 @@ impl Servers {
             .map(|entry| entry.index)
     }
 
-    pub(crate) fn get(&self, id: ServerId) -> Option<&Server> {
-        self.slab
-            .get(id.index)
-            .filter(|server| server.generation == id.generation)
+    pub(crate) fn get(&self, id: ServerId) -> Option<&Server<O>> {
+        self.slab.get(id.0)
     }
 
-    pub(crate) fn get_mut(&mut self, id: ServerId) -> Option<&mut Server> {
-        self.slab
-            .get_mut(id.index)
-            .filter(|server| server.generation == id.generation)
+    pub(crate) fn get_mut(&mut self, id: ServerId) -> Option<&mut Server<O>> {
+        self.slab.get_mut(id.0)
     }
 
-    pub(crate) fn insert(&mut self, server: Server) -> u32 {
-        let tag = server.key[0] as u32;
-        let index = self.slab.insert(server);
-        let entry = Entry { tag, index };
+    /// Inserts the transaction that `make` returns for its id, under this key.
+    pub(crate) fn insert(
+        &mut self,
+        key: TransactionKey,
+        make: impl FnOnce(SlabId) -> Server<O>,
+    ) -> ServerId {
+        let id = self.slab.insert(make);
+        let entry = Entry {
+            tag: halves(key)[0] as u32,
+            index: id.index,
+        };
         self.by_key
             .insert_unique(entry.hash(), entry, |entry| entry.hash());
-        index
+        ServerId(id)
     }
 
-    pub(crate) fn remove(&mut self, index: u32) -> Option<Server> {
-        let server = self.slab.remove(index)?;
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Server<O>> {
+        let server = self.slab.remove_at(index)?;
         let entry = Entry {
             tag: server.key[0] as u32,
             index,
@@ -128,12 +145,12 @@ impl Servers {
     }
 }
 
-impl Server {
+impl<O> Server<O> {
     pub(crate) const fn id(&self, index: u32) -> ServerId {
-        ServerId {
+        ServerId(SlabId {
             index,
             generation: self.generation,
-        }
+        })
     }
 
     /// Replaces the kept response.
@@ -164,31 +181,33 @@ mod tests {
     use super::*;
     use sip_transport::ListenerId;
 
-    fn server(key: u128) -> Server {
-        Server {
-            key: halves(TransactionKey(key)),
-            owner: 0,
+    fn insert(servers: &mut Servers<()>, key: u128) -> u32 {
+        let key = TransactionKey(key);
+        let ServerId(id) = servers.insert(key, |id| Server {
+            key: halves(key),
+            owner: None,
             kept: None,
             flow: Flow::to(ListenerId(0), ([192, 0, 2, 1], 5060).into()),
-            generation: 0,
+            generation: id.generation,
             account: Account::KNOWN,
             credit: Credit::UNLIMITED,
             schedule: Schedule::new(false),
             machine: Machine::Invite(Invite::INITIAL),
-        }
+        });
+        id.index
     }
 
     #[test]
     fn a_lingering_transaction_is_small() {
-        let size = size_of::<Option<Server>>();
+        let size = size_of::<Option<Server<[u32; 2]>>>();
         println!("server transaction: {size} bytes in its slab");
         assert!(size <= 120, "{size} bytes");
     }
 
     #[test]
     fn the_table_follows_the_slab_and_gives_memory_back() {
-        let mut servers = Servers::default();
-        let indexes: Vec<u32> = (0..50_000).map(|key| servers.insert(server(key))).collect();
+        let mut servers = Servers::new(0);
+        let indexes: Vec<u32> = (0..50_000).map(|key| insert(&mut servers, key)).collect();
         let grown = servers.by_key.num_buckets();
         for index in indexes {
             assert!(servers.remove(index).is_some());
@@ -200,12 +219,9 @@ mod tests {
 
     #[test]
     fn keys_that_are_alike_are_told_apart() {
-        let mut servers = Servers::default();
+        let mut servers = Servers::new(0);
         let keys: Vec<u128> = (0..20).map(|n| n << 32 | 7).collect();
-        let indexes: Vec<u32> = keys
-            .iter()
-            .map(|&key| servers.insert(server(key)))
-            .collect();
+        let indexes: Vec<u32> = keys.iter().map(|&key| insert(&mut servers, key)).collect();
         for (n, &index) in indexes.iter().enumerate().rev() {
             servers.remove(index);
             let found: Vec<u32> = keys

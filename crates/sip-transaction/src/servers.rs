@@ -1,7 +1,7 @@
 //! Server transactions: matching of requests (RFC 3261 section 17.2.3), and sending.
 
 use crate::credit::Credit;
-use crate::schedule::{Owner, Schedule, Side};
+use crate::schedule::{Place, Schedule, Side};
 use crate::server_invite::State as Invite;
 use crate::server_non_invite::State as NonInvite;
 use crate::server_table::{Machine, Server, halves};
@@ -9,15 +9,12 @@ use crate::step::{Class, Keep, Send, Step, Tell};
 use crate::timer::{Timer, Timing};
 use crate::{Account, Event, Full, Kind, RequestMatch, Standing, Table, Transactions};
 use sip_message::{Method, TransactionKey};
-use sip_transport::{Flow, Output, Time};
+use sip_transport::{Flow, Output, SlabId, Time};
 use std::ops::Range;
 
 /// Identifies a server transaction. A stale id is recognised by its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ServerId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
+pub struct ServerId(pub(crate) SlabId);
 
 /// A request for which a server transaction is created.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +33,7 @@ pub struct Admission {
     pub size: usize,
 }
 
-impl Transactions {
+impl<O: Copy> Transactions<O> {
     /// Matches a received request of `size` bytes (section 17.2.3). `key` is the result of `KeyHasher::server_transaction`.
     pub fn receive_request<Q>(
         &mut self,
@@ -50,7 +47,7 @@ impl Transactions {
             return RequestMatch::New;
         };
         let (settings, amplification) = (self.settings, self.limits.amplification);
-        let Some(server) = self.servers.slab.get_mut(index) else {
+        let Some(server) = self.servers.slab.at_mut(index) else {
             return RequestMatch::New;
         };
         server.credit.earn(size, amplification);
@@ -78,12 +75,10 @@ impl Transactions {
     /// `Protocol::is_reliable`.
     pub fn create_server(
         &mut self,
-        _now: Time,
         key: TransactionKey,
         kind: Kind,
         flow: Flow,
         reliable: bool,
-        owner: u64,
     ) -> Result<ServerId, Full> {
         if self.servers.len() >= self.limits.servers {
             self.stats.full += 1;
@@ -97,7 +92,7 @@ impl Transactions {
             standing: Standing::Known(None),
             size: 0,
         };
-        Ok(self.insert_server(&admission, owner, Account::KNOWN))
+        Ok(self.insert_server(&admission, Account::KNOWN))
     }
 
     /// Creates a server transaction for a request of any sender, within the share of its source. It may send at most three times the bytes
@@ -107,11 +102,10 @@ impl Transactions {
         let account = self
             .ledger
             .enter(Table::Servers, admission.standing, live, limit)?;
-        Ok(self.insert_server(admission, 0, account))
+        Ok(self.insert_server(admission, account))
     }
 
-    fn insert_server(&mut self, admission: &Admission, owner: u64, account: Account) -> ServerId {
-        let generation = self.next_generation();
+    fn insert_server(&mut self, admission: &Admission, account: Account) -> ServerId {
         let machine = match admission.kind {
             Kind::Invite => Machine::Invite(Invite::INITIAL),
             Kind::NonInvite => Machine::NonInvite(NonInvite::INITIAL),
@@ -121,19 +115,18 @@ impl Transactions {
         } else {
             Credit::UNLIMITED
         };
-        let index = self.servers.insert(Server {
+        self.stats.servers_created += 1;
+        self.servers.insert(admission.key, |id| Server {
             key: halves(admission.key),
-            owner,
+            owner: None,
             kept: None,
             flow: admission.flow,
-            generation,
+            generation: id.generation,
             account,
             credit,
             schedule: Schedule::new(admission.reliable),
             machine,
-        });
-        self.stats.servers_created += 1;
-        ServerId { index, generation }
+        })
     }
 
     /// Records that the sender of a request has proved something. The request moves to the matching share. The credit becomes unlimited if
@@ -166,7 +159,7 @@ impl Transactions {
     /// Drops a server transaction. A retransmission of its request is then new.
     pub fn abandon_server(&mut self, id: ServerId) {
         if self.servers.get(id).is_some() {
-            self.end_server(id.index);
+            self.end_server(id.0.index);
         }
     }
 
@@ -203,18 +196,18 @@ impl Transactions {
         let range = if server.credit.is_limited() {
             let mut bytes = Vec::new();
             write(&mut bytes);
-            self.send_on_credit(id.index, class, step.keep, bytes, output)
+            self.send_on_credit(id.0.index, class, step.keep, bytes, output)
         } else {
             let range = output.send(server.flow, write);
             if step.keep == Keep::Sent
-                && let Some(server) = self.servers.slab.get_mut(id.index)
+                && let Some(server) = self.servers.slab.at_mut(id.0.index)
             {
                 let bytes = output.written(range.clone()).into();
                 server.keep(Some(bytes), &mut self.ledger);
             }
             range
         };
-        self.follow_server(now, id.index, step);
+        self.follow_server(now, id.0.index, step);
         Some(range)
     }
 
@@ -228,7 +221,7 @@ impl Transactions {
         bytes: Vec<u8>,
         output: &mut Output<Q>,
     ) -> Range<usize> {
-        let Some(server) = self.servers.slab.get_mut(index) else {
+        let Some(server) = self.servers.slab.at_mut(index) else {
             return 0..0;
         };
         let is_first = !matches!(server.machine, Machine::Invite(Invite::Accepted));
@@ -255,19 +248,26 @@ impl Transactions {
     /// The server transaction with this key. For a CANCEL, use `KeyHasher::cancelled_transaction`.
     pub fn find_server(&self, key: TransactionKey) -> Option<ServerId> {
         let index = self.servers.find(key)?;
-        Some(self.servers.slab.get(index)?.id(index))
+        Some(self.servers.slab.at(index)?.id(index))
     }
 
     /// The value that the transaction user passed, while the transaction lives.
-    pub fn server_owner(&self, id: ServerId) -> Option<u64> {
-        Some(self.servers.get(id)?.owner)
+    pub fn server_owner(&self, id: ServerId) -> Option<O> {
+        self.servers.get(id)?.owner
     }
 
     /// Changes the value that the transaction user passed (when a parked request is forwarded).
-    pub fn set_server_owner(&mut self, id: ServerId, owner: u64) {
+    pub fn set_server_owner(&mut self, id: ServerId, owner: O) {
         if let Some(server) = self.servers.get_mut(id) {
-            server.owner = owner;
+            server.owner = Some(owner);
         }
+    }
+
+    /// Whether it keeps a response, which it repeats when the request is retransmitted.
+    pub fn server_has_answered(&self, id: ServerId) -> bool {
+        self.servers
+            .get(id)
+            .is_some_and(|server| server.kept.is_some())
     }
 
     /// The flow that its responses go to.
@@ -294,7 +294,7 @@ impl Transactions {
         if let Machine::NonInvite(state) = server.machine {
             let timing = self.timing(server.schedule.reliable);
             let step = state.silence(timing).map(Machine::NonInvite);
-            self.follow_server(now, id.index, step);
+            self.follow_server(now, id.0.index, step);
         }
     }
 
@@ -305,8 +305,8 @@ impl Transactions {
         index: u32,
         timer: Timer,
         output: &mut Output<Q>,
-    ) -> Option<Event> {
-        let server = self.servers.slab.get_mut(index)?;
+    ) -> Option<Event<O>> {
+        let server = self.servers.slab.at_mut(index)?;
         let timing = Timing {
             settings: self.settings,
             reliable: server.schedule.reliable,
@@ -338,7 +338,7 @@ impl Transactions {
         let Some(machine) = step.next else {
             return self.end_server(index);
         };
-        let Some(server) = self.servers.slab.get_mut(index) else {
+        let Some(server) = self.servers.slab.at_mut(index) else {
             return;
         };
         server.machine = machine;
@@ -349,7 +349,7 @@ impl Transactions {
             step.timers,
             now,
             &mut self.wheel,
-            Owner {
+            Place {
                 side: Side::Server,
                 index,
             },
@@ -374,7 +374,7 @@ mod tests {
 
     const NOW: Time = Time::from_unix_seconds(1_763_600_000);
 
-    fn transactions() -> Transactions {
+    fn transactions() -> Transactions<()> {
         let limits = Limits {
             servers: 100_000,
             clients: 0,
@@ -385,9 +385,9 @@ mod tests {
         Transactions::new(NOW, TimerSettings::default(), limits, hasher, 0)
     }
 
-    fn create(all: &mut Transactions, key: u128, kind: Kind) -> ServerId {
+    fn create(all: &mut Transactions<()>, key: u128, kind: Kind) -> ServerId {
         let flow = Flow::to(ListenerId(0), ([192, 0, 2, 1], 5060).into());
-        all.create_server(NOW, TransactionKey(key), kind, flow, false, 0)
+        all.create_server(TransactionKey(key), kind, flow, false)
             .expect("room")
     }
 
@@ -395,7 +395,7 @@ mod tests {
     fn what_will_not_be_sent_again_is_forgotten() {
         let mut all = transactions();
         let mut output = Output::<()>::default();
-        let mut respond = |all: &mut Transactions, id: ServerId, status| {
+        let mut respond = |all: &mut Transactions<()>, id: ServerId, status| {
             all.respond(NOW, id, status, &mut output, |into| into.push(b'x'));
             all.servers
                 .get(id)

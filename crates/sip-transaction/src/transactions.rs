@@ -15,9 +15,9 @@ use sip_transport::{Output, Time};
 /// The transaction user passes every request to [`Transactions::receive_request`] and every response to [`Transactions::receive_response`].
 /// It calls [`Transactions::expire`] at [`Transactions::next_deadline`].
 #[derive(Debug)]
-pub struct Transactions {
-    pub(crate) servers: Servers,
-    pub(crate) clients: Clients,
+pub struct Transactions<O> {
+    pub(crate) servers: Servers<O>,
+    pub(crate) clients: Clients<O>,
     pub(crate) wheel: TimerWheel<Due>,
     pub(crate) settings: TimerSettings,
     pub(crate) limits: Limits,
@@ -26,10 +26,9 @@ pub struct Transactions {
     pub(crate) ledger: Ledger,
     /// Seals branches.
     pub(crate) hasher: KeyHasher,
-    generation: u32,
 }
 
-impl Transactions {
+impl<O: Copy> Transactions<O> {
     /// Creates an empty set. `hasher` seals branches. `epoch` (random) is the first generation, so that branches from an earlier run of the
     /// program do not match.
     pub fn new(
@@ -40,15 +39,14 @@ impl Transactions {
         epoch: u32,
     ) -> Self {
         Self {
-            servers: Servers::default(),
-            clients: Clients::default(),
+            servers: Servers::new(epoch),
+            clients: Clients::new(epoch),
             wheel: TimerWheel::new(now),
             settings: timers.bounded(),
             limits,
             stats: Stats::default(),
             ledger: Ledger::new(hasher, limits.bytes),
             hasher,
-            generation: epoch,
         }
     }
 
@@ -65,7 +63,7 @@ impl Transactions {
     }
 
     /// Handles all timers that are due: sends retransmissions and ends transactions. It appends what the user must know to `events`.
-    pub fn expire<Q>(&mut self, now: Time, output: &mut Output<Q>, events: &mut Vec<Event>) {
+    pub fn expire<Q>(&mut self, now: Time, output: &mut Output<Q>, events: &mut Vec<Event<O>>) {
         while let Some(due) = self.wheel.pop_due(now) {
             let event = match due.side {
                 Side::Server => self.server_timer(now, due.index, due.timer, output),
@@ -117,12 +115,5 @@ impl Transactions {
             settings: self.settings,
             reliable,
         }
-    }
-
-    /// The next generation. Generations repeat only after 2^32 transactions, so an id with a place and a generation identifies one
-    /// transaction.
-    pub(crate) const fn next_generation(&mut self) -> u32 {
-        self.generation = self.generation.wrapping_add(1);
-        self.generation
     }
 }

@@ -7,8 +7,7 @@
 //! The finest wheel covers more than 41 seconds, because transactions wait for 32 seconds (64*T1). These are nearly all timers of a busy
 //! node. If the finest wheel were small, all of them would have to move once, tens of thousands at the same moment.
 
-use crate::slab::Slab;
-use sip_transport::Time;
+use sip_transport::{Slab, SlabId, Tenant, Time};
 use std::num::NonZeroU16;
 
 /// Microseconds in a tick.
@@ -52,17 +51,11 @@ const NIL: u32 = u32::MAX;
 
 /// Identifies an armed timer. A stale id is recognised by its generation and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimerId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
+pub struct TimerId(SlabId);
 
 impl TimerId {
     /// Identifies no timer.
-    pub(crate) const NONE: Self = Self {
-        index: NIL,
-        generation: 0,
-    };
+    pub(crate) const NONE: Self = Self(SlabId::NONE);
 }
 
 /// Timers that carry a small value. The resolution is 5 ms (T1/100), and a timer never fires early.
@@ -77,7 +70,6 @@ pub struct TimerWheel<T> {
     /// One bit per slot, set if it has a timer.
     occupied: Box<[u64]>,
     timers: Slab<Timer<T>>,
-    generation: u32,
 }
 
 #[derive(Debug)]
@@ -88,6 +80,12 @@ struct Timer<T> {
     generation: u32,
     slot: SlotNumber,
     value: T,
+}
+
+impl<T> Tenant for Timer<T> {
+    fn generation(&self) -> u32 {
+        self.generation
+    }
 }
 
 /// Place in the common list of slots, plus one: the unused zero lets `Option<Timer>` cost no memory.
@@ -112,33 +110,30 @@ impl<T: Copy> TimerWheel<T> {
             earliest: u64::MAX,
             heads: vec![NIL; SLOTS].into_boxed_slice(),
             occupied: vec![0; SLOTS / 64].into_boxed_slice(),
-            timers: Slab::default(),
-            generation: 0,
+            timers: Slab::new(0),
         }
     }
 
     /// Arms a timer. O(1).
     pub fn arm(&mut self, at: Time, value: T) -> TimerId {
-        self.generation = self.generation.wrapping_add(1);
-        let generation = self.generation;
         let (tick, slot) = self.place(at.as_micros().div_ceil(TICK));
-        let index = self.timers.insert(Timer {
+        let id = self.timers.insert(|id| Timer {
             tick,
             previous: NIL,
             next: NIL,
-            generation,
+            generation: id.generation,
             slot,
             value,
         });
-        self.link(index, slot);
-        TimerId { index, generation }
+        self.link(id.index, slot);
+        TimerId(id)
     }
 
     /// Disarms a timer, or does nothing if it has already fired. O(1).
     pub fn cancel(&mut self, id: TimerId) {
         if self.is_armed(id) {
-            self.unlink(id.index);
-            self.timers.remove(id.index);
+            self.unlink(id.0.index);
+            self.timers.remove_at(id.0.index);
         }
     }
 
@@ -148,12 +143,12 @@ impl<T: Copy> TimerWheel<T> {
         if !self.is_armed(id) {
             return self.arm(at, value);
         }
-        self.unlink(id.index);
+        self.unlink(id.0.index);
         let (tick, slot) = self.place(at.as_micros().div_ceil(TICK));
-        if let Some(timer) = self.timers.get_mut(id.index) {
+        if let Some(timer) = self.timers.at_mut(id.0.index) {
             (timer.tick, timer.slot, timer.value) = (tick, slot, value);
         }
-        self.link(id.index, slot);
+        self.link(id.0.index, slot);
         id
     }
 
@@ -170,7 +165,7 @@ impl<T: Copy> TimerWheel<T> {
             let head = self.heads[finest];
             if head != NIL {
                 self.unlink(head);
-                return self.timers.remove(head).map(|timer| timer.value);
+                return self.timers.remove_at(head).map(|timer| timer.value);
             }
             let (begins, slot) = self.next_occupied();
             self.earliest = begins;
@@ -201,9 +196,7 @@ impl<T: Copy> TimerWheel<T> {
     }
 
     fn is_armed(&self, id: TimerId) -> bool {
-        self.timers
-            .get(id.index)
-            .is_some_and(|timer| timer.generation == id.generation)
+        self.timers.get(id.0).is_some()
     }
 
     /// The slot for a timer at this tick. A tick in the past is due at once. Also updates `earliest`.
@@ -225,24 +218,24 @@ impl<T: Copy> TimerWheel<T> {
     fn link(&mut self, index: u32, slot: SlotNumber) {
         let slot = slot.get();
         let first = std::mem::replace(&mut self.heads[slot], index);
-        if let Some(timer) = self.timers.get_mut(first) {
+        if let Some(timer) = self.timers.at_mut(first) {
             timer.previous = index;
         }
-        if let Some(timer) = self.timers.get_mut(index) {
+        if let Some(timer) = self.timers.at_mut(index) {
             (timer.previous, timer.next) = (NIL, first);
         }
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
     fn unlink(&mut self, index: u32) {
-        let Some(timer) = self.timers.get(index) else {
+        let Some(timer) = self.timers.at(index) else {
             return;
         };
         let (previous, next, slot) = (timer.previous, timer.next, timer.slot.get());
-        if let Some(timer) = self.timers.get_mut(next) {
+        if let Some(timer) = self.timers.at_mut(next) {
             timer.previous = previous;
         }
-        if let Some(timer) = self.timers.get_mut(previous) {
+        if let Some(timer) = self.timers.at_mut(previous) {
             timer.next = next;
             return;
         }
@@ -256,10 +249,10 @@ impl<T: Copy> TimerWheel<T> {
     fn cascade(&mut self, slot: usize) {
         self.occupied[slot / 64] &= !(1 << (slot % 64));
         let mut index = std::mem::replace(&mut self.heads[slot], NIL);
-        while let Some(timer) = self.timers.get(index) {
+        while let Some(timer) = self.timers.at(index) {
             let (tick, next) = (timer.tick, timer.next);
             let (_, slot) = self.place(tick);
-            if let Some(timer) = self.timers.get_mut(index) {
+            if let Some(timer) = self.timers.at_mut(index) {
                 timer.slot = slot;
             }
             self.link(index, slot);

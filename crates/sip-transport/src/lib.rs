@@ -8,16 +8,20 @@ pub mod websocket;
 
 pub mod selection;
 
+mod counter;
 mod flow;
 mod networks;
 mod node;
+mod slab;
 mod time;
 mod via;
 
 pub use ipnet::IpNet;
 
+pub use counter::Counter;
 pub use flow::{ConnectionId, Flow, Listener, ListenerId, Protocol};
 pub use networks::Networks;
-pub use node::{Errand, HandOver, Node, Outgoing, Output, Received};
+pub use node::{Errand, HandOver, Input, Node, Outgoing, Output, Received, Undelivered};
+pub use slab::{Slab, SlabId, Tenant};
 pub use time::Time;
 pub use via::response_flow;

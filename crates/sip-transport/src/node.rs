@@ -13,31 +13,13 @@ pub trait Node {
     /// Input from the control plane: replies to questions, and orders (new settings, drain).
     type Answer;
 
-    /// Handles one datagram, or one framed message of a stream, that arrived on `flow`.
-    ///
-    /// Messages of calls whose home is another worker leave through [`Output::hand_over`].
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Self::Question>);
-
-    /// Handles a message that another worker received and handed over to this one, the home of its call. It is never handed over
-    /// again.
-    fn receive_handed_over(
+    /// Handles one input.
+    fn handle(
         &mut self,
         now: Time,
-        flow: Flow,
-        bytes: &[u8],
+        input: Input<'_, Self::Answer>,
         output: &mut Output<Self::Question>,
     );
-
-    /// Handles one message. Drivers call this method for every message. The default calls [`Node::receive`] or
-    /// [`Node::receive_handed_over`]. Override it to measure how long messages wait.
-    fn serve(&mut self, now: Time, message: Received<'_>, output: &mut Output<Self::Question>) {
-        let Received { flow, bytes, .. } = message;
-        if message.handed_over {
-            self.receive_handed_over(now, flow, bytes, output);
-        } else {
-            self.receive(now, flow, bytes, output);
-        }
-    }
 
     /// Classifies a message by a quick look at its bytes. A driver that is behind calls this for each message before it serves
     /// any.
@@ -51,50 +33,59 @@ pub trait Node {
         let _ = (now, message, output);
     }
 
-    /// Reports a message of this node that could not be sent on `flow`: the connection has ended, none could be opened, or the
-    /// peer accepts no more data (RFC 3261 section 18.4). `bytes` is the message.
-    ///
-    /// On a datagram flow, an ICMP error reports this. Then `bytes` is the beginning of the message as far as the error quotes
-    /// it, `flow` has the address that it was sent to, and another worker may have sent it. ICMP errors can be forged.
-    ///
-    /// Messages of calls whose home is another worker leave through [`Output::give_back`] and reach it in
-    /// [`Node::undeliverable_handed_over`]. A node that expects no responses to its messages need not implement either method.
-    fn undeliverable(
-        &mut self,
-        now: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<Self::Question>,
-    ) {
-        let _ = (now, flow, bytes, output);
-    }
-
-    /// Reports a message of this node that another worker, the owner of its connection, could not send. It is never given back
-    /// again.
-    fn undeliverable_handed_over(
-        &mut self,
-        now: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<Self::Question>,
-    ) {
-        let _ = (now, flow, bytes, output);
-    }
-
-    /// Reports that a connection of this worker has ended: messages sent on `flow` no longer reach its peer. A node that keeps no
-    /// state by connection need not implement this.
-    fn connection_ended(&mut self, now: Time, flow: Flow, output: &mut Output<Self::Question>) {
-        let _ = (now, flow, output);
-    }
-
-    /// Handles a reply or an order from the control plane.
-    fn answer(&mut self, now: Time, answer: Self::Answer, output: &mut Output<Self::Question>);
-
     /// Handles everything that is due at [`Node::next_deadline`] or earlier.
     fn expire(&mut self, now: Time, output: &mut Output<Self::Question>);
 
     /// The next time that `expire` must be called; `None` if no timer runs. Drivers call this every round, so it must be cheap.
     fn next_deadline(&self) -> Option<Time>;
+
+    /// Handles a message that has just arrived here on `flow`: short for [`Input::Received`].
+    fn receive(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        output: &mut Output<Self::Question>,
+    ) {
+        let message = Received::new(now, flow, bytes);
+        self.handle(now, Input::Received(message), output);
+    }
+
+    /// Handles a reply or an order from the control plane: short for [`Input::Answer`].
+    fn answer(&mut self, now: Time, answer: Self::Answer, output: &mut Output<Self::Question>) {
+        self.handle(now, Input::Answer(answer), output);
+    }
+}
+
+/// An input of a node. Time is the other one ([`Node::expire`]).
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'m, A> {
+    /// A datagram, or one framed message of a stream, was received. If its call has another worker as its home, it leaves through
+    /// [`Output::hand_over`].
+    Received(Received<'m>),
+    /// A message of this node could not be sent, or the network returned it. A node that expects no responses to its messages need
+    /// not handle this.
+    Undeliverable(Undelivered<'m>),
+    /// A connection of this worker has ended: messages sent on this flow no longer reach its peer. A node that keeps no state by
+    /// connection need not handle this.
+    ConnectionEnded(Flow),
+    /// A reply or an order from the control plane.
+    Answer(A),
+}
+
+/// A message of a node that could not be sent on its flow: the connection has ended, none could be opened, or the peer accepts no
+/// more data (RFC 3261 section 18.4).
+///
+/// On a datagram flow, an ICMP error reports this. Another worker may have sent the message. ICMP errors can be forged.
+#[derive(Clone, Copy, Debug)]
+pub struct Undelivered<'m> {
+    /// The flow it was sent on. On a datagram flow it has the address that the message was sent to.
+    pub flow: Flow,
+    /// The message. On a datagram flow, its beginning as far as the ICMP error quotes it.
+    pub bytes: &'m [u8],
+    /// Whether another worker learned this and handed it over to this one, the home of the call. A node gives such a message back
+    /// to no other worker ([`Output::give_back`]).
+    pub handed_over: bool,
 }
 
 /// A received message, and the driver's knowledge about it.
@@ -107,11 +98,25 @@ pub struct Received<'m> {
     pub flow: Flow,
     /// Its bytes.
     pub bytes: &'m [u8],
-    /// Whether another worker received the message and handed it over to this one.
+    /// Whether another worker received the message and handed it over to this one, the home of its call. A node hands such a
+    /// message over to no other worker.
     pub handed_over: bool,
     /// Whether the message arrived over a connection that this node opened, to a peer of its choice. Unknown (false) for messages
     /// handed over.
     pub over_our_connection: bool,
+}
+
+impl<'m> Received<'m> {
+    /// A message that has just arrived at this worker, over a flow that the peer began.
+    pub const fn new(now: Time, flow: Flow, bytes: &'m [u8]) -> Self {
+        Self {
+            arrived: now,
+            flow,
+            bytes,
+            handed_over: false,
+            over_our_connection: false,
+        }
+    }
 }
 
 /// A message to send: its flow, and the range of its bytes in [`Output::bytes`].

@@ -132,8 +132,11 @@ pub fn call(access: &Access, method: &str, params: &Value) -> Result<Value, Stri
             "{server} requires a token, but it is missing or wrong: give its file with --token-file"
         ));
     }
-    let answer: Value = serde_json::from_str(&body)
-        .map_err(|_| format!("{server} answers {status}, but not like Tandem's admin interface: check the address"))?;
+    let answer: Value = serde_json::from_str(&body).map_err(|_| {
+        format!(
+            "{server} answers {status}, but not like Tandem's admin interface: check the address"
+        )
+    })?;
     match (answer.get("result"), answer.get("error")) {
         (Some(result), None) => Ok(result.clone()),
         (_, Some(Value::String(refusal))) => Err(format!("{server} answers {status}: {refusal}")),

@@ -103,9 +103,7 @@ impl<'a> Session<'a> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| {
-                Failure::Failed(format!("cannot create an event loop: {error}"))
-            })?;
+            .map_err(|error| Failure::Failed(format!("cannot create an event loop: {error}")))?;
         Ok(Self {
             runtime,
             database_url,

@@ -134,8 +134,7 @@ fn without_a_file_there_is_nothing_to_reload() {
             .await
             .expect("it starts");
         let problem = call(&server, "config.reload", none()).await;
-        let expected =
-            "config.reload: the server was started without --config: no file to reload";
+        let expected = "config.reload: the server was started without --config: no file to reload";
         assert_eq!(problem, Err(expected.to_owned()));
     });
 }

@@ -1,12 +1,13 @@
 //! Determines the target set of a request: RFC 3261 section 16.5.
 
-use super::identity::{Identity, address_of_record};
-use super::{Need, Stop};
+use super::identity::Identity;
+use super::{Need, ResumeAt, Stop};
 use crate::answer::Refusal;
 use crate::auth::Cached;
+use crate::domains::address_of_record;
 use crate::location::Binding;
 use crate::metrics::Refused;
-use crate::proxy::{Routing, Target};
+use crate::routing::{Routing, Target};
 use crate::settings::is_listed;
 use crate::{Foreign, Round, Settings, Strangers};
 use sip_message::{HeaderName, Host, Message, Method, Scheme, Uri};
@@ -141,10 +142,13 @@ fn local(
     {
         Cached::Known(_) => Err(Refusal::Status(480).into()),
         Cached::Unknown => Err(Refusal::Status(404).into()),
-        Cached::NotCached => Err(Stop::Ask(Need::Credentials {
-            username: username.into(),
-            domain: domain.as_bytes().into(),
-        })),
+        Cached::NotCached => {
+            let need = Need::Credentials {
+                username: username.into(),
+                domain: domain.as_bytes().into(),
+            };
+            Err(Stop::Ask(need, ResumeAt::Route(identity.clone())))
+        }
     }
 }
 

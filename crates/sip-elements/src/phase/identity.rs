@@ -3,11 +3,12 @@
 //! A local subscriber must prove its identity by digest (401, 407) and may not use another name (403). A trusted peer is
 //! believed. Other senders cannot prove anything.
 
-use super::{Need, Stop, destination};
+use super::{Need, ResumeAt, Stop, destination};
 use crate::answer::Refusal;
 use crate::auth::{self, Challenger, Subject, Verdict};
+use crate::domains::address_of_record;
 use crate::metrics::Refused;
-use crate::proxy::Routing;
+use crate::routing::Routing;
 use crate::{Round, Settings};
 use sip_message::{HeaderName, Message, Method, Scheme, Uri};
 use sip_transport::Flow;
@@ -197,10 +198,13 @@ fn prove(round: &Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Result<
             Err(Refusal::Because(403, reason).into())
         }
         Verdict::Malformed(reason) => Err(Refusal::Because(400, reason).into()),
-        Verdict::AskStore { username } => Err(Stop::Ask(Need::Credentials {
-            username,
-            domain: domain.as_bytes().into(),
-        })),
+        Verdict::AskStore { username } => {
+            let need = Need::Credentials {
+                username,
+                domain: domain.as_bytes().into(),
+            };
+            Err(Stop::Ask(need, ResumeAt::Authenticate))
+        }
     }
 }
 
@@ -242,17 +246,4 @@ fn refuse_foreign_path(round: &Round<'_>, request: &Message<'_>, source: Flow) -
     }
     round.metrics.refused(Refused::Path);
     Err(Refusal::Because(403, "Path is accepted from edge proxies only").into())
-}
-
-/// `user@domain` in canonical form, with our name of the domain. `None` without a user.
-pub(crate) fn address_of_record(uri: &Uri<'_>, domain: &str) -> Option<Box<[u8]>> {
-    let user = uri.user?;
-    // The maximum length, so that the buffer never grows.
-    let host = uri.host_bytes.len().max(domain.len());
-    let mut address = Vec::with_capacity(user.len() + 1 + host);
-    uri.write_address_of_record(&mut address);
-    let at = address.iter().rposition(|byte| *byte == b'@')?;
-    address.truncate(at + 1);
-    address.extend_from_slice(domain.as_bytes());
-    Some(address.into_boxed_slice())
 }

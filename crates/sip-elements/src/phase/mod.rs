@@ -7,16 +7,26 @@ pub(crate) mod kept_off;
 pub(crate) mod sanity;
 
 use crate::answer::Refusal;
+use identity::Identity;
 
 /// How a phase ends the processing of a request.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Answer it with this refusal.
     Refuse(Refusal),
-    /// Ask the control plane and park the request. When the answer arrives, start over with authentication.
-    Ask(Need),
+    /// Ask the control plane and park the request. When the answer arrives, resume there.
+    Ask(Need, ResumeAt),
     /// Nothing is left to do.
     Done,
+}
+
+/// The stage that a parked request resumes at. The stages before it do not run again.
+#[derive(Debug)]
+pub(crate) enum ResumeAt {
+    /// Authenticate the sender.
+    Authenticate,
+    /// Look up the targets for this sender.
+    Route(Identity),
 }
 
 /// The data that a request needs to continue.

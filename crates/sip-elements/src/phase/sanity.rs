@@ -1,10 +1,12 @@
 //! Checks whether a request can be processed: RFC 3261 section 16.3, items 1 to 5.
 
 use super::{Stop, identity, keep_alive};
+use crate::Round;
 use crate::answer::Refusal;
-use crate::{Round, proxy};
-use sip_message::{Malformed, Message, Method, Scheme};
+use crate::routing::is_loop;
+use sip_message::{HeaderName, Malformed, Message, Method, Scheme};
 use sip_transport::{Flow, Protocol};
+use smallvec::SmallVec;
 
 /// Checks syntax (400, 505, 513), scheme (416), Max-Forwards (483), loops (482) and Proxy-Require (420).
 pub(crate) fn check(round: &Round<'_>, request: &Message<'_>, flow: Flow) -> Result<(), Stop> {
@@ -20,14 +22,14 @@ pub(crate) fn check(round: &Round<'_>, request: &Message<'_>, flow: Flow) -> Res
     if request.method() == Method::Ack {
         return Ok(()); // An ACK gets no response.
     }
-    if proxy::is_loop(request, round) {
+    if is_loop(request, round.view()) {
         return Err(Refusal::Status(482).into());
     }
     // Section 16.3 item 5. A CANCEL has no Proxy-Require to check (section 9.1).
     if request.method() == Method::Cancel {
         return Ok(());
     }
-    match proxy::unsupported_extensions(request) {
+    match unsupported_extensions(request) {
         Some(tags) => Err(Refusal::BadExtension(tags).into()),
         None => Ok(()),
     }
@@ -65,4 +67,11 @@ fn ends_here(round: &Round<'_>, request: &Message<'_>) -> bool {
         identity::is_registration(round, request) && request.to().and_then(|to| to.tag()).is_none()
     };
     keep_alive::is_answered(round, request) || is_registration()
+}
+
+/// Returns the option tags of Proxy-Require that Tandem does not support, joined by commas. A request with such tags
+/// gets 420. Tandem has no extension that a proxy must support, so every tag counts.
+fn unsupported_extensions(request: &Message<'_>) -> Option<Vec<u8>> {
+    let tags: SmallVec<[&[u8]; 4]> = request.values(HeaderName::ProxyRequire).collect();
+    (!tags.is_empty()).then(|| tags.join(&b", "[..]))
 }

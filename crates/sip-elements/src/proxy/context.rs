@@ -1,16 +1,17 @@
 //! A response context (RFC 3261 section 16.2): one request on its way to its targets, from the first branch to the
 //! final response.
 
-use super::breadth;
 use super::cursor::{Cursor, is_long};
 use super::dialog::InDialog;
 use super::forward::{self, Copy};
-use super::refreshed::Refreshed;
-use super::response::{Best, Failure};
-use super::route::RouteSet;
-use super::table::Key;
-use super::target::{Hop, Target, Way};
+use super::response::Best;
 use crate::Round;
+use crate::owner::{BranchId, ContextId, Owner};
+use crate::routing::breadth;
+use crate::routing::failure::Failure;
+use crate::routing::refreshed::Refreshed;
+use crate::routing::route::RouteSet;
+use crate::routing::target::{Hop, Target, Way};
 use sip_message::Message;
 use sip_transaction::{Account, ClientId, Kind, ServerId, TimerId, TimerWheel};
 use sip_transport::selection::{Candidate, Destination, Reach, streams_first};
@@ -22,13 +23,23 @@ use std::net::SocketAddr;
 pub(super) struct Turn<'t, 'r> {
     pub(super) round: &'t mut Round<'r>,
     /// Timer C and the other deadlines.
-    pub(super) wheel: &'t mut TimerWheel<u64>,
+    pub(super) wheel: &'t mut TimerWheel<BranchId>,
     /// Buffer for patches.
     pub(super) scratch: &'t mut Vec<u8>,
     /// Remote targets that have changed.
     pub(super) refreshed: &'t mut Refreshed,
-    /// Key of the context.
-    pub(super) key: Key,
+    /// The context.
+    pub(super) key: ContextId,
+}
+
+impl Turn<'_, '_> {
+    /// Identifies a branch of the context.
+    pub(super) const fn branch(&self, place: u8) -> BranchId {
+        BranchId {
+            context: self.key,
+            place,
+        }
+    }
 }
 
 /// One request that is being proxied.
@@ -296,7 +307,7 @@ impl Context {
         let Ok(client) = turn
             .round
             .transactions
-            .reserve_client_for(self.account, turn.key.owner(number))
+            .reserve_client_for(self.account, Owner::Branch(turn.key, number))
         else {
             turn.round.metrics.refused_full.increment();
             return Err(Failure::Overloaded);

@@ -3,10 +3,10 @@
 //! request prefers.
 
 use super::context::{BranchState, Context, Launch, Retry, Turn};
-use super::response::Failure;
-use super::target::Target;
-use crate::dead_targets::Death;
-use crate::{Question, Round, Ticket};
+use crate::routing::dead_targets::Death;
+use crate::routing::failure::Failure;
+use crate::routing::target::Target;
+use crate::{Question, Round};
 use sip_message::{HeaderName, Message};
 use sip_transport::selection::{Candidate, Destination, Reach, prefers_stream, streams_first};
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl Context {
         }
         let call = request.call_id().unwrap_or_default();
         turn.round.output.ask(Question::Resolve {
-            ticket: Ticket(turn.key.owner(place)),
+            ticket: turn.branch(place),
             destination,
             seed: turn.round.shared.hasher.hash(&[b"target", call]),
         });

@@ -3,9 +3,9 @@
 
 use super::context::{BranchState, Context, Turn};
 use super::reason;
-use super::response::Failure;
-use super::target::Target;
-use crate::dead_targets::Death;
+use crate::routing::dead_targets::Death;
+use crate::routing::failure::Failure;
+use crate::routing::target::Target;
 use sip_transport::Time;
 
 impl Context {
@@ -26,7 +26,7 @@ impl Context {
     pub(super) fn arm(&mut self, turn: &mut Turn<'_, '_>, place: u8, at: Time) {
         self.disarm(turn, place);
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
-            branch.deadline = Some(turn.wheel.arm(at, turn.key.owner(place)));
+            branch.deadline = Some(turn.wheel.arm(at, turn.branch(place)));
         }
     }
 

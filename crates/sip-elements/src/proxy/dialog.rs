@@ -2,10 +2,10 @@
 //! (RFC 3261 section 12.2), and a BYE ends the dialog.
 
 use super::context::{Context, Turn};
-use super::proof;
-use super::refreshed::Refresh;
-use super::route::{Routing, tags};
 use crate::Round;
+use crate::routing::proof;
+use crate::routing::refreshed::Refresh;
+use crate::routing::route::{Routing, tags};
 use sip_message::{HeaderName, Message, Method};
 
 /// The dialog of one request.

@@ -1,19 +1,19 @@
 //! The copy of a request that is sent (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched as they are
 //! written.
 
-use super::breadth;
-use super::flow_token::is_reached_by_flow_only;
 use super::identity_headers;
-use super::listener::{Wanted, flow_to};
-use super::off_limits::{self, Warrant};
-use super::proof::Side;
-use super::record_route::{Recorder, is_record_routed};
-use super::response::Failure;
-use super::route::RouteSet;
-use super::target::{Hop, Strict, Target, Way};
 use crate::Round;
 use crate::answer::hex;
 use crate::phase::identity;
+use crate::routing::breadth;
+use crate::routing::failure::Failure;
+use crate::routing::flow_token::is_reached_by_flow_only;
+use crate::routing::listener::{Wanted, flow_to};
+use crate::routing::off_limits::{self, Warrant};
+use crate::routing::proof::Side;
+use crate::routing::record_route::{Recorder, is_record_routed};
+use crate::routing::route::RouteSet;
+use crate::routing::target::{Hop, Strict, Target, Way};
 use sip_message::{Credentials, HeaderName, Message, Patch};
 use sip_transaction::{ClientId, Kind};
 use sip_transport::{Flow, Listener, Networks, Protocol};
@@ -63,7 +63,13 @@ pub(super) fn send(
     copy.push_via(&mut patch, |into| branch.write(into));
     if settings.proxy.record_route && is_record_routed(copy.request) {
         let (from, to) = (copy.source, copy.flow);
-        let recorder = Recorder::new(round, copy.request, (from, to), copy.routes, copy.is_secure);
+        let recorder = Recorder::new(
+            round.view(),
+            copy.request,
+            (from, to),
+            copy.routes,
+            copy.is_secure,
+        );
         copy.push_record_routes(&mut patch, &settings.listeners, &recorder);
     }
     copy.push_common(&mut patch);

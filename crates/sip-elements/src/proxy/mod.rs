@@ -1,62 +1,42 @@
 //! The stateful proxy (RFC 3261 section 16): route preprocessing, target sets, forking, choice of the best response,
 //! CANCEL and Timer C.
 //!
-//! Each proxied request has a response context, identified by a number with the top bit set. Its server and client
-//! transactions carry this number as their owner, and its questions to the control plane carry it as their ticket.
+//! Each proxied request has a response context. The context owns the server transaction and the client transactions of
+//! the request, and its branches put questions to the control plane.
 
-mod breadth;
 mod context;
 mod cursor;
 mod deadlines;
 mod dialog;
-mod flow_token;
 mod forward;
 mod identity_headers;
-mod listener;
-mod loop_detection;
-mod off_limits;
-mod proof;
 mod reason;
-mod record_route;
-mod refreshed;
 mod response;
-mod route;
 mod table;
-mod target;
 mod unacknowledged;
 mod upstream;
 
-pub use loop_detection::is_loop;
-pub use refreshed::RefreshedStats;
-pub use route::Routing;
-pub use target::{NextHop, Target};
-
 use crate::answer::{Origin, Refusal, answer, send_trying};
-use crate::dead_targets::Death;
 use crate::metrics::Drop;
-use crate::{NameServersFailed, Round, Ticket};
+use crate::owner::{BranchId, ContextId, Owner};
+use crate::routing::dead_targets::Death;
+use crate::routing::failure::Failure;
+use crate::routing::refreshed::{Refreshed, RefreshedStats};
+use crate::routing::route::{self, RouteSet, Routing};
+use crate::routing::target::{Target, Way};
+use crate::routing::{breadth, loop_detection};
+use crate::{NameServersFailed, Round};
 use context::{BranchState, Context, Turn};
 use dialog::InDialog;
 use forward::Copy;
-use refreshed::Refreshed;
-use response::Failure;
-use route::RouteSet;
-use sip_message::{HeaderName, Message, Method};
+use sip_message::{Message, Method};
 use sip_transaction::{Account, ClientId, ClientResponse, ServerId, Standing, Table, TimerWheel};
 use sip_transport::selection::Candidate;
 use sip_transport::{Flow, Time};
 use smallvec::SmallVec;
 use std::net::IpAddr;
-use table::{Contexts, Key};
-use target::Way;
+use table::Contexts;
 use unacknowledged::Unacknowledged;
-
-/// Returns the option tags of Proxy-Require that Tandem does not support, joined by commas. A request with such tags
-/// gets 420. Tandem has no extension that a proxy must support, so every tag counts.
-pub fn unsupported_extensions(request: &Message<'_>) -> Option<Vec<u8>> {
-    let tags: SmallVec<[&[u8]; 4]> = request.values(HeaderName::ProxyRequire).collect();
-    (!tags.is_empty()).then(|| tags.join(&b", "[..]))
-}
 
 /// Counts of response contexts: `created == ended + live`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +51,8 @@ pub struct ProxyStats {
 #[derive(Debug)]
 pub struct Proxy {
     contexts: Contexts,
-    wheel: TimerWheel<u64>,
+    /// Deadlines of branches.
+    wheel: TimerWheel<BranchId>,
     stats: ProxyStats,
     unacknowledged: Unacknowledged,
     refreshed: Refreshed,
@@ -83,7 +64,7 @@ impl Proxy {
     /// Creates a proxy without response contexts.
     pub fn new(now: Time) -> Self {
         Self {
-            contexts: Contexts::default(),
+            contexts: Contexts::new(),
             wheel: TimerWheel::new(now),
             stats: ProxyStats::default(),
             unacknowledged: Unacknowledged::default(),
@@ -95,7 +76,7 @@ impl Proxy {
     /// Preprocesses the route of a request (section 16.4): which Route values are ours, what the effective Request-URI
     /// is, and whether the request belongs to a dialog that we record-routed.
     pub fn preprocess(&self, request: &Message<'_>, round: &Round<'_>) -> Routing {
-        route::preprocess(request, round, &self.refreshed)
+        route::preprocess(request, round.view(), &self.refreshed)
     }
 
     /// Creates a response context for a request with a server transaction, and forwards the request to the first group
@@ -132,7 +113,8 @@ impl Proxy {
         if request.method() == Method::Invite {
             send_trying(round, request, source, server);
         }
-        round.transactions.set_server_owner(server, key.owner(0));
+        let owner = Owner::Context(key);
+        round.transactions.set_server_owner(server, owner);
         targets.sort_by_key(|target| std::cmp::Reverse(target.q));
         targets.truncate(round.settings.proxy.max_targets.max(1));
         targets.reverse();
@@ -201,12 +183,10 @@ impl Proxy {
             .transactions
             .ledger()
             .enter(Table::Contexts, standing, live, limit);
-        let Some((key, account)) = entered
-            .ok()
-            .and_then(|account| Some((self.reserve_entered(round, account)?, account)))
-        else {
+        let Ok(account) = entered else {
             return round.metrics.refused_full.increment();
         };
+        let key = self.contexts.reserve();
         let held = (None, account);
         let context = self.create(round, ack, source, held, routing, vec![target]);
         self.begin(round, key, context, ack);
@@ -216,7 +196,7 @@ impl Proxy {
     pub fn receive_response(
         &mut self,
         round: &mut Round<'_>,
-        event: ClientResponse,
+        event: ClientResponse<Owner>,
         response: &Message<'_>,
         from: IpAddr,
     ) {
@@ -245,7 +225,7 @@ impl Proxy {
 
     /// Handles a client transaction that ended without a final response: Timer B or Timer F fired, or a cancelled
     /// INVITE was not answered.
-    pub fn client_timeout(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
+    pub fn client_timeout(&mut self, round: &mut Round<'_>, id: ClientId, owner: Owner) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
         };
@@ -273,7 +253,7 @@ impl Proxy {
     /// For a datagram, an ICMP error is only a hint (RFC 1122 section 3.2.2.1): a server that restarts is soon
     /// reachable again. If there is nothing else to try, a request other than INVITE is therefore still retransmitted.
     /// An INVITE fails, because its caller waits.
-    pub fn client_unreachable(&mut self, round: &mut Round<'_>, id: ClientId, owner: u64) {
+    pub fn client_unreachable(&mut self, round: &mut Round<'_>, id: ClientId, owner: Owner) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
         };
@@ -332,10 +312,14 @@ impl Proxy {
     pub fn resolved(
         &mut self,
         round: &mut Round<'_>,
-        ticket: Ticket,
+        branch: BranchId,
         result: Result<Vec<Candidate>, NameServersFailed>,
     ) {
-        let Some((key, place, mut context)) = self.take(ticket.0) else {
+        let BranchId {
+            context: key,
+            place,
+        } = branch;
+        let Some(mut context) = self.contexts.take(key) else {
             return;
         };
         let is_waiting = context
@@ -358,9 +342,10 @@ impl Proxy {
     /// Handles Timer C and the other deadlines that are due.
     pub fn expire(&mut self, round: &mut Round<'_>) {
         self.unacknowledged.expire(round.now);
-        while let Some(owner) = self.wheel.pop_due(round.now) {
-            if let Some((key, place, mut context)) = self.take(owner) {
-                context.expire(&mut self.turn(round, key), place);
+        while let Some(branch) = self.wheel.pop_due(round.now) {
+            let key = branch.context;
+            if let Some(mut context) = self.contexts.take(key) {
+                context.expire(&mut self.turn(round, key), branch.place);
                 self.settle(round, key, context);
             }
         }
@@ -395,12 +380,16 @@ impl Proxy {
         self.refreshed.stats()
     }
 
-    fn take(&mut self, owner: u64) -> Option<(Key, u8, Box<Context>)> {
-        let (key, place) = Key::from_owner(owner)?;
+    /// Takes out the context that a transaction belongs to, and says for which branch; of a server transaction: the first.
+    fn take(&mut self, owner: Owner) -> Option<(ContextId, u8, Box<Context>)> {
+        let (key, place) = match owner {
+            Owner::Context(key) => (key, 0),
+            Owner::Branch(key, place) => (key, place),
+        };
         Some((key, place, self.contexts.take(key)?))
     }
 
-    fn turn<'t, 'r>(&'t mut self, round: &'t mut Round<'r>, key: Key) -> Turn<'t, 'r> {
+    fn turn<'t, 'r>(&'t mut self, round: &'t mut Round<'r>, key: ContextId) -> Turn<'t, 'r> {
         Turn {
             round,
             wheel: &mut self.wheel,
@@ -453,7 +442,7 @@ impl Proxy {
     fn begin(
         &mut self,
         round: &mut Round<'_>,
-        key: Key,
+        key: ContextId,
         mut context: Box<Context>,
         request: &Message<'_>,
     ) {
@@ -465,7 +454,7 @@ impl Proxy {
     }
 
     /// Continues a context after an event: takes the next steps that are possible, and ends a context that is finished.
-    fn settle(&mut self, round: &mut Round<'_>, key: Key, mut context: Box<Context>) {
+    fn settle(&mut self, round: &mut Round<'_>, key: ContextId, mut context: Box<Context>) {
         if context.wants_request() {
             let bytes = context.request.take().unwrap_or_default();
             match Message::parse(&bytes) {
@@ -480,21 +469,11 @@ impl Proxy {
     }
 
     /// Reserves a slot for a context and charges it to the account of its server transaction.
-    fn reserve(&mut self, round: &mut Round<'_>, account: Account) -> Option<Key> {
+    fn reserve(&mut self, round: &mut Round<'_>, account: Account) -> Option<ContextId> {
         let (live, limit) = (self.contexts.len(), round.settings.limits.response_contexts);
         let ledger = round.transactions.ledger();
         ledger.join(Table::Contexts, account, live, limit).ok()?;
-        self.reserve_entered(round, account)
-    }
-
-    /// Reserves a slot for a context that the account has already been charged for.
-    fn reserve_entered(&mut self, round: &mut Round<'_>, account: Account) -> Option<Key> {
-        let key = self.contexts.reserve(usize::MAX);
-        if key.is_none() {
-            let ledger = round.transactions.ledger();
-            ledger.leave(Table::Contexts, account);
-        }
-        key
+        Some(self.contexts.reserve())
     }
 
     /// Bytes that the contexts hold, counted one by one.
@@ -502,7 +481,7 @@ impl Proxy {
         self.contexts.iter().map(Context::bytes).sum()
     }
 
-    fn put_or_end(&mut self, round: &mut Round<'_>, key: Key, mut context: Box<Context>) {
+    fn put_or_end(&mut self, round: &mut Round<'_>, key: ContextId, mut context: Box<Context>) {
         let ledger = round.transactions.ledger();
         let before = std::mem::take(&mut context.counted) as usize;
         if context.is_over() {

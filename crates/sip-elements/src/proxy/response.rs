@@ -2,83 +2,29 @@
 //! and the final choice.
 
 use super::context::{BranchState, Context, Turn};
-use super::{identity_headers, reason, record_route};
+use super::{identity_headers, reason};
 use crate::answer::{own_tag, with_server_header};
 use crate::metrics::Drop;
-use sip_message::{HeaderName, Message, Patch, ResponseWriter, reason_phrase};
+use crate::routing::failure::Failure;
+use crate::routing::record_route;
+use sip_message::{HeaderName, Message, Patch, ResponseWriter};
 use std::net::IpAddr;
 
 /// Flow Failed (RFC 5626 section 7), from an edge proxy to us. It is not forwarded.
 const FLOW_FAILED: u16 = 430;
 
-/// Why a branch ended without a final response from downstream, or why no downstream response is good enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// No answer in time.
-    Timeout,
-    /// There is no way to the target: nothing can be sent there, or none of our listeners leads there.
-    Unreachable,
-    /// No record locates the next hop of the target.
-    Unlocated,
-    /// The name servers did not locate it in time.
-    Unresolved,
-    /// The flow to a phone is gone: our flow, or the flow of an edge proxy, which reports this with 430. The report is
-    /// for us only: upstream, the phone is unavailable (RFC 5626 section 7).
-    Gone,
-    /// One of our tables is full.
-    Overloaded,
-    /// We cannot route this kind of URI.
-    UnsupportedScheme,
-    /// A malformed Route or Path value.
-    BadRoute,
-    /// The source of the request may not reach the destination.
-    OffLimits,
-    /// A secure transport is required, but there is none.
-    NotSecure,
-    /// The caller cancelled the request.
-    Cancelled,
-}
-
-impl Failure {
-    /// Status code of the failure upstream. An unreachable target counts as a 503 from it, which becomes 500
-    /// (section 16.7 step 6).
-    pub(super) const fn status(self) -> u16 {
-        match self {
-            Self::Timeout => 408,
-            Self::Unreachable | Self::Unlocated => 500,
-            Self::Gone | Self::NotSecure => 480,
-            Self::OffLimits => 403,
-            Self::Unresolved => 504,
-            Self::Overloaded => 503,
-            Self::UnsupportedScheme => 416,
-            Self::BadRoute => 400,
-            Self::Cancelled => 487,
-        }
-    }
-
-    /// Rank, as in [`rank`]. A failure of our own loses to any response from a phone. The exception is a timeout, which
-    /// ranks like a 408 (section 16.8).
-    const fn rank(self) -> u16 {
-        match self {
-            Self::Timeout | Self::Cancelled => rank(self.status()),
-            Self::UnsupportedScheme | Self::BadRoute | Self::OffLimits | Self::NotSecure => 600,
-            Self::Overloaded => 601,
-            Self::Gone => 602,
-            Self::Unreachable | Self::Unlocated | Self::Unresolved => 603,
-        }
-    }
-
-    const fn reason(self) -> &'static str {
-        match self {
-            Self::Unreachable => "Next hop is not reachable",
-            Self::Unlocated => "Next hop has no address",
-            Self::Unresolved => "Next hop was not resolved in time",
-            Self::Overloaded => "Too many transactions",
-            Self::BadRoute => "Bad Route",
-            Self::OffLimits => "Destination is off limits",
-            Self::NotSecure => "No secure way to the destination",
-            other => reason_phrase(other.status()),
-        }
+/// Rank of a failure of our own, as in [`rank`]. It loses to any response from a phone. The exception is a timeout, which
+/// ranks like a 408 (section 16.8).
+const fn rank_of_failure(failure: Failure) -> u16 {
+    match failure {
+        Failure::Timeout | Failure::Cancelled => rank(failure.status()),
+        Failure::UnsupportedScheme
+        | Failure::BadRoute
+        | Failure::OffLimits
+        | Failure::NotSecure => 600,
+        Failure::Overloaded => 601,
+        Failure::Gone => 602,
+        Failure::Unreachable | Failure::Unlocated | Failure::Unresolved => 603,
     }
 }
 
@@ -300,7 +246,7 @@ impl Context {
 
     /// Keeps a failure if there is no better response.
     pub(super) fn note_failure(&mut self, failure: Failure) {
-        let rank = failure.rank();
+        let rank = rank_of_failure(failure);
         if self.best.as_ref().is_none_or(|best| rank < best.rank) {
             self.best = Some(Box::new(Best {
                 rank,
@@ -402,7 +348,7 @@ impl Context {
         patch.remove_first_values(HeaderName::Via, 1);
         // The caller may be on a stream, which needs Content-Length.
         patch.complete_content_length();
-        let contact = record_route::answer(&mut patch, response, turn.round);
+        let contact = record_route::answer(&mut patch, response, turn.round.view());
         let trusted = &turn.round.settings.proxy.trusted_peers;
         let to = self.source.remote.ip();
         identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);

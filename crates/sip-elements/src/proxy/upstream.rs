@@ -1,12 +1,13 @@
 //! 2xx responses to an INVITE whose response context is gone: retransmissions by the callee until the ACK arrives, and
 //! calls that were in progress when this node restarted.
 
-use super::listener::{Wanted, flow_to};
-use super::loop_detection::{is_proven, response_address};
-use super::target::protocol_of;
-use super::{identity_headers, record_route};
+use super::identity_headers;
 use crate::Round;
 use crate::metrics::Drop;
+use crate::routing::listener::{Wanted, flow_to};
+use crate::routing::loop_detection::{is_proven, response_address};
+use crate::routing::record_route;
+use crate::routing::target::protocol_of;
 use sip_message::{HeaderName, Message, Method, Patch, Via};
 use sip_transaction::Branch;
 use sip_transport::{Flow, ListenerId, Protocol};
@@ -48,7 +49,7 @@ pub(super) fn pass_on_without_transaction(
     patch.remove_first_values(HeaderName::Via, 1);
     // The caller may be on a stream, which needs Content-Length.
     patch.complete_content_length();
-    record_route::answer(&mut patch, response, round);
+    record_route::answer(&mut patch, response, round.view());
     let upstream = response.values(HeaderName::Via).nth(1).and_then(Via::parse);
     let to = upstream.and_then(|via| response_address(&via));
     let to = to.map_or(IpAddr::from([0; 4]), |to| to.ip());

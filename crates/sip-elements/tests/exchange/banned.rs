@@ -3,7 +3,7 @@
 use crate::bench::{ALICE, BOB, Bench, answer_challenge, only, register, settings, status};
 use sip_elements::bans::Source;
 use sip_elements::metrics::Drop;
-use sip_transport::{ConnectionId, Flow, ListenerId, Node, Received};
+use sip_transport::{ConnectionId, Flow, Input, ListenerId, Node, Received};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -102,7 +102,8 @@ fn nonsense_from_a_peer_that_we_connected_to_bans_nobody() {
     for (over_our_connection, banned) in [(true, false), (false, true)] {
         message.over_our_connection = over_our_connection;
         for _ in 0..3 {
-            bench.exchange.serve(bench.now, message, &mut bench.output);
+            let input = Input::Received(message);
+            bench.exchange.handle(bench.now, input, &mut bench.output);
         }
         assert_eq!(bench.shared.bans.is_banned(ip(ALICE), bench.now), banned);
     }

@@ -6,7 +6,7 @@ use sip_elements::metrics::WorkerMetrics;
 use sip_elements::{Answer, Exchange, ExchangeOptions, Question, Settings, Shared};
 use sip_message::digest::{self, Algorithm, DigestInput};
 use sip_message::{Challenge, HeaderName, KeyHasher, Message};
-use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
+use sip_transport::{Flow, Input, Listener, ListenerId, Node, Output, Protocol, Time, Undelivered};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +99,16 @@ impl Bench {
         self.exchange
             .receive(self.now, flow, message.as_bytes(), &mut self.output);
         self.sent_on()
+    }
+
+    /// Reports a message, or the beginning of one, that could not be sent on this flow.
+    pub(crate) fn undeliverable(&mut self, flow: Flow, bytes: &[u8]) {
+        let input = Input::Undeliverable(Undelivered {
+            flow,
+            bytes,
+            handed_over: false,
+        });
+        self.exchange.handle(self.now, input, &mut self.output);
     }
 
     pub(crate) fn sent(&mut self) -> Vec<(SocketAddr, String)> {

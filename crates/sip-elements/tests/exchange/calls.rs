@@ -4,7 +4,7 @@ use crate::bench::{
     ALICE, BOB, Bench, accept, answer_challenge, only, recorded, register, request, settings,
     status,
 };
-use sip_elements::proxy::NextHop;
+use sip_elements::routing::NextHop;
 
 #[test]
 fn a_registered_phone_is_called_after_the_caller_has_proven_himself() {

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, register, request, settings, status};
 use sip_elements::metrics::Drop;
-use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Node, Protocol};
+use sip_transport::{ConnectionId, Flow, Input, Listener, ListenerId, Node, Protocol};
 
 const TCP: u16 = 1;
 const WS: u16 = 2;
@@ -40,7 +40,9 @@ fn bind(bench: &mut Bench, flow: Flow, contact: &str, call: u32) -> u16 {
 
 fn end(bench: &mut Bench, flow: Flow) {
     let (now, output) = (bench.now, &mut bench.output);
-    bench.exchange.connection_ended(now, flow, output);
+    bench
+        .exchange
+        .handle(now, Input::ConnectionEnded(flow), output);
     assert_eq!(bench.sent_on(), []);
 }
 
@@ -114,9 +116,8 @@ fn a_call_that_meets_the_end_of_a_connection_goes_on_to_the_contact() {
     let contact = "<sip:bob@192.0.2.20:5062;transport=tcp>";
     bind(&mut bench, connection, contact, 1);
     let invites = call(&mut bench, "c1").expect("it rings");
-    let (now, output) = (bench.now, &mut bench.output);
     let bytes = invites[0].1.as_bytes();
-    bench.exchange.undeliverable(now, connection, bytes, output);
+    bench.undeliverable(connection, bytes);
     let sent = bench.sent_on();
     let at_contact = flow(TCP, 0, "192.0.2.20:5062");
     assert_eq!(sent.len(), 1, "{sent:#?}");
@@ -127,9 +128,8 @@ fn a_call_that_meets_the_end_of_a_connection_goes_on_to_the_contact() {
             .starts_with("INVITE sip:bob@192.0.2.20:5062;transport=tcp ")
     );
     // If the contact accepts no connection either, the call fails.
-    let (now, output) = (bench.now, &mut bench.output);
     let bytes = sent[0].1.as_bytes();
-    bench.exchange.undeliverable(now, at_contact, bytes, output);
+    bench.undeliverable(at_contact, bytes);
     let sent = bench.sent_on();
     assert_eq!(sent.len(), 1, "{sent:#?}");
     assert_eq!(status(&sent[0].1), 480);

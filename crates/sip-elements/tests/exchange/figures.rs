@@ -3,9 +3,9 @@
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
 };
-use sip_elements::metrics::{CHALLENGES, Counter, Latency, STAGES};
+use sip_elements::metrics::{CHALLENGES, Latency, STAGES};
 use sip_message::{Message, Method, ResponseWriter};
-use sip_transport::{Flow, ListenerId, Node, Received};
+use sip_transport::{Counter, Flow, Input, ListenerId, Node, Received};
 use std::time::Duration;
 
 const WAITED: Duration = Duration::from_secs(2);
@@ -16,14 +16,10 @@ impl Bench {
         let arrived = self.now;
         self.now = self.now + WAITED;
         let message = message.replace('\n', "\r\n");
-        let message = Received {
-            arrived,
-            flow: Flow::to(ListenerId(0), from.parse().expect("address")),
-            bytes: message.as_bytes(),
-            handed_over: false,
-            over_our_connection: false,
-        };
-        self.exchange.serve(self.now, message, &mut self.output);
+        let flow = Flow::to(ListenerId(0), from.parse().expect("address"));
+        let message = Received::new(arrived, flow, message.as_bytes());
+        self.exchange
+            .handle(self.now, Input::Received(message), &mut self.output);
         self.sent()
     }
 

@@ -2,7 +2,7 @@
 //! flow.
 
 use crate::bench::{Bench, accept_at, recorded, register, settings, status};
-use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Node, Protocol};
+use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Protocol};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Makes the branch of each request unique.
@@ -218,10 +218,7 @@ fn a_request_over_a_flow_that_is_gone_is_refused_and_no_other_way_is_tried() {
     let sent = bench.receive_on(udp(), &bye);
     let (flow, bye) = sent.first().expect("it is forwarded");
     assert_eq!(*flow, tcp());
-    let (now, output) = (bench.now, &mut bench.output);
-    bench
-        .exchange
-        .undeliverable(now, *flow, bye.as_bytes(), output);
+    bench.undeliverable(*flow, bye.as_bytes());
     let sent = bench.sent_on();
     let [(flow, response)] = sent.as_slice() else {
         panic!("{sent:#?}")

@@ -15,13 +15,7 @@ impl Bench {
     /// Receives a request that its worker sheds. Returns what the node sends.
     fn refuse(&mut self, from: &str, message: &str) -> Vec<(SocketAddr, String)> {
         let message = message.replace('\n', "\r\n");
-        let message = Received {
-            arrived: self.now,
-            flow: flow(from),
-            bytes: message.as_bytes(),
-            handed_over: false,
-            over_our_connection: false,
-        };
+        let message = Received::new(self.now, flow(from), message.as_bytes());
         self.exchange.refuse(self.now, message, &mut self.output);
         self.sent()
     }

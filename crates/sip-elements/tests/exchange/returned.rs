@@ -3,7 +3,7 @@
 use crate::bench::{ALICE, BOB, Bench, request, settings, status};
 use sip_elements::{Exchange, ExchangeOptions};
 use sip_message::{Message, worker_hash};
-use sip_transport::{Flow, ListenerId, Node};
+use sip_transport::{Flow, Input, ListenerId, Node, Undelivered};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -47,9 +47,7 @@ fn forwarded(bench: &mut Bench) -> String {
 /// Receives an ICMP error that quotes a message to `to`. Returns what the node then sends.
 fn comes_back(bench: &mut Bench, to: &str, quote: &str) -> Vec<(SocketAddr, String)> {
     let flow = Flow::to(ListenerId(0), to.parse().expect("an address"));
-    bench
-        .exchange
-        .undeliverable(bench.now, flow, quote.as_bytes(), &mut bench.output);
+    bench.undeliverable(flow, quote.as_bytes());
     bench.sent()
 }
 
@@ -119,19 +117,27 @@ fn an_error_that_another_worker_hears_of_finds_the_home_of_the_call() {
     bench.exchange = exchange(&bench, settings(), 7);
     let quote = &invite[..invite.len() - 40];
     let flow = Flow::to(ListenerId(0), BOB.parse().expect("an address"));
-    let (now, output) = (bench.now, &mut bench.output);
-    bench
-        .exchange
-        .undeliverable(now, flow, quote.as_bytes(), output);
-    let given: Vec<u16> = output.hand_overs().iter().map(|it| it.worker).collect();
+    bench.undeliverable(flow, quote.as_bytes());
+    let hand_overs = bench.output.hand_overs();
+    let given: Vec<u16> = hand_overs.iter().map(|it| it.worker).collect();
     assert_eq!(given, if elsewhere { vec![home as u16] } else { vec![] });
     assert!(elsewhere, "the test's call has its home at worker 0");
-    output.clear();
-    let exchange = &mut bench.exchange;
-    exchange.undeliverable_handed_over(now, flow, quote.as_bytes(), output);
-    assert_eq!(output.hand_overs().len(), 0, "it is never given back again");
-    exchange.undeliverable(now, flow, b"INVITE sip:bob@192.0.2.20", output);
-    assert_eq!(output.hand_overs().len(), 0, "too short to tell");
+    bench.output.clear();
+    let handed_over = Input::Undeliverable(Undelivered {
+        flow,
+        bytes: quote.as_bytes(),
+        handed_over: true,
+    });
+    bench
+        .exchange
+        .handle(bench.now, handed_over, &mut bench.output);
+    assert_eq!(
+        bench.output.hand_overs().len(),
+        0,
+        "it is never given back again"
+    );
+    bench.undeliverable(flow, b"INVITE sip:bob@192.0.2.20");
+    assert_eq!(bench.output.hand_overs().len(), 0, "too short to tell");
 }
 
 /// The other worker would have to copy the quote and look at its transactions.
@@ -155,11 +161,9 @@ fn an_error_without_a_branch_of_ours_is_not_handed_to_another_worker() {
     ];
     let flow = Flow::to(ListenerId(0), BOB.parse().expect("an address"));
     let mut handed_over = |quote: &str| {
-        let (now, output) = (bench.now, &mut bench.output);
-        let exchange = &mut bench.exchange;
-        exchange.undeliverable(now, flow, quote.as_bytes(), output);
-        let count = output.hand_overs().len();
-        output.clear();
+        bench.undeliverable(flow, quote.as_bytes());
+        let count = bench.output.hand_overs().len();
+        bench.output.clear();
         count
     };
     assert_eq!(handed_over(&invite), 1);

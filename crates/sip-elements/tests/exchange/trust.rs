@@ -4,7 +4,7 @@
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
 };
-use sip_elements::proxy::NextHop;
+use sip_elements::routing::NextHop;
 use sip_elements::{ChallengedMethods, Foreign, Settings, Strangers};
 use sip_transport::Networks;
 

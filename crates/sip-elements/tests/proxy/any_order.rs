@@ -4,7 +4,7 @@
 use crate::wire::{ALICE, Sent, Wire, cancel, invite, request, target_uri};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use sip_elements::Ticket;
+use sip_elements::BranchId;
 use std::time::Duration;
 
 const STATUSES: [&str; 12] = [
@@ -36,7 +36,7 @@ struct Script {
     random: ChaCha8Rng,
     /// Requests that were sent and can be answered.
     requests: Vec<Sent>,
-    tickets: Vec<Ticket>,
+    tickets: Vec<BranchId>,
     finals: Vec<String>,
 }
 

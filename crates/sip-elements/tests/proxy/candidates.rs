@@ -5,7 +5,7 @@ use crate::wire::{
     ALICE, BOB, CAROL, DAVE, Sent, US, Wire, ack_of_refusal, invite, listener, over, request,
     request_in, settings, target, target_uri, udp,
 };
-use sip_elements::{DeadTargetStats, Death, Ticket};
+use sip_elements::{BranchId, DeadTargetStats, Death};
 use sip_transport::Protocol;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn call(number: u32) -> String {
         .replace("aliceINVITE1", &format!("aliceINVITE1-{number}"))
 }
 
-pub fn place(wire: &mut Wire, number: u32, addresses: &[&str]) -> Ticket {
+pub fn place(wire: &mut Wire, number: u32, addresses: &[&str]) -> BranchId {
     wire.receive(ALICE, &call(number));
     wire.expect(ALICE, "SIP/2.0 100");
     let (ticket, _, _) = wire.expect_question();

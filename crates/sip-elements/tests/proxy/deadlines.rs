@@ -3,7 +3,7 @@
 use crate::wire::{
     ALICE, BOB, CAROL, DAVE, Sent, US, Wire, ack_of_refusal, invite, settings, target, udp,
 };
-use sip_elements::proxy::Target;
+use sip_elements::routing::Target;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use crate::wire::{
     ALICE, BOB, CAROL, DAVE, Sent, US, Wire, ack_of_refusal, cancel, invite, listener, settings,
     target, udp, with_path,
 };
-use sip_elements::proxy::Target;
+use sip_elements::routing::Target;
 use sip_transport::{ConnectionId, Flow, ListenerId, Protocol};
 use std::time::Duration;
 

@@ -161,7 +161,7 @@ fn the_time_to_the_final_response_is_recorded_by_method() {
         latency
             .buckets
             .iter()
-            .map(sip_elements::metrics::Counter::value)
+            .map(sip_transport::Counter::value)
             .sum::<u64>(),
         1
     );

@@ -4,7 +4,7 @@ use crate::wire::{
     ALICE, BOB, CAROL, US, Wire, ack_of_refusal, invite, listener, request, settings, target_uri,
     udp, with_next_hop, with_path,
 };
-use sip_elements::proxy::Target;
+use sip_elements::routing::Target;
 use sip_transport::{ConnectionId, Flow, ListenerId, Protocol};
 
 /// Our TLS listener, next to UDP at [`US`].

@@ -6,9 +6,10 @@ use rand_chacha::rand_core::SeedableRng;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::{Drop, WorkerMetrics};
-use sip_elements::proxy::{NextHop, Proxy, Target, is_loop};
+use sip_elements::proxy::Proxy;
+use sip_elements::routing::{NextHop, Target, is_loop};
 use sip_elements::{
-    DeadTargets, Foreign, NameServersFailed, Question, Round, Settings, Shared, Ticket,
+    BranchId, DeadTargets, Foreign, NameServersFailed, Owner, Question, Round, Settings, Shared,
 };
 use sip_message::{KeyHasher, Message, Method, ResponseWriter};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, ResponseMatch, Transactions};
@@ -201,7 +202,7 @@ pub struct Wire {
     pub settings: Settings,
     pub metrics: WorkerMetrics,
     pub proxy: Proxy,
-    pub transactions: Transactions,
+    pub transactions: Transactions<Owner>,
     pub targets: Vec<Target>,
     pub shared: Shared,
     random: ChaCha8Rng,
@@ -308,18 +309,18 @@ impl Wire {
     }
 
     /// The control plane has resolved a name to servers that use UDP.
-    pub fn resolved(&mut self, ticket: Ticket, addresses: &[&str]) {
+    pub fn resolved(&mut self, ticket: BranchId, addresses: &[&str]) {
         let candidates = addresses.iter().map(|address| over(Protocol::Udp, address));
         self.located(ticket, candidates.collect());
     }
 
     /// The control plane has located a destination at these candidates.
-    pub fn located(&mut self, ticket: Ticket, candidates: Vec<Candidate>) {
+    pub fn located(&mut self, ticket: BranchId, candidates: Vec<Candidate>) {
         self.act(|proxy, round| proxy.resolved(round, ticket, Ok(candidates)));
     }
 
     /// The name servers have failed.
-    pub fn not_located(&mut self, ticket: Ticket) {
+    pub fn not_located(&mut self, ticket: BranchId) {
         self.act(|proxy, round| proxy.resolved(round, ticket, Err(NameServersFailed)));
     }
 
@@ -334,14 +335,14 @@ impl Wire {
     }
 
     /// Expects a question for a name. Returns its ticket, the name and the port.
-    pub fn expect_question(&mut self) -> (Ticket, String, Option<u16>) {
+    pub fn expect_question(&mut self) -> (BranchId, String, Option<u16>) {
         let (ticket, destination, _) = self.expect_destination();
         (ticket, destination.host.into(), destination.port)
     }
 
     /// Expects a question for a destination. Returns its ticket, the destination and the seed for the choice of
     /// servers.
-    pub fn expect_destination(&mut self) -> (Ticket, Destination, u64) {
+    pub fn expect_destination(&mut self) -> (BranchId, Destination, u64) {
         match self.questions.pop_front() {
             Some(Question::Resolve {
                 ticket,
@@ -441,9 +442,10 @@ impl Wire {
     }
 
     /// Removes the questions and returns their tickets.
-    pub fn take_tickets(&mut self) -> Vec<Ticket> {
+    pub fn take_tickets(&mut self) -> Vec<BranchId> {
         let ticket = |question| match question {
-            Question::Resolve { ticket, .. } | Question::Credentials { ticket, .. } => ticket,
+            Question::Resolve { ticket, .. } => ticket,
+            Question::Credentials { .. } => panic!("a proxy asks for names only"),
         };
         self.questions.drain(..).map(ticket).collect()
     }
@@ -552,7 +554,7 @@ fn receive_request(
     if request.method() == Method::Ack {
         return proxy.forward_ack(round, request, flow, &routing, None);
     }
-    if is_loop(request, round) {
+    if is_loop(request, round.view()) {
         round.output.send(flow, |into| {
             ResponseWriter::begin(into, request, flow.remote, 482, "", Some(b"us")).finish();
         });
@@ -580,7 +582,7 @@ fn receive_request(
         .map_or(flow, |via| response_flow(flow, &via));
     let server = round
         .transactions
-        .create_server(round.now, key, kind, back, false, 0)
+        .create_server(key, kind, back, false)
         .expect("room");
     proxy.forward(round, request, flow, server, &routing, targets);
 }

@@ -37,10 +37,10 @@ impl EventLoopKind {
         match self {
             Self::Auto => {
                 let io_uring = match uring::probe() {
-                    Ok(()) => "this kernel has it, too".to_owned(),
+                    Ok(()) => "available".to_owned(),
                     Err(refused) => refused.to_string(),
                 };
-                info!(%io_uring, "the event loop is epoll: io_uring spares system calls, but no time where many messages share one");
+                info!(%io_uring, "using epoll; io_uring saves system calls, but no CPU time when many messages share a call");
                 Ok(Self::Epoll)
             }
             Self::IoUring => uring::probe().map(|()| self).map_err(io::Error::other),

@@ -11,8 +11,8 @@ use super::options::{Aliases, StreamOptions};
 use super::peers::Peers;
 use super::scarcity::{Scarcity, Wanted};
 use super::seats::Seats;
-use super::slab::Slab;
 use super::strangers::Strangers;
+use super::table::Table;
 use crate::event_loop::{EventLoop, Interest};
 use crate::stats::WorkerStats;
 use crate::tls::TlsSession;
@@ -48,7 +48,7 @@ pub(crate) struct Connections {
     listeners: Arc<[Listener]>,
     pub(super) shared: Arc<Shared>,
     pub(super) stats: Arc<WorkerStats>,
-    pub(super) slab: Slab<Connection>,
+    pub(super) slab: Table<Connection>,
     deadlines: Deadlines,
     pub(super) buffers: Buffers,
     /// Messages of an output, by connection and in their order.
@@ -91,7 +91,7 @@ impl Connections {
             listeners,
             shared,
             stats,
-            slab: Slab::new(),
+            slab: Table::new(),
             deadlines: Deadlines::new(now),
             buffers: Buffers::default(),
             gathered: Vec::new(),
@@ -163,7 +163,7 @@ impl Connections {
         let (interest, id) = (connection.interest, connection.flow.connection);
         if let Err(error) = event_loop.watch(connection.as_fd(), token(name), interest) {
             // The kernel is out of memory.
-            error!(worker, %error, "a connection cannot be watched");
+            error!(worker, %error, "cannot watch a connection");
             self.slab.remove(name);
             return None;
         }
@@ -217,7 +217,7 @@ impl Connections {
         }
         connection.interest = interest;
         if let Err(error) = event_loop.change(connection.as_fd(), token(name), interest) {
-            error!(worker = self.worker, %error, "a connection cannot be watched any more");
+            error!(worker = self.worker, %error, "cannot change how a connection is watched");
             self.close(event_loop, name, CloseReason::Failed);
         }
     }

@@ -27,9 +27,9 @@ mod reading;
 mod scarcity;
 mod seats;
 mod sending;
-mod slab;
 mod socket;
 mod strangers;
+mod table;
 mod web_socket;
 
 pub use close::{CloseReason, RefuseReason};

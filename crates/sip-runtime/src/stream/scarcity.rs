@@ -100,7 +100,7 @@ impl Connections {
     ) {
         let token = usize::from(id.0);
         if let Err(error) = event_loop.change(listening.as_fd(), token, Interest::NOTHING) {
-            error!(worker = self.worker, %error, "a listener cannot be left alone");
+            error!(worker = self.worker, %error, "cannot stop watching a listener");
             return;
         }
         self.scarcity.resting.push(id);

@@ -77,7 +77,7 @@ impl Certificate {
             && !wait.is_zero()
         {
             return Some(format!(
-                "is not valid yet: its life begins in {} days",
+                "is not valid yet: it becomes valid in {} days",
                 days(wait)
             ));
         }
@@ -85,7 +85,7 @@ impl Certificate {
             Ok(left) if left > SOON => None,
             Ok(left) => Some(format!("expires in {} days: renew it", days(left))),
             Err(over) => Some(format!(
-                "expired {} days ago: clients refuse it",
+                "expired {} days ago: clients reject it",
                 days(over.duration())
             )),
         }

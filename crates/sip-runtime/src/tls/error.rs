@@ -105,26 +105,33 @@ impl fmt::Display for TlsError {
             Self::NotTls(PlainText::Octet(octet)) => {
                 write!(
                     formatter,
-                    "no TLS: it begins with octet {octet:#04x}, a handshake begins with 0x16"
+                    "not TLS: the first byte is {octet:#04x}, a handshake begins with 0x16"
                 )
             }
-            Self::PeerMisbehaved(error) => write!(formatter, "the peer broke TLS: {error}"),
-            Self::NothingShared(error) => write!(
-                formatter,
-                "no TLS version or algorithm that both sides have: {error}"
-            ),
+            Self::PeerMisbehaved(error) => {
+                write!(formatter, "the peer violated the TLS protocol: {error}")
+            }
+            Self::NothingShared(error) => {
+                write!(formatter, "no common TLS version or algorithm: {error}")
+            }
             Self::CertificateRefused(Error::AlertReceived(alert)) => {
-                write!(formatter, "the peer refused our certificate: {alert:?}")
+                write!(
+                    formatter,
+                    "the peer rejected the certificate of this server: {alert:?}"
+                )
             }
             Self::CertificateRefused(Error::NoCertificatesPresented) => {
-                formatter.write_str("the peer showed no certificate")
+                formatter.write_str("the peer sent no certificate")
             }
             Self::CertificateRefused(Error::InvalidCertificate(reason)) => {
-                formatter.write_str("the peer's certificate is refused: ")?;
+                formatter.write_str("the certificate of the peer is rejected: ")?;
                 certificate(reason, formatter)
             }
             Self::CertificateRefused(error) => {
-                write!(formatter, "the peer's certificate is refused: {error}")
+                write!(
+                    formatter,
+                    "the certificate of the peer is rejected: {error}"
+                )
             }
             Self::ServerName(name) => {
                 write!(formatter, "\"{name}\" is neither a DNS name nor an address")
@@ -137,9 +144,7 @@ impl fmt::Display for TlsError {
 /// Clearer messages for the two reasons that operators see most often.
 fn certificate(reason: &CertificateError, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     match reason {
-        CertificateError::UnknownIssuer => {
-            formatter.write_str("no authority that is trusted here issued it")
-        }
+        CertificateError::UnknownIssuer => formatter.write_str("its issuer is not trusted"),
         CertificateError::NotValidForNameContext {
             expected,
             presented,

@@ -70,7 +70,7 @@ pub(super) fn certified_key(
         .map_err(|error| {
             LoadError::new(
                 key,
-                format!("holds no usable private key ({error}): ECDSA, Ed25519 and RSA keys are"),
+                format!("has no usable private key ({error}): use an ECDSA, Ed25519 or RSA key"),
             )
         })?;
     let pair = CertifiedKey::new(certificates, signer);
@@ -79,7 +79,7 @@ pub(super) fn certified_key(
         Err(rustls::Error::InconsistentKeys(_)) => Err(LoadError::new(
             key,
             format!(
-                "is not the key of the first certificate in {}",
+                "does not belong to the first certificate in {}",
                 chain.display()
             ),
         )),
@@ -94,9 +94,10 @@ pub(super) fn certified_key(
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
     let text = read(file)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let found = found.map_err(|error| LoadError::new(file, format!("is broken PEM: {error}")))?;
+    let found =
+        found.map_err(|error| LoadError::new(file, format!("is not valid PEM: {error}")))?;
     if found.is_empty() {
-        let problem = "holds no certificate: \"-----BEGIN CERTIFICATE-----\" is missing";
+        let problem = "has no certificate: \"-----BEGIN CERTIFICATE-----\" is missing";
         return Err(LoadError::new(file, problem));
     }
     Ok(found)
@@ -113,11 +114,11 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, LoadError> {
     Err(LoadError::new(
         file,
         if is_encrypted {
-            "holds a private key that is encrypted: write it without a passphrase, readable by the server only"
+            "has an encrypted private key: store it without a passphrase, readable only by the server"
         } else if has_certificate {
-            "holds a certificate and no private key: are chain and key exchanged?"
+            "has a certificate but no private key: are chain and key swapped?"
         } else {
-            "holds no private key: \"-----BEGIN PRIVATE KEY-----\" is missing"
+            "has no private key: \"-----BEGIN PRIVATE KEY-----\" is missing"
         },
     ))
 }
@@ -127,7 +128,10 @@ pub(super) fn authorities(file: &Path) -> Result<RootCertStore, LoadError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
         roots.add(certificate).map_err(|error| {
-            LoadError::new(file, format!("a certificate in it cannot be used: {error}"))
+            LoadError::new(
+                file,
+                format!("has a certificate that cannot be used: {error}"),
+            )
         })?;
     }
     Ok(roots)
@@ -143,7 +147,7 @@ fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
     if length > LARGEST {
         return Err(LoadError::new(
             file,
-            format!("is {length} bytes long: no PEM file of certificates is"),
+            format!("is {length} bytes long: too large for a PEM file of certificates"),
         ));
     }
     std::fs::read(file).map_err(cannot)

@@ -201,7 +201,7 @@ impl TlsSettings {
             (_, Some(file)) => authorities(file),
             (_, None) => Err(LoadError::new(
                 Path::new(""),
-                "clients are asked for certificates, but no file of authorities to judge them by is named",
+                "client certificates are requested, but no file of trusted authorities is configured",
             )),
         }
     }
@@ -213,7 +213,7 @@ impl TlsSettings {
     fn server_roots(&self) -> Result<Option<RootCertStore>, LoadError> {
         if !self.verify_servers {
             warn!(
-                "servers that we connect to over TLS are NOT verified: anybody in between can read and change everything"
+                "certificates of servers that Tandem connects to are NOT verified: an attacker on the path can read and change all messages"
             );
             return Ok(None);
         }
@@ -237,6 +237,6 @@ impl TlsSettings {
 fn ours(error: &rustls::Error) -> LoadErrors {
     LoadErrors(vec![LoadError::new(
         Path::new(""),
-        format!("TLS cannot be set up: {error}"),
+        format!("cannot set up TLS: {error}"),
     )])
 }

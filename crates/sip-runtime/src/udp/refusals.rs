@@ -34,7 +34,7 @@ impl Refusals {
         if is_new && self.without_trains.len() < MOST {
             self.without_trains.push(address);
         } else if is_new {
-            warn!(%error, "the kernel refuses to cut up datagrams for many addresses: from now on each is sent by itself");
+            warn!(%error, "UDP segmentation (GSO) fails for many addresses: each datagram is now sent on its own");
             self.with_trains = false;
         }
     }

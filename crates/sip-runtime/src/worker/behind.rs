@@ -4,7 +4,7 @@ use super::Worker;
 use crate::running::QuestionSink;
 use crate::stats::WorkerStats;
 use sip_transport::overload::{Backlog, Shed, Taken, Waiting};
-use sip_transport::{Node, Output, Received, Time};
+use sip_transport::{Input, Node, Output, Received, Time};
 use std::time::Duration;
 
 /// A worker is behind when a message has waited this long. Below that, messages wait in the kernel's queues.
@@ -36,7 +36,7 @@ impl<N: Node> Intake<'_, N> {
                     give_up(node, output, self.stats, (now, &waiting, reason));
                 });
             }
-            _ => self.node.serve(now, message, self.output),
+            _ => self.node.handle(now, Input::Received(message), self.output),
         }
     }
 }
@@ -84,7 +84,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         for _ in 0..SLICE {
             match backlog.take(now) {
                 Some(Taken::Serve(waiting)) => {
-                    self.node.serve(now, waiting.received(), &mut self.output);
+                    let input = Input::Received(waiting.received());
+                    self.node.handle(now, input, &mut self.output);
                 }
                 Some(Taken::Shed(waiting, reason)) => {
                     let given_up = (now, &waiting, reason);

@@ -4,7 +4,7 @@ use super::behind::Intake;
 use super::{INBOX_SHARE, Worker};
 use crate::inbox::Inbox;
 use crate::running::QuestionSink;
-use sip_transport::{Errand, ListenerId, Node, Protocol, Received, Time};
+use sip_transport::{Errand, Input, ListenerId, Node, Protocol, Received, Time, Undelivered};
 
 /// Messages after which the clock is read again. Each message takes time, during which the ones behind it wait.
 const AT_ONCE: usize = 32;
@@ -41,9 +41,12 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                     intake.take(now, message, is_reliable);
                 }
                 Errand::Undeliverable => {
-                    let output = &mut self.output;
-                    self.node
-                        .undeliverable_handed_over(now, flow, bytes, output);
+                    let input = Input::Undeliverable(Undelivered {
+                        flow,
+                        bytes,
+                        handed_over: true,
+                    });
+                    self.node.handle(now, input, &mut self.output);
                 }
                 Errand::Proven => {
                     self.post.connections.prove(now, flow.connection);

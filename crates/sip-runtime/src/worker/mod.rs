@@ -31,7 +31,7 @@ use returned::Errors;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use sip_transport::overload::Backlog;
-use sip_transport::{Flow, ListenerId, Node, Output, Received, Time};
+use sip_transport::{Flow, Input, ListenerId, Node, Output, Received, Time, Undelivered};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
@@ -225,7 +225,8 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             let Some(answer) = self.post.inbox().and_then(Inbox::take_answer) else {
                 break;
             };
-            self.node.answer(now, answer, &mut self.output);
+            self.node
+                .handle(now, Input::Answer(answer), &mut self.output);
             taken += 1;
         }
         if taken > 0 {
@@ -251,7 +252,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 .change(socket.as_fd(), token, Interest::READABLE);
             if let Err(error) = watched {
                 let worker = self.post.surroundings.index;
-                error!(worker, %error, "a listener cannot be watched any more");
+                error!(worker, %error, "cannot watch a listener any more");
             }
         }
     }
@@ -263,11 +264,16 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 return;
             }
             for flow in self.post.connections.take_ended() {
-                self.node.connection_ended(now, flow, &mut self.output);
+                self.node
+                    .handle(now, Input::ConnectionEnded(flow), &mut self.output);
             }
             for (flow, message) in self.post.connections.take_undeliverable() {
-                self.node
-                    .undeliverable(now, flow, &message, &mut self.output);
+                let input = Input::Undeliverable(Undelivered {
+                    flow,
+                    bytes: &message,
+                    handed_over: false,
+                });
+                self.node.handle(now, input, &mut self.output);
             }
             self.deliver(now);
         }

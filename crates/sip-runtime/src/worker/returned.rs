@@ -3,7 +3,7 @@
 use super::{Worker, WorkerSocket};
 use crate::running::QuestionSink;
 use crate::udp::ErrorQueue;
-use sip_transport::{Flow, ListenerId, Node, Time};
+use sip_transport::{Flow, Input, ListenerId, Node, Time, Undelivered};
 use std::os::fd::AsFd;
 
 /// Errors read from one socket before other work gets its turn. A flood of errors cannot take more time than this.
@@ -83,8 +83,12 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             }
             if error.is_unreachable() {
                 let flow = Flow::to(ListenerId(listener as u16), to);
-                self.node
-                    .undeliverable(now, flow, returned.quote, &mut self.output);
+                let input = Input::Undeliverable(Undelivered {
+                    flow,
+                    bytes: returned.quote,
+                    handed_over: false,
+                });
+                self.node.handle(now, input, &mut self.output);
             }
         }
         SHARE

@@ -176,26 +176,26 @@ fn files_that_are_wrong_are_named_with_what_is_wrong_all_at_once() {
             files(&authority.path().join("none.pem"), &one.key),
             "none.pem: cannot be read: No such file",
         ),
-        (files(&one.key, &one.key), "holds no certificate"),
+        (files(&one.key, &one.key), "has no certificate"),
         (
             files(&one.chain, &one.chain),
-            "holds a certificate and no private key: are chain and key exchanged?",
+            "has a certificate but no private key: are chain and key swapped?",
         ),
         (
             files(&one.chain, &other.key),
-            "is not the key of the first certificate in ",
+            "does not belong to the first certificate in ",
         ),
         (
             authority.write("empty", "", &text(&one.key)),
-            "holds no certificate",
+            "has no certificate",
         ),
         (
             authority.write("bare", &text(&one.chain), "nothing"),
-            "holds no private key",
+            "has no private key",
         ),
         (
             authority.write("locked", &text(&one.chain), encrypted),
-            "is encrypted",
+            "encrypted private key",
         ),
         (
             authority.write(
@@ -203,7 +203,7 @@ fn files_that_are_wrong_are_named_with_what_is_wrong_all_at_once() {
                 &text(&one.chain).replace("-----END", "-----ENDE"),
                 &text(&one.key),
             ),
-            "is broken PEM",
+            "is not valid PEM",
         ),
     ];
     let settings = TlsSettings {
@@ -221,12 +221,14 @@ fn files_that_are_wrong_are_named_with_what_is_wrong_all_at_once() {
         );
     }
     assert!(
-        wrong[8].to_string().contains("no file of authorities"),
+        wrong[8]
+            .to_string()
+            .contains("no file of trusted authorities"),
         "{}",
         wrong[8]
     );
     assert!(
-        wrong[9].to_string().contains("holds no certificate"),
+        wrong[9].to_string().contains("has no certificate"),
         "{}",
         wrong[9]
     );

@@ -66,7 +66,7 @@ fn a_server_of_an_unknown_authority_is_refused_unless_nothing_is_verified() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let theirs = stranger.context(&[&["example.org"]]);
     let error = connect(&authority.context(&[]), &theirs, "example.org").expect_err("unknown");
-    let expected = "the peer's certificate is refused: no authority that is trusted here issued it";
+    let expected = "the certificate of the peer is rejected: its issuer is not trusted";
     assert_eq!(error.to_string(), expected);
     let careless = TlsSettings {
         verify_servers: false,

@@ -22,7 +22,7 @@ fn drive<Q: QuestionSink<Question>>(
         test(driver.expect("a driver"));
     } else {
         let error = driver.expect_err("no descriptor").to_string();
-        assert!(error.contains("take epoll"), "{error}");
+        assert!(error.contains("use epoll"), "{error}");
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::script::{ANYWHERE, Client, PATIENCE, await_count};
 use super::streams::switch::{Switches, framed, listener};
-use sip_runtime::{Counter, IcmpError, StreamOptions, WorkerStats};
-use sip_transport::Protocol;
+use sip_runtime::{IcmpError, StreamOptions, WorkerStats};
+use sip_transport::{Counter, Protocol};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 

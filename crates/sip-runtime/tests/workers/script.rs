@@ -1,8 +1,8 @@
 //! The node of these tests, whose datagrams contain its commands, and other shared test code.
 
-use sip_runtime::{Counter, Options, QuestionSink, Running, Runtime};
+use sip_runtime::{Options, QuestionSink, Running, Runtime};
 use sip_transport::overload::Urgency;
-use sip_transport::{Flow, Listener, Node, Output, Protocol, Received, Time};
+use sip_transport::{Counter, Flow, Input, Listener, Node, Output, Protocol, Received, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -100,11 +100,8 @@ impl Blocked {
     }
 }
 
-impl Node for Script {
-    type Question = Question;
-    type Answer = Answer;
-
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
+impl Script {
+    fn obey(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
         let text = std::str::from_utf8(bytes).unwrap_or_default();
         let text = text.strip_prefix("urgent ").unwrap_or(text);
         let (command, rest) = text.split_once(' ').unwrap_or((text, ""));
@@ -146,6 +143,36 @@ impl Node for Script {
         }
     }
 
+    fn receive_handed_over(&mut self, flow: Flow, bytes: &[u8], output: &mut Output<Question>) {
+        let text = std::str::from_utf8(bytes).expect("text");
+        let text = text.strip_prefix("urgent ").unwrap_or(text);
+        match text.splitn(3, ' ').nth(2).unwrap_or_default() {
+            "block" => (self.block.as_mut().expect("blockable"))(),
+            rest => say(output, flow, format!("worker {}: {rest}", self.worker)),
+        }
+    }
+}
+
+impl Node for Script {
+    type Question = Question;
+    type Answer = Answer;
+
+    fn handle(&mut self, now: Time, input: Input<'_, Answer>, output: &mut Output<Question>) {
+        match input {
+            Input::Received(message) if message.handed_over => {
+                self.receive_handed_over(message.flow, message.bytes, output);
+            }
+            Input::Received(message) => self.obey(now, message.flow, message.bytes, output),
+            Input::Answer(Answer::Send(flow, bytes)) => {
+                output.send(flow, |buffer| buffer.extend_from_slice(&bytes));
+            }
+            Input::Answer(Answer::Ask(text)) => {
+                output.ask(Question::Text(format!("worker {}: {text}", self.worker)));
+            }
+            Input::Undeliverable(_) | Input::ConnectionEnded(_) => {}
+        }
+    }
+
     /// Messages that start with `urgent` are urgent.
     fn urgency(&self, _: Flow, bytes: &[u8]) -> Urgency {
         if bytes.starts_with(b"urgent") {
@@ -158,32 +185,6 @@ impl Node for Script {
     fn refuse(&mut self, _: Time, message: Received<'_>, output: &mut Output<Question>) {
         let text = String::from_utf8_lossy(message.bytes);
         say(output, message.flow, format!("refused {text}"));
-    }
-
-    fn receive_handed_over(
-        &mut self,
-        _: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<Question>,
-    ) {
-        let text = std::str::from_utf8(bytes).expect("text");
-        let text = text.strip_prefix("urgent ").unwrap_or(text);
-        match text.splitn(3, ' ').nth(2).unwrap_or_default() {
-            "block" => (self.block.as_mut().expect("blockable"))(),
-            rest => say(output, flow, format!("worker {}: {rest}", self.worker)),
-        }
-    }
-
-    fn answer(&mut self, _: Time, answer: Answer, output: &mut Output<Question>) {
-        match answer {
-            Answer::Send(flow, bytes) => {
-                output.send(flow, |buffer| buffer.extend_from_slice(&bytes));
-            }
-            Answer::Ask(text) => {
-                output.ask(Question::Text(format!("worker {}: {text}", self.worker)));
-            }
-        }
     }
 
     fn expire(&mut self, now: Time, output: &mut Output<Question>) {

@@ -2,7 +2,7 @@
 use super::{Event, Fault, HAND_OVER, HOUSEKEEPING, World};
 use crate::host::{AnswerOf, Machine, QuestionOf};
 use crate::observe::{Cause, Observation, Party, Round};
-use sip_transport::{Flow, ListenerId, Node, Output, Received, Time};
+use sip_transport::{Flow, Input, ListenerId, Node, Output, Received, Time};
 use std::mem;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -42,14 +42,7 @@ impl<M: Machine> World<M> {
         let flow = Flow::to(listener, source);
         let worker = self.hosts[host].worker_for(source, destination);
         self.run(host, worker, Cause::Message, |node, now, output| {
-            let message = Received {
-                arrived: now,
-                flow,
-                bytes,
-                handed_over: false,
-                over_our_connection: false,
-            };
-            node.serve(now, message, output);
+            node.receive(now, flow, bytes, output);
         });
     }
 
@@ -72,7 +65,7 @@ impl<M: Machine> World<M> {
                     handed_over: true,
                     over_our_connection: false,
                 };
-                node.serve(now, message, output);
+                node.handle(now, Input::Received(message), output);
             });
         }
     }

@@ -3,7 +3,7 @@
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{Binding, LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::proxy::NextHop;
+use sip_elements::routing::NextHop;
 use sip_elements::{
     Answer, ChallengedMethods, DeadTargets, Exchange, ExchangeOptions, Foreign, NameServersFailed,
     ProxySettings, Question, RegistrarSettings, Settings, Shared, StoreFailed, TableLimits,

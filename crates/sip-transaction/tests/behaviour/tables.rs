@@ -10,7 +10,7 @@ use sip_transaction::{
 use sip_transport::{ConnectionId, Flow, Output};
 use std::time::Duration;
 
-fn transactions(limits: Limits) -> Transactions {
+fn transactions(limits: Limits) -> Transactions<u64> {
     Transactions::new(START, TimerSettings::default(), limits, HASHER, 1)
 }
 
@@ -23,15 +23,8 @@ fn full_table_is_refused() {
         amplification: 3,
     });
     let mut server = |key| {
-        all.create_server(
-            START,
-            TransactionKey(key),
-            Kind::Invite,
-            TO_CLIENT,
-            false,
-            0,
-        )
-        .map(|_| ())
+        all.create_server(TransactionKey(key), Kind::Invite, TO_CLIENT, false)
+            .map(|_| ())
     };
     assert_eq!(
         [server(1), server(2), server(3)],
@@ -52,7 +45,7 @@ fn full_table_is_refused() {
         },
     );
     assert!(
-        all.create_server(START, TransactionKey(3), Kind::Invite, TO_CLIENT, false, 0)
+        all.create_server(TransactionKey(3), Kind::Invite, TO_CLIENT, false)
             .is_ok()
     );
 }
@@ -85,15 +78,16 @@ fn stale_id_is_ignored() {
 
     let key = TransactionKey(5);
     let stale = all
-        .create_server(START, key, Kind::NonInvite, TO_CLIENT, true, 1)
+        .create_server(key, Kind::NonInvite, TO_CLIENT, true)
         .expect("room");
     assert!(
         all.respond(START, stale, 200, &mut output, |into| into.push(b'x'))
             .is_some()
     );
     let tenant = all
-        .create_server(START, key, Kind::NonInvite, TO_CLIENT, true, 2)
+        .create_server(key, Kind::NonInvite, TO_CLIENT, true)
         .expect("room");
+    all.set_server_owner(tenant, 2);
     all.set_server_owner(stale, 9);
     assert!(
         all.respond(START, stale, 200, &mut output, |_| unreachable!())
@@ -284,19 +278,12 @@ fn a_response_comes_from_the_address_that_its_request_went_to() {
 fn unknown_key_is_new() {
     let mut all = transactions(ROOMY);
     let mut output = Output::<()>::default();
-    let request = |all: &mut Transactions, key, output: &mut Output<()>| {
+    let request = |all: &mut Transactions<u64>, key, output: &mut Output<()>| {
         all.receive_request(START, TransactionKey(key), Method::Options, 100, output)
     };
     assert_eq!(request(&mut all, 1, &mut output), RequestMatch::New);
-    all.create_server(
-        START,
-        TransactionKey(1),
-        Kind::NonInvite,
-        TO_CLIENT,
-        false,
-        0,
-    )
-    .expect("room");
+    all.create_server(TransactionKey(1), Kind::NonInvite, TO_CLIENT, false)
+        .expect("room");
     assert_eq!(request(&mut all, 1, &mut output), RequestMatch::Absorbed);
     // The lower half alone does not identify a transaction.
     assert_eq!(
@@ -320,8 +307,9 @@ fn ten_thousand_come_and_go() {
     };
     for n in 0..10_000 {
         let id = all
-            .create_server(START, key(n), Kind::NonInvite, TO_CLIENT, false, n.into())
+            .create_server(key(n), Kind::NonInvite, TO_CLIENT, false)
             .expect("room");
+        all.set_server_owner(id, n.into());
         assert_eq!(all.find_server(key(n)), Some(id));
         if n % 2 == 0 {
             all.respond(START, id, 200, &mut output, |into| into.push(b'x'))
@@ -452,7 +440,7 @@ fn a_client_is_started_once() {
     let mut all = transactions(ROOMY);
     let mut output = Output::<()>::default();
     let id = all.reserve_client(0).expect("room");
-    let mut start = |all: &mut Transactions, kind| {
+    let mut start = |all: &mut Transactions<u64>, kind| {
         all.start_client(START, id, kind, TO_SERVER, false, &mut output, |into| {
             into.extend_from_slice(b"BYE x");
         });
@@ -469,15 +457,18 @@ fn a_server_knows_its_owner_and_whether_it_is_final() {
     let mut output = Output::<()>::default();
     for (key, kind) in [(1, Kind::Invite), (2, Kind::NonInvite)] {
         let id = all
-            .create_server(START, TransactionKey(key), kind, TO_CLIENT, false, 1)
+            .create_server(TransactionKey(key), kind, TO_CLIENT, false)
             .expect("room");
         assert_eq!(all.server_flow(id), Some(TO_CLIENT));
+        assert_eq!(all.server_owner(id), None);
+        assert!(!all.server_has_answered(id));
         all.set_server_owner(id, 2);
         assert_eq!(all.server_owner(id), Some(2));
         for (status, is_final) in [(100, false), (486, true)] {
             all.respond(START, id, status, &mut output, |into| into.push(b'x'))
                 .expect("the first");
             assert_eq!(all.server_is_final(id), is_final);
+            assert!(all.server_has_answered(id));
         }
         assert!(
             all.respond(START, id, 99, &mut output, |_| unreachable!())

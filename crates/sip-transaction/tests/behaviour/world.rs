@@ -63,8 +63,8 @@ pub struct Incoming {
 pub struct World {
     pub now: Time,
     pub reliable: bool,
-    pub client: Transactions,
-    pub server: Transactions,
+    pub client: Transactions<u64>,
+    pub server: Transactions<u64>,
     pub output: Output<()>,
     pub incoming: Vec<Incoming>,
     /// Which messages the network loses, by their line in the trace.
@@ -277,7 +277,7 @@ impl World {
         let id = (method != Method::Ack)
             .then(|| {
                 self.server
-                    .create_server(self.now, key, kind, TO_CLIENT, self.reliable, 3)
+                    .create_server(key, kind, TO_CLIENT, self.reliable)
                     .ok()
             })
             .flatten();

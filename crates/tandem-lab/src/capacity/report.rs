@@ -206,8 +206,7 @@ impl Report {
             ));
         }
         if capacity.is_none() {
-            self.remarks
-                .push("no rate met the objective".into());
+            self.remarks.push("no rate met the objective".into());
         }
     }
 

@@ -102,8 +102,8 @@ pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> io::R
         acknowledge_refusal(caller, unit, &response).await?;
         return Err(error);
     }
-    let answer = Message::parse(&response)
-        .map_err(|_| io::Error::other("the response is not SIP"))?;
+    let answer =
+        Message::parse(&response).map_err(|_| io::Error::other("the response is not SIP"))?;
     let to = answer.header(HeaderName::To).unwrap_or_default();
     let tag = format!(";tag={}", tag_of(callee));
     let is_right = to.ends_with(tag.as_bytes());

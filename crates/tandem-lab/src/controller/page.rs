@@ -28,11 +28,7 @@ pub(super) async fn serve(uri: Uri) -> Response {
             MISSING,
         )
             .into_response(),
-        _ => (
-            StatusCode::NOT_FOUND,
-            format!("{path}: no such page\n"),
-        )
-            .into_response(),
+        _ => (StatusCode::NOT_FOUND, format!("{path}: no such page\n")).into_response(),
     }
 }
 

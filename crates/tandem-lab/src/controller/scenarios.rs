@@ -60,12 +60,7 @@ impl Scenarios {
     /// # Errors
     /// The folder cannot be read.
     pub(super) fn list(&self) -> Result<Vec<Entry>, String> {
-        let refused = |error| {
-            format!(
-                "cannot read the folder {}: {error}",
-                self.folder.display()
-            )
-        };
+        let refused = |error| format!("cannot read the folder {}: {error}", self.folder.display());
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(refused)? {
             let name = entry.map_err(refused)?.file_name();
@@ -303,6 +298,11 @@ mod tests {
         assert_eq!((list[0].calls, list[0].problems.len()), (1, 0));
         assert_eq!((list[1].calls, list[1].problems.len()), (0, 1));
         fs::remove_dir_all(&folder).unwrap();
-        assert!(scenarios.list().unwrap_err().contains("cannot read the folder"));
+        assert!(
+            scenarios
+                .list()
+                .unwrap_err()
+                .contains("cannot read the folder")
+        );
     }
 }

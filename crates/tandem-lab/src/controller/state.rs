@@ -74,7 +74,9 @@ impl State {
             ));
         }
         if self.agents.len() >= MOST_AGENTS {
-            return Err(format!("{MOST_AGENTS} agents are already connected, the maximum"));
+            return Err(format!(
+                "{MOST_AGENTS} agents are already connected, the maximum"
+            ));
         }
         let (outgoing, receiver) = channel(QUEUE);
         let connection = self.next_number();

@@ -199,10 +199,7 @@ impl Report {
             .map(|point| point.goodput / self.best)
             .reduce(f64::min);
         let lowest = lowest.map_or_else(String::new, |share| {
-            format!(
-                "; goodput at and above it at least {:.0} %",
-                share * 100.0
-            )
+            format!("; goodput at and above it at least {:.0} %", share * 100.0)
         });
         let recovery = self.recovery.as_ref();
         let recovery = recovery.map_or_else(String::new, |recovery| format!("; {recovery}"));

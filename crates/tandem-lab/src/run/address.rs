@@ -15,9 +15,8 @@ pub(crate) fn server_address(text: &str) -> Result<SocketAddr, String> {
     } else {
         (text, SIP).to_socket_addrs()
     };
-    let mut found = found.map_err(|error| {
-        format!("{error}; use an address or a name, such as 192.0.2.1:5060")
-    })?;
+    let mut found = found
+        .map_err(|error| format!("{error}; use an address or a name, such as 192.0.2.1:5060"))?;
     found
         .next()
         .ok_or_else(|| format!("the name `{text}` has no address"))

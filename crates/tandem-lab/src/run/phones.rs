@@ -15,7 +15,7 @@ use super::timetable::Due;
 use rustc_hash::FxHashMap;
 use sip_message::Message;
 use sip_transaction::{Event, TimerWheel, Transactions};
-use sip_transport::{Flow, Node, Output, Time};
+use sip_transport::{Flow, Input, Node, Output, Received, Time, Undelivered};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ pub(super) struct Phones {
     pub(super) is_populating: bool,
     /// During deregistration: registrations request a lifetime of zero.
     pub(super) is_leaving: bool,
-    pub(super) transactions: Transactions,
+    pub(super) transactions: Transactions<u64>,
     pub(super) units: FxHashMap<u64, Unit>,
     pub(super) callees: Callees,
     pub(super) wheel: TimerWheel<Alarm>,
@@ -173,7 +173,7 @@ pub(super) struct Phones {
     stride: u32,
     /// Phones, one per unused port. The next connection takes one of them.
     idle: Vec<u32>,
-    events: Vec<Event>,
+    events: Vec<Event<u64>>,
 }
 
 pub(super) type Out<'o> = &'o mut Output<Box<Told>>;
@@ -183,7 +183,7 @@ impl Phones {
         plan: Plan,
         ports: Vec<Port>,
         (first, count): (u32, u32),
-        transactions: Transactions,
+        transactions: Transactions<u64>,
         (salt, now): (u64, Time),
     ) -> Self {
         let own_ports = (ports.len() as u32).min(count);
@@ -410,42 +410,9 @@ impl Phones {
             _ => self.call_answered(now, number, response, output),
         }
     }
-}
 
-/// Distance between consecutive phones: coprime to the count and near the golden section, so that all have their turn and neighbours are
-/// far apart.
-fn stride(count: u32) -> u32 {
-    let section = (u64::from(count) * 618 / 1_000) as u32;
-    let prime_to_count = |stride: &u32| {
-        let (mut a, mut b) = (count, *stride);
-        while b > 0 {
-            (a, b) = (b, a % b);
-        }
-        a == 1
-    };
-    (section..count).find(prime_to_count).unwrap_or(1)
-}
-
-impl Node for Phones {
-    type Question = Box<Told>;
-    type Answer = Order;
-
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: Out<'_>) {
-        match Message::parse(bytes) {
-            Ok(message) if message.is_request() => self.request(now, flow, &message, output),
-            Ok(message) => self.response(now, flow, &message, output),
-            // Keep-alives and the responses to them.
-            Err(_) if bytes.len() <= 4 => {}
-            Err(_) => self.figures.nonsense += 1,
-        }
-        self.populate(now, output);
-    }
-
-    fn receive_handed_over(&mut self, now: Time, flow: Flow, bytes: &[u8], output: Out<'_>) {
-        self.receive(now, flow, bytes, output);
-    }
-
-    fn undeliverable(&mut self, now: Time, flow: Flow, bytes: &[u8], output: Out<'_>) {
+    fn undeliverable(&mut self, message: &Undelivered<'_>) {
+        let Undelivered { flow, bytes, .. } = *message;
         let port = self.ports.get(usize::from(flow.listener.0));
         // For a datagram, an ICMP error reports it: no listener, or no route.
         let is_datagram = port.is_some_and(|port| !port.is_reliable);
@@ -463,10 +430,9 @@ impl Node for Phones {
             };
             self.fail(client.owner, &reason);
         }
-        self.populate(now, output);
     }
 
-    fn answer(&mut self, now: Time, order: Order, output: Out<'_>) {
+    fn obey(&mut self, now: Time, order: Order, output: Out<'_>) {
         match order {
             Order::Populate(at_a_time) => {
                 self.populating = Some((0, at_a_time));
@@ -490,6 +456,48 @@ impl Node for Phones {
             Order::Break => self.end(now, now, output),
             Order::Tell => self.tell(output),
             Order::Do(command) => self.command(now, command, output),
+        }
+    }
+}
+
+/// Distance between consecutive phones: coprime to the count and near the golden section, so that all have their turn and neighbours are
+/// far apart.
+fn stride(count: u32) -> u32 {
+    let section = (u64::from(count) * 618 / 1_000) as u32;
+    let prime_to_count = |stride: &u32| {
+        let (mut a, mut b) = (count, *stride);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a == 1
+    };
+    (section..count).find(prime_to_count).unwrap_or(1)
+}
+
+impl Node for Phones {
+    type Question = Box<Told>;
+    type Answer = Order;
+
+    fn handle(&mut self, now: Time, input: Input<'_, Order>, output: Out<'_>) {
+        match input {
+            Input::Received(Received { flow, bytes, .. }) => {
+                match Message::parse(bytes) {
+                    Ok(message) if message.is_request() => {
+                        self.request(now, flow, &message, output);
+                    }
+                    Ok(message) => self.response(now, flow, &message, output),
+                    // Keep-alives and the responses to them.
+                    Err(_) if bytes.len() <= 4 => {}
+                    Err(_) => self.figures.nonsense += 1,
+                }
+                self.populate(now, output);
+            }
+            Input::Undeliverable(message) => {
+                self.undeliverable(&message);
+                self.populate(now, output);
+            }
+            Input::Answer(order) => self.obey(now, order, output),
+            Input::ConnectionEnded(_) => {}
         }
     }
 

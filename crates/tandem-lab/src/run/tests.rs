@@ -8,7 +8,7 @@ use super::timetable::Due;
 use super::{CallShape, Subscribers};
 use sip_message::{HeaderName, Message};
 use sip_transaction::{Limits, TimerSettings, Transactions};
-use sip_transport::{Flow, Listener, ListenerId, Node, Output, Protocol, Time};
+use sip_transport::{Flow, Input, Listener, ListenerId, Node, Output, Protocol, Time, Undelivered};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -113,9 +113,13 @@ fn a_request_that_comes_back_as_an_icmp_error_fails_at_once() {
     let mut bench = Bench::new(2);
     bench.order(Order::Populate(1));
     let (flow, request) = bench.sent().pop().expect("a REGISTER");
-    bench
-        .phones
-        .undeliverable(bench.now, flow, &request, &mut bench.output);
+    let undelivered = Undelivered {
+        flow,
+        bytes: &request,
+        handed_over: false,
+    };
+    let input = Input::Undeliverable(undelivered);
+    bench.phones.handle(bench.now, input, &mut bench.output);
     let (figures, in_progress) = bench.told();
     assert_eq!(figures.ends(Kind::Register).failed, 1);
     let reason = ("registrations", "unreachable".to_owned());

@@ -5,7 +5,7 @@ use super::side::{CLIENT, Counts, Order, Side, bind};
 use sip_message::{HeaderName, KeyHasher, Message, Method, RequestWriter};
 use sip_runtime::Clock;
 use sip_transaction::{Event, Kind, Limits, TimerSettings, Transactions};
-use sip_transport::{Flow, ListenerId, Node, Output, Time};
+use sip_transport::{Flow, Input, ListenerId, Node, Output, Received, Time};
 use std::io;
 use std::net::SocketAddr;
 
@@ -42,7 +42,7 @@ pub(super) fn start(cell: &Cell, targets: Vec<SocketAddr>) -> io::Result<Side> {
 }
 
 /// Transactions of a stack, with room for a whole run.
-pub(super) fn transactions(most: u64) -> Transactions {
+pub(super) fn transactions(most: u64) -> Transactions<u64> {
     let most = most as usize;
     let limits = Limits {
         servers: most,
@@ -65,7 +65,7 @@ struct Route {
 }
 
 struct Client {
-    transactions: Transactions,
+    transactions: Transactions<u64>,
     routes: Vec<Route>,
     is_reliable: bool,
     window: u64,
@@ -73,7 +73,7 @@ struct Client {
     sent: u64,
     ended: u64,
     failed: u64,
-    events: Vec<Event>,
+    events: Vec<Event<u64>>,
 }
 
 impl Client {
@@ -142,6 +142,19 @@ impl Client {
             lost: 0,
         }
     }
+
+    fn response(&mut self, now: Time, received: &Received<'_>, output: &mut Output<Counts>) {
+        let Received { flow, bytes, .. } = *received;
+        let Ok(message) = Message::parse(bytes) else {
+            return;
+        };
+        let matched = self
+            .transactions
+            .receive_response(now, flow, &message, output);
+        if matched.told().is_some() && message.status() >= 200 {
+            self.end(now, message.status() == 200, output);
+        }
+    }
 }
 
 /// Hand-written, because the cost of formatting would show in the figures.
@@ -155,31 +168,18 @@ impl Node for Client {
     type Question = Counts;
     type Answer = Order;
 
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Counts>) {
-        let Ok(message) = Message::parse(bytes) else {
-            return;
-        };
-        let matched = self
-            .transactions
-            .receive_response(now, flow, &message, output);
-        if matched.told().is_some() && message.status() >= 200 {
-            self.end(now, message.status() == 200, output);
-        }
-    }
-
-    fn receive_handed_over(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<Counts>) {}
-
-    fn undeliverable(&mut self, now: Time, _: Flow, bytes: &[u8], output: &mut Output<Counts>) {
-        if let Some(client) = self.transactions.client_that_sent(bytes) {
-            self.transactions.abandon_client(client.id);
-            self.end(now, false, output);
-        }
-    }
-
-    fn answer(&mut self, now: Time, order: Order, output: &mut Output<Counts>) {
-        match order {
-            Order::Begin => self.fill_window(now, output),
-            Order::Count => output.ask(self.counts()),
+    fn handle(&mut self, now: Time, input: Input<'_, Order>, output: &mut Output<Counts>) {
+        match input {
+            Input::Received(message) => self.response(now, &message, output),
+            Input::Undeliverable(message) => {
+                if let Some(client) = self.transactions.client_that_sent(message.bytes) {
+                    self.transactions.abandon_client(client.id);
+                    self.end(now, false, output);
+                }
+            }
+            Input::Answer(Order::Begin) => self.fill_window(now, output),
+            Input::Answer(Order::Count) => output.ask(self.counts()),
+            Input::ConnectionEnded(_) => {}
         }
     }
 

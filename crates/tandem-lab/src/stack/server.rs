@@ -5,7 +5,7 @@ use super::client::transactions;
 use super::side::{Counts, Order, SERVER, Side, bind};
 use sip_message::{KeyHasher, Message, ResponseWriter};
 use sip_transaction::{Event, Kind, RequestMatch, Transactions};
-use sip_transport::{Flow, Node, Output, Time, response_flow};
+use sip_transport::{Flow, Input, Node, Output, Time, response_flow};
 use std::io;
 
 /// Starts the server stack.
@@ -22,12 +22,12 @@ pub(super) fn start(cell: &Cell) -> io::Result<Side> {
 }
 
 struct Server {
-    transactions: Transactions,
+    transactions: Transactions<u64>,
     keys: KeyHasher,
     is_reliable: bool,
     /// Requests that it could not respond to.
     unanswered: u64,
-    events: Vec<Event>,
+    events: Vec<Event<u64>>,
 }
 
 impl Server {
@@ -51,7 +51,7 @@ impl Server {
         let back = response_flow(flow, &request.top_via()?);
         let id = self
             .transactions
-            .create_server(now, key, Kind::NonInvite, back, self.is_reliable, 0)
+            .create_server(key, Kind::NonInvite, back, self.is_reliable)
             .ok()?;
         self.transactions.respond(now, id, 200, output, |into| {
             ResponseWriter::begin(into, &request, flow.remote, 200, "", Some(b"server")).finish();
@@ -64,21 +64,22 @@ impl Node for Server {
     type Question = Counts;
     type Answer = Order;
 
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<Counts>) {
-        if self.serve(now, flow, bytes, output).is_none() {
-            self.unanswered += 1;
-        }
-    }
-
-    fn receive_handed_over(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<Counts>) {}
-
-    fn answer(&mut self, _: Time, order: Order, output: &mut Output<Counts>) {
-        if let Order::Count = order {
-            output.ask(Counts {
+    fn handle(&mut self, now: Time, input: Input<'_, Order>, output: &mut Output<Counts>) {
+        match input {
+            Input::Received(message) => {
+                if self
+                    .serve(now, message.flow, message.bytes, output)
+                    .is_none()
+                {
+                    self.unanswered += 1;
+                }
+            }
+            Input::Answer(Order::Count) => output.ask(Counts {
                 failed: 0,
                 retransmitted: self.transactions.stats().responses_retransmitted,
                 lost: self.unanswered,
-            });
+            }),
+            Input::Answer(Order::Begin) | Input::Undeliverable(_) | Input::ConnectionEnded(_) => {}
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::Cell;
 use serde::{Deserialize, Serialize};
-use sip_runtime::{Bound, Counter, Options, Running, Runtime, WorkerStats};
-use sip_transport::{Listener, Node};
+use sip_runtime::{Bound, Options, Running, Runtime, WorkerStats};
+use sip_transport::{Counter, Listener, Node};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;

@@ -3,9 +3,10 @@ use super::exposition::{Exposition, Family, Kind};
 use super::metrics::by_label;
 use super::totals::Totals;
 use sip_elements::metrics::{
-    CHALLENGES, CLASSES, Counter, DROPS, LATENCY_BOUNDS, Latency, REFUSALS, STAGES, WorkerMetrics,
+    CHALLENGES, CLASSES, DROPS, LATENCY_BOUNDS, Latency, REFUSALS, STAGES, WorkerMetrics,
 };
 use sip_message::Method;
+use sip_transport::Counter;
 use sip_transport::overload::Shed;
 use std::sync::Arc;
 

@@ -167,9 +167,7 @@ async fn live() -> Response {
 async fn ready(State(control): State<Arc<Control>>) -> Response {
     let reason = match control.phase() {
         Phase::Ready => return json_response(StatusCode::OK, &json!({ "status": "ready" })),
-        Phase::Starting => {
-            "the server is starting: it reads database, caches and registrations"
-        }
+        Phase::Starting => "the server is starting: it reads database, caches and registrations",
         Phase::Draining => "the server is draining: it accepts no new calls",
         Phase::Stopping => "the server is stopping",
     };

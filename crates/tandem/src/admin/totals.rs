@@ -3,9 +3,9 @@ use crate::serve::{DataPlane, Figures};
 use sip_elements::DeadTargetStats;
 use sip_elements::bans::BanStats;
 use sip_elements::location::LocationStats;
-use sip_elements::metrics::{Counter, TRANSACTION_COUNTS, WorkerMetrics};
+use sip_elements::metrics::{TRANSACTION_COUNTS, WorkerMetrics};
 use sip_runtime::WorkerStats;
-use sip_transport::Time;
+use sip_transport::{Counter, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl<'c> Totals<'c> {
     }
 
     /// The sum of a socket or queue counter.
-    pub(super) fn io(self, counter: impl Fn(&WorkerStats) -> &sip_runtime::Counter) -> u64 {
+    pub(super) fn io(self, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
         self.stats()
             .iter()
             .map(|worker| counter(worker).value())
@@ -41,14 +41,8 @@ impl<'c> Totals<'c> {
     }
 
     /// The sum of the socket counters at an index of an array.
-    pub(super) fn io_at(
-        self,
-        counters: impl Fn(&WorkerStats) -> &[sip_runtime::Counter],
-        place: usize,
-    ) -> u64 {
-        let at = |worker: &Arc<WorkerStats>| {
-            counters(worker).get(place).map(sip_runtime::Counter::value)
-        };
+    pub(super) fn io_at(self, counters: impl Fn(&WorkerStats) -> &[Counter], place: usize) -> u64 {
+        let at = |worker: &Arc<WorkerStats>| counters(worker).get(place).map(Counter::value);
         self.stats().iter().filter_map(at).sum()
     }
 

@@ -240,11 +240,9 @@ impl Setting for LocationStore {
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
         match text(value)? {
             "memory" => Ok(Self::Memory),
-            other if other.starts_with("valkey:") || other.starts_with("redis:") => {
-                Err(Wrong::hint(
-                    "this version keeps bindings in memory and saves them to the database",
-                ))
-            }
+            other if other.starts_with("valkey:") || other.starts_with("redis:") => Err(
+                Wrong::hint("this version keeps bindings in memory and saves them to the database"),
+            ),
             _ => Err(Wrong::default()),
         }
     }

@@ -9,7 +9,7 @@ use super::origin::Origin;
 use super::sections::{Configuration, Listen};
 use sip_elements::bans::BanSettings;
 use sip_elements::location::LocationLimits;
-use sip_elements::proxy::NextHop;
+use sip_elements::routing::NextHop;
 use sip_elements::{Domains, ProxySettings, RegistrarSettings, Settings, TableLimits};
 use sip_message::digest::Algorithm;
 use sip_runtime::tls::{self, CertificateFiles, TlsSettings};

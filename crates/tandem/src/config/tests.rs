@@ -293,7 +293,10 @@ fn a_next_hop_is_a_server_by_address_or_name() {
             "sip:trunk.example.net;transport=pigeon",
             "the transport must be udp",
         ),
-        ("sip:trunk.example.net;lr", "all parameters except `transport`"),
+        (
+            "sip:trunk.example.net;lr",
+            "all parameters except `transport`",
+        ),
         ("sip:bob@trunk.example.net", "remove the user"),
         ("tel:+1555", "must be a SIP URI"),
     ] {

@@ -61,7 +61,8 @@ pub async fn lines(control: &Control, admin: SocketAddr) -> Vec<String> {
     }
     if configuration.auth.challenge.is_empty() {
         lines.push(
-            "digest authentication is off: anyone can register and call under any identity".to_owned(),
+            "digest authentication is off: anyone can register and call under any identity"
+                .to_owned(),
         );
     }
     lines.push(format!(

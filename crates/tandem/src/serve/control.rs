@@ -119,8 +119,9 @@ pub enum Refused {
 impl std::fmt::Display for Refused {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoFile => formatter
-                .write_str("the server was started without --config: no file to reload"),
+            Self::NoFile => {
+                formatter.write_str("the server was started without --config: no file to reload")
+            }
             Self::Mistakes(mistakes) => write!(
                 formatter,
                 "nothing changed: the file has errors:\n{mistakes}"
@@ -139,9 +140,7 @@ impl std::fmt::Display for Refused {
                 )
             }
             Self::Ending => formatter.write_str("the server is shutting down"),
-            Self::NotReady => {
-                formatter.write_str("nothing changed: the server is still starting")
-            }
+            Self::NotReady => formatter.write_str("nothing changed: the server is still starting"),
             Self::Undelivered { missing, workers } => {
                 let missing: Vec<String> = missing.iter().map(u16::to_string).collect();
                 let (noun, their) = if missing.len() == 1 {
@@ -363,7 +362,7 @@ mod tests {
     use super::*;
     use sip_elements::Question;
     use sip_runtime::{Options, Running, Runtime};
-    use sip_transport::{Flow, Node, Output, Protocol, Time};
+    use sip_transport::{Input, Node, Output, Protocol, Time};
     use std::num::NonZeroU16;
     use tokio::sync::RwLock;
 
@@ -377,13 +376,9 @@ mod tests {
         type Question = Question;
         type Answer = Answer;
 
-        fn receive(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<Question>) {}
-
-        fn receive_handed_over(&mut self, _: Time, _: Flow, _: &[u8], _: &mut Output<Question>) {}
-
-        fn answer(&mut self, _: Time, answer: Answer, _: &mut Output<Question>) {
+        fn handle(&mut self, _: Time, input: Input<'_, Answer>, _: &mut Output<Question>) {
             let _open = self.gate.blocking_read();
-            if let Answer::Drain(on) = answer {
+            if let Input::Answer(Answer::Drain(on)) = input {
                 self.taken.store(on, Ordering::SeqCst);
             }
         }
@@ -460,13 +455,9 @@ mod tests {
         /// Fills the inbox of the first worker, which waits at its gate.
         async fn fill_first_inbox(&self) {
             let data_plane = self.control.data_plane().expect("it runs");
-            let filler = |ticket| Answer::Resolved {
-                ticket: sip_elements::Ticket(ticket),
-                result: Ok(Vec::new()),
-            };
-            // The worker takes one answer out and waits; then there is room for one more.
-            for ticket in 0..2 {
-                while data_plane.handle.send(0, filler(ticket)).is_err() {
+            // It takes one out and waits with it; then there is room for one more.
+            for _ in 0..2 {
+                while data_plane.handle.send(0, Answer::Saved).is_err() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }

@@ -232,8 +232,5 @@ async fn answer(control: &Control, worker: u16, answer: Answer) {
         }
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
-    warn!(
-        worker,
-        "worker inbox stays full: dropped an answer"
-    );
+    warn!(worker, "worker inbox stays full: dropped an answer");
 }

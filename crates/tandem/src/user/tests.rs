@@ -210,8 +210,7 @@ fn a_domain_that_is_not_configured_is_warned_of() {
     fixture
         .user(&["add", "alice@example.com", "--password", "secret"])
         .expect("adds");
-    let warning =
-        "warning: example.com is not a configured domain (example.org, example.net)";
+    let warning = "warning: example.com is not a configured domain (example.org, example.net)";
     assert!(fixture.notes.contains(warning), "{}", fixture.notes);
 }
 
@@ -386,7 +385,10 @@ fn results_that_cannot_be_written_are_a_failure() {
         let Err(Failure::Failed(complaint)) = done else {
             panic!("{words:?}: {done:?}");
         };
-        assert!(complaint.contains("output cannot be written"), "{complaint}");
+        assert!(
+            complaint.contains("output cannot be written"),
+            "{complaint}"
+        );
     }
 }
 

@@ -49,10 +49,10 @@ impl Drop for Uring {
             return;
         };
         if let Err(error) = datagrams.unregister(&self.ring.submitter()) {
-            error!(%error, "the ring does not let go of its sockets");
+            error!(%error, "the ring did not release its sockets");
         }
         if !is_free {
-            error!("the ring does not end: its buffers are not given back");
+            error!("the ring did not end: its buffers are leaked");
             std::mem::forget(datagrams);
         }
     }

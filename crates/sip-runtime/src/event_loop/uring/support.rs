@@ -77,29 +77,29 @@ impl fmt::Display for Refused {
         match self.errno {
             Some(Errno::PERM) if matches!(switch, Some("1" | "2")) => write!(
                 formatter,
-                "the kernel forbids io_uring: {SWITCH} is {}; write 0 to it, or take epoll",
+                "the kernel does not allow io_uring: {SWITCH} is {}; write 0 to it, or use epoll",
                 switch.unwrap_or_default()
             ),
             Some(Errno::PERM | Errno::ACCESS) => write!(
                 formatter,
                 "io_uring is forbidden to this process, by a seccomp filter most likely (container \
                  run-times have one): allow io_uring_setup, io_uring_enter and io_uring_register, \
-                 or take epoll"
+                 or use epoll"
             ),
             Some(Errno::NOSYS) => write!(
                 formatter,
-                "this kernel has no io_uring, or a seccomp filter hides it: take epoll"
+                "this kernel has no io_uring, or a seccomp filter blocks it: use epoll"
             ),
             Some(Errno::INVAL) => write!(
                 formatter,
-                "this kernel's io_uring is older than Linux 6.1: take epoll"
+                "the io_uring of this kernel is older than Linux 6.1: use epoll"
             ),
             Some(Errno::NOMEM) => write!(
                 formatter,
-                "there is no memory for io_uring: raise RLIMIT_MEMLOCK, or take epoll"
+                "not enough memory for io_uring: raise RLIMIT_MEMLOCK, or use epoll"
             ),
-            Some(errno) => write!(formatter, "io_uring cannot be set up: {errno}; take epoll"),
-            None => write!(formatter, "io_uring cannot be set up; take epoll"),
+            Some(errno) => write!(formatter, "cannot set up io_uring: {errno}; use epoll"),
+            None => write!(formatter, "cannot set up io_uring; use epoll"),
         }
     }
 }

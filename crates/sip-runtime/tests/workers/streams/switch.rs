@@ -3,7 +3,7 @@
 use crate::workers::script::{ANYWHERE, PATIENCE, await_count, workers};
 use sip_message::Message;
 use sip_runtime::{CloseReason, Options, Running, Runtime, StreamOptions};
-use sip_transport::{Flow, Listener, Node, Output, Protocol, Received, Time};
+use sip_transport::{Flow, Input, Listener, Node, Output, Protocol, Received, Time};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -91,37 +91,20 @@ impl Switch {
             _ => say(flow, text),
         }
     }
-}
 
-impl Node for Switch {
-    type Question = String;
-    type Answer = ();
-
-    fn serve(&mut self, now: Time, received: Received<'_>, output: &mut Output<String>) {
+    fn receive_one(&mut self, now: Time, received: &Received<'_>, output: &mut Output<String>) {
         let (flow, bytes) = (received.flow, received.bytes);
         if received.handed_over {
-            self.receive_handed_over(now, flow, bytes, output);
+            self.receive_handed_over(flow, bytes, output);
         } else if bytes.ends_with(b"\r\n\r\nopened") {
             let whose = ["by the peer", "by us"][usize::from(received.over_our_connection)];
             output.send(flow, |into| into.extend(framed(whose)));
-        } else {
-            self.receive(now, flow, bytes, output);
-        }
-    }
-
-    fn receive(&mut self, now: Time, flow: Flow, bytes: &[u8], output: &mut Output<String>) {
-        if Message::parse(bytes).is_ok() {
+        } else if Message::parse(bytes).is_ok() {
             self.obey(now, flow, bytes, output);
         }
     }
 
-    fn receive_handed_over(
-        &mut self,
-        _: Time,
-        flow: Flow,
-        bytes: &[u8],
-        output: &mut Output<String>,
-    ) {
+    fn receive_handed_over(&self, flow: Flow, bytes: &[u8], output: &mut Output<String>) {
         let message = Message::parse(bytes).expect("framed");
         let text = std::str::from_utf8(message.body()).expect("text");
         let rest = text.splitn(3, ' ').nth(2).unwrap_or_default();
@@ -131,20 +114,28 @@ impl Node for Switch {
         }
         output.send(flow, |into| into.extend(framed(&answer)));
     }
+}
 
-    fn undeliverable(&mut self, _: Time, _: Flow, bytes: &[u8], output: &mut Output<String>) {
-        let message = Message::parse(bytes).expect("framed");
-        let text = String::from_utf8_lossy(message.body());
-        output.ask(format!("undeliverable: {text}"));
-    }
+impl Node for Switch {
+    type Question = String;
+    type Answer = ();
 
-    fn connection_ended(&mut self, _: Time, flow: Flow, output: &mut Output<String>) {
-        if self.1.contains(&flow) {
-            output.ask("ended".to_owned());
+    fn handle(&mut self, now: Time, input: Input<'_, ()>, output: &mut Output<String>) {
+        match input {
+            Input::Received(received) => self.receive_one(now, &received, output),
+            Input::Undeliverable(undelivered) => {
+                let message = Message::parse(undelivered.bytes).expect("framed");
+                let text = String::from_utf8_lossy(message.body());
+                output.ask(format!("undeliverable: {text}"));
+            }
+            Input::ConnectionEnded(flow) => {
+                if self.1.contains(&flow) {
+                    output.ask("ended".to_owned());
+                }
+            }
+            Input::Answer(()) => {}
         }
     }
-
-    fn answer(&mut self, _: Time, (): (), _: &mut Output<String>) {}
 
     fn expire(&mut self, _: Time, _: &mut Output<String>) {}
 

@@ -55,7 +55,9 @@ pub(super) fn add(control: &Control, arguments: &Arguments) -> Result<Value, Fai
     });
     let until = control.clock.now() + Duration::from_secs(seconds);
     if !data_plane(control)?.shared.bans.ban(source, until) {
-        return Err(Failure::refused("the table of bans is full: increase `bans.table`"));
+        return Err(Failure::refused(
+            "the table of bans is full: increase `bans.table`",
+        ));
     }
     Ok(json!({ "source": source.to_string(), "seconds": seconds }))
 }

@@ -3,8 +3,9 @@ use crate::admin::process;
 use crate::admin::totals::Totals;
 use crate::serve::Control;
 use serde_json::{Map, Value, json};
-use sip_elements::metrics::{Counter, DROPS, TRANSACTION_COUNTS};
+use sip_elements::metrics::{DROPS, TRANSACTION_COUNTS};
 use sip_message::Method;
+use sip_transport::Counter;
 
 /// Counters by label.
 fn labelled<'l>(

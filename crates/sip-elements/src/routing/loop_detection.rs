@@ -7,7 +7,7 @@
 //! - 24 bits over what a response brings back (Call-ID and the Via below ours). A response whose context is gone is
 //!   forwarded only to where its request came from.
 
-use crate::Round;
+use super::View;
 use sip_message::{HeaderName, Host, KeyHasher, Message, Method, Via};
 use sip_transaction::Branch;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ const PROOF_BITS: u32 = 24;
 const PROOF_MASK: u64 = (1 << PROOF_BITS) - 1;
 
 /// Returns the 64 bits for the branch of every copy of this request. `scratch` is a work buffer.
-pub(super) fn suffix(
+pub(crate) fn suffix(
     hasher: &KeyHasher,
     request: &Message<'_>,
     source: SocketAddr,
@@ -39,7 +39,7 @@ pub(super) fn suffix(
 
 /// Whether we have forwarded this same request before (section 16.3 item 4: 482). A request that comes back with
 /// another Request-URI or Route is a spiral, not a loop.
-pub fn is_loop(request: &Message<'_>, round: &Round<'_>) -> bool {
+pub fn is_loop(request: &Message<'_>, view: View<'_>) -> bool {
     // A request that we have forwarded has our Via, and the Via of its sender below it.
     if request.values(HeaderName::Via).nth(1).is_none() {
         return false;
@@ -52,7 +52,7 @@ pub fn is_loop(request: &Message<'_>, round: &Round<'_>) -> bool {
     if ours.peek().is_none() {
         return false;
     }
-    let way = way_hash(&round.shared.hasher, request, &mut Vec::new()) & (u64::MAX >> PROOF_BITS);
+    let way = way_hash(&view.shared.hasher, request, &mut Vec::new()) & (u64::MAX >> PROOF_BITS);
     ours.any(|other| other == way)
 }
 
@@ -81,7 +81,7 @@ fn way_hash(hasher: &KeyHasher, request: &Message<'_>, scratch: &mut Vec<u8>) ->
 
 /// Address that a response goes to without its transaction, when this Via is on top (section 18.2.2). `None` if sent-by
 /// is a name and `received` is missing. We never leave a Via in that form.
-pub(super) fn response_address(via: &Via<'_>) -> Option<SocketAddr> {
+pub(crate) fn response_address(via: &Via<'_>) -> Option<SocketAddr> {
     let ip = via.received().or(match via.host {
         Host::Address(ip) => Some(ip),
         Host::Name(_) => None,
@@ -91,7 +91,7 @@ pub(super) fn response_address(via: &Via<'_>) -> Option<SocketAddr> {
 }
 
 /// Whether a response with our branch `suffix` answers a request that arrived with `upstream` as its topmost Via.
-pub(super) fn is_proven(
+pub(crate) fn is_proven(
     hasher: &KeyHasher,
     response: &Message<'_>,
     suffix: u64,

@@ -4,18 +4,18 @@
 //! A value is `<sip:ADVERTISED;lr;ck=PROOF>`. It has `;fl=TOKEN` if the party on that side is reached over one flow
 //! only, and `sips` if the request asked for it (RFC 5630).
 
+use super::View;
 use super::flow_token;
 use super::proof::{self, Dialog, Near, Proof, Side};
 use super::route::{RouteSet, tags};
-use crate::Round;
-use crate::phase::identity::address_of_record;
+use crate::domains::address_of_record;
 use sip_message::{HeaderName, KeyHasher, Message, Method, NameAddr, Patch, Uri};
 use sip_transport::{Flow, Listener, Protocol};
 use smallvec::SmallVec;
 
 /// The parts that all values for one request share.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recorder<'r, 'm> {
+pub(crate) struct Recorder<'r, 'm> {
     hasher: &'r KeyHasher,
     dialog: Dialog<'m>,
     /// Each value gets its own side.
@@ -26,7 +26,7 @@ pub(super) struct Recorder<'r, 'm> {
 /// Whether a request gets our Record-Route. INVITE, SUBSCRIBE, NOTIFY and REFER create dialogs or renew their route
 /// sets (RFC 3261 section 16.6 step 4, RFC 6665 section 4.3). An unknown method outside a dialog may create one too.
 /// All others never create a dialog.
-pub(super) fn is_record_routed(request: &Message<'_>) -> bool {
+pub(crate) fn is_record_routed(request: &Message<'_>) -> bool {
     match request.method() {
         Method::Invite | Method::Subscribe | Method::Notify | Method::Refer => true,
         Method::Other(_) => tags(request).is_none(),
@@ -36,14 +36,14 @@ pub(super) fn is_record_routed(request: &Message<'_>) -> bool {
 
 impl<'r, 'm> Recorder<'r, 'm> {
     /// Creates the recorder of a request that goes from one flow to another with a route set.
-    pub(super) fn new(
-        round: &Round<'r>,
+    pub(crate) fn new(
+        view: View<'r>,
         request: &Message<'m>,
         (from, to): (Flow, Flow),
         routes: &RouteSet,
         is_secure: bool,
     ) -> Self {
-        let hasher = &round.shared.hasher;
+        let hasher = &view.shared.hasher;
         Self {
             hasher,
             dialog: Dialog {
@@ -63,10 +63,10 @@ impl<'r, 'm> Recorder<'r, 'm> {
                 is_call: routes
                     .dialog
                     .map_or(request.method() == Method::Invite, |dialog| dialog.is_call),
-                expiry: Proof::expiry_after(round.now, round.settings.proxy.dialog_lifetime),
+                expiry: Proof::expiry_after(view.now, view.settings.proxy.dialog_lifetime),
                 speaker: routes
                     .dialog
-                    .map_or_else(|| callee(round, request, from), |dialog| dialog.other),
+                    .map_or_else(|| callee(view, request, from), |dialog| dialog.other),
                 other: proof::speaker_hash(request.from_uri(), hasher),
                 target: proof::contact_hash(request, hasher),
                 routes: proof::routes_hash(request.values(HeaderName::RecordRoute), hasher),
@@ -76,7 +76,7 @@ impl<'r, 'm> Recorder<'r, 'm> {
     }
 
     /// Appends the value for the side of one listener, and names the flow if that is the only way.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         into: &mut Vec<u8>,
         side: Side,
@@ -115,13 +115,9 @@ impl<'r, 'm> Recorder<'r, 'm> {
 
 /// Identifies the callee for [`Proof::speaker`]: the party that To names. The caller chooses To. If an untrusted caller
 /// names one of our subscribers there but calls another user, the Request-URI counts instead.
-fn callee(round: &Round<'_>, request: &Message<'_>, from: Flow) -> u32 {
-    let domains = &round.settings.domains;
-    let is_trusted = round
-        .settings
-        .proxy
-        .trusted_peers
-        .contains(from.remote.ip());
+fn callee(view: View<'_>, request: &Message<'_>, from: Flow) -> u32 {
+    let domains = &view.settings.domains;
+    let is_trusted = view.settings.proxy.trusted_peers.contains(from.remote.ip());
     let subscriber = |uri: &Uri<'_>| address_of_record(uri, domains.claimed_name(uri)?);
     let named = request.to_uri().and_then(subscriber);
     let is_called = named.is_none() || request.uri().and_then(subscriber) == named;
@@ -130,22 +126,22 @@ fn callee(round: &Round<'_>, request: &Message<'_>, from: Flow) -> u32 {
     } else {
         request.uri()
     };
-    proof::speaker_hash(uri, &round.shared.hasher)
+    proof::speaker_hash(uri, &view.shared.hasher)
 }
 
 /// Replaces the callee's proof by the caller's in a response that creates or refreshes a dialog: in the topmost of our
 /// values that is not answered yet. The result depends only on the response, so retransmissions stay identical. Returns
 /// the keyed hash of the response's Contact if there is such a value.
-pub(super) fn answer(
+pub(crate) fn answer(
     patch: &mut Patch<'_, '_>,
     response: &Message<'_>,
-    round: &Round<'_>,
+    view: View<'_>,
 ) -> Option<u64> {
     let makes_dialog = matches!(response.status(), 101..300);
     if !makes_dialog || response.header(HeaderName::RecordRoute).is_none() {
         return None;
     }
-    let hasher = &round.shared.hasher;
+    let hasher = &view.shared.hasher;
     let (from_tag, to_tag) = tags(response)?;
     let unanswered = Dialog {
         call_id: response.call_id()?,
@@ -154,7 +150,7 @@ pub(super) fn answer(
     };
     let mut above = SmallVec::<[&[u8]; 8]>::new();
     for value in response.values(HeaderName::RecordRoute) {
-        let Some((text, token, proof)) = read(value, &unanswered, round) else {
+        let Some((text, token, proof)) = read(value, &unanswered, view) else {
             above.push(value);
             continue;
         };
@@ -184,12 +180,12 @@ pub(super) fn answer(
 fn read<'m>(
     value: &'m [u8],
     dialog: &Dialog<'_>,
-    round: &Round<'_>,
+    view: View<'_>,
 ) -> Option<(&'m [u8], &'m [u8], Proof)> {
     let uri = Uri::parse(NameAddr::parse(value)?.uri_bytes)?;
     let text = uri.params.value(proof::PARAMETER)?;
     let token = uri.params.value(flow_token::PARAMETER).unwrap_or_default();
-    let proof = Proof::read(text, token, &round.shared.hasher, |side| match side {
+    let proof = Proof::read(text, token, &view.shared.hasher, |side| match side {
         Side::Sole | Side::Unanswered => Some(*dialog),
         Side::Caller | Side::Callee => None,
     })?;

@@ -11,7 +11,7 @@ use sip_message::{HeaderName, Message};
 const MOST: u8 = 60;
 
 /// Returns the Incoming Max-Breadth of a request. A value that is not a number counts as absent.
-pub(super) fn incoming(request: &Message<'_>) -> u8 {
+pub(crate) fn incoming(request: &Message<'_>) -> u8 {
     request
         .header(HeaderName::MaxBreadth)
         .and_then(parse)
@@ -19,7 +19,7 @@ pub(super) fn incoming(request: &Message<'_>) -> u8 {
 }
 
 /// Whether a request already has exactly this Max-Breadth.
-pub(super) fn is_written(request: &Message<'_>, breadth: u8) -> bool {
+pub(crate) fn is_written(request: &Message<'_>, breadth: u8) -> bool {
     request
         .header(HeaderName::MaxBreadth)
         .is_some_and(|value| parse(value) == Some(u32::from(breadth)))
@@ -27,7 +27,7 @@ pub(super) fn is_written(request: &Message<'_>, breadth: u8) -> bool {
 }
 
 /// Share of the branch at `place` when `breadth` is divided among `branches`. The shares add up to `breadth`.
-pub(super) const fn share(breadth: u8, branches: u8, place: u8) -> u8 {
+pub(crate) const fn share(breadth: u8, branches: u8, place: u8) -> u8 {
     match (breadth.checked_div(branches), breadth.checked_rem(branches)) {
         (Some(share), Some(rest)) if place < rest => share + 1,
         (Some(share), _) => share,

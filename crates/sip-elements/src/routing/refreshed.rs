@@ -27,7 +27,7 @@ pub struct RefreshedStats {
 
 /// The current targets of one worker's dialogs.
 #[derive(Debug, Default)]
-pub(super) struct Refreshed {
+pub(crate) struct Refreshed {
     entries: HashMap<u64, Entry>,
     /// Keys and serial numbers in order of insertion. An entry that has ended since then is missing from `entries`, or
     /// has another serial number there.
@@ -49,31 +49,31 @@ struct Entry {
 
 /// A target that a 2xx has confirmed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refresh {
+pub(crate) struct Refresh {
     /// [`target_key`](super::proof::target_key).
-    pub(super) key: u64,
+    pub(crate) key: u64,
     /// [`target_hash`](super::proof::target_hash).
-    pub(super) target: u64,
+    pub(crate) target: u64,
     /// Source address of the request that belongs to the dialog.
-    pub(super) source: IpAddr,
+    pub(crate) source: IpAddr,
     /// Whether that source may use more than its share.
-    pub(super) is_trusted: bool,
+    pub(crate) is_trusted: bool,
 }
 
 impl Refreshed {
     /// Whether this is the current or the previous target of a dialog.
-    pub(super) fn knows(&self, key: u64, target: u64, now: Time) -> bool {
+    pub(crate) fn knows(&self, key: u64, target: u64, now: Time) -> bool {
         self.entries.get(&key).is_some_and(|entry| {
             entry.expires > now && (entry.target == target || entry.previous == target)
         })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Records a target for `lifetime`. If the table has `most` entries, the oldest one is evicted.
-    pub(super) fn record(&mut self, refresh: Refresh, now: Time, lifetime: Duration, most: usize) {
+    pub(crate) fn record(&mut self, refresh: Refresh, now: Time, lifetime: Duration, most: usize) {
         let expires = now + lifetime;
         if let Some(entry) = self.entries.get_mut(&refresh.key) {
             if entry.target != refresh.target {
@@ -107,7 +107,7 @@ impl Refreshed {
     }
 
     /// Removes an entry, for example because its dialog has ended.
-    pub(super) fn forget(&mut self, key: u64) {
+    pub(crate) fn forget(&mut self, key: u64) {
         if let Some(entry) = self.entries.remove(&key) {
             self.stats.ended += 1;
             if let Some(has) = self.sources.get_mut(&entry.source) {
@@ -119,7 +119,7 @@ impl Refreshed {
         }
     }
 
-    pub(super) fn stats(&self) -> RefreshedStats {
+    pub(crate) fn stats(&self) -> RefreshedStats {
         RefreshedStats {
             live: self.entries.len() as u64,
             ..self.stats

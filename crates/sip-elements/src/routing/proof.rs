@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use std::time::Duration;
 
 /// Name of the URI parameter that carries the proof.
-pub(super) const PARAMETER: &[u8] = b"ck";
+pub(crate) const PARAMETER: &[u8] = b"ck";
 /// Bytes of the fields: flags, expiry, speaker, other speaker, target, route set.
 const FIELDS: usize = 1 + 4 + 4 + 4 + 8 + 4;
 /// Hexadecimal digits after the letter: the fields and the keyed hash.
@@ -21,7 +21,7 @@ const STEP: u64 = 60;
 
 /// Direction that a value leads in, and what it may become in the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     /// The only value of ours in a request. It leads to the caller. In the response it becomes [`Side::Callee`].
     Sole,
     /// The value that leads to the caller, where a request has two values of ours (RFC 5658).
@@ -55,53 +55,53 @@ impl Side {
 /// Parties that were on loopback or link-local addresses when the dialog was created. The dialog may continue with them
 /// there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Near {
-    pub(super) caller: bool,
-    pub(super) callee: bool,
+pub(crate) struct Near {
+    pub(crate) caller: bool,
+    pub(crate) callee: bool,
 }
 
 /// Content of one of our values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Proof {
-    pub(super) side: Side,
-    pub(super) near: Near,
+pub(crate) struct Proof {
+    pub(crate) side: Side,
+    pub(crate) near: Near,
     /// Whether an INVITE created the dialog.
-    pub(super) is_call: bool,
+    pub(crate) is_call: bool,
     /// When the proof expires, in minutes since the Unix epoch.
-    pub(super) expiry: u32,
+    pub(crate) expiry: u32,
     /// Sender of requests with this value: a keyed hash of its address of record.
-    pub(super) speaker: u32,
+    pub(crate) speaker: u32,
     /// Sender of requests in the other direction: the same hash.
-    pub(super) other: u32,
+    pub(crate) other: u32,
     /// Destination of requests with this value: a keyed hash of the remote target.
-    pub(super) target: u64,
+    pub(crate) target: u64,
     /// Keyed hash of the Route values that remain after ours; 0 if there are none.
-    pub(super) routes: u32,
+    pub(crate) routes: u32,
 }
 
 /// Identifiers of a dialog that a proof is bound to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dialog<'d> {
-    pub(super) call_id: &'d [u8],
+pub(crate) struct Dialog<'d> {
+    pub(crate) call_id: &'d [u8],
     /// Tag of the party that sent the request in which the value was created.
-    pub(super) caller_tag: &'d [u8],
+    pub(crate) caller_tag: &'d [u8],
     /// Tag of the other party; empty where the proof is not bound to it.
-    pub(super) callee_tag: &'d [u8],
+    pub(crate) callee_tag: &'d [u8],
 }
 
 impl Proof {
     /// Returns the expiry of a proof that is created now.
-    pub(super) fn expiry_after(now: Time, lifetime: Duration) -> u32 {
+    pub(crate) fn expiry_after(now: Time, lifetime: Duration) -> u32 {
         let minutes = (now + lifetime).unix_seconds().div_ceil(STEP);
         u32::try_from(minutes).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn is_expired(&self, now: Time) -> bool {
+    pub(crate) fn is_expired(&self, now: Time) -> bool {
         now.unix_seconds() >= u64::from(self.expiry) * STEP
     }
 
     /// Appends the value of the parameter.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         into: &mut Vec<u8>,
         dialog: &Dialog<'_>,
@@ -118,7 +118,7 @@ impl Proof {
 
     /// Reads the value of the parameter. Returns `None` if it is not one of ours for this dialog and flow token. Which
     /// tags count depends on the side.
-    pub(super) fn read<'d>(
+    pub(crate) fn read<'d>(
         text: &[u8],
         token: &[u8],
         hasher: &KeyHasher,
@@ -186,13 +186,13 @@ impl Proof {
 
 /// Key of a remote target in the table of refreshed targets: the call, the tag of the party that is the target (`of`)
 /// and the tag of the other party.
-pub(super) fn target_key(call_id: &[u8], of: &[u8], other: &[u8], hasher: &KeyHasher) -> u64 {
+pub(crate) fn target_key(call_id: &[u8], of: &[u8], other: &[u8], hasher: &KeyHasher) -> u64 {
     hasher.hash(&[b"target of", call_id, of, other])
 }
 
 /// Keyed hash of a remote target. It covers what decides where the target leads, in one spelling (section 19.1.4).
 /// Never 0.
-pub(super) fn target_hash(uri: &[u8], hasher: &KeyHasher) -> u64 {
+pub(crate) fn target_hash(uri: &[u8], hasher: &KeyHasher) -> u64 {
     let mut canonical = Vec::with_capacity(uri.len() + 8);
     match Uri::parse(uri) {
         Some(parsed) => parsed.write_target(&mut canonical),
@@ -202,7 +202,7 @@ pub(super) fn target_hash(uri: &[u8], hasher: &KeyHasher) -> u64 {
 }
 
 /// Returns the [`target_hash`] of the first Contact, or of an empty URI if there is none.
-pub(super) fn contact_hash(message: &Message<'_>, hasher: &KeyHasher) -> u64 {
+pub(crate) fn contact_hash(message: &Message<'_>, hasher: &KeyHasher) -> u64 {
     let contact = message
         .values(sip_message::HeaderName::Contact)
         .next()
@@ -211,7 +211,7 @@ pub(super) fn contact_hash(message: &Message<'_>, hasher: &KeyHasher) -> u64 {
 }
 
 /// Keyed hash of Route or Record-Route values in the order in which a request will follow them; 0 if there are none.
-pub(super) fn routes_hash<'v>(values: impl Iterator<Item = &'v [u8]>, hasher: &KeyHasher) -> u32 {
+pub(crate) fn routes_hash<'v>(values: impl Iterator<Item = &'v [u8]>, hasher: &KeyHasher) -> u32 {
     let mut gathered = SmallVec::<[u8; 256]>::new();
     for value in values {
         // No URI contains this bracket, so values cannot run together.
@@ -225,7 +225,7 @@ pub(super) fn routes_hash<'v>(values: impl Iterator<Item = &'v [u8]>, hasher: &K
 }
 
 /// Keyed hash of an address of record.
-pub(super) fn speaker_hash(uri: Option<&Uri<'_>>, hasher: &KeyHasher) -> u32 {
+pub(crate) fn speaker_hash(uri: Option<&Uri<'_>>, hasher: &KeyHasher) -> u32 {
     let mut address = Vec::with_capacity(64);
     if let Some(uri) = uri {
         uri.write_address_of_record(&mut address);

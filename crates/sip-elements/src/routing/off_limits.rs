@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Why an address may be a target although requests from outside must not name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Warrant {
+pub(crate) enum Warrant {
     /// No reason: a URI, a Route or a name led there.
     None,
     /// The owner of the address has sent to us from there: a flow, a contact registered from its own address, or a
@@ -18,7 +18,7 @@ pub(super) enum Warrant {
 }
 
 /// Whether a request from `source` may be sent to `destination`.
-pub(super) fn admits(
+pub(crate) fn admits(
     settings: &Settings,
     source: IpAddr,
     destination: SocketAddr,
@@ -41,7 +41,7 @@ pub(super) fn admits(
 }
 
 /// Whether an address refers to a different host on every host: loopback, link-local or unspecified.
-pub(super) fn is_near(ip: IpAddr) -> bool {
+pub(crate) fn is_near(ip: IpAddr) -> bool {
     is_loopback(ip) || is_link_local(ip)
 }
 

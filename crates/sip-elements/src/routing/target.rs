@@ -1,7 +1,7 @@
 //! Targets (RFC 3261 section 16.5) and how each is reached (section 16.6 steps 6 and 7): next hop, destination and
 //! listener.
 
-use super::response::Failure;
+use super::failure::Failure;
 use super::route::RouteSet;
 use sip_message::{HeaderName, Host, Message, NameAddr, Scheme, Uri};
 use sip_transport::selection::{self, Destination};
@@ -42,46 +42,46 @@ pub struct Target {
 
 /// How a target is reached. It is derived from the target and the route set, before any name is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hop<'t> {
-    pub(super) way: Way<'t>,
+pub(crate) struct Hop<'t> {
+    pub(crate) way: Way<'t>,
     /// `None` for the protocol of the target's listener, else UDP.
-    pub(super) protocol: Option<Protocol>,
+    pub(crate) protocol: Option<Protocol>,
     /// No URI asks for UDP: it is only the default.
-    pub(super) is_open: bool,
+    pub(crate) is_open: bool,
     /// The next hop is a strict router: its URI becomes the Request-URI (section 16.6 step 6).
-    pub(super) strict: Option<Strict<'t>>,
+    pub(crate) strict: Option<Strict<'t>>,
     /// The flow to use, if it is the only way.
-    pub(super) flow: Option<Flow>,
+    pub(crate) flow: Option<Flow>,
     /// A Route requires a secure transport (RFC 5630). The Request-URI may require it too.
-    pub(super) is_secure: bool,
+    pub(crate) is_secure: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way<'t> {
+pub(crate) enum Way<'t> {
     Address(SocketAddr),
     Name(Name<'t>),
 }
 
 /// A [`Destination`] whose host is a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Name<'t> {
-    pub(super) host: &'t str,
-    pub(super) port: Option<u16>,
-    pub(super) protocol: Option<Protocol>,
-    pub(super) secure: bool,
+pub(crate) struct Name<'t> {
+    pub(crate) host: &'t str,
+    pub(crate) port: Option<u16>,
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) secure: bool,
 }
 
 /// The URI of a strict router and where it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Strict<'t> {
-    pub(super) uri: &'t [u8],
+pub(crate) struct Strict<'t> {
+    pub(crate) uri: &'t [u8],
     /// The URI is the first value of the target's own route, not of the request's.
-    pub(super) in_target: bool,
+    pub(crate) in_target: bool,
 }
 
 impl Target {
     /// Returns the Request-URI for the copy. Header fields in a URI are not allowed there (section 19.1.1).
-    pub(super) fn request_uri(&self) -> &[u8] {
+    pub(crate) fn request_uri(&self) -> &[u8] {
         if !self.uri.contains(&b'?') {
             return &self.uri;
         }
@@ -96,7 +96,7 @@ impl Target {
     /// Returns the contact of a phone whose connection has ended, from the request that could not be sent over it.
     /// Returns `None` if the request was not sent over a connection, or if the phone accepts none: it is behind a NAT,
     /// or wants to be reached over its flow (RFC 5626).
-    pub(super) fn without_flow(request: &[u8], flow: Flow, listeners: &[Listener]) -> Option<Self> {
+    pub(crate) fn without_flow(request: &[u8], flow: Flow, listeners: &[Listener]) -> Option<Self> {
         let listener = listeners.get(usize::from(flow.listener.0))?;
         if !flow.connection.is_some() || !matches!(listener.protocol, Protocol::Tcp | Protocol::Tls)
         {
@@ -122,7 +122,7 @@ impl Target {
 
     /// Splits the target's own route into its first value and the rest. A list of several values is parsed as part of a
     /// message, so that there is only one rule for quotes and brackets. A binding with more than one Path is rare.
-    pub(super) fn split_route(&self) -> (&[u8], &[u8]) {
+    pub(crate) fn split_route(&self) -> (&[u8], &[u8]) {
         if !self.route.contains(&b',') {
             return (self.route.trim_ascii(), &[]);
         }
@@ -140,7 +140,7 @@ impl Target {
     }
 
     /// Determines the next hop (section 16.6 steps 6 and 7): the topmost Route decides, else the Request-URI.
-    pub(super) fn hop<'t>(
+    pub(crate) fn hop<'t>(
         &'t self,
         routes: &'t RouteSet,
         listeners: &[Listener],
@@ -299,7 +299,7 @@ fn hop_to<'t>(
 }
 
 /// The protocol that a `transport` parameter names.
-pub(super) fn protocol_of(token: &[u8]) -> Option<Protocol> {
+pub(crate) fn protocol_of(token: &[u8]) -> Option<Protocol> {
     Protocol::ALL
         .into_iter()
         .find(|protocol| protocol.via_token().as_bytes().eq_ignore_ascii_case(token))

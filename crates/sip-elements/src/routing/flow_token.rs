@@ -7,17 +7,17 @@ use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
 
 /// Name of the URI parameter that carries the token.
-pub(super) const PARAMETER: &[u8] = b"fl";
+pub(crate) const PARAMETER: &[u8] = b"fl";
 
 /// Bytes before the address: listener, worker, slot, port.
 const FIXED: usize = 10;
 /// Length of the longest token, in digits.
-pub(super) const LONGEST: usize = 2 * (FIXED + 16);
+pub(crate) const LONGEST: usize = 2 * (FIXED + 16);
 
 /// Whether requests to the sender of this request must use the flow that it arrived on. This holds for a phone that
 /// opened a connection, a phone behind a NAT, and a phone whose Contact leads elsewhere. It does not hold for a request
 /// with Record-Route: there, the upstream proxy has stated how to reach it.
-pub(super) fn is_reached_by_flow_only(
+pub(crate) fn is_reached_by_flow_only(
     request: &Message<'_>,
     source: Flow,
     listener: &Listener,
@@ -43,7 +43,7 @@ pub(super) fn is_reached_by_flow_only(
 }
 
 /// Appends a flow as hexadecimal digits.
-pub(super) fn write(into: &mut impl Extend<u8>, flow: Flow) {
+pub(crate) fn write(into: &mut impl Extend<u8>, flow: Flow) {
     let connection = flow.connection;
     let mut digits = |octets: &[u8]| {
         for octet in octets {
@@ -68,7 +68,7 @@ const fn digit(nibble: u8) -> u8 {
 }
 
 /// Returns the flow that a token names. Only the proof next to the token tells whether the token is ours.
-pub(super) fn read(token: &[u8]) -> Option<Flow> {
+pub(crate) fn read(token: &[u8]) -> Option<Flow> {
     let mut octets = SmallVec::<[u8; FIXED + 16]>::new();
     if token.len() > LONGEST {
         return None;

@@ -6,20 +6,20 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Criteria for the choice of a listener.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// The target's own listener: the one that its REGISTER arrived on.
-    pub(super) target: Option<ListenerId>,
+    pub(crate) target: Option<ListenerId>,
     /// The listener that our Record-Route named for this direction (RFC 5658).
-    pub(super) recorded: Option<ListenerId>,
+    pub(crate) recorded: Option<ListenerId>,
     /// The listener that the request arrived on.
-    pub(super) incoming: ListenerId,
+    pub(crate) incoming: ListenerId,
     /// The protocol, if the URI names one.
-    pub(super) protocol: Option<Protocol>,
+    pub(crate) protocol: Option<Protocol>,
 }
 
 /// Returns the flow to a destination. Returns `None` if the destination is forbidden or unreachable: broadcast,
 /// multicast and unspecified addresses, port 0, and a protocol or address family without a listener.
-pub(super) fn flow_to(listeners: &[Listener], wanted: Wanted, remote: SocketAddr) -> Option<Flow> {
+pub(crate) fn flow_to(listeners: &[Listener], wanted: Wanted, remote: SocketAddr) -> Option<Flow> {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     let ip = remote.ip();
     if !is_sendable(listeners, remote) {
@@ -60,7 +60,7 @@ pub(super) fn flow_to(listeners: &[Listener], wanted: Wanted, remote: SocketAddr
 
 /// Whether anything may be sent to this address: not to port 0, and not to unspecified, broadcast or multicast
 /// addresses.
-pub(super) fn is_sendable(listeners: &[Listener], remote: SocketAddr) -> bool {
+pub(crate) fn is_sendable(listeners: &[Listener], remote: SocketAddr) -> bool {
     let many_or_none = match remote.ip().to_canonical() {
         IpAddr::V4(ip) => {
             ip.is_broadcast()

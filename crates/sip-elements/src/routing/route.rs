@@ -1,11 +1,11 @@
 //! Route preprocessing (RFC 3261 section 16.4): which Route values are ours, and whether they prove that the request
 //! belongs to a dialog that we record-routed ([`proof`](super::proof)).
 
+use super::View;
 use super::flow_token;
 use super::proof::{self, Dialog, Proof, Side};
 use super::refreshed::Refreshed;
 use super::target::protocol_of;
-use crate::Round;
 use sip_message::{HeaderName, Host, KeyHasher, Message, NameAddr, Scheme, Uri};
 use sip_transport::{Flow, Listener, ListenerId, Protocol};
 
@@ -41,13 +41,13 @@ pub struct Proven {
     pub(crate) is_call: bool,
     /// The other party was near when the dialog was created: its first target may be on a loopback or link-local
     /// address.
-    pub(super) is_near: bool,
+    pub(crate) is_near: bool,
     /// The proof expires soon, so a refresh is recorded even if it changes nothing.
-    pub(super) expires_soon: bool,
+    pub(crate) expires_soon: bool,
     /// Keyed hash of the remote target.
-    pub(super) target: u64,
+    pub(crate) target: u64,
     /// Keyed hash of the address of record of the other party.
-    pub(super) other: u32,
+    pub(crate) other: u32,
 }
 
 impl Routing {
@@ -59,41 +59,37 @@ impl Routing {
 
 /// The part of the [`Routing`] that a response context keeps for later targets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RouteSet {
+pub(crate) struct RouteSet {
     /// The topmost Route URI that is not ours.
-    pub(super) next: Option<Box<[u8]>>,
+    pub(crate) next: Option<Box<[u8]>>,
     /// Number of topmost values to remove.
-    pub(super) own: u16,
+    pub(crate) own: u16,
     /// Remove the last value too.
-    pub(super) drop_last: bool,
+    pub(crate) drop_last: bool,
     /// The listener that the last of two own values names: the one on the side of the other party (RFC 5658).
-    pub(super) recorded: Option<ListenerId>,
+    pub(crate) recorded: Option<ListenerId>,
     /// The other party may be on a loopback or link-local address.
-    pub(super) is_near: bool,
+    pub(crate) is_near: bool,
     /// The dialog of the request.
-    pub(super) dialog: Option<Proven>,
+    pub(crate) dialog: Option<Proven>,
 }
 
 /// Preprocesses the route of a request (section 16.4): which Route values are ours, and what the effective Request-URI
 /// is.
-pub(super) fn preprocess(
-    request: &Message<'_>,
-    round: &Round<'_>,
-    refreshed: &Refreshed,
-) -> Routing {
+pub(crate) fn preprocess(request: &Message<'_>, view: View<'_>, refreshed: &Refreshed) -> Routing {
     let mut routing = Routing::default();
     if request.header(HeaderName::Route).is_some() {
-        let strict = repair_strict_route(&mut routing, request, round);
-        let last = pop_own_routes(&mut routing, request, round).or(strict);
+        let strict = repair_strict_route(&mut routing, request, view);
+        let last = pop_own_routes(&mut routing, request, view).or(strict);
         if let Some(last) = last {
-            verify(&mut routing, request, &last, round, refreshed);
+            verify(&mut routing, request, &last, view, refreshed);
         }
     }
     let written = routing
         .request_uri
         .as_deref()
         .unwrap_or_else(|| request.request_uri());
-    if let Some(stripped) = strip_own_maddr(written, round) {
+    if let Some(stripped) = strip_own_maddr(written, view) {
         routing.request_uri = Some(stripped);
     }
     routing
@@ -104,7 +100,7 @@ pub(super) fn preprocess(
 fn repair_strict_route<'m>(
     routing: &mut Routing,
     request: &Message<'m>,
-    round: &Round<'_>,
+    view: View<'_>,
 ) -> Option<Uri<'m>> {
     // Nearly every Request-URI has a user part. The URIs in our Record-Route have none.
     let written = Some(request.request_uri()).filter(|uri| !uri.contains(&b'@'));
@@ -112,7 +108,7 @@ fn repair_strict_route<'m>(
     let recorded = matches!(uri.scheme, Scheme::Sip | Scheme::Sips)
         && uri.user.is_none()
         && uri.params.contains(b"lr")
-        && round.settings.domains.is_own_address(&uri);
+        && view.settings.domains.is_own_address(&uri);
     if !recorded {
         return None;
     }
@@ -127,7 +123,7 @@ fn repair_strict_route<'m>(
 fn pop_own_routes<'m>(
     routing: &mut Routing,
     request: &Message<'m>,
-    round: &Round<'_>,
+    view: View<'_>,
 ) -> Option<Uri<'m>> {
     let mut last = None;
     let mut values = request.values(HeaderName::Route).peekable();
@@ -140,7 +136,7 @@ fn pop_own_routes<'m>(
         } else {
             NameAddr::parse(value).and_then(|route| route.uri())
         };
-        if !uri.is_some_and(|uri| round.settings.domains.is_us(&uri)) {
+        if !uri.is_some_and(|uri| view.settings.domains.is_us(&uri)) {
             routing.next_route = Some(uri.map_or(value, |uri| uri.bytes).into());
             break;
         }
@@ -156,10 +152,10 @@ fn verify(
     routing: &mut Routing,
     request: &Message<'_>,
     last: &Uri<'_>,
-    round: &Round<'_>,
+    view: View<'_>,
     refreshed: &Refreshed,
 ) {
-    let hasher = &round.shared.hasher;
+    let hasher = &view.shared.hasher;
     let Some((from_tag, to_tag)) = tags(request) else {
         return;
     };
@@ -182,11 +178,11 @@ fn verify(
     }
     let written = routing.request_uri.as_deref();
     let target = proof::target_hash(written.unwrap_or_else(|| request.request_uri()), hasher);
-    let is_first_target = target == proof.target && !proof.is_expired(round.now);
+    let is_first_target = target == proof.target && !proof.is_expired(view.now);
     if !is_first_target {
         let call_id = request.call_id().unwrap_or_default();
         let key = proof::target_key(call_id, to_tag, from_tag, hasher);
-        if refreshed.is_empty() || !refreshed.knows(key, target, round.now) {
+        if refreshed.is_empty() || !refreshed.knows(key, target, view.now) {
             return;
         }
     }
@@ -200,7 +196,7 @@ fn verify(
                 Side::Callee => proof.near.callee,
                 _ => proof.near.caller,
             },
-        expires_soon: proof.is_expired(round.now + round.settings.proxy.dialog_lifetime / 2),
+        expires_soon: proof.is_expired(view.now + view.settings.proxy.dialog_lifetime / 2),
         target,
         other: proof.other,
     });
@@ -212,7 +208,7 @@ fn verify(
 
 /// Removes an `maddr` that names us from the Request-URI, which was meant for us to receive. A port or transport that
 /// is not the default only led here too, and is removed with it.
-fn strip_own_maddr(written: &[u8], round: &Round<'_>) -> Option<Box<[u8]>> {
+fn strip_own_maddr(written: &[u8], view: View<'_>) -> Option<Box<[u8]>> {
     if !written.contains(&b';') {
         return None;
     }
@@ -223,7 +219,7 @@ fn strip_own_maddr(written: &[u8], round: &Round<'_>) -> Option<Box<[u8]>> {
         host_bytes: maddr,
         ..uri
     };
-    if !round.settings.domains.is_us(&aimed_at) {
+    if !view.settings.domains.is_us(&aimed_at) {
         return None;
     }
     let mut stripped = Vec::with_capacity(written.len());
@@ -278,14 +274,14 @@ fn proof_of(uri: &Uri<'_>, request: &Message<'_>, hasher: &KeyHasher) -> Option<
 
 /// Returns the tags of a request inside a dialog, From first; `None` outside a dialog. A caller that uses RFC 2543 has
 /// no tag.
-pub(super) fn tags<'m>(message: &Message<'m>) -> Option<(&'m [u8], &'m [u8])> {
+pub(crate) fn tags<'m>(message: &Message<'m>) -> Option<(&'m [u8], &'m [u8])> {
     let to = message.to()?.tag().filter(|tag| !tag.is_empty())?;
     Some((message.from()?.tag().unwrap_or_default(), to))
 }
 
 impl RouteSet {
     /// Extracts what later targets need.
-    pub(super) fn new(routing: &Routing, request: &Message<'_>, listeners: &[Listener]) -> Self {
+    pub(crate) fn new(routing: &Routing, request: &Message<'_>, listeners: &[Listener]) -> Self {
         let recorded = (routing.own_routes > 1)
             .then(|| {
                 request
@@ -308,7 +304,7 @@ impl RouteSet {
 impl RouteSet {
     /// Whether a request inside a dialog goes directly to the other party, and its INVITE reached that party, or came
     /// from it, over UDP. Our last value says so: it is the one for the side of the other party.
-    pub(super) fn is_recorded_over_udp(&self, request: &Message<'_>) -> bool {
+    pub(crate) fn is_recorded_over_udp(&self, request: &Message<'_>) -> bool {
         let Some(last) = usize::from(self.own).checked_sub(1) else {
             return false;
         };

@@ -1,0 +1,28 @@
+//! Identifiers of what owns a transaction, a timer or a question to the control plane.
+
+use sip_transport::SlabId;
+
+/// Identifies a response context of the proxy (RFC 3261 section 16.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContextId(pub(crate) SlabId);
+
+/// Identifies a branch of a response context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BranchId {
+    pub(crate) context: ContextId,
+    /// Which branch, from 0.
+    pub(crate) place: u8,
+}
+
+/// Identifies a request that waits for an answer of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ParkedId(pub(crate) SlabId);
+
+/// The owner of a transaction. The transaction layer returns it with each event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The response context of a server transaction.
+    Context(ContextId),
+    /// The response context of a client transaction, and the number of its branch.
+    Branch(ContextId, u8),
+}

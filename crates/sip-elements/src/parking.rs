@@ -1,0 +1,81 @@
+//! Parks requests that wait for the control plane, and answers those that wait in vain.
+
+use crate::Question;
+use crate::answer::{Origin, Refusal, answer, send_trying};
+use crate::exchange::Worker;
+use crate::parked::ParkedRequest;
+use crate::phase::{Need, ResumeAt};
+use sip_message::{Message, Method};
+use sip_transaction::{Account, Table};
+
+/// The maximum number of questions for one request: about the credentials, and whether the callee exists.
+const MOST_QUESTIONS: u8 = 3;
+
+/// Parks a request on a question. From now on it has a transaction, so that its retransmissions are absorbed.
+pub(crate) fn park(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    mut origin: Origin,
+    need: Need,
+    resume_at: ResumeAt,
+) -> Result<(), Refusal> {
+    if origin.questions_asked >= MOST_QUESTIONS {
+        return Err(Refusal::Because(500, "Subscriber data is not consistent"));
+    }
+    let is_new = origin.server.is_none();
+    let server = origin.server_transaction(&mut worker.round, request)?;
+    let round = &mut worker.round;
+    let account = round.transactions.server_account(server);
+    let account = account.unwrap_or(Account::KNOWN);
+    let (live, limit) = (worker.parked.len(), round.settings.limits.parked_requests);
+    let ledger = round.transactions.ledger();
+    if ledger.join(Table::Parked, account, live, limit).is_err() {
+        if is_new {
+            round.transactions.abandon_server(server);
+        }
+        return Err(Refusal::Busy("Too many requests wait for subscriber data"));
+    }
+    if request.method() == Method::Invite {
+        send_trying(round, request, origin.flow, server);
+    }
+    origin.questions_asked += 1;
+    let parked = ParkedRequest {
+        origin,
+        bytes: request.bytes().into(),
+        resume_at,
+        account,
+    };
+    let deadline = round.now + round.settings.question_deadline;
+    let ticket = worker
+        .parked
+        .park(parked, deadline, round.transactions.ledger());
+    let Need::Credentials { username, domain } = need;
+    round.metrics.questions.increment();
+    round.output.ask(Question::Credentials {
+        ticket,
+        username,
+        domain,
+    });
+    Ok(())
+}
+
+/// Refuses the parked requests whose deadline has passed.
+pub(crate) fn expire(worker: &mut Worker<'_, '_>) {
+    while let Some(parked) = worker
+        .parked
+        .pop_expired(worker.round.now, worker.round.transactions.ledger())
+    {
+        worker.round.metrics.questions_expired.increment();
+        refuse(
+            worker,
+            &parked,
+            &Refusal::Because(500, "Subscriber data did not arrive in time"),
+        );
+    }
+}
+
+pub(crate) fn refuse(worker: &mut Worker<'_, '_>, parked: &ParkedRequest, refusal: &Refusal) {
+    if let Ok(request) = Message::parse(&parked.bytes) {
+        answer(&mut worker.round, &request, &parked.origin, refusal);
+    }
+}
