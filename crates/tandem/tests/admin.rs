@@ -163,7 +163,7 @@ fn json_rpc_answers_as_its_specification_says() {
         let hint = call(&server, "node.versoin", none()).await;
         assert_eq!(
             hint,
-            Err("node.versoin: no method node.versoin: did you mean node.version?".to_owned())
+            Err("node.versoin: unknown method node.versoin: did you mean node.version?".to_owned())
         );
     });
 }

@@ -256,12 +256,12 @@ fn an_expired_certificate_is_loaded_with_a_warning_that_counts_days() {
     );
     let days = |days: u64| Duration::from_secs(days * 86_400);
     for (now, expected) in [
-        (end + days(3), Some("expired 3 days ago: clients refuse it")),
+        (end + days(3), Some("expired 3 days ago: clients reject it")),
         (end - days(5), Some("expires in 5 days: renew it")),
         (end - days(15), None),
         (
             end - days(400),
-            Some("is not valid yet: its life begins in 34 days"),
+            Some("is not valid yet: it becomes valid in 34 days"),
         ),
     ] {
         assert_eq!(certificate.warning(now).as_deref(), expected);

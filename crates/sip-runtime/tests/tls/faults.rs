@@ -224,6 +224,6 @@ fn a_client_that_refuses_our_certificate_is_not_counted_as_misbehaving() {
     );
     assert_eq!(
         refused.to_string(),
-        "the peer refused our certificate: UnknownCA"
+        "the peer rejected the certificate of this server: UnknownCA"
     );
 }
