@@ -331,7 +331,7 @@ const MOST_LINES: usize = 512;
 
 /// Refuses a request of which only the beginning was received or parsed. This works if the beginning has the header
 /// fields that a response must copy (section 8.2.6.2). It nearly always has.
-pub(crate) fn answer_beginning(round: &mut Round<'_>, flow: Flow, bytes: &[u8], refusal: &Refusal) {
+pub(crate) fn answer_truncated(round: &mut Round<'_>, flow: Flow, bytes: &[u8], refusal: &Refusal) {
     let lines = bytes.split_inclusive(|octet| *octet == b'\n');
     let length = lines.take(MOST_LINES).map(<[u8]>::len).sum();
     let beginning = bytes.get(..length).unwrap_or_default();
@@ -389,7 +389,7 @@ pub(crate) fn send_trying(
     source: Flow,
     server: ServerId,
 ) {
-    if round.transactions.server_has_answered(server) {
+    if round.transactions.server_has_responded(server) {
         return;
     }
     let written = round

@@ -6,7 +6,7 @@ use crate::proxy::{Proxy, ProxyStats};
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
 use crate::{
-    Answer, Owner, Question, Round, Settings, Shared, glance, parking, pipeline, undeliverable,
+    Answer, Owner, Question, Round, Settings, Shared, classify, parking, pipeline, undeliverable,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -238,7 +238,7 @@ impl Node for Exchange {
     }
 
     fn urgency(&self, flow: Flow, bytes: &[u8]) -> Urgency {
-        match glance::urgency(bytes, self.settings.proxy.record_route) {
+        match classify::urgency(bytes, self.settings.proxy.record_route) {
             // A trunk has no credentials to show.
             Urgency::New if self.settings.proxy.trusted_peers.contains(flow.remote.ip()) => {
                 Urgency::Proven

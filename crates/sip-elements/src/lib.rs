@@ -12,9 +12,9 @@ pub mod registrar;
 pub mod routing;
 
 mod answer;
+mod classify;
 mod domains;
 mod exchange;
-mod glance;
 mod owner;
 mod parked;
 mod parking;
@@ -32,7 +32,7 @@ pub use exchange::{Exchange, ExchangeOptions};
 pub use owner::{BranchId, ContextId, Owner, ParkedId};
 pub use question::{Answer, NameServersFailed, Question, StoreFailed};
 pub use round::Round;
-pub use routing::dead_targets::{DeadTargetStats, DeadTargets, Death};
+pub use routing::dead_targets::{DeadTargetStats, DeadTargets, TargetFailure};
 pub use settings::{
     ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, Settings, Strangers, TableLimits,
 };

@@ -6,7 +6,7 @@ use sip_transport::Counter;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named by the reason")]
 #[repr(usize)]
-pub enum Drop {
+pub enum DropReason {
     NotSip,
     MalformedResponse,
     MalformedAck,
@@ -20,7 +20,7 @@ pub enum Drop {
     Banned,
     Scanner,
 }
-/// Their labels, in the order of [`Drop`].
+/// Their labels, in the order of [`DropReason`].
 pub const DROPS: [&str; 12] = [
     "not_sip",
     "malformed_response",
@@ -293,7 +293,7 @@ impl WorkerMetrics {
     }
 
     /// Counts a drop.
-    pub fn dropped(&self, reason: Drop) {
+    pub fn dropped(&self, reason: DropReason) {
         if let Some(counter) = self.drops.get(reason as usize) {
             counter.increment();
         }

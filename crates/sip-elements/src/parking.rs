@@ -74,6 +74,7 @@ pub(crate) fn expire(worker: &mut Worker<'_, '_>) {
     }
 }
 
+/// Answers a parked request with a refusal.
 pub(crate) fn refuse(worker: &mut Worker<'_, '_>, parked: &ParkedRequest, refusal: &Refusal) {
     if let Ok(request) = Message::parse(&parked.bytes) {
         answer(&mut worker.round, &request, &parked.origin, refusal);

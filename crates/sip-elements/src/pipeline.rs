@@ -11,14 +11,14 @@
 //! question, or done.
 
 use crate::answer::{
-    Origin, Refusal, answer, answer_beginning, is_ack_of_ours, is_answerable, own_tag, send,
+    Origin, Refusal, answer, answer_truncated, is_ack_of_ours, is_answerable, own_tag, send,
 };
 use crate::exchange::Worker;
-use crate::metrics::{Drop, Stage};
+use crate::metrics::{DropReason, Stage};
 use crate::parked::ParkedRequest;
 use crate::parking;
 use crate::phase::identity::Identity;
-use crate::phase::{ResumeAt, Stop, destination, identity, keep_alive, kept_off, sanity};
+use crate::phase::{ResumeAt, Stop, blocklist, destination, identity, keep_alive, sanity};
 use crate::registrar::held::HeldAnswer;
 use crate::routing::Routing;
 use crate::{Answer, registrar};
@@ -34,15 +34,15 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
         handed_over,
         ..
     } = received;
-    if !handed_over && kept_off::is_banned(worker, flow) {
+    if !handed_over && blocklist::is_banned(worker, flow) {
         return;
     }
     if keep_alive::is_empty(bytes) {
-        worker.round.metrics.dropped(Drop::KeepAlive);
+        worker.round.metrics.dropped(DropReason::KeepAlive);
         return;
     }
     if keep_alive::is_stun(flow, bytes) {
-        worker.round.metrics.dropped(Drop::KeepAlive);
+        worker.round.metrics.dropped(DropReason::KeepAlive);
         return keep_alive::answer_stun(&mut worker.round, flow, bytes);
     }
     let parsed = Message::parse(bytes);
@@ -50,24 +50,24 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     let message = match &parsed {
         Ok(message) if message.header_count() <= most_headers => message,
         Ok(_) | Err(ParseError::TooManyHeaders) => {
-            kept_off::note_malformed(&worker.round, &received);
-            worker.round.metrics.dropped(Drop::TooManyHeaders);
+            blocklist::note_malformed(&worker.round, &received);
+            worker.round.metrics.dropped(DropReason::TooManyHeaders);
             let refusal = Refusal::Because(400, "Too many header fields");
-            return answer_beginning(&mut worker.round, flow, bytes, &refusal);
+            return answer_truncated(&mut worker.round, flow, bytes, &refusal);
         }
         Err(_) => {
-            kept_off::note_malformed(&worker.round, &received);
-            return worker.round.metrics.dropped(Drop::NotSip);
+            blocklist::note_malformed(&worker.round, &received);
+            return worker.round.metrics.dropped(DropReason::NotSip);
         }
     };
-    if sanity::is_beginning(&worker.round, message, flow) {
+    if sanity::is_truncated(&worker.round, message, flow) {
         let refusal = Refusal::Because(513, "Message Too Large");
-        return answer_beginning(&mut worker.round, flow, bytes, &refusal);
+        return answer_truncated(&mut worker.round, flow, bytes, &refusal);
     }
     if !message.is_request() {
         return response(worker, flow, message, handed_over);
     }
-    if kept_off::is_scanner(&worker.round, message) {
+    if blocklist::is_scanner(&worker.round, message) {
         return;
     }
     count_request(worker, message, handed_over);
@@ -87,7 +87,7 @@ pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
         handed_over,
         ..
     } = received;
-    if !handed_over && kept_off::is_banned(worker, flow) {
+    if !handed_over && blocklist::is_banned(worker, flow) {
         return;
     }
     let round = &worker.round;
@@ -103,7 +103,7 @@ pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     let Some(request) = request else {
         return receive(worker, received);
     };
-    if kept_off::is_scanner(&worker.round, &request) {
+    if blocklist::is_scanner(&worker.round, &request) {
         return;
     }
     count_request(worker, &request, handed_over);
@@ -336,9 +336,9 @@ fn forward_ack(
 ) -> Result<(), Stop> {
     let round = &mut worker.round;
     let is_impostor =
-        speaks_for_another(routing) && identity::local_speaker(round.settings, ack).is_some();
+        has_other_identity(routing) && identity::local_sender(round.settings, ack).is_some();
     if !routing.in_our_dialog() || is_impostor {
-        round.metrics.dropped(Drop::StrayAck);
+        round.metrics.dropped(DropReason::StrayAck);
         return Err(Stop::Done);
     }
     round.output.proven(flow.connection);
@@ -360,8 +360,8 @@ fn relay_in_dialog(
     origin: &mut Origin,
     routing: &Routing,
 ) -> Result<(), Stop> {
-    if speaks_for_another(routing) && request.method() != Method::Bye {
-        identity::authenticate_speaker(&worker.round, request, origin.flow)?;
+    if has_other_identity(routing) && request.method() != Method::Bye {
+        identity::authenticate_sender(&worker.round, request, origin.flow)?;
     }
     destination::refuse_foreign_notify(&worker.round, request, origin.flow, routing)?;
     worker.round.output.proven(origin.flow.connection);
@@ -386,10 +386,10 @@ fn relay_in_dialog(
 }
 
 /// Whether the proof of a request belongs to a party other than the one in From.
-fn speaks_for_another(routing: &Routing) -> bool {
+fn has_other_identity(routing: &Routing) -> bool {
     routing
         .dialog
-        .is_some_and(|dialog| dialog.speaks_for_another)
+        .is_some_and(|dialog| dialog.has_other_identity)
 }
 
 /// Rejects new calls while the node drains. Existing calls continue.
@@ -494,7 +494,7 @@ fn resume(worker: &mut Worker<'_, '_>, parked: &ParkedRequest) {
 fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, handed_over: bool) {
     let round = &mut worker.round;
     if sanity::validate(round, response, flow).is_err() {
-        return round.metrics.dropped(Drop::MalformedResponse);
+        return round.metrics.dropped(DropReason::MalformedResponse);
     }
     if hand_over_to_home(worker, response, flow, handed_over).is_err() {
         return;
@@ -524,6 +524,6 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
                 .proxy
                 .receive_stray(round, response, flow.remote.ip());
         }
-        ResponseMatch::Forged => round.metrics.dropped(Drop::ForgedResponse),
+        ResponseMatch::Forged => round.metrics.dropped(DropReason::ForgedResponse),
     }
 }

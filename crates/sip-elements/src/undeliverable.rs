@@ -26,7 +26,7 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, message: &Undelivered<'_>) {
         return;
     };
     if !handed_over && let Some(home) = worker.home_elsewhere(&message) {
-        return worker.round.output.give_back(home, flow, bytes);
+        return worker.round.output.return_undeliverable(home, flow, bytes);
     }
     let round = &mut worker.round;
     if !message.is_request() {
@@ -71,7 +71,7 @@ fn returned(worker: &mut Worker<'_, '_>, message: &Undelivered<'_>) {
         && has_branch_of_ours(worker.round.shared, &message)
         && let Some(home) = worker.home_elsewhere(&message)
     {
-        worker.round.output.give_back(home, flow, quote);
+        worker.round.output.return_undeliverable(home, flow, quote);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::running::{Handle, QuestionSink, Running};
 use crate::stats::WorkerStats;
 use crate::stream::{Listening, Shared};
 use crate::udp::{Buffers, Sharing, SocketError, UdpSocket, steer};
-use crate::worker::{Surroundings, Worker, WorkerSocket};
+use crate::worker::{Worker, WorkerContext, WorkerSocket};
 use rustix::io::Errno;
 use sip_transport::{Listener, Node, Protocol};
 use std::net::SocketAddr;
@@ -83,7 +83,7 @@ fn open_listener(
     let (first, others) = match (options.share_port, workers) {
         (true, _) => (Sharing::Anybody, Sharing::Anybody),
         (false, 1) => (Sharing::Nobody, Sharing::Nobody),
-        (false, _) => (Sharing::Latecomers, Sharing::Anybody),
+        (false, _) => (Sharing::SharedLater, Sharing::Anybody),
     };
     let (socket, address) = loop {
         match open_socket(listener, first, options) {
@@ -216,7 +216,7 @@ impl Bound {
         let shared_listeners: Arc<[Listener]> = listeners.clone().into();
         let mut ready = Vec::with_capacity(workers.len());
         for ((index, sockets), stats) in (0_u16..).zip(workers).zip(&*stats) {
-            let surroundings = Surroundings {
+            let context = WorkerContext {
                 index,
                 sockets,
                 inboxes: Arc::clone(&inboxes),
@@ -225,7 +225,7 @@ impl Bound {
                 listeners: Arc::clone(&shared_listeners),
                 connections: Arc::clone(&connections),
             };
-            ready.push(Worker::new(node(index), surroundings, &options)?);
+            ready.push(Worker::new(node(index), context, &options)?);
         }
         let mut running = Running::new(inboxes, stats, listeners);
         for worker in ready {
@@ -256,7 +256,7 @@ impl Bound {
         options.event_loop = options.event_loop.settle()?;
         let inboxes = open_inboxes(1, &options)?;
         let stats = Arc::<WorkerStats>::default();
-        let surroundings = Surroundings {
+        let context = WorkerContext {
             index: 0,
             sockets,
             inboxes: Arc::clone(&inboxes),
@@ -265,7 +265,7 @@ impl Bound {
             listeners: listeners.clone().into(),
             connections: Arc::default(),
         };
-        let worker = Worker::new(node, surroundings, &options)?;
+        let worker = Worker::new(node, context, &options)?;
         Driver::new(worker, Handle::new(inboxes), stats, listeners)
     }
 }

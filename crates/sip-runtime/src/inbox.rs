@@ -2,7 +2,7 @@
 
 use crossbeam_queue::ArrayQueue;
 use rustix::event::{EventfdFlags, eventfd};
-use sip_transport::{Errand, Flow, Time};
+use sip_transport::{Flow, HandOverKind, Time};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -12,7 +12,7 @@ const KEPT_PART: usize = 4;
 
 /// A message from another worker, with its purpose.
 pub(crate) struct HandedOver {
-    pub(crate) errand: Errand,
+    pub(crate) kind: HandOverKind,
     /// For a received message: when it reached the machine.
     pub(crate) arrived: Time,
     pub(crate) flow: Flow,
@@ -60,9 +60,9 @@ impl<A> Inbox<A> {
 
     /// Queues a message; returns it if there is no room. The caller wakes the worker afterwards, once for all messages.
     pub(crate) fn hand_over(&self, message: HandedOver) -> Result<(), HandedOver> {
-        let kept_part = match message.errand {
-            Errand::Received => KEPT_PART,
-            Errand::ToSend | Errand::Undeliverable | Errand::Proven => usize::MAX,
+        let kept_part = match message.kind {
+            HandOverKind::Received => KEPT_PART,
+            HandOverKind::ToSend | HandOverKind::Undeliverable | HandOverKind::Proven => usize::MAX,
         };
         let most = |all: usize| all - all / kept_part;
         if self.hand_overs.len() >= most(self.hand_overs.capacity()) {
@@ -153,13 +153,13 @@ mod tests {
     use sip_transport::ListenerId;
 
     fn message(length: usize) -> HandedOver {
-        on_errand(Errand::ToSend, length)
+        on_errand(HandOverKind::ToSend, length)
     }
 
-    fn on_errand(errand: Errand, length: usize) -> HandedOver {
+    fn on_errand(kind: HandOverKind, length: usize) -> HandedOver {
         let flow = Flow::to(ListenerId(0), ([127, 0, 0, 1], 5060).into());
         HandedOver {
-            errand,
+            kind,
             arrived: Time::default(),
             flow,
             bytes: vec![b'x'; length],
@@ -202,17 +202,17 @@ mod tests {
     fn received_messages_leave_room_for_what_belongs_to_calls_that_exist() {
         for (most, most_bytes, length) in [(8, 1_000, 1), (1_000, 800, 100)] {
             let inbox = Inbox::<()>::open(1, most, most_bytes).expect("inbox");
-            let taken = |errand| {
+            let taken = |kind| {
                 (0..20)
-                    .filter(|_| inbox.hand_over(on_errand(errand, length)).is_ok())
+                    .filter(|_| inbox.hand_over(on_errand(kind, length)).is_ok())
                     .count()
             };
-            assert_eq!(taken(Errand::Received), 6);
-            assert_eq!(taken(Errand::ToSend), 2);
+            assert_eq!(taken(HandOverKind::Received), 6);
+            assert_eq!(taken(HandOverKind::ToSend), 2);
         }
-        for errand in [Errand::Undeliverable, Errand::Proven] {
+        for kind in [HandOverKind::Undeliverable, HandOverKind::Proven] {
             let inbox = Inbox::<()>::open(1, 8, 1_000).expect("inbox");
-            assert!((0..8).all(|_| inbox.hand_over(on_errand(errand, 1)).is_ok()));
+            assert!((0..8).all(|_| inbox.hand_over(on_errand(kind, 1)).is_ok()));
         }
     }
 

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!              ┌──────────────── worker thread (one per core) ────────────────┐
-//!  sockets ───▶│ recvmmsg → Node::receive ─┐                                  │
-//!  inbox ─────▶│ Node::answer,             ├─▶ Output ─▶ sendmmsg ────────────┼──▶ sockets
-//!  (eventfd)   │ Node::receive_handed_over │          ├▶ hand-overs ──────────┼──▶ other workers
+//!  sockets ───▶│ recvmmsg → Node::handle ──┐                                  │
+//!  inbox ─────▶│ hand-overs, answers       ├─▶ Output ─▶ sendmmsg ────────────┼──▶ sockets
+//!  (eventfd)   │          → Node::handle ──┤          ├▶ hand-overs ──────────┼──▶ other workers
 //!  deadlines ─▶│ Node::expire ─────────────┘          └▶ questions ───────────┼──▶ QuestionSink
 //!              └──────────────────────────────────────────────────────────────┘
 //! ```
@@ -43,6 +43,6 @@ pub use running::{Handle, QuestionSink, Running, SendError};
 pub use stats::WorkerStats;
 pub use stream::{
     Admission, Aliases, CloseReason, PeerPolicy, RefuseReason, SharedPeerPolicy, StreamOptions,
-    UNPROVEN_LIVES,
+    UNPROVEN_LIFETIME_FACTOR,
 };
 pub use udp::IcmpError;

@@ -1,6 +1,6 @@
 //! The client transaction of an INVITE (RFC 3261 sections 17.1.1 and 9.1, RFC 6026 section 7.2).
 
-use crate::step::{Keep, Send, Step, Tell};
+use crate::step::{Keep, Step, Tell, Transmit};
 use crate::timer::{Timer, Timing};
 
 /// ```text
@@ -41,7 +41,7 @@ impl State {
     /// The user sends the INVITE.
     pub(crate) fn start(timing: Timing) -> Step<Self> {
         Step::to(Calling)
-            .send(Send::Given)
+            .send(Transmit::Given)
             .keep(Keep::Sent)
             .start_repeating(
                 timing.unless_reliable(Timer::A),
@@ -76,14 +76,14 @@ impl State {
     pub(crate) fn failure(self, timing: Timing) -> Step<Self> {
         match self {
             Calling | CallingToCancel | Proceeding | Cancelling if timing.reliable => {
-                Step::end().send(Send::Ack).tell(Tell::Message)
+                Step::end().send(Transmit::Ack).tell(Tell::Message)
             }
             Calling | CallingToCancel | Proceeding | Cancelling => Step::to(Completed)
-                .send(Send::Ack)
+                .send(Transmit::Ack)
                 .keep(Keep::Sent)
                 .start(Timer::D, timing.wait_for_responses())
                 .tell(Tell::Message),
-            Completed => Step::to(self).send(Send::Kept),
+            Completed => Step::to(self).send(Transmit::Kept),
             Accepted => Step::to(self),
         }
     }
@@ -101,7 +101,7 @@ impl State {
     pub(crate) fn timer_a(self, timing: Timing, retransmissions: u8) -> Step<Self> {
         match self {
             Calling | CallingToCancel => Step::to(self)
-                .send(Send::Kept)
+                .send(Transmit::Kept)
                 .repeat(Timer::A, timing.doubled(retransmissions)),
             Proceeding | Cancelling | Completed | Accepted => Step::to(self),
         }
@@ -143,7 +143,7 @@ impl State {
 
     fn send_cancel(timing: Timing) -> Step<Self> {
         Step::to(Cancelling)
-            .send(Send::Cancel)
+            .send(Transmit::Cancel)
             .start(Timer::CancelWait, timing.transaction_timeout())
     }
 }

@@ -1,6 +1,6 @@
 //! The client transaction of every request except INVITE and ACK (RFC 3261 section 17.1.2).
 
-use crate::step::{Keep, Send, Step, Tell};
+use crate::step::{Keep, Step, Tell, Transmit};
 use crate::timer::{Timer, Timing};
 
 /// ```text
@@ -33,7 +33,7 @@ impl State {
     /// The user sends the request.
     pub(crate) fn start(timing: Timing) -> Step<Self> {
         Step::to(Trying)
-            .send(Send::Given)
+            .send(Transmit::Given)
             .keep(Keep::Sent)
             .start_repeating(
                 timing.unless_reliable(Timer::E),
@@ -66,10 +66,10 @@ impl State {
     pub(crate) fn timer_e(self, timing: Timing, retransmissions: u8) -> Step<Self> {
         match self {
             Trying => Step::to(self)
-                .send(Send::Kept)
+                .send(Transmit::Kept)
                 .repeat(Timer::E, timing.doubled_to_t2(retransmissions)),
             Proceeding => Step::to(self)
-                .send(Send::Kept)
+                .send(Transmit::Kept)
                 .repeat(Timer::E, timing.settings.t2),
             Completed => Step::to(self),
         }

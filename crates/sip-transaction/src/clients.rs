@@ -5,7 +5,7 @@ use crate::client_invite::State as Invite;
 use crate::client_non_invite::State as NonInvite;
 use crate::client_table::{Client, Machine};
 use crate::schedule::{Place, Side};
-use crate::step::{Class, Keep, Send, Step, Tell};
+use crate::step::{Class, Keep, Step, Tell, Transmit};
 use crate::timer::{Timer, Timing};
 use crate::{Account, ClientResponse, Event, Full, Kind, ResponseMatch, Table, Transactions};
 use sip_message::{HeaderName, Message, Method, write_cancel};
@@ -143,13 +143,13 @@ impl<O: Copy> Transactions<O> {
             (Machine::NonInvite(state), _) => state.final_response(timing).map(Machine::NonInvite),
         };
         match step.send {
-            Send::Ack => client.send_ack(output, step.keep, response),
-            Send::Kept => client.send_again(output),
-            Send::Nothing | Send::Given | Send::Cancel => {}
+            Transmit::Ack => client.send_ack(output, step.keep, response),
+            Transmit::Kept => client.send_again(output),
+            Transmit::Nothing | Transmit::Given | Transmit::Cancel => {}
         }
         let owner = client.owner;
         let told = step.tell == Tell::Message && !client.internal;
-        if step.send == Send::Cancel {
+        if step.send == Transmit::Cancel {
             self.send_cancel(now, id.0.index, b"", output);
         }
         self.follow_client(now, id.0.index, step);
@@ -179,7 +179,7 @@ impl<O: Copy> Transactions<O> {
         let step = state
             .cancel(self.timing(client.schedule.reliable))
             .map(Machine::Invite);
-        if step.send == Send::Cancel {
+        if step.send == Transmit::Cancel {
             self.send_cancel(now, id.0.index, reason, output);
         } else if matches!(state, Invite::Calling) && !reason.is_empty() {
             self.prepare_cancel(id.0.index, reason);
@@ -262,7 +262,7 @@ impl<O: Copy> Transactions<O> {
             (Machine::NonInvite(state), Timer::K) => state.timer_k().map(Machine::NonInvite),
             _ => return None,
         };
-        if step.send == Send::Kept {
+        if step.send == Transmit::Kept {
             client.send_again(output);
             self.stats.requests_retransmitted += 1;
         }

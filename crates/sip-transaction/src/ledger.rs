@@ -143,7 +143,7 @@ impl Account {
     }
 
     /// Whether the sender may be at another address than its datagrams say. The proof of a dialog is valid from any address.
-    pub(crate) const fn may_be_elsewhere(self) -> bool {
+    pub(crate) const fn may_be_spoofed(self) -> bool {
         self.source().is_some() && !matches!(self.room(), Room::Known)
     }
 }
@@ -231,7 +231,7 @@ impl Ledger {
         let index = self.source((room.shared(), key_of(address)));
         let account = Account::new(room, index);
         let entered = self.join(table, account, live, limit);
-        self.bury(index);
+        self.remove_source(index);
         entered.map(|()| account)
     }
 
@@ -278,7 +278,7 @@ impl Ledger {
         {
             *entries = entries.saturating_sub(1);
         }
-        self.bury(index);
+        self.remove_source(index);
     }
 
     /// Changes what an account holds from `before` to `after` bytes. An account with bytes has an entry, so this never removes a source.
@@ -355,7 +355,7 @@ impl Ledger {
     }
 
     /// Removes a source that holds nothing.
-    fn bury(&mut self, index: u32) {
+    fn remove_source(&mut self, index: u32) {
         let is_empty = |source: &Source| source.entries == [0; 4];
         let Some(key) = self
             .sources

@@ -1,7 +1,7 @@
 //! The full state × event matrix of each machine, as snapshots: the response of every state to every event, over an unreliable and over a
 //! reliable transport.
 
-use crate::step::{Keep, Send, Step, Tell, Timers};
+use crate::step::{Keep, Step, Tell, Timers, Transmit};
 use crate::timer::Timing;
 use crate::{TimerSettings, client_invite, client_non_invite, server_invite, server_non_invite};
 use std::fmt::{Debug, Write};
@@ -27,11 +27,11 @@ const SETTINGS: TimerSettings = {
 fn line<S: Debug + PartialEq>(before: Option<&S>, step: &Step<S>) -> String {
     let mut parts = Vec::new();
     match step.send {
-        Send::Nothing => {}
-        Send::Given => parts.push("send what the user gives".to_owned()),
-        Send::Kept => parts.push("send what is kept".to_owned()),
-        Send::Ack => parts.push("send ACK".to_owned()),
-        Send::Cancel => parts.push("send CANCEL".to_owned()),
+        Transmit::Nothing => {}
+        Transmit::Given => parts.push("send what the user gives".to_owned()),
+        Transmit::Kept => parts.push("send what is kept".to_owned()),
+        Transmit::Ack => parts.push("send ACK".to_owned()),
+        Transmit::Cancel => parts.push("send CANCEL".to_owned()),
     }
     match step.keep {
         Keep::AsIs => {}

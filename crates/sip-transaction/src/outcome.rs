@@ -70,7 +70,7 @@ pub enum Event<O> {
     ServerUnacknowledged {
         /// The transaction.
         id: ServerId,
-        /// The value that the transaction user passed.
+        /// The value that the transaction user set.
         owner: Option<O>,
     },
 }

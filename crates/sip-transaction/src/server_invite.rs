@@ -1,6 +1,6 @@
 //! The server transaction of an INVITE (RFC 3261 section 17.2.1, RFC 6026 section 7.1).
 
-use crate::step::{Keep, Send, Step, Tell};
+use crate::step::{Keep, Step, Tell, Transmit};
 use crate::timer::{Timer, Timing};
 
 /// ```text
@@ -39,7 +39,7 @@ impl State {
     /// A retransmission of the INVITE.
     pub(crate) fn invite(self) -> Step<Self> {
         match self {
-            Proceeding | Completed => Step::to(self).send(Send::Kept),
+            Proceeding | Completed => Step::to(self).send(Transmit::Kept),
             Confirmed | Accepted => Step::to(self),
         }
     }
@@ -60,7 +60,7 @@ impl State {
     /// The user sends 1xx.
     pub(crate) fn provisional(self, timing: Timing) -> Step<Self> {
         match self {
-            Proceeding => Step::to(self).send(Send::Given).keep(keep_sent(timing)),
+            Proceeding => Step::to(self).send(Transmit::Given).keep(keep_sent(timing)),
             Completed | Confirmed | Accepted => Step::to(self),
         }
     }
@@ -69,10 +69,10 @@ impl State {
     pub(crate) fn success(self, timing: Timing) -> Step<Self> {
         match self {
             Proceeding => Step::to(Accepted)
-                .send(Send::Given)
+                .send(Transmit::Given)
                 .keep(Keep::Nothing)
                 .start(Timer::L, timing.transaction_timeout()),
-            Accepted => Step::to(self).send(Send::Given),
+            Accepted => Step::to(self).send(Transmit::Given),
             Completed | Confirmed => Step::to(self),
         }
     }
@@ -81,7 +81,7 @@ impl State {
     pub(crate) fn failure(self, timing: Timing) -> Step<Self> {
         match self {
             Proceeding => Step::to(Completed)
-                .send(Send::Given)
+                .send(Transmit::Given)
                 .keep(keep_sent(timing))
                 .start_repeating(
                     timing.unless_reliable(Timer::G),
@@ -95,7 +95,7 @@ impl State {
     pub(crate) fn timer_g(self, timing: Timing, retransmissions: u8) -> Step<Self> {
         match self {
             Completed => Step::to(self)
-                .send(Send::Kept)
+                .send(Transmit::Kept)
                 .repeat(Timer::G, timing.doubled_to_t2(retransmissions)),
             Proceeding | Confirmed | Accepted => Step::to(self),
         }

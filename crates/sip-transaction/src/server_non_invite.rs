@@ -1,6 +1,6 @@
 //! The server transaction of every request except INVITE and ACK (RFC 3261 section 17.2.2).
 
-use crate::step::{Keep, Send, Step};
+use crate::step::{Keep, Step, Transmit};
 use crate::timer::{Timer, Timing};
 
 /// ```text
@@ -37,7 +37,7 @@ impl State {
     pub(crate) fn request(self) -> Step<Self> {
         match self {
             Trying => Step::to(self),
-            Proceeding | Completed => Step::to(self).send(Send::Kept),
+            Proceeding | Completed => Step::to(self).send(Transmit::Kept),
         }
     }
 
@@ -50,7 +50,7 @@ impl State {
                 } else {
                     Keep::Sent
                 };
-                Step::to(Proceeding).send(Send::Given).keep(keep)
+                Step::to(Proceeding).send(Transmit::Given).keep(keep)
             }
             Completed => Step::to(self),
         }
@@ -59,9 +59,9 @@ impl State {
     /// The user sends 2xx to 6xx.
     pub(crate) fn final_response(self, timing: Timing) -> Step<Self> {
         match self {
-            Trying | Proceeding if timing.reliable => Step::end().send(Send::Given),
+            Trying | Proceeding if timing.reliable => Step::end().send(Transmit::Given),
             Trying | Proceeding => Step::to(Completed)
-                .send(Send::Given)
+                .send(Transmit::Given)
                 .keep(Keep::Sent)
                 .start(Timer::J, timing.transaction_timeout()),
             Completed => Step::to(self),

@@ -26,6 +26,8 @@ pub(crate) struct Server<O> {
     pub(crate) credit: Credit,
     pub(crate) schedule: Schedule,
     pub(crate) machine: Machine,
+    /// A response has been sent.
+    pub(crate) has_responded: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -193,6 +195,7 @@ mod tests {
             credit: Credit::UNLIMITED,
             schedule: Schedule::new(false),
             machine: Machine::Invite(Invite::INITIAL),
+            has_responded: false,
         });
         id.index
     }

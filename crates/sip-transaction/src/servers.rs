@@ -5,7 +5,7 @@ use crate::schedule::{Place, Schedule, Side};
 use crate::server_invite::State as Invite;
 use crate::server_non_invite::State as NonInvite;
 use crate::server_table::{Machine, Server, halves};
-use crate::step::{Class, Keep, Send, Step, Tell};
+use crate::step::{Class, Keep, Step, Tell, Transmit};
 use crate::timer::{Timer, Timing};
 use crate::{Account, Event, Full, Kind, RequestMatch, Standing, Table, Transactions};
 use sip_message::{Method, TransactionKey};
@@ -60,7 +60,7 @@ impl<O: Copy> Transactions<O> {
             (Machine::Invite(state), _) => state.invite().map(Machine::Invite),
             (Machine::NonInvite(state), _) => state.request().map(Machine::NonInvite),
         };
-        if step.send == Send::Kept && server.send_again(output) {
+        if step.send == Transmit::Kept && server.send_again(output) {
             self.stats.responses_retransmitted += 1;
         }
         self.follow_server(now, index, step);
@@ -110,7 +110,7 @@ impl<O: Copy> Transactions<O> {
             Kind::Invite => Machine::Invite(Invite::INITIAL),
             Kind::NonInvite => Machine::NonInvite(NonInvite::INITIAL),
         };
-        let credit = if account.may_be_elsewhere() && !admission.reliable {
+        let credit = if account.may_be_spoofed() && !admission.reliable {
             Credit::of_request(admission.size, self.limits.amplification)
         } else {
             Credit::UNLIMITED
@@ -126,6 +126,7 @@ impl<O: Copy> Transactions<O> {
             credit,
             schedule: Schedule::new(admission.reliable),
             machine,
+            has_responded: false,
         })
     }
 
@@ -145,7 +146,7 @@ impl<O: Copy> Transactions<O> {
         self.ledger.leave(Table::Servers, server.account);
         server.account = account;
         self.ledger.hold(server.account, 0, kept);
-        if !account.may_be_elsewhere() {
+        if !account.may_be_spoofed() {
             server.credit = Credit::UNLIMITED;
         }
         Ok(())
@@ -190,7 +191,7 @@ impl<O: Copy> Transactions<O> {
             }
             (Machine::NonInvite(state), _) => state.final_response(timing).map(Machine::NonInvite),
         };
-        if step.send != Send::Given {
+        if step.send != Transmit::Given {
             return None;
         }
         let range = if server.credit.is_limited() {
@@ -207,6 +208,9 @@ impl<O: Copy> Transactions<O> {
             }
             range
         };
+        if let Some(server) = self.servers.slab.at_mut(id.0.index) {
+            server.has_responded |= !range.is_empty();
+        }
         self.follow_server(now, id.0.index, step);
         Some(range)
     }
@@ -251,23 +255,23 @@ impl<O: Copy> Transactions<O> {
         Some(self.servers.slab.at(index)?.id(index))
     }
 
-    /// The value that the transaction user passed, while the transaction lives.
+    /// The value that the transaction user set, while the transaction lives.
     pub fn server_owner(&self, id: ServerId) -> Option<O> {
         self.servers.get(id)?.owner
     }
 
-    /// Changes the value that the transaction user passed (when a parked request is forwarded).
+    /// Sets the value that events return to the transaction user.
     pub fn set_server_owner(&mut self, id: ServerId, owner: O) {
         if let Some(server) = self.servers.get_mut(id) {
             server.owner = Some(owner);
         }
     }
 
-    /// Whether it keeps a response, which it repeats when the request is retransmitted.
-    pub fn server_has_answered(&self, id: ServerId) -> bool {
+    /// Whether it has sent a response, a provisional one included.
+    pub fn server_has_responded(&self, id: ServerId) -> bool {
         self.servers
             .get(id)
-            .is_some_and(|server| server.kept.is_some())
+            .is_some_and(|server| server.has_responded)
     }
 
     /// The flow that its responses go to.
@@ -322,7 +326,7 @@ impl<O: Copy> Transactions<O> {
             (Machine::NonInvite(state), Timer::J) => state.timer_j().map(Machine::NonInvite),
             _ => return None,
         };
-        if step.send == Send::Kept && server.send_again(output) {
+        if step.send == Transmit::Kept && server.send_again(output) {
             self.stats.responses_retransmitted += 1;
         }
         let event = Event::ServerUnacknowledged {

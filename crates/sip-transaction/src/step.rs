@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) struct Step<S> {
     /// The new state; `None` ends the transaction.
     pub(crate) next: Option<S>,
-    pub(crate) send: Send,
+    pub(crate) send: Transmit,
     pub(crate) keep: Keep,
     pub(crate) timers: Timers,
     pub(crate) tell: Tell,
@@ -19,7 +19,7 @@ pub(crate) struct Step<S> {
 
 /// The message to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Send {
+pub(crate) enum Transmit {
     Nothing,
     /// The message that the transaction user passes with the event.
     Given,
@@ -69,7 +69,7 @@ impl<S> Step<S> {
     pub(crate) const fn to(state: S) -> Self {
         Self {
             next: Some(state),
-            send: Send::Nothing,
+            send: Transmit::Nothing,
             keep: Keep::AsIs,
             timers: Timers::AsIs,
             tell: Tell::Nothing,
@@ -80,14 +80,14 @@ impl<S> Step<S> {
     pub(crate) const fn end() -> Self {
         Self {
             next: None,
-            send: Send::Nothing,
+            send: Transmit::Nothing,
             keep: Keep::AsIs,
             timers: Timers::AsIs,
             tell: Tell::Nothing,
         }
     }
 
-    pub(crate) const fn send(mut self, send: Send) -> Self {
+    pub(crate) const fn send(mut self, send: Transmit) -> Self {
         self.send = send;
         self
     }

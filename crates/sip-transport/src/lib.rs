@@ -21,7 +21,7 @@ pub use ipnet::IpNet;
 pub use counter::Counter;
 pub use flow::{ConnectionId, Flow, Listener, ListenerId, Protocol};
 pub use networks::Networks;
-pub use node::{Errand, HandOver, Input, Node, Outgoing, Output, Received, Undelivered};
+pub use node::{HandOver, HandOverKind, Input, Node, Outgoing, Output, Received, Undelivered};
 pub use slab::{Slab, SlabId, Tenant};
 pub use time::Time;
 pub use via::response_flow;

@@ -57,7 +57,7 @@ pub trait Node {
     }
 }
 
-/// An input of a node. Time is the other one ([`Node::expire`]).
+/// An input of a node. Timers are handled by [`Node::expire`].
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'m, A> {
     /// A datagram, or one framed message of a stream, was received. If its call has another worker as its home, it leaves through
@@ -84,7 +84,7 @@ pub struct Undelivered<'m> {
     /// The message. On a datagram flow, its beginning as far as the ICMP error quotes it.
     pub bytes: &'m [u8],
     /// Whether another worker learned this and handed it over to this one, the home of the call. A node gives such a message back
-    /// to no other worker ([`Output::give_back`]).
+    /// to no other worker ([`Output::return_undeliverable`]).
     pub handed_over: bool,
 }
 
@@ -130,7 +130,7 @@ pub struct Outgoing {
 
 /// Why a message goes to another worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum HandOverKind {
     /// Received here; the other worker is the home of its call.
     Received,
     /// To be sent; the other worker owns its connection.
@@ -147,8 +147,8 @@ pub struct HandOver {
     /// Index of the other worker.
     pub worker: u16,
     /// The reason.
-    pub errand: Errand,
-    /// The time at which the machine received the message. Meaningless for other errands than [`Errand::Received`].
+    pub kind: HandOverKind,
+    /// The time at which the machine received the message. Meaningless for other errands than [`HandOverKind::Received`].
     pub arrived: Time,
     /// The flow that it was received on, or is to be sent on.
     pub flow: Flow,
@@ -206,25 +206,31 @@ impl<Q> Output<Q> {
 
     /// Hands a received message, which arrived at the machine at `arrived`, over to the home worker of its call.
     pub fn hand_over(&mut self, worker: u16, arrived: Time, flow: Flow, message: &[u8]) {
-        self.pass(worker, (Errand::Received, arrived), flow, message);
+        self.pass(worker, (HandOverKind::Received, arrived), flow, message);
     }
 
     /// Gives an undeliverable message back to the home worker of its call.
-    pub fn give_back(&mut self, worker: u16, flow: Flow, message: &[u8]) {
+    pub fn return_undeliverable(&mut self, worker: u16, flow: Flow, message: &[u8]) {
         self.pass(
             worker,
-            (Errand::Undeliverable, Time::default()),
+            (HandOverKind::Undeliverable, Time::default()),
             flow,
             message,
         );
     }
 
-    fn pass(&mut self, worker: u16, (errand, arrived): (Errand, Time), flow: Flow, message: &[u8]) {
+    fn pass(
+        &mut self,
+        worker: u16,
+        (kind, arrived): (HandOverKind, Time),
+        flow: Flow,
+        message: &[u8],
+    ) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(message);
         self.hand_overs.push(HandOver {
             worker,
-            errand,
+            kind,
             arrived,
             flow,
             range: start..self.bytes.len(),
@@ -233,7 +239,7 @@ impl<Q> Output<Q> {
 
     /// Sets the domain of the URI that led to the address of the next message. Over TLS the peer must have proved to be this
     /// domain (RFC 5922 section 7.3).
-    pub fn name_next(&mut self, domain: &[u8]) {
+    pub fn expect_peer_name(&mut self, domain: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(domain);
         let next = self.outgoing.len();

@@ -18,7 +18,7 @@ const MOST_PEERS: usize = 4;
 /// A Via that no server can have left like this: it has two `received` parameters, or one that is not an address. Honest
 /// clients write no `received`, so this client has forged it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Contradiction;
+pub(crate) struct InvalidVia;
 
 /// The client's address, as recorded by the first of the operator's servers that received the request. `None` if no
 /// server recorded it.
@@ -27,11 +27,11 @@ pub(crate) struct Contradiction;
 pub(crate) fn client_address(
     request: &Message<'_>,
     settings: &Settings,
-) -> Result<Option<IpAddr>, Contradiction> {
+) -> Result<Option<IpAddr>, InvalidVia> {
     let recorded = request.values(HeaderName::Via).skip(1).take(MOST_PEERS);
     for value in recorded {
         let Some(via) = Via::parse(value) else {
-            return Err(Contradiction);
+            return Err(InvalidVia);
         };
         match recorded_source(&via)? {
             Some(address) if settings.is_shared(address) => {}
@@ -42,7 +42,7 @@ pub(crate) fn client_address(
 }
 
 /// The source of a request, as recorded in this topmost Via by the server that received it.
-fn recorded_source(via: &Via<'_>) -> Result<Option<IpAddr>, Contradiction> {
+fn recorded_source(via: &Via<'_>) -> Result<Option<IpAddr>, InvalidVia> {
     let is_received = |name: &[u8]| name.eq_ignore_ascii_case(b"received");
     let names = via.params.iter().filter(|(name, _)| is_received(name));
     match (names.count(), via.received(), &via.host) {
@@ -50,7 +50,7 @@ fn recorded_source(via: &Via<'_>) -> Result<Option<IpAddr>, Contradiction> {
         (0, _, Host::Address(address)) => Ok(Some(address.to_canonical())),
         (0, _, Host::Name(_)) => Ok(None),
         (1, Some(address), _) => Ok(Some(address.to_canonical())),
-        _ => Err(Contradiction),
+        _ => Err(InvalidVia),
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
             ("SIP/2.0/UDP edge, SIP/2.0/UDP phone.example.net", Ok(None)),
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=phone.example.net",
-                Err(Contradiction),
+                Err(InvalidVia),
             ),
             // The client can invent every Via below its own, so these do not count.
             (
@@ -90,7 +90,7 @@ mod tests {
             ),
             (
                 "SIP/2.0/UDP edge, SIP/2.0/UDP h;received=203.0.113.7;received=198.51.100.1",
-                Err(Contradiction),
+                Err(InvalidVia),
             ),
             // Two of the operator's proxies in a row.
             (

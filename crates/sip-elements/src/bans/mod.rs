@@ -23,7 +23,7 @@ pub use source::Source;
 
 use crate::Settings;
 use back_off::BackOff;
-use client::{Contradiction, client_address};
+use client::{InvalidVia, client_address};
 use crossbeam_queue::ArrayQueue;
 use order::Order;
 use sip_message::Message;
@@ -442,7 +442,7 @@ impl Settings {
         &self,
         request: &Message<'_>,
         address: IpAddr,
-    ) -> Result<Option<Source>, Contradiction> {
+    ) -> Result<Option<Source>, InvalidVia> {
         let client = if self.is_shared(address) {
             client_address(request, self)?
         } else {

@@ -127,13 +127,13 @@ pub(crate) fn realm_of_ours<'s>(settings: &'s Settings, request: &Message<'_>) -
 
 /// Authenticates the sender in From if it is one of our subscribers. It may be another one than the subscriber that began
 /// the dialog. Trusted peers may speak for our subscribers.
-pub(crate) fn authenticate_speaker(
+pub(crate) fn authenticate_sender(
     round: &Round<'_>,
     request: &Message<'_>,
     source: Flow,
 ) -> Result<(), Stop> {
     let trusted = &round.settings.proxy.trusted_peers;
-    match local_speaker(round.settings, request) {
+    match local_sender(round.settings, request) {
         Some((address, domain)) if !trusted.contains(source.remote.ip()) => {
             let claim = Claim {
                 challenger: Challenger::Proxy,
@@ -148,7 +148,7 @@ pub(crate) fn authenticate_speaker(
 }
 
 /// The address and the domain of our subscriber that From names. `None` if it names none, or if digest is off.
-pub(crate) fn local_speaker<'s>(
+pub(crate) fn local_sender<'s>(
     settings: &'s Settings,
     request: &Message<'_>,
 ) -> Option<(Box<[u8]>, &'s str)> {

@@ -1,9 +1,9 @@
 //! The phases of a request. Each one lets the request continue or ends it with a [`Stop`]. Their order is in `pipeline.rs`.
 
+pub(crate) mod blocklist;
 pub(crate) mod destination;
 pub(crate) mod identity;
 pub(crate) mod keep_alive;
-pub(crate) mod kept_off;
 pub(crate) mod sanity;
 
 use crate::answer::Refusal;

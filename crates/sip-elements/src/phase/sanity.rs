@@ -49,7 +49,7 @@ pub(crate) fn validate(
 }
 
 /// Whether this is only the beginning of a message whose header is longer than the server accepts.
-pub(crate) fn is_beginning(round: &Round<'_>, message: &Message<'_>, flow: Flow) -> bool {
+pub(crate) fn is_truncated(round: &Round<'_>, message: &Message<'_>, flow: Flow) -> bool {
     !message.has_whole_header() && is_in_stream(round, flow)
 }
 

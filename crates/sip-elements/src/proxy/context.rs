@@ -3,7 +3,7 @@
 
 use super::cursor::{Cursor, is_long};
 use super::dialog::InDialog;
-use super::forward::{self, Copy};
+use super::forward::{self, RequestCopy};
 use super::response::Best;
 use crate::Round;
 use crate::owner::{BranchId, ContextId, Owner};
@@ -179,7 +179,7 @@ impl Context {
     /// Proceeds as far as possible: the next candidate of a failed target, the next group of targets, the final
     /// response.
     pub(super) fn proceed(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
-        self.take_up_retry(turn, request);
+        self.start_retry(turn, request);
         while !self.is_pending() && !self.targets.is_empty() {
             self.start_group(turn, request);
         }
@@ -189,7 +189,7 @@ impl Context {
     }
 
     /// Starts the replacement of a failed branch, and the next replacement if that one fails at once.
-    fn take_up_retry(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
+    fn start_retry(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
         while let Some(retry) = self.retry.take() {
             turn.round.metrics.failovers.increment();
             match retry {
@@ -207,7 +207,7 @@ impl Context {
         for (target, place) in group.into_iter().zip(0..) {
             let share = breadth::share(self.breadth, branches, place);
             self.start_branch(turn, request, target, share);
-            self.take_up_retry(turn, request);
+            self.start_retry(turn, request);
         }
     }
 
@@ -288,7 +288,7 @@ impl Context {
                 *remote
             }
         };
-        let copy = Copy::new(
+        let copy = RequestCopy::new(
             turn.round,
             request,
             self.source,
@@ -435,7 +435,7 @@ impl Context {
         let (instance, breadth) = (branch.instance, branch.breadth);
         branch.state = BranchState::Ended;
         let cursor = branch.cursor.take();
-        self.try_again(cursor);
+        self.schedule_retry(cursor);
         // With a retry, the outcome of the next candidate is the outcome of the target.
         if self.retry.is_none() {
             self.note_failure(failure);

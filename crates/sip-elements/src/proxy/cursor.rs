@@ -3,7 +3,7 @@
 //! request prefers.
 
 use super::context::{BranchState, Context, Launch, Retry, Turn};
-use crate::routing::dead_targets::Death;
+use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
 use crate::routing::target::Target;
 use crate::{Question, Round};
@@ -181,7 +181,7 @@ impl Context {
     }
 
     /// Drops the other candidates of a branch: its candidate has the request, so no other one gets it.
-    pub(super) fn keep_to_candidate(&mut self, place: u8) {
+    pub(super) fn drop_other_candidates(&mut self, place: u8) {
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.cursor = None;
         }
@@ -189,7 +189,7 @@ impl Context {
 
     /// Retries with another candidate of the same target (RFC 3263 section 4.3), unless the request is concluded or
     /// cancelled.
-    pub(super) fn try_again(&mut self, cursor: Option<Box<Cursor>>) {
+    pub(super) fn schedule_retry(&mut self, cursor: Option<Box<Cursor>>) {
         if !self.is_concluded && !self.is_cancelled {
             let cursor = cursor.filter(|cursor| cursor.has_next());
             self.retry = cursor.map(Retry::Candidate);
@@ -197,8 +197,8 @@ impl Context {
     }
 
     /// Marks the candidate that a branch is trying as failed: other calls try it last for a while.
-    pub(super) fn bury(&self, turn: &Turn<'_, '_>, place: u8, why: Death) {
-        self.bury_for(turn, place, why, None);
+    pub(super) fn mark_failed(&self, turn: &Turn<'_, '_>, place: u8, why: TargetFailure) {
+        self.mark_failed_for(turn, place, why, None);
     }
 
     /// Marks the candidate of a branch as failed after the network has reported it unreachable.
@@ -207,22 +207,28 @@ impl Context {
     /// response. Peers send no 100 to requests other than INVITE, which leaves seconds to forge it. So an error for
     /// such a request makes other calls try the candidate last, but does not move the calls that it has already
     /// accepted.
-    pub(super) fn bury_unreachable(&self, turn: &Turn<'_, '_>, place: u8, is_datagram: bool) {
+    pub(super) fn mark_unreachable(&self, turn: &Turn<'_, '_>, place: u8, is_datagram: bool) {
         if self.is_invite || !is_datagram {
-            self.bury(turn, place, Death::Unreachable);
+            self.mark_failed(turn, place, TargetFailure::Unreachable);
         } else if !self.is_gone(turn, place) {
-            self.bury(turn, place, Death::Unavailable);
+            self.mark_failed(turn, place, TargetFailure::Unavailable);
         }
     }
 
-    fn bury_for(&self, turn: &Turn<'_, '_>, place: u8, why: Death, rest: Option<Duration>) {
+    fn mark_failed_for(
+        &self,
+        turn: &Turn<'_, '_>,
+        place: u8,
+        why: TargetFailure,
+        rest: Option<Duration>,
+    ) {
         let round = &turn.round;
         let lifetime = round.settings.proxy.dead_target_lifetime;
         if let Some(candidate) = self.shared_candidate(place)
             && !lifetime.is_zero()
         {
             let until = round.now + rest.unwrap_or(lifetime);
-            round.shared.dead_targets.bury(candidate, until, why);
+            round.shared.dead_targets.mark_failed(candidate, until, why);
         }
     }
 
@@ -231,26 +237,26 @@ impl Context {
     ///
     /// A 503 may be the candidate's own, or relayed from the far end of a call, and the two cannot be distinguished. So
     /// it diverts other calls for no longer than any other failure does.
-    pub(super) fn note_life(&self, turn: &Turn<'_, '_>, place: u8, response: &Message<'_>) {
+    pub(super) fn record_outcome(&self, turn: &Turn<'_, '_>, place: u8, response: &Message<'_>) {
         if response.status() != 503 {
             if let Some(candidate) = self.shared_candidate(place) {
                 let dead = &turn.round.shared.dead_targets;
-                dead.revive(candidate, turn.round.now);
+                dead.mark_available(candidate, turn.round.now);
             }
             return;
         }
         match retry_after(response) {
             Some(rest) => {
                 let rest = rest.min(turn.round.settings.proxy.dead_target_lifetime);
-                self.bury_for(turn, place, Death::AskedForRest, Some(rest));
+                self.mark_failed_for(turn, place, TargetFailure::RetryAfter, Some(rest));
             }
-            None => self.bury(turn, place, Death::Unavailable),
+            None => self.mark_failed(turn, place, TargetFailure::Unavailable),
         }
     }
 
     /// Whether other calls have marked the candidate of this branch as failed, it has sent nothing since, and there is
     /// another candidate.
-    pub(super) fn has_died(&self, turn: &Turn<'_, '_>, place: u8) -> bool {
+    pub(super) fn has_failed_elsewhere(&self, turn: &Turn<'_, '_>, place: u8) -> bool {
         let branch = self.branches.get(usize::from(place));
         let cursor = branch.and_then(|branch| branch.cursor.as_ref());
         cursor.is_some_and(|cursor| cursor.has_next()) && self.is_gone(turn, place)

@@ -3,7 +3,7 @@
 
 use super::context::{BranchState, Context, Turn};
 use super::reason;
-use crate::routing::dead_targets::Death;
+use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
 use crate::routing::target::Target;
 use sip_transport::Time;
@@ -56,21 +56,23 @@ impl Context {
             BranchState::Trying | BranchState::Proceeding if !self.is_invite => {}
             // There is no alternative: wait until the transaction times out.
             BranchState::Calling if turn.round.now < timer_c && !self.has_other(place) => {
-                self.look_again(turn, place, timer_c);
+                self.rearm_check(turn, place, timer_c);
             }
             BranchState::Calling => {
                 // Where no 100 is due, a server that waits for a slow phone is as silent as a failed one.
                 if self.is_invite {
-                    self.bury(turn, place, Death::Silent);
+                    self.mark_failed(turn, place, TargetFailure::Silent);
                 }
                 self.give_up(turn, place);
             }
             // The 100 only says that the next hop had the request. It has failed since, so nothing that happens behind
             // it can reach us.
-            BranchState::Trying if self.has_died(turn, place) => self.give_up(turn, place),
+            BranchState::Trying if self.has_failed_elsewhere(turn, place) => {
+                self.give_up(turn, place);
+            }
             // Provisional responses do not touch the wheel. When the timer fires, it checks whether Timer C was moved.
             BranchState::Trying | BranchState::Proceeding if turn.round.now < timer_c => {
-                self.look_again(turn, place, timer_c);
+                self.rearm_check(turn, place, timer_c);
             }
             BranchState::Trying | BranchState::Proceeding => {
                 self.cancel_branch(turn, place);
@@ -122,13 +124,13 @@ impl Context {
     }
 
     /// Arms the timer of a branch for Timer C, or for an earlier check.
-    fn look_again(&mut self, turn: &mut Turn<'_, '_>, place: u8, timer_c: Time) {
-        let look = self.next_look(turn, place);
+    fn rearm_check(&mut self, turn: &mut Turn<'_, '_>, place: u8, timer_c: Time) {
+        let look = self.next_check(turn, place);
         self.arm(turn, place, look.map_or(timer_c, |look| look.min(timer_c)));
     }
 
     /// When to check again whether to give up a branch for an alternative; `None` if nothing can replace it.
-    fn next_look(&self, turn: &Turn<'_, '_>, place: u8) -> Option<Time> {
+    fn next_check(&self, turn: &Turn<'_, '_>, place: u8) -> Option<Time> {
         let branch = self.branches.get(usize::from(place))?;
         let can_move = match branch.state {
             // Targets with a lower `q` are tried once the other branches have stopped ringing.

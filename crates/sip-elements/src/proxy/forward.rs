@@ -8,8 +8,8 @@ use crate::phase::identity;
 use crate::routing::breadth;
 use crate::routing::failure::Failure;
 use crate::routing::flow_token::is_reached_by_flow_only;
-use crate::routing::listener::{Wanted, flow_to};
-use crate::routing::off_limits::{self, Warrant};
+use crate::routing::listener::{ListenerCriteria, flow_to};
+use crate::routing::off_limits::{self, TargetSource};
 use crate::routing::proof::Side;
 use crate::routing::record_route::{Recorder, is_record_routed};
 use crate::routing::route::RouteSet;
@@ -25,7 +25,7 @@ const MAX_FORWARDS: u8 = 70;
 
 /// One copy of a request and its destination.
 #[derive(Debug)]
-pub(super) struct Copy<'c, 'm> {
+pub(super) struct RequestCopy<'c, 'm> {
     request: &'c Message<'m>,
     /// Where the request came from.
     source: Flow,
@@ -51,7 +51,7 @@ pub(super) struct Copy<'c, 'm> {
 pub(super) fn send(
     round: &mut Round<'_>,
     scratch: &mut Vec<u8>,
-    copy: &Copy<'_, '_>,
+    copy: &RequestCopy<'_, '_>,
     client: ClientId,
     kind: Kind,
     suffix: u64,
@@ -74,7 +74,7 @@ pub(super) fn send(
     }
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
-    copy.say_who_is_expected(round);
+    copy.set_server_name(round);
     let reliable = copy.outgoing.protocol.is_reliable();
     round.transactions.start_client(
         round.now,
@@ -90,7 +90,7 @@ pub(super) fn send(
 
 /// Sends a copy of an ACK. The branch is computed from the Via of the received ACK, so a retransmission gets the same
 /// branch.
-pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Copy<'_, '_>) {
+pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &RequestCopy<'_, '_>) {
     let via = copy.request.top_via().map_or(&b""[..], |via| via.bytes);
     let branch = round
         .shared
@@ -103,12 +103,12 @@ pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Copy
     });
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &round.settings.proxy.trusted_peers);
-    copy.say_who_is_expected(round);
+    copy.set_server_name(round);
     round.output.send(copy.flow, |into| patch.write(into));
     *scratch = patch.into_scratch();
 }
 
-impl<'c, 'm> Copy<'c, 'm> {
+impl<'c, 'm> RequestCopy<'c, 'm> {
     /// Creates a copy to `remote`. Fails if no listener leads there, if the destination is off limits, or if a required
     /// secure transport is missing.
     pub(super) fn new(
@@ -121,7 +121,7 @@ impl<'c, 'm> Copy<'c, 'm> {
         remote: SocketAddr,
     ) -> Result<Self, Failure> {
         let listeners: &'c [Listener] = &round.settings.listeners;
-        let wanted = Wanted {
+        let wanted = ListenerCriteria {
             target: target.listener,
             recorded: routes.recorded,
             incoming: source.listener,
@@ -165,12 +165,12 @@ impl<'c, 'm> Copy<'c, 'm> {
     }
 
     /// Sets the domain that the next hop must prove to be over TLS: the one that the URI names.
-    fn say_who_is_expected(&self, round: &mut Round<'_>) {
+    fn set_server_name(&self, round: &mut Round<'_>) {
         if self.outgoing.protocol == Protocol::Tls
             && !self.flow.connection.is_some()
             && let Some(domain) = self.domain
         {
-            round.output.name_next(domain);
+            round.output.expect_peer_name(domain);
         }
     }
 
@@ -310,16 +310,16 @@ impl<'c, 'm> Copy<'c, 'm> {
 }
 
 /// Returns why the address that a copy goes to is legitimate, if there is a reason.
-fn warrant(target: &Target, routes: &RouteSet, hop: &Hop<'_>) -> Warrant {
+fn warrant(target: &Target, routes: &RouteSet, hop: &Hop<'_>) -> TargetSource {
     let is_routed = routes.next.is_some() || !target.route.is_empty();
     let is_literal = matches!(hop.way, Way::Address(_));
     if target.next_hop.is_some() {
-        Warrant::Operator
+        TargetSource::Operator
     } else if hop.flow.is_some() || routes.is_near || (target.is_owned && is_literal && !is_routed)
     {
-        Warrant::Owner
+        TargetSource::Owner
     } else {
-        Warrant::None
+        TargetSource::None
     }
 }
 

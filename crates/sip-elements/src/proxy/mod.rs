@@ -17,9 +17,9 @@ mod unacknowledged;
 mod upstream;
 
 use crate::answer::{Origin, Refusal, answer, send_trying};
-use crate::metrics::Drop;
+use crate::metrics::DropReason;
 use crate::owner::{BranchId, ContextId, Owner};
-use crate::routing::dead_targets::Death;
+use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
 use crate::routing::refreshed::{Refreshed, RefreshedStats};
 use crate::routing::route::{self, RouteSet, Routing};
@@ -28,7 +28,7 @@ use crate::routing::{breadth, loop_detection};
 use crate::{NameServersFailed, Round};
 use context::{BranchState, Context, Turn};
 use dialog::InDialog;
-use forward::Copy;
+use forward::RequestCopy;
 use sip_message::{Message, Method};
 use sip_transaction::{Account, ClientId, ClientResponse, ServerId, Standing, Table, TimerWheel};
 use sip_transport::selection::Candidate;
@@ -154,7 +154,8 @@ impl Proxy {
             .hop(&routes, listeners)
             .and_then(|hop| match hop.way {
                 Way::Address(remote) => {
-                    let copy = Copy::new(round, ack, source, &target, &routes, &hop, remote)?;
+                    let copy =
+                        RequestCopy::new(round, ack, source, &target, &routes, &hop, remote)?;
                     forward::send_ack(round, &mut self.scratch, &copy);
                     Ok(true)
                 }
@@ -163,7 +164,7 @@ impl Proxy {
         match sent {
             Ok(true) => {}
             Ok(false) => self.park_ack(round, ack, source, routing, target),
-            Err(_) => round.metrics.dropped(Drop::NoTarget),
+            Err(_) => round.metrics.dropped(DropReason::NoTarget),
         }
     }
 
@@ -235,10 +236,10 @@ impl Proxy {
                 let turn = &mut self.turn(round, key);
                 if context.is_invite {
                     if state == BranchState::Calling {
-                        context.bury(turn, place, Death::Silent);
+                        context.mark_failed(turn, place, TargetFailure::Silent);
                     }
                 } else if state != BranchState::Calling {
-                    context.keep_to_candidate(place);
+                    context.drop_other_candidates(place);
                 }
                 context.fail_branch(turn, place, Failure::Timeout);
             }
@@ -280,7 +281,7 @@ impl Proxy {
                 listener.is_some_and(|listener| !listener.protocol.is_reliable())
             });
             let turn = &mut self.turn(round, key);
-            context.bury_unreachable(turn, place, is_datagram);
+            context.mark_unreachable(turn, place, is_datagram);
             if !is_datagram || context.is_invite || context.has_other(place) {
                 turn.round.transactions.abandon_client(id);
                 context.fail_branch(turn, place, failure);
@@ -504,8 +505,8 @@ impl Proxy {
 /// retransmission, or it comes late from a branch that was given up.
 fn late_response(round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
     if matches!(response.status(), 200..300) && response.method() == Method::Invite {
-        upstream::pass_on_without_transaction(round, response, from);
+        upstream::forward_statelessly(round, response, from);
     } else {
-        round.metrics.dropped(Drop::StrayResponse);
+        round.metrics.dropped(DropReason::StrayResponse);
     }
 }

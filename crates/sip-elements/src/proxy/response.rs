@@ -4,7 +4,7 @@
 use super::context::{BranchState, Context, Turn};
 use super::{identity_headers, reason};
 use crate::answer::{own_tag, with_server_header};
-use crate::metrics::Drop;
+use crate::metrics::DropReason;
 use crate::routing::failure::Failure;
 use crate::routing::record_route;
 use sip_message::{HeaderName, Message, Patch, ResponseWriter};
@@ -91,15 +91,15 @@ impl Context {
         place: u8,
         (response, from): (&Message<'_>, IpAddr),
     ) -> bool {
-        self.note_life(turn, place, response);
+        self.record_outcome(turn, place, response);
         let status = response.status();
         let is_for_us = response.values(HeaderName::Via).nth(1).is_none();
         match status {
-            ..200 if is_for_us => turn.round.metrics.dropped(Drop::StrayResponse),
+            ..200 if is_for_us => turn.round.metrics.dropped(DropReason::StrayResponse),
             ..200 => self.receive_provisional(turn, place, (response, from)),
             // The transaction has ended in any case, and so has the branch.
             _ if is_for_us => {
-                turn.round.metrics.dropped(Drop::StrayResponse);
+                turn.round.metrics.dropped(DropReason::StrayResponse);
                 self.fail_branch(turn, place, Failure::Unreachable);
             }
             200..300 => {
@@ -133,7 +133,7 @@ impl Context {
         }
         branch.timer_c = turn.round.now + turn.round.settings.proxy.timer_c;
         if self.is_invite && !self.is_concluded && branch.state != BranchState::Ended {
-            let passed = self.pass_on(turn, response, from);
+            let passed = self.forward_response(turn, response, from);
             self.note_early_target(place, passed.contact);
         }
     }
@@ -146,14 +146,14 @@ impl Context {
         (response, from): (&Message<'_>, IpAddr),
     ) {
         self.end_branch(turn, place);
-        let passed = self.pass_on(turn, response, from);
+        let passed = self.forward_response(turn, response, from);
         self.note_dialog(turn, place, response, passed.contact);
         let passed = passed.is_sent;
         if !passed && self.is_invite {
             // The server transaction is over. A branch was cancelled after the 2xx of another one, and still accepted
             // the call more than 64*T1 after that 2xx. The callee considers the call established, so the caller must
             // learn about it.
-            super::upstream::pass_on_without_transaction(turn.round, response, from);
+            super::upstream::forward_statelessly(turn.round, response, from);
         }
         self.conclude_with(turn, if passed { response.status() } else { 0 });
         if self.is_invite {
@@ -190,7 +190,7 @@ impl Context {
                 .get_mut(usize::from(place))
                 .and_then(|branch| branch.cursor.take());
             self.end_branch(turn, place);
-            self.try_again(cursor.filter(|_| status == 503));
+            self.schedule_retry(cursor.filter(|_| status == 503));
             if status == 408 {
                 self.try_other_flow(instance, breadth);
             } else {
@@ -202,7 +202,7 @@ impl Context {
             && self.best.is_none()
             && !self.is_pending();
         if is_last && !self.needs_translation(status) {
-            self.pass_on(turn, response, from);
+            self.forward_response(turn, response, from);
             self.conclude_with(turn, status);
         } else {
             self.note_response(response, from);
@@ -260,7 +260,7 @@ impl Context {
     pub(super) fn conclude(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
         if self.server.is_none() {
             // The next hop of an ACK did not resolve. There is no response to an ACK.
-            turn.round.metrics.dropped(Drop::NoTarget);
+            turn.round.metrics.dropped(DropReason::NoTarget);
             self.is_concluded = true;
             return;
         }
@@ -275,16 +275,16 @@ impl Context {
         };
         match received {
             Some((response, _)) if response.status() == 408 && !self.is_invite => {
-                self.stay_silent(turn);
+                self.suppress_response(turn);
             }
             Some((response, from)) if response.status() != 503 => {
                 let challenges = best.as_ref().filter(|_| is_challenge(response.status()));
                 let challenges = challenges.map_or(&[][..], |best| &best.challenges);
-                self.pass_on_with(turn, (&response, from), challenges);
+                self.forward_response_with(turn, (&response, from), challenges);
                 self.conclude_with(turn, response.status());
             }
             _ if self.is_cancelled => self.answer(turn, request, Failure::Cancelled),
-            _ if own == Failure::Timeout && !self.is_invite => self.stay_silent(turn),
+            _ if own == Failure::Timeout && !self.is_invite => self.suppress_response(turn),
             _ => self.answer(turn, request, own),
         }
     }
@@ -320,7 +320,7 @@ impl Context {
 
     /// Sends no response to a non-INVITE that timed out. Upstream has just timed out too, and a 408 would only race its
     /// timer (RFC 4320 section 4.2).
-    fn stay_silent(&mut self, turn: &mut Turn<'_, '_>) {
+    fn suppress_response(&mut self, turn: &mut Turn<'_, '_>) {
         if let Some(server) = self.server {
             let now = turn.round.now;
             turn.round.transactions.silence_server(now, server);
@@ -331,11 +331,16 @@ impl Context {
 
     /// Forwards a response upstream: without our Via (step 3), and with the caller's proof in our Record-Route
     /// (step 8).
-    fn pass_on(&self, turn: &mut Turn<'_, '_>, response: &Message<'_>, from: IpAddr) -> Passed {
-        self.pass_on_with(turn, (response, from), &[])
+    fn forward_response(
+        &self,
+        turn: &mut Turn<'_, '_>,
+        response: &Message<'_>,
+        from: IpAddr,
+    ) -> Passed {
+        self.forward_response_with(turn, (response, from), &[])
     }
 
-    fn pass_on_with(
+    fn forward_response_with(
         &self,
         turn: &mut Turn<'_, '_>,
         (response, from): (&Message<'_>, IpAddr),

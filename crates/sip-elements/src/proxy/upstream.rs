@@ -3,8 +3,8 @@
 
 use super::identity_headers;
 use crate::Round;
-use crate::metrics::Drop;
-use crate::routing::listener::{Wanted, flow_to};
+use crate::metrics::DropReason;
+use crate::routing::listener::{ListenerCriteria, flow_to};
 use crate::routing::loop_detection::{is_proven, response_address};
 use crate::routing::record_route;
 use crate::routing::target::protocol_of;
@@ -26,25 +26,21 @@ pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>, from:
     let upstream = vias.next().flatten();
     let is_success = matches!(response.status(), 200..300) && response.method() == Method::Invite;
     let (Some(branch), Some(upstream), true) = (branch, upstream, is_success) else {
-        return round.metrics.dropped(Drop::StrayResponse);
+        return round.metrics.dropped(DropReason::StrayResponse);
     };
     let hasher = &round.shared.hasher;
     let call_id = response.call_id().unwrap_or_default();
     if branch.is_genuine(hasher, call_id) && is_proven(hasher, response, branch.suffix(), &upstream)
     {
-        pass_on_without_transaction(round, response, from);
+        forward_statelessly(round, response, from);
     } else {
-        round.metrics.dropped(Drop::ForgedResponse);
+        round.metrics.dropped(DropReason::ForgedResponse);
     }
 }
 
 /// Sends a 2xx upstream: through the server transaction of the INVITE while that exists, else to the address in the Via
 /// below ours (section 18.2.2).
-pub(super) fn pass_on_without_transaction(
-    round: &mut Round<'_>,
-    response: &Message<'_>,
-    from: IpAddr,
-) {
+pub(super) fn forward_statelessly(round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
     let mut patch = Patch::new(response);
     patch.remove_first_values(HeaderName::Via, 1);
     // The caller may be on a stream, which needs Content-Length.
@@ -58,7 +54,7 @@ pub(super) fn pass_on_without_transaction(
     let mut popped = Vec::new();
     patch.write(&mut popped);
     let Ok(message) = Message::parse(&popped) else {
-        return round.metrics.dropped(Drop::StrayResponse);
+        return round.metrics.dropped(DropReason::StrayResponse);
     };
     // Without our Via, the response names the transaction that its INVITE arrived in.
     let key = round.shared.hasher.server_transaction(&message);
@@ -83,14 +79,14 @@ pub(super) fn pass_on_without_transaction(
                 .metrics
                 .sent(message.method().label_index(), message.status());
         }
-        None => round.metrics.dropped(Drop::StrayResponse),
+        None => round.metrics.dropped(DropReason::StrayResponse),
     }
 }
 
 /// Returns the flow that a Via leads to. A connection cannot be found without the transaction that knows it.
 fn flow_back(round: &Round<'_>, via: &Via<'_>) -> Option<Flow> {
     let protocol = protocol_of(via.transport).filter(|protocol| *protocol == Protocol::Udp)?;
-    let wanted = Wanted {
+    let wanted = ListenerCriteria {
         target: None,
         recorded: None,
         incoming: ListenerId(0),

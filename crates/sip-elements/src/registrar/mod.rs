@@ -10,16 +10,16 @@
 mod date;
 pub(crate) mod held;
 mod refusal;
+mod register_request;
 mod update;
-mod wishes;
 
 use crate::location::{Binding, Live, unix_seconds};
 use crate::{Settings, Shared};
 use refusal::Refusal;
+use register_request::{BindingAction, RegisterRequest};
 use sip_message::{HeaderName, Message, ResponseWriter};
 use sip_transport::{Flow, Time};
 use update::Update;
-use wishes::{Wish, Wishes};
 
 /// Processes a REGISTER that is authenticated for `address` (`user@domain`). Appends the final response to `into` and
 /// returns its status.
@@ -67,9 +67,9 @@ fn bind(
     shared: &Shared,
     into: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    let wishes = Wishes::read(answer.request, answer.flow, answer.settings)?;
+    let wishes = RegisterRequest::read(answer.request, answer.flow, answer.settings)?;
     let locations = &shared.locations;
-    if matches!(wishes.wish, Wish::Fetch) {
+    if matches!(wishes.wish, BindingAction::Fetch) {
         locations.read(address, answer.now, |live| answer.list(&wishes, live, into));
         return Ok(());
     }
@@ -110,7 +110,7 @@ impl Answer<'_, '_> {
     }
 
     /// Step 8: writes a 200 with all bindings.
-    fn list(&self, wishes: &Wishes<'_>, live: Live<'_>, into: &mut Vec<u8>) {
+    fn list(&self, wishes: &RegisterRequest<'_>, live: Live<'_>, into: &mut Vec<u8>) {
         let now = unix_seconds(self.now);
         let mut response = self.begin(into, 200, "OK");
         for binding in live {

@@ -2,7 +2,7 @@
 //! bindings that the request names, or none.
 
 use super::refusal::Refusal;
-use super::wishes::{ContactWish, Wish, Wishes};
+use super::register_request::{BindingAction, ContactUpdate, RegisterRequest};
 use crate::location::{Binding, Change, Contacts};
 use sip_message::Uri;
 use sip_transport::Listener;
@@ -10,7 +10,7 @@ use sip_transport::Listener;
 /// A REGISTER and the time at which it is applied, in Unix seconds.
 #[derive(Debug)]
 pub(super) struct Update<'w, 'r> {
-    pub(super) wishes: &'w Wishes<'r>,
+    pub(super) wishes: &'w RegisterRequest<'r>,
     pub(super) listeners: &'w [Listener],
     pub(super) now: u32,
 }
@@ -28,9 +28,9 @@ impl Change for Update<'_, '_> {
 
     fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Refusal> {
         match &self.wishes.wish {
-            Wish::Fetch => Ok(()),
-            Wish::EndAll => self.end_all(contacts),
-            Wish::Contacts(wishes) => {
+            BindingAction::Fetch => Ok(()),
+            BindingAction::EndAll => self.end_all(contacts),
+            BindingAction::Contacts(wishes) => {
                 wishes
                     .iter()
                     .try_for_each(|wish| self.grant(wish, contacts))?;
@@ -41,7 +41,7 @@ impl Change for Update<'_, '_> {
 
     fn refreshed(&self) -> Option<Binding<'_>> {
         match &self.wishes.wish {
-            Wish::Contacts(wishes) => match wishes.as_slice() {
+            BindingAction::Contacts(wishes) => match wishes.as_slice() {
                 [wish] if wish.lifetime > 0 => Some(self.binding(wish)),
                 _ => None,
             },
@@ -55,7 +55,7 @@ impl Update<'_, '_> {
     /// the same phone.
     fn make_room(
         &self,
-        wishes: &[ContactWish<'_>],
+        wishes: &[ContactUpdate<'_>],
         contacts: &mut Contacts<'_>,
     ) -> Result<(), Refusal> {
         while contacts.has_grown() && contacts.len() > self.wishes.max_contacts {
@@ -95,7 +95,7 @@ impl Update<'_, '_> {
     /// Step 7 for one contact.
     fn grant<'s>(
         &'s self,
-        wish: &'s ContactWish<'_>,
+        wish: &'s ContactUpdate<'_>,
         contacts: &mut Contacts<'s>,
     ) -> Result<(), Refusal> {
         let position = contacts.position(|binding| is_for(wish, binding));
@@ -124,7 +124,7 @@ impl Update<'_, '_> {
         Ok(())
     }
 
-    fn order(&self, wish: &ContactWish<'_>, binding: &Binding<'_>) -> Result<Order, Refusal> {
+    fn order(&self, wish: &ContactUpdate<'_>, binding: &Binding<'_>) -> Result<Order, Refusal> {
         if binding.call_id != self.wishes.call_id || self.wishes.cseq > binding.cseq {
             return Ok(Order::Newer);
         }
@@ -141,7 +141,7 @@ impl Update<'_, '_> {
         }
     }
 
-    fn binding<'s>(&'s self, wish: &'s ContactWish<'_>) -> Binding<'s> {
+    fn binding<'s>(&'s self, wish: &'s ContactUpdate<'_>) -> Binding<'s> {
         Binding {
             contact: wish.uri,
             q: wish.q,
@@ -160,7 +160,7 @@ impl Update<'_, '_> {
 
 /// Whether the wish is for this binding. SIP URIs are compared by RFC 3261 section 19.1.4. For schemes without rules of
 /// equality, all bytes must be equal.
-fn is_for(wish: &ContactWish<'_>, binding: &Binding<'_>) -> bool {
+fn is_for(wish: &ContactUpdate<'_>, binding: &Binding<'_>) -> bool {
     if wish.uri == binding.contact {
         return true;
     }
@@ -172,7 +172,7 @@ fn is_for(wish: &ContactWish<'_>, binding: &Binding<'_>) -> bool {
 
 /// Ends the other bindings of the same flow. A flow has one contact (RFC 5626 section 6), so a phone with a new address
 /// replaces its old contact.
-fn take_over_flow(wish: &ContactWish<'_>, contacts: &mut Contacts<'_>) {
+fn take_over_flow(wish: &ContactUpdate<'_>, contacts: &mut Contacts<'_>) {
     if wish.names_flow {
         contacts.retain(|binding, fresh| fresh || *binding.instance != *wish.instance);
     }

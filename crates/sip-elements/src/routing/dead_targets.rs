@@ -12,15 +12,15 @@ const UNTRIED: Duration = Duration::from_secs(600);
 
 /// Why a candidate is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Death {
+pub enum TargetFailure {
     /// It did not respond in time.
     Silent,
     /// Nothing could be sent to it.
     Unreachable,
     /// It answered 503. Or an ICMP error came for a request that must not fail over because of one datagram.
     Unavailable,
-    /// It answered 503 with Retry-After. Until that time is over, its responses do not revive it.
-    AskedForRest,
+    /// It answered 503 with Retry-After. Until that time is over, its responses do not make it available again.
+    RetryAfter,
 }
 
 /// The size of the table now, and counts since the start.
@@ -53,7 +53,7 @@ struct Entry {
     until: AtomicU64,
     /// The end of the rest that it asked for. No response revives it before. Calls that try it do not change this.
     rests_until: Option<Time>,
-    why: Death,
+    why: TargetFailure,
 }
 
 impl Default for DeadTargets {
@@ -81,7 +81,7 @@ impl DeadTargets {
     }
 
     /// Records that a candidate failed.
-    pub fn bury(&self, candidate: Candidate, until: Time, why: Death) {
+    pub fn mark_failed(&self, candidate: Candidate, until: Time, why: TargetFailure) {
         let entries = self.entries.pin();
         let known = entries.get(&candidate);
         if known.is_none() {
@@ -97,7 +97,7 @@ impl DeadTargets {
         }
         let entry = Entry {
             until: AtomicU64::new(until.as_micros()),
-            rests_until: (why == Death::AskedForRest).then_some(until),
+            rests_until: (why == TargetFailure::RetryAfter).then_some(until),
             why,
         };
         if entries.insert(candidate, entry).is_none() {
@@ -131,11 +131,16 @@ impl DeadTargets {
         }
         let entries = self.entries.pin();
         let entry = entries.get(&candidate);
-        entry.is_some_and(|entry| matches!(entry.why, Death::Silent | Death::Unreachable))
+        entry.is_some_and(|entry| {
+            matches!(
+                entry.why,
+                TargetFailure::Silent | TargetFailure::Unreachable
+            )
+        })
     }
 
     /// Records that a candidate responded.
-    pub fn revive(&self, candidate: Candidate, now: Time) {
+    pub fn mark_available(&self, candidate: Candidate, now: Time) {
         if self.is_empty() {
             return;
         }
@@ -163,7 +168,7 @@ impl DeadTargets {
     }
 
     /// Calls `visit` with each candidate, the time until which it is tried last, and the reason.
-    pub fn for_each(&self, mut visit: impl FnMut(Candidate, Time, Death)) {
+    pub fn for_each(&self, mut visit: impl FnMut(Candidate, Time, TargetFailure)) {
         for (candidate, entry) in &self.entries.pin() {
             let until = Time::from_micros(entry.until.load(Ordering::Relaxed));
             visit(*candidate, until, entry.why);
@@ -203,7 +208,7 @@ mod tests {
     fn a_dead_one_is_kept_off_until_its_time_is_over_and_then_tried_by_one_call() {
         let dead = DeadTargets::default();
         assert!(dead.admits(candidate(1), at(0), LIFETIME));
-        dead.bury(candidate(1), at(30), Death::Silent);
+        dead.mark_failed(candidate(1), at(30), TargetFailure::Silent);
         assert!(dead.admits(candidate(2), at(1), LIFETIME));
         assert!(!dead.admits(candidate(1), at(29), LIFETIME));
         assert!(dead.admits(candidate(1), at(30), LIFETIME), "the probe");
@@ -222,17 +227,17 @@ mod tests {
     #[test]
     fn a_response_revives_at_once_but_for_a_rest_that_was_asked_for() {
         let dead = DeadTargets::default();
-        dead.bury(candidate(1), at(30), Death::Silent);
-        dead.bury(candidate(2), at(30), Death::AskedForRest);
+        dead.mark_failed(candidate(1), at(30), TargetFailure::Silent);
+        dead.mark_failed(candidate(2), at(30), TargetFailure::RetryAfter);
         for last in [1, 2, 3] {
-            dead.revive(candidate(last), at(5));
+            dead.mark_available(candidate(last), at(5));
         }
         assert!(dead.admits(candidate(1), at(5), LIFETIME));
         assert!(!dead.admits(candidate(2), at(5), LIFETIME));
-        dead.bury(candidate(2), at(20), Death::Silent);
+        dead.mark_failed(candidate(2), at(20), TargetFailure::Silent);
         assert!(!dead.admits(candidate(2), at(25), LIFETIME));
         assert!(dead.admits(candidate(2), at(30), LIFETIME), "the probe");
-        dead.revive(candidate(2), at(30));
+        dead.mark_available(candidate(2), at(30));
         assert!(dead.is_empty());
         let stats = dead.stats();
         assert_eq!((stats.known, stats.died, stats.revived), (0, 2, 2));
@@ -242,12 +247,12 @@ mod tests {
     fn what_has_no_room_is_not_remembered_and_counted() {
         let dead = DeadTargets::new(2);
         for last in 1..=5 {
-            dead.bury(candidate(last), at(30), Death::Unreachable);
+            dead.mark_failed(candidate(last), at(30), TargetFailure::Unreachable);
         }
         assert!(dead.admits(candidate(3), at(1), LIFETIME));
         let stats = dead.stats();
         assert_eq!((stats.known, stats.forgotten), (2, 3));
-        dead.bury(candidate(1), at(60), Death::Unreachable);
+        dead.mark_failed(candidate(1), at(60), TargetFailure::Unreachable);
         assert!(
             !dead.admits(candidate(1), at(40), LIFETIME),
             "it has a place"
@@ -257,7 +262,7 @@ mod tests {
     #[test]
     fn what_nobody_tries_again_is_forgotten_in_the_end() {
         let dead = DeadTargets::default();
-        dead.bury(candidate(1), at(30), Death::Silent);
+        dead.mark_failed(candidate(1), at(30), TargetFailure::Silent);
         dead.sweep(at(630));
         assert_eq!(dead.stats().known, 1);
         dead.sweep(at(631));
@@ -267,7 +272,7 @@ mod tests {
     #[test]
     fn of_many_calls_at_once_one_probes() {
         let dead = DeadTargets::default();
-        dead.bury(candidate(1), at(30), Death::Silent);
+        dead.mark_failed(candidate(1), at(30), TargetFailure::Silent);
         let admitted: usize = std::thread::scope(|scope| {
             let call = || usize::from(dead.admits(candidate(1), at(31), LIFETIME));
             let calls: Vec<_> = (0..4).map(|_| scope.spawn(call)).collect();

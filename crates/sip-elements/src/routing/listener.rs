@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Criteria for the choice of a listener.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ListenerCriteria {
     /// The target's own listener: the one that its REGISTER arrived on.
     pub(crate) target: Option<ListenerId>,
     /// The listener that our Record-Route named for this direction (RFC 5658).
@@ -19,7 +19,11 @@ pub(crate) struct Wanted {
 
 /// Returns the flow to a destination. Returns `None` if the destination is forbidden or unreachable: broadcast,
 /// multicast and unspecified addresses, port 0, and a protocol or address family without a listener.
-pub(crate) fn flow_to(listeners: &[Listener], wanted: Wanted, remote: SocketAddr) -> Option<Flow> {
+pub(crate) fn flow_to(
+    listeners: &[Listener],
+    wanted: ListenerCriteria,
+    remote: SocketAddr,
+) -> Option<Flow> {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     let ip = remote.ip();
     if !is_sendable(listeners, remote) {
@@ -105,8 +109,8 @@ mod tests {
         }
     }
 
-    fn wanted(incoming: u16) -> Wanted {
-        Wanted {
+    fn wanted(incoming: u16) -> ListenerCriteria {
+        ListenerCriteria {
             target: None,
             recorded: None,
             incoming: ListenerId(incoming),
@@ -156,7 +160,7 @@ mod tests {
             Some(1),
             "mapped"
         );
-        let by_target = Wanted {
+        let by_target = ListenerCriteria {
             target: Some(ListenerId(2)),
             ..wanted(1)
         };
@@ -166,12 +170,12 @@ mod tests {
             Some(3),
             "of the other family"
         );
-        let recorded = Wanted {
+        let recorded = ListenerCriteria {
             recorded: Some(ListenerId(2)),
             ..wanted(1)
         };
         assert_eq!(chosen(recorded, "192.0.2.9:5060"), Some(2));
-        let tcp = Wanted {
+        let tcp = ListenerCriteria {
             protocol: Some(Protocol::Tcp),
             ..wanted(1)
         };

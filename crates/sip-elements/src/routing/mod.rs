@@ -1,7 +1,7 @@
 //! Routing decisions of the proxy (RFC 3261 sections 16.4 to 16.6): the route set, the next hop of a target, the listener
 //! that leads there, and the proofs in Route and Via.
 //!
-//! Nothing here sends or waits. Functions read a [`View`], and the proxy above them acts.
+//! Nothing here sends or waits. Functions read a [`View`] and the table of refreshed targets, and the proxy above them acts.
 
 pub(crate) mod breadth;
 pub(crate) mod dead_targets;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Why an address may be a target although requests from outside must not name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Warrant {
+pub(crate) enum TargetSource {
     /// No reason: a URI, a Route or a name led there.
     None,
     /// The owner of the address has sent to us from there: a flow, a contact registered from its own address, or a
@@ -22,16 +22,16 @@ pub(crate) fn admits(
     settings: &Settings,
     source: IpAddr,
     destination: SocketAddr,
-    warrant: Warrant,
+    warrant: TargetSource,
 ) -> bool {
-    if warrant == Warrant::Operator {
+    if warrant == TargetSource::Operator {
         return true;
     }
     let ip = destination.ip().to_canonical();
     if settings.proxy.off_limits.contains(ip) {
         return false;
     }
-    if warrant == Warrant::Owner || is_as_near(source, ip) {
+    if warrant == TargetSource::Owner || is_as_near(source, ip) {
         return true;
     }
     !is_near(ip)
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn requests_from_elsewhere_reach_what_is_open_and_nothing_else() {
-        use Warrant::{None, Operator, Owner};
+        use TargetSource::{None, Operator, Owner};
         let settings = settings();
         let (afar, loopback, link) = ("203.0.113.9", "127.0.0.1", "fe80::9");
         let rows = [

@@ -36,7 +36,7 @@ pub struct Routing {
 )]
 pub struct Proven {
     /// From names another party than the one that the proof belongs to.
-    pub speaks_for_another: bool,
+    pub has_other_identity: bool,
     /// An INVITE created the dialog.
     pub(crate) is_call: bool,
     /// The other party was near when the dialog was created: its first target may be on a loopback or link-local
@@ -188,7 +188,7 @@ fn verify(
     }
     routing.is_unproven = false;
     routing.dialog = Some(Proven {
-        speaks_for_another: proof.speaker != proof::speaker_hash(request.from_uri(), hasher),
+        has_other_identity: proof.speaker != proof::speaker_hash(request.from_uri(), hasher),
         is_call: proof.is_call,
         // A target that a response has set proves nothing about the sender of that response.
         is_near: target == proof.target

@@ -2,7 +2,7 @@
 
 use crate::bench::{ALICE, BOB, Bench, answer_challenge, only, register, settings, status};
 use sip_elements::bans::Source;
-use sip_elements::metrics::Drop;
+use sip_elements::metrics::DropReason;
 use sip_transport::{ConnectionId, Flow, Input, ListenerId, Node, Received};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn ip(address: &str) -> IpAddr {
 }
 
 impl Bench {
-    fn dropped(&self, reason: Drop) -> u64 {
+    fn dropped(&self, reason: DropReason) -> u64 {
         self.metrics.drops[reason as usize].value()
     }
 }
@@ -38,7 +38,7 @@ fn a_guesser_gets_no_answer_any_more_until_the_ban_is_over() {
     }
     assert_eq!(bench.receive(ALICE, &register("alice", ALICE, 1, "")), []);
     assert_eq!(bench.receive(ALICE, "\n\n"), []);
-    assert_eq!(bench.dropped(Drop::Banned), 2);
+    assert_eq!(bench.dropped(DropReason::Banned), 2);
     bench.register("bob", BOB);
     bench.now = bench.now + Duration::from_secs(600);
     bench.register("alice", ALICE);
@@ -107,7 +107,7 @@ fn nonsense_from_a_peer_that_we_connected_to_bans_nobody() {
         }
         assert_eq!(bench.shared.bans.is_banned(ip(ALICE), bench.now), banned);
     }
-    assert_eq!(bench.dropped(Drop::NotSip), 6);
+    assert_eq!(bench.dropped(DropReason::NotSip), 6);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_scanner_that_says_so_gets_no_answer_where_the_operator_wants_it_so() {
     settings.bans.drop_user_agents = vec!["friendly-scanner".to_owned()];
     let mut bench = Bench::new(settings);
     assert_eq!(bench.receive(ALICE, &scan), []);
-    assert_eq!(bench.dropped(Drop::Scanner), 1);
+    assert_eq!(bench.dropped(DropReason::Scanner), 1);
     let other = register("alice", ALICE, 1, "User-Agent: a friendly-scanner\n");
     assert_eq!(status(&only(bench.receive(ALICE, &other))), 401);
 }

@@ -1,7 +1,7 @@
 //! Phones that registered over connections, and what happens to their bindings when the connections end.
 
 use crate::bench::{Bench, register, request, settings, status};
-use sip_elements::metrics::Drop;
+use sip_elements::metrics::DropReason;
 use sip_transport::{ConnectionId, Flow, Input, Listener, ListenerId, Node, Protocol};
 
 const TCP: u16 = 1;
@@ -176,7 +176,7 @@ fn only_what_came_over_a_connection_goes_with_it() {
     end(&mut bench, new);
     end(&mut bench, other);
     assert_eq!(contacts(&bench), ["sip:udp@192.0.2.21"]);
-    assert_eq!(bench.metrics.drops[Drop::NotSip as usize].value(), 0);
+    assert_eq!(bench.metrics.drops[DropReason::NotSip as usize].value(), 0);
 }
 
 #[test]

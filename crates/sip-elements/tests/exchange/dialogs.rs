@@ -4,7 +4,7 @@ use crate::bench::{
     BOB, Bench, accept_at, answer_challenge, only, recorded, register, settings, status,
 };
 use sip_elements::Settings;
-use sip_elements::metrics::Drop;
+use sip_elements::metrics::DropReason;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -297,7 +297,10 @@ fn an_ack_without_proof_is_dropped_and_counted() {
     let (mut caller, _) = call(&mut bench, &Plan::default());
     caller.target = format!("sip:x@{VICTIM}");
     assert_eq!(relayed(&mut bench, &caller, "ACK"), Err(0));
-    assert_eq!(bench.metrics.drops[Drop::StrayAck as usize].value(), 1);
+    assert_eq!(
+        bench.metrics.drops[DropReason::StrayAck as usize].value(),
+        1
+    );
 }
 
 #[test]

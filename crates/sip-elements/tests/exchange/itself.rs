@@ -1,7 +1,7 @@
 //! Requests to the server itself.
 
 use crate::bench::{ALICE, Bench, only, register, request, settings, status};
-use sip_elements::metrics::Drop;
+use sip_elements::metrics::DropReason;
 use sip_transport::{ConnectionId, Flow, ListenerId, Node};
 
 #[test]
@@ -112,7 +112,10 @@ fn a_phone_that_keeps_its_path_open_by_stun_is_told_its_address() {
             .map(|outgoing| bench.output.written(outgoing.range.clone()).to_vec())
             .collect();
         bench.output.clear();
-        (sent, bench.metrics.drops[Drop::KeepAlive as usize].value())
+        (
+            sent,
+            bench.metrics.drops[DropReason::KeepAlive as usize].value(),
+        )
     };
     let request = b"\x00\x01\x00\x00\x21\x12\xa4\x42transaction.";
     // 192.0.2.10:5060, masked with the magic cookie.
@@ -188,6 +191,6 @@ fn a_request_with_more_header_fields_than_are_read_is_refused() {
     assert_eq!(bench.receive(ALICE, &answered), vec![]);
     let hidden = options.replace("Via: ", &format!("{most}Via: "));
     assert_eq!(bench.receive(ALICE, &hidden), vec![]);
-    let dropped = bench.metrics.drops[Drop::TooManyHeaders as usize].value();
+    let dropped = bench.metrics.drops[DropReason::TooManyHeaders as usize].value();
     assert_eq!(dropped, 4);
 }

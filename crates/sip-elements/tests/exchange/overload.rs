@@ -3,7 +3,7 @@
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
 };
-use sip_elements::metrics::Drop;
+use sip_elements::metrics::DropReason;
 use sip_transport::overload::Urgency;
 use sip_transport::{Flow, ListenerId, Networks, Node, Received};
 use std::net::SocketAddr;
@@ -119,7 +119,10 @@ fn the_ack_of_a_refusal_ends_before_it_is_judged() {
     assert_eq!(status(&challenge), 407);
     for (tag, strays) in [(tag_of(&challenge), 0), ("0123456789abcdef", 1)] {
         acknowledge(&mut bench, "n1", tag, "");
-        assert_eq!(bench.metrics.drops[Drop::StrayAck as usize].value(), strays);
+        assert_eq!(
+            bench.metrics.drops[DropReason::StrayAck as usize].value(),
+            strays
+        );
     }
     // With state: after the ACK, the response is not retransmitted.
     let credentials = answer_challenge(&challenge, "alice", "INVITE", NOBODY);

@@ -4,7 +4,7 @@ use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status, stored,
 };
 use sip_elements::Answer;
-use sip_transport::Node;
+use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Node, Protocol};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +84,39 @@ fn an_invite_that_waited_gets_100_once() {
     assert!(forwarded.starts_with("INVITE "), "{forwarded}");
     let again = only(bench.receive(ALICE, &proven));
     assert_eq!(status(&again), 100, "its retransmission gets it again");
+}
+
+/// The transaction keeps no copy of a 100 that it sent over a connection.
+#[test]
+fn an_invite_over_tcp_that_waited_gets_100_once() {
+    let mut settings = settings();
+    let tcp = Listener {
+        protocol: Protocol::Tcp,
+        ..settings.listeners[0].clone()
+    };
+    settings.listeners.push(tcp);
+    let mut bench = Bench::new(settings);
+    bench
+        .shared
+        .credentials
+        .insert(b"bob", b"example.org", Some(stored("bob")), bench.now);
+    bench.register("bob", BOB);
+    let flow = Flow {
+        listener: ListenerId(1),
+        connection: ConnectionId::new(0, 7),
+        remote: ALICE.parse().expect("an address"),
+    };
+    let bob = "sip:bob@example.org";
+    let invite =
+        |branch, extra: &str| request("INVITE", bob, "sip:alice@example.org", branch, extra);
+    let challenge = bench.receive_on(flow, &invite("i1", ""));
+    let credentials = answer_challenge(&challenge[0].1, "alice", "INVITE", bob);
+    let proven = invite("i2", &format!("Proxy-Authorization: {credentials}\n"));
+    let trying = bench.receive_on(flow, &proven);
+    assert_eq!((trying.len(), status(&trying[0].1)), (1, 100));
+    let question = bench.question().expect("whose credentials");
+    let forwarded = only(bench.answer(question));
+    assert!(forwarded.starts_with("INVITE "), "{forwarded}");
 }
 
 #[test]

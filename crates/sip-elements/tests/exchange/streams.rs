@@ -2,7 +2,7 @@
 //! on.
 
 use crate::bench::{Bench, request, settings, status};
-use sip_elements::metrics::Drop;
+use sip_elements::metrics::DropReason;
 use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Protocol};
 
 /// A node that also has TCP and WebSocket listeners, and a phone's connection to each.
@@ -70,6 +70,6 @@ fn a_response_whose_length_is_unclear_means_nothing() {
     let (mut bench, [tcp, _]) = bench();
     let response = "SIP/2.0 200 OK\nVia: SIP/2.0/TCP 192.0.2.1;branch=z9hG4bK1\nCall-ID: c\nCSeq: 1 INVITE\n\n";
     assert_eq!(bench.receive_on(tcp, response), []);
-    let dropped = bench.metrics.drops[Drop::MalformedResponse as usize].value();
+    let dropped = bench.metrics.drops[DropReason::MalformedResponse as usize].value();
     assert_eq!(dropped, 1);
 }

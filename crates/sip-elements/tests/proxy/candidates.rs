@@ -5,7 +5,7 @@ use crate::wire::{
     ALICE, BOB, CAROL, DAVE, Sent, US, Wire, ack_of_refusal, invite, listener, over, request,
     request_in, settings, target, target_uri, udp,
 };
-use sip_elements::{BranchId, DeadTargetStats, Death};
+use sip_elements::{BranchId, DeadTargetStats, TargetFailure};
 use sip_transport::Protocol;
 use std::time::Duration;
 
@@ -158,7 +158,10 @@ fn a_request_that_can_not_be_sent_goes_to_the_next_candidate_at_once() {
     let mut buried = Vec::new();
     let dead = &wire.shared.dead_targets;
     dead.for_each(|candidate, _, why| buried.push((candidate, why)));
-    assert_eq!(buried, [(over(Protocol::Udp, BOB), Death::Unreachable)]);
+    assert_eq!(
+        buried,
+        [(over(Protocol::Udp, BOB), TargetFailure::Unreachable)]
+    );
     wire.finish();
 }
 

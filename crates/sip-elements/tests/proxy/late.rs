@@ -1,7 +1,7 @@
 //! Responses that arrive when the response context is gone.
 
 use crate::wire::{ALICE, BOB, Sent, US, Wire, invite, settings, target, udp};
-use sip_elements::metrics::Drop;
+use sip_elements::metrics::DropReason;
 use std::time::Duration;
 
 fn answered() -> (Wire, Sent, String) {
@@ -63,8 +63,8 @@ fn what_is_not_the_answer_to_a_call_of_ours_is_dropped() {
     let change = |from: &str, to: &str| answer.replace(from, to);
     let (upstream, stray, forged) = (
         "received=192.0.2.10",
-        Drop::StrayResponse,
-        Drop::ForgedResponse,
+        DropReason::StrayResponse,
+        DropReason::ForgedResponse,
     );
     let rows = [
         (
@@ -111,6 +111,6 @@ fn a_broadcast_via_below_ours_is_not_answered() {
         Content-Length: 0\r\n\r\n";
     wire.receive(BOB, stray);
     wire.expect_nothing();
-    assert_eq!(wire.dropped(Drop::StrayResponse), 1);
+    assert_eq!(wire.dropped(DropReason::StrayResponse), 1);
     wire.finish();
 }

@@ -270,7 +270,10 @@ fn a_final_response_with_nothing_below_our_via_ends_the_branch() {
     wire.expect_nothing();
     wire.receive(BOB, &sent.reply("200 OK").replace(&hers, ""));
     let failed = wire.expect(ALICE, "SIP/2.0 500 ");
-    assert_eq!(wire.dropped(sip_elements::metrics::Drop::StrayResponse), 2);
+    assert_eq!(
+        wire.dropped(sip_elements::metrics::DropReason::StrayResponse),
+        2
+    );
     wire.receive(ALICE, &ack_of_refusal(&failed));
     wire.finish();
 }

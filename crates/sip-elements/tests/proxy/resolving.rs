@@ -3,7 +3,7 @@
 use crate::wire::{
     ALICE, BOB, CAROL, DAVE, Wire, ack_of_refusal, invite, request_in, target, target_uri,
 };
-use sip_elements::metrics::Drop;
+use sip_elements::metrics::DropReason;
 use std::time::Duration;
 
 fn waiting() -> (Wire, sip_elements::BranchId) {
@@ -128,10 +128,10 @@ fn an_ack_waits_for_its_name_too() {
     let (ticket, _, _) = wire.expect_question();
     wire.resolved(ticket, &[]);
     wire.expect_nothing();
-    assert_eq!(wire.dropped(Drop::NoTarget), 1);
+    assert_eq!(wire.dropped(DropReason::NoTarget), 1);
     wire.receive(ALICE, &ack);
     wire.expect_question();
     wire.pass(Duration::from_secs(6));
-    assert_eq!(wire.dropped(Drop::NoTarget), 2);
+    assert_eq!(wire.dropped(DropReason::NoTarget), 2);
     wire.finish();
 }

@@ -5,7 +5,7 @@ use crate::candidates::{SECOND, TRUNK, answer, place, wire};
 use crate::wire::{
     ALICE, BOB, CAROL, Sent, US, Wire, listener, over, request, settings, target, target_uri, udp,
 };
-use sip_elements::Death;
+use sip_elements::TargetFailure;
 use sip_transport::Protocol;
 
 /// Sends a request from Alice for the trunk, which resolves to these servers. Returns the copy for the first server.
@@ -17,7 +17,7 @@ fn send(wire: &mut Wire, method: &str, addresses: &[&str]) -> Sent {
     wire.expect(addresses[0], method)
 }
 
-fn buried(wire: &Wire) -> Vec<(String, Death)> {
+fn buried(wire: &Wire) -> Vec<(String, TargetFailure)> {
     let mut buried = Vec::new();
     let dead = &wire.shared.dead_targets;
     dead.for_each(|candidate, _, why| buried.push((candidate.address.to_string(), why)));
@@ -103,7 +103,10 @@ fn an_error_for_a_message_moves_new_calls_but_none_that_the_server_has_taken() {
     let second = wire.expect(CAROL, "MESSAGE");
     wire.receive(CAROL, &second.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
-    assert_eq!(buried(&wire), [(BOB.to_owned(), Death::Unavailable)]);
+    assert_eq!(
+        buried(&wire),
+        [(BOB.to_owned(), TargetFailure::Unavailable)]
+    );
     place(&mut wire, 2, &[BOB, CAROL]);
     let moved = wire.expect(CAROL, "INVITE");
     answer(&mut wire, CAROL, &moved);
@@ -124,7 +127,10 @@ fn an_error_for_a_message_does_not_weaken_that_for_an_invite() {
     let moved = wire.expect(CAROL, "INVITE");
     wire.undeliverable(&message);
     wire.expect(CAROL, "MESSAGE");
-    assert_eq!(buried(&wire), [(BOB.to_owned(), Death::Unreachable)]);
+    assert_eq!(
+        buried(&wire),
+        [(BOB.to_owned(), TargetFailure::Unreachable)]
+    );
     answer(&mut wire, CAROL, &moved);
     let candidate = over(Protocol::Udp, BOB);
     assert!(wire.shared.dead_targets.is_gone(candidate));

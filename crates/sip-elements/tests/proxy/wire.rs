@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
-use sip_elements::metrics::{Drop, WorkerMetrics};
+use sip_elements::metrics::{DropReason, WorkerMetrics};
 use sip_elements::proxy::Proxy;
 use sip_elements::routing::{NextHop, Target, is_loop};
 use sip_elements::{
@@ -302,7 +302,7 @@ impl Wire {
                     ResponseMatch::Absorbed | ResponseMatch::Stray => {
                         proxy.receive_stray(round, &message, flow.remote.ip());
                     }
-                    ResponseMatch::Forged => round.metrics.dropped(Drop::ForgedResponse),
+                    ResponseMatch::Forged => round.metrics.dropped(DropReason::ForgedResponse),
                 }
             }
         });
@@ -455,7 +455,7 @@ impl Wire {
         self.sent.clear();
     }
 
-    pub fn dropped(&self, reason: Drop) -> u64 {
+    pub fn dropped(&self, reason: DropReason) -> u64 {
         self.metrics.drops[reason as usize].value()
     }
 

@@ -68,13 +68,13 @@ impl Connections {
         } else {
             self.options.kept_for_opening
         };
-        let seats = self.options.max_connections.saturating_sub(kept);
+        let connection_slots = self.options.max_connections.saturating_sub(kept);
         let rank = if is_counted {
             self.shared.peers.connections(peer)
         } else {
             0
         };
-        if !self.take_seat_of_accepted(now, event_loop, seats, rank) {
+        if !self.take_slot_of_accepted(now, event_loop, connection_slots, rank) {
             self.leave_peer(peer, is_counted);
             return Err(RefuseReason::TableFull);
         }
@@ -95,11 +95,11 @@ impl Connections {
         if let Some(connection) = self.slab.get(name) {
             connection.is_counted = is_counted;
             if is_behind_balancer {
-                connection.await_source();
+                connection.expect_proxy_header();
             }
         }
         if !is_trusted {
-            self.distrust(now, name);
+            self.mark_unproven(now, name);
         }
         let patience = if stage == Stage::Fresh && !is_behind_balancer {
             self.options.silent_timeout
@@ -127,7 +127,7 @@ impl Connections {
     }
 
     /// Handles the source address that a load balancer has announced: from now on the connection is found under that address.
-    pub(super) fn enter_source(&mut self, now: Time, name: u32) {
+    pub(super) fn register_source(&mut self, now: Time, name: u32) {
         let Some(connection) = self.slab.get(name) else {
             return;
         };

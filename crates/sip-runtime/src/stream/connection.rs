@@ -6,7 +6,7 @@
 
 use super::close::CloseReason;
 use super::directory::Destination;
-use super::framing::{Brought, Framing};
+use super::framing::{Framing, ReadOutcome};
 use super::memory::Held;
 use super::options::StreamOptions;
 use super::queue::Queue;
@@ -130,7 +130,7 @@ impl Connection {
     }
 
     /// Expects the PROXY protocol header, which announces the peer.
-    pub(super) fn await_source(&mut self) {
+    pub(super) fn expect_proxy_header(&mut self) {
         self.awaits_source = true;
         self.stage = Stage::Opening;
     }
@@ -174,8 +174,8 @@ impl Connection {
         options: &StreamOptions,
         admit: impl FnOnce(IpAddr) -> Admitted,
         mut deliver: impl FnMut(Flow, &[u8]),
-    ) -> (usize, Brought) {
-        let mut brought = Brought::default();
+    ) -> (usize, ReadOutcome) {
+        let mut outcome = ReadOutcome::default();
         buffers.output.clear();
         buffers.reply.clear();
         let octets = &mut buffers.raw;
@@ -183,25 +183,25 @@ impl Connection {
         octets.reserve(AT_ONCE);
         let count = match recv(&self.socket, spare_capacity(octets), RecvFlags::empty()) {
             Ok((0, _)) => {
-                brought.end = Some(CloseReason::ByPeer);
-                return (0, brought);
+                outcome.end = Some(CloseReason::ByPeer);
+                return (0, outcome);
             }
             Ok((count, _)) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return (0, brought),
+            Err(Errno::AGAIN | Errno::INTR) => return (0, outcome),
             Err(_) => {
-                brought.end = Some(CloseReason::Failed);
-                return (0, brought);
+                outcome.end = Some(CloseReason::Failed);
+                return (0, outcome);
             }
         };
         if self.end().is_none() {
-            let taken = self.take(buffers, options, &mut brought, admit, |flow, bytes| {
+            let taken = self.take(buffers, options, &mut outcome, admit, |flow, bytes| {
                 deliver(flow, bytes);
             });
             if let Err(reason) = taken {
-                brought.end.get_or_insert(reason);
+                outcome.end.get_or_insert(reason);
             }
         }
-        (count, brought)
+        (count, outcome)
     }
 
     /// Passes the bytes that were read through the layers.
@@ -209,7 +209,7 @@ impl Connection {
         &mut self,
         buffers: &mut Buffers,
         options: &StreamOptions,
-        brought: &mut Brought,
+        outcome: &mut ReadOutcome,
         admit: impl FnOnce(IpAddr) -> Admitted,
         mut deliver: impl FnMut(Flow, &[u8]),
     ) -> Result<(), CloseReason> {
@@ -247,12 +247,12 @@ impl Connection {
         let reply = &mut buffers.reply;
         let taken = self
             .framing
-            .take(octets, options, reply, brought, &mut |bytes: &[u8]| {
+            .take(octets, options, reply, outcome, &mut |bytes: &[u8]| {
                 deliver(flow, bytes);
             });
         // An error in the data takes precedence over the end that follows it.
-        brought.end = brought.end.or(end);
-        if brought.end.is_some() || taken >= octets.len() {
+        outcome.end = outcome.end.or(end);
+        if outcome.end.is_some() || taken >= octets.len() {
             self.partial = Vec::new();
         } else if is_rest {
             self.partial.drain(..taken);
@@ -443,7 +443,7 @@ impl Connection {
     }
 
     /// Prepares the close message of TLS, in `output`.
-    pub(super) fn say_goodbye(&mut self, output: &mut Vec<u8>) {
+    pub(super) fn write_close_notify(&mut self, output: &mut Vec<u8>) {
         output.clear();
         if let Some(tls) = &mut self.tls {
             tls.close(output);

@@ -1,18 +1,18 @@
 //! A worker's connections: their table, their deadlines and how they end. [`super::accepting`] accepts them, [`super::reading`]
-//! and [`super::sending`] move data, and [`super::strangers`] tracks those with unproven peers.
+//! and [`super::sending`] move data, and [`super::unproven_peers`] tracks those with unproven peers.
 
 use super::close::{CloseReason, RefuseReason};
 use super::connection::{Buffers, Connection, Stage};
+use super::connection_slots::ConnectionSlots;
 use super::deadlines::Deadlines;
+use super::descriptor_reserve::{DescriptorReserve, Wanted};
 use super::directory::{Destination, Directory};
 use super::framing::Framing;
 use super::memory::Memory;
 use super::options::{Aliases, StreamOptions};
 use super::peers::Peers;
-use super::scarcity::{Scarcity, Wanted};
-use super::seats::Seats;
-use super::strangers::Strangers;
 use super::table::Table;
+use super::unproven::UnprovenPeers;
 use crate::event_loop::{EventLoop, Interest};
 use crate::stats::WorkerStats;
 use crate::tls::TlsSession;
@@ -35,7 +35,7 @@ const FIRST_TOKEN: usize = 1 << 32;
 pub(crate) struct Shared {
     pub(super) directory: Directory,
     pub(super) peers: Peers,
-    pub(super) seats: Seats,
+    pub(super) connection_slots: ConnectionSlots,
     /// Accepted connections whose peers are not proven yet.
     pub(super) unproven: HashSet<ConnectionId, FxBuildHasher>,
     pub(super) wanted: Wanted,
@@ -64,11 +64,11 @@ pub(crate) struct Connections {
     /// Closed connections that the node has not been notified of yet.
     ended: Vec<Flow>,
     pub(super) memory: Memory,
-    pub(super) strangers: Strangers,
+    pub(super) unproven_peers: UnprovenPeers,
     /// This worker's share of the limits.
     pub(super) max_queued: usize,
     pub(super) max_partial: usize,
-    pub(super) scarcity: Scarcity,
+    pub(super) descriptor_reserve: DescriptorReserve,
 }
 
 impl Connections {
@@ -101,8 +101,10 @@ impl Connections {
             undeliverable: Vec::new(),
             ended: Vec::new(),
             memory: Memory::default(),
-            strangers: Strangers::default(),
-            scarcity: has_streams.then(Scarcity::foresee).unwrap_or_default(),
+            unproven_peers: UnprovenPeers::default(),
+            descriptor_reserve: has_streams
+                .then(DescriptorReserve::open)
+                .unwrap_or_default(),
         }
     }
 
@@ -132,7 +134,7 @@ impl Connections {
     ) -> Option<u32> {
         let inserted = self.insert_seated(event_loop, socket, flow, destination, stage, tls);
         if inserted.is_none() {
-            self.shared.seats.leave();
+            self.shared.connection_slots.leave();
         }
         inserted
     }
@@ -168,7 +170,7 @@ impl Connections {
             return None;
         }
         self.shared.directory.enter(destination, id);
-        self.shared.directory.enter(destination.of_anybody(), id);
+        self.shared.directory.enter(destination.for_any_peer(), id);
         self.stats.connections.set(self.slab.len() as u64);
         Some(name)
     }
@@ -249,9 +251,9 @@ impl Connections {
         }
     }
 
-    /// When to call [`Connections::expire`] or [`Connections::rested`] next.
+    /// When to call [`Connections::expire`] or [`Connections::take_resumed_listeners`] next.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let deadlines = [self.deadlines.next(), self.scarcity.until()];
+        let deadlines = [self.deadlines.next(), self.descriptor_reserve.until()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -279,12 +281,12 @@ impl Connections {
     }
 
     /// Shuts down closing connections, now that the output of this round is written.
-    pub(crate) fn take_leave(&mut self) {
+    pub(crate) fn shut_down_closing(&mut self) {
         while let Some(name) = self.leaving.pop() {
             if let Some(connection) = self.slab.get(name)
                 && connection.queue.is_none()
             {
-                take_leave(connection, &mut self.buffers);
+                shut_down_closing(connection, &mut self.buffers);
             }
         }
     }
@@ -297,7 +299,7 @@ impl Connections {
         let (flow, destination) = (connection.flow, connection.destination);
         let directory = &self.shared.directory;
         directory.leave(destination, flow.connection);
-        directory.leave(destination.of_anybody(), flow.connection);
+        directory.leave(destination.for_any_peer(), flow.connection);
         if let Some(port) = connection.alias {
             let alias = SocketAddr::new(flow.remote.ip(), port);
             directory.leave(destination.at(alias), flow.connection);
@@ -317,7 +319,7 @@ impl Connections {
                 connection.queue = None;
             }
         }
-        self.keep_books(name);
+        self.update_accounting(name);
         for message in messages {
             self.give_up(flow, message);
         }
@@ -340,15 +342,15 @@ impl Connections {
         let _ = event_loop.forget(connection.as_fd(), token(name));
         if !matches!(reason, CloseReason::ByPeer | CloseReason::Failed) && connection.is_writable()
         {
-            say_goodbye(&mut connection, &mut self.buffers);
+            write_close_notify(&mut connection, &mut self.buffers);
         }
         let reason = connection.end().unwrap_or(reason);
-        self.strike_from_books(&mut connection);
-        self.shared.seats.leave();
+        self.remove_from_accounting(&mut connection);
+        self.shared.connection_slots.leave();
         if !connection.is_proven() {
             let unproven = self.shared.unproven.pin();
             unproven.remove(&connection.flow.connection);
-            self.strangers.remove(name, &connection);
+            self.unproven_peers.remove(name, &connection);
         }
         if connection.is_counted {
             self.shared.peers.leave(connection.flow.remote.ip());
@@ -372,7 +374,7 @@ impl Connections {
     }
 
     /// Whether the node must be notified of undeliverable messages or closed connections.
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_events(&self) -> bool {
         !self.undeliverable.is_empty() || !self.ended.is_empty()
     }
 
@@ -388,14 +390,14 @@ impl Connections {
 }
 
 /// Sends the close message of TLS, then closes the write direction.
-pub(super) fn take_leave(connection: &mut Connection, buffers: &mut Buffers) {
-    say_goodbye(connection, buffers);
+pub(super) fn shut_down_closing(connection: &mut Connection, buffers: &mut Buffers) {
+    write_close_notify(connection, buffers);
     connection.shut_down();
 }
 
 /// Sends the close message of TLS, so that the peer knows that nothing was truncated.
-fn say_goodbye(connection: &mut Connection, buffers: &mut Buffers) {
-    connection.say_goodbye(&mut buffers.output);
+fn write_close_notify(connection: &mut Connection, buffers: &mut Buffers) {
+    connection.write_close_notify(&mut buffers.output);
     if !buffers.output.is_empty() {
         // If this fails, the peer sees the closed connection anyway.
         let _ = connection.write(&[IoSlice::new(&buffers.output)]);

@@ -69,7 +69,7 @@ impl Directory {
 
 impl Destination {
     /// The same address, for any peer.
-    pub(super) const fn of_anybody(self) -> Self {
+    pub(super) const fn for_any_peer(self) -> Self {
         Self { name: 0, ..self }
     }
 

@@ -12,7 +12,7 @@ const PONG: &[u8] = b"\r\n";
 
 /// What a read contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Brought {
+pub(super) struct ReadOutcome {
     pub(super) messages: usize,
     /// Keep-alives. They have been answered if they require an answer.
     pub(super) pings: usize,
@@ -90,12 +90,12 @@ impl Framing {
         octets: &mut [u8],
         options: &StreamOptions,
         reply: &mut Vec<u8>,
-        brought: &mut Brought,
+        outcome: &mut ReadOutcome,
         deliver: &mut impl FnMut(&[u8]),
     ) -> usize {
         match self {
-            Self::Stream(framer) => take_messages(framer, octets, options, reply, brought, deliver),
-            Self::WebSocket(socket) => socket.take(octets, options, reply, brought, deliver),
+            Self::Stream(framer) => take_messages(framer, octets, options, reply, outcome, deliver),
+            Self::WebSocket(socket) => socket.take(octets, options, reply, outcome, deliver),
         }
     }
 
@@ -113,7 +113,7 @@ fn take_messages(
     octets: &[u8],
     options: &StreamOptions,
     reply: &mut Vec<u8>,
-    brought: &mut Brought,
+    outcome: &mut ReadOutcome,
     deliver: &mut impl FnMut(&[u8]),
 ) -> usize {
     let mut taken = 0;
@@ -122,12 +122,12 @@ fn take_messages(
         match framer.next(rest) {
             Ok(Frame::Message(length)) => {
                 deliver(rest.get(..length).unwrap_or_default());
-                brought.messages += 1;
+                outcome.messages += 1;
                 taken += length;
             }
             Ok(Frame::Ping(length)) => {
                 reply.extend_from_slice(PONG);
-                brought.pings += 1;
+                outcome.pings += 1;
                 taken += length;
             }
             Ok(Frame::Crlf(length)) => taken += length,
@@ -138,7 +138,7 @@ fn take_messages(
                     FrameError::HeaderTooLong => whole_lines(rest, options.max_header),
                     _ => rest,
                 });
-                brought.end = Some(error.into());
+                outcome.end = Some(error.into());
                 return taken;
             }
         }

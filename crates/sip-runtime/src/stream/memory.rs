@@ -83,20 +83,20 @@ impl Memory {
 
 impl Connections {
     /// Updates the accounting to what a connection holds now.
-    pub(super) fn keep_books(&mut self, name: u32) {
+    pub(super) fn update_accounting(&mut self, name: u32) {
         if let Some(connection) = self.slab.get(name) {
             self.memory.enter(name, connection, &self.shared.peers);
-            self.show_books();
+            self.publish_accounting();
         }
     }
 
     /// Removes a closed connection from the accounting.
-    pub(super) fn strike_from_books(&mut self, connection: &mut Connection) {
+    pub(super) fn remove_from_accounting(&mut self, connection: &mut Connection) {
         self.memory.strike(connection, &self.shared.peers);
-        self.show_books();
+        self.publish_accounting();
     }
 
-    fn show_books(&self) {
+    fn publish_accounting(&self) {
         self.stats.partial_octets.set(self.memory.incoming as u64);
         self.stats.queued_octets.set(self.memory.outgoing as u64);
     }

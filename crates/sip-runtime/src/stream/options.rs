@@ -26,7 +26,7 @@ pub trait Admission: std::fmt::Debug + Send + Sync {
 }
 
 /// A connection with an unproven peer lasts at most this many times [`StreamOptions::unproven_timeout`], whatever the peer sends.
-pub const UNPROVEN_LIVES: u32 = 8;
+pub const UNPROVEN_LIFETIME_FACTOR: u32 = 8;
 
 /// Limits and timeouts of stream connections. Each has a default.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ pub struct StreamOptions {
     /// How long a connection may be idle. Default 3 h.
     pub idle_timeout: Duration,
     /// How long an accepted connection may stay without a message while its peer is unproven ([`Output::proven`]). Such a connection
-    /// may last [`UNPROVEN_LIVES`] times as long in total. Keep-alives do not count. `None`, the default: all peers are proven.
+    /// may last [`UNPROVEN_LIFETIME_FACTOR`] times as long in total. Keep-alives do not count. `None`, the default: all peers are proven.
     ///
     /// [`Output::proven`]: sip_transport::Output::proven
     pub unproven_timeout: Option<Duration>,

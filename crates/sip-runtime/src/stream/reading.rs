@@ -3,7 +3,7 @@
 use super::close::CloseReason;
 use super::connection::{Admitted, Stage};
 use super::connections::{Connections, name_of};
-use super::framing::Brought;
+use super::framing::ReadOutcome;
 use crate::event_loop::{EventLoop, Ready};
 use sip_transport::{Flow, Time};
 use std::io::IoSlice;
@@ -67,21 +67,21 @@ impl Connections {
             };
             deliver(from, bytes);
         };
-        let (octets, brought) = connection.read(&mut self.buffers, &self.options, admit, deliver);
+        let (octets, outcome) = connection.read(&mut self.buffers, &self.options, admit, deliver);
         let is_introduced = awaited_source && !connection.awaits_source;
         self.stats.stream_octets_received.add(octets as u64);
-        let messages = brought.messages as u64;
+        let messages = outcome.messages as u64;
         self.stats.stream_messages_received.add(messages);
-        self.stats.pings.add(brought.pings as u64);
+        self.stats.pings.add(outcome.pings as u64);
         if is_introduced {
-            self.enter_source(now, name);
+            self.register_source(now, name);
         }
         if let Err(reason) = self.write_output(now, event_loop, name) {
             return self.close(event_loop, name, reason);
         }
-        self.keep_books(name);
+        self.update_accounting(name);
         self.make_room(event_loop, name);
-        match brought.end {
+        match outcome.end {
             // The peer can receive nothing any more.
             Some(reason) if octets == 0 => self.close(event_loop, name, reason),
             // A peer over its limit gets no reply.
@@ -90,8 +90,8 @@ impl Connections {
                 let was_open = !matches!(stage, Stage::Connecting | Stage::Opening);
                 self.leave(now, event_loop, name, reason, was_open);
             }
-            None if stage == Stage::Opening => self.after_opening(now, event_loop, name, brought),
-            None => self.after_read(now, name, brought, was_in_message),
+            None if stage == Stage::Opening => self.after_opening(now, event_loop, name, outcome),
+            None => self.after_read(now, name, outcome, was_in_message),
         }
     }
 
@@ -154,7 +154,7 @@ impl Connections {
         if is_first && connection.is_open() {
             self.set_deadline(now, name, self.options.write_timeout);
         }
-        self.keep_books(name);
+        self.update_accounting(name);
         self.update_interest(event_loop, name);
         Ok(())
     }
@@ -165,29 +165,29 @@ impl Connections {
         now: Time,
         event_loop: &mut EventLoop,
         name: u32,
-        brought: Brought,
+        outcome: ReadOutcome,
     ) {
         if self.slab.get(name).is_some_and(|found| found.is_open()) {
             self.set_deadline_of_waiting(now, name);
             self.flush(now, event_loop, name);
             // The first messages may have arrived together with the last bytes of the handshake.
-            self.after_read(now, name, brought, false);
+            self.after_read(now, name, outcome, false);
         }
     }
 
     /// Sets the deadline to what the connection waits for now.
-    fn after_read(&mut self, now: Time, name: u32, brought: Brought, was_in_message: bool) {
+    fn after_read(&mut self, now: Time, name: u32, outcome: ReadOutcome, was_in_message: bool) {
         let Some(connection) = self.slab.get(name) else {
             return;
         };
         // Keep-alives prove nothing about their sender.
-        let has_come = brought.messages > 0 || brought.pings > 0 && connection.is_proven();
+        let has_come = outcome.messages > 0 || outcome.pings > 0 && connection.is_proven();
         if has_come && connection.stage == Stage::Fresh {
             connection.stage = Stage::Used;
         }
         // Keep-alives do not extend the deadline of an incomplete message.
         let is_news = if connection.is_in_message() {
-            brought.messages > 0 || !was_in_message
+            outcome.messages > 0 || !was_in_message
         } else {
             has_come
         };

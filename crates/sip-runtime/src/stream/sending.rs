@@ -2,7 +2,7 @@
 
 use super::close::{CloseReason, RefuseReason};
 use super::connection::{Buffers, Connection, Stage};
-use super::connections::{Connections, take_leave};
+use super::connections::{Connections, shut_down_closing};
 use super::directory::Destination;
 use super::queue::Queue;
 use super::socket;
@@ -112,9 +112,15 @@ impl Connections {
         };
         let to = self.destination(flow, place);
         let opened = match socket::begin_connecting(local, flow.remote, self.options.keep_alive) {
-            Ok(socket) if self.shared.seats.take(self.options.max_connections) => self
-                .insert(event_loop, socket, flow, to, Stage::Connecting, tls)
-                .ok_or(RefuseReason::TableFull),
+            Ok(socket)
+                if self
+                    .shared
+                    .connection_slots
+                    .take(self.options.max_connections) =>
+            {
+                self.insert(event_loop, socket, flow, to, Stage::Connecting, tls)
+                    .ok_or(RefuseReason::TableFull)
+            }
             Ok(_) => Err(RefuseReason::TableFull),
             Err(Errno::MFILE | Errno::NFILE) => Err(RefuseReason::NoDescriptor),
             Err(_) => {
@@ -277,7 +283,7 @@ impl Connections {
         if is_first && is_open {
             self.set_deadline(now, name, self.options.write_timeout);
         }
-        self.keep_books(name);
+        self.update_accounting(name);
         self.update_interest(event_loop, name);
     }
 
@@ -298,7 +304,7 @@ impl Connections {
         if !is_empty {
             connection.queue = Some(queue);
         }
-        self.keep_books(name);
+        self.update_accounting(name);
         let written = match result {
             Ok(written) => written,
             Err(reason) => return self.close(event_loop, name, reason),
@@ -316,7 +322,7 @@ impl Connections {
     fn all_is_written(&mut self, now: Time, name: u32) {
         match self.slab.get(name) {
             Some(connection) if connection.end().is_some() => {
-                take_leave(connection, &mut self.buffers);
+                shut_down_closing(connection, &mut self.buffers);
             }
             _ => self.set_deadline_of_waiting(now, name),
         }

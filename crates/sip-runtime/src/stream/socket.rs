@@ -37,7 +37,7 @@ pub(super) fn open_listening(
         share(true)?;
     }
     bind(&socket, &address).map_err(step("bind"))?;
-    if sharing == Sharing::Latecomers {
+    if sharing == Sharing::SharedLater {
         share(true)?;
     }
     // Accepted sockets inherit these.

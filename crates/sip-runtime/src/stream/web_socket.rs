@@ -1,7 +1,7 @@
 //! Messages in a WebSocket (RFC 7118), on the server or the client side.
 
 use super::close::CloseReason;
-use super::framing::Brought;
+use super::framing::ReadOutcome;
 use super::options::StreamOptions;
 use sip_transport::websocket::{
     ClientHandshake, Decoder, Event, Handshake, Opcode, Opening, Refusal, Role, Upgrade,
@@ -91,12 +91,12 @@ impl WebSocket {
         octets: &mut [u8],
         options: &StreamOptions,
         reply: &mut Vec<u8>,
-        brought: &mut Brought,
+        outcome: &mut ReadOutcome,
         deliver: &mut impl FnMut(&[u8]),
     ) -> usize {
         let (peer, consumed) = match self {
             Self::Open { decoder, masks } => {
-                return take_frames(decoder, masks, octets, reply, brought, deliver);
+                return take_frames(decoder, masks, octets, reply, outcome, deliver);
             }
             Self::Awaited {
                 handshake,
@@ -106,7 +106,7 @@ impl WebSocket {
                 match handshake.next(octets, &policy.origins, *is_secure, reply) {
                     Upgrade::Incomplete => return 0,
                     Upgrade::Refused(refusal) => {
-                        brought.end = Some(match refusal {
+                        outcome.end = Some(match refusal {
                             Refusal::Origin => CloseReason::ForeignOrigin,
                             _ => CloseReason::BadUpgrade,
                         });
@@ -119,7 +119,7 @@ impl WebSocket {
                 Ok(Opening::Incomplete) => return 0,
                 Ok(Opening::Accepted { consumed }) => (Role::Server, consumed),
                 Err(_) => {
-                    brought.end = Some(CloseReason::BadUpgrade);
+                    outcome.end = Some(CloseReason::BadUpgrade);
                     return 0;
                 }
             },
@@ -132,7 +132,7 @@ impl WebSocket {
             },
         };
         let rest = octets.get_mut(consumed..).unwrap_or_default();
-        consumed + self.take(rest, options, reply, brought, deliver)
+        consumed + self.take(rest, options, reply, outcome, deliver)
     }
 
     /// Appends a message as a frame.
@@ -157,7 +157,7 @@ fn take_frames(
     masks: &mut Masks,
     octets: &mut [u8],
     reply: &mut Vec<u8>,
-    brought: &mut Brought,
+    outcome: &mut ReadOutcome,
     deliver: &mut impl FnMut(&[u8]),
 ) -> usize {
     let mut taken = 0;
@@ -167,7 +167,7 @@ fn take_frames(
             Ok(decoded) => decoded,
             Err(error) => {
                 write_close(reply, Some(error.close_code()), masks.next());
-                brought.end = Some(error.into());
+                outcome.end = Some(error.into());
                 return taken;
             }
         };
@@ -179,20 +179,20 @@ fn take_frames(
                 if *message != *PONG {
                     write_frame(reply, Opcode::Text, PONG, masks.next());
                 }
-                brought.pings += 1;
+                outcome.pings += 1;
             }
             Event::Message(message) => {
                 deliver(&message);
-                brought.messages += 1;
+                outcome.messages += 1;
             }
             Event::Ping(payload) => {
                 write_frame(reply, Opcode::Pong, payload, masks.next());
-                brought.pings += 1;
+                outcome.pings += 1;
             }
-            Event::Pong => brought.pings += 1,
+            Event::Pong => outcome.pings += 1,
             Event::Close(code) => {
                 write_close(reply, code, masks.next());
-                brought.end = Some(CloseReason::ByPeer);
+                outcome.end = Some(CloseReason::ByPeer);
                 return taken;
             }
         }

@@ -2,15 +2,15 @@
 //! a ring.
 
 mod address;
+mod gso_batch;
+mod gso_support;
 mod receive;
-mod refusals;
 mod returned;
 mod ring;
 mod send;
 mod socket;
 mod stamp;
 mod steering;
-mod train;
 
 pub(crate) use receive::{Datagram, Expected, ReceiveBatch};
 pub use returned::IcmpError;

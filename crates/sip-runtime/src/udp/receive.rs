@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
-/// Datagrams per system call. Larger batches brought no measurable gain. The answer to the first datagram waits until the
+/// Datagrams per system call. Larger batches bring no measurable gain. The answer to the first datagram waits until the
 /// last one is handled.
 pub(super) const BATCH: usize = 32;
 

@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn an_error_of_another_datagram_costs_none_that_can_be_sent() {
         for address in FAMILIES {
-            for with_trains in [false, true] {
+            for gso_enabled in [false, true] {
                 let (sender, (receiver, to), nobody) = scene(address);
                 let mut bytes = Vec::new();
                 let messages: Vec<Outgoing> = (0..20_usize)
@@ -272,7 +272,7 @@ mod tests {
                     })
                     .collect();
                 let stats = WorkerStats::default();
-                let mut batch = SendBatch::new(with_trains);
+                let mut batch = SendBatch::new(gso_enabled);
                 batch.send(sender.as_fd(), &messages, &bytes, &stats);
                 assert!(batch.take_met_error());
                 // The error of the first datagram fails the next send, single or batch.

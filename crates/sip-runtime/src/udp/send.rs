@@ -1,9 +1,9 @@
 //! Sends a batch of datagrams with one system call.
 
 use super::address::RawAddress;
-use super::refusals::{Refusals, refuses_trains};
+use super::gso_batch::Plan;
+use super::gso_support::{GsoSupport, is_gso_error};
 use super::returned::{REPEATS, may_be_of_another};
-use super::train::Plan;
 use crate::stats::WorkerStats;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -56,7 +56,7 @@ pub(super) const fn empty_header() -> libc::msghdr {
 /// The kernel structures for a batch of datagrams, reused by each system call.
 pub(crate) struct SendBatch {
     plan: Plan,
-    refusals: Refusals,
+    gso_support: GsoSupport,
     headers: Box<[libc::mmsghdr; BATCH]>,
     parts: Box<[libc::iovec; BATCH]>,
     receivers: Box<[RawAddress; BATCH]>,
@@ -73,7 +73,7 @@ pub(crate) struct SendBatch {
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
-    pub(crate) fn new(with_trains: bool) -> Self {
+    pub(crate) fn new(gso_enabled: bool) -> Self {
         let header = libc::mmsghdr {
             msg_hdr: empty_header(),
             msg_len: 0,
@@ -84,7 +84,7 @@ impl SendBatch {
         };
         Self {
             plan: Plan::new(),
-            refusals: Refusals::new(with_trains),
+            gso_support: GsoSupport::new(gso_enabled),
             headers: Box::new([header; BATCH]),
             parts: Box::new([part; BATCH]),
             receivers: Box::new([RawAddress::empty(); BATCH]),
@@ -125,39 +125,39 @@ impl SendBatch {
         bytes: &[u8],
         stats: &WorkerStats,
     ) {
-        let refusals = &self.refusals;
+        let gso_support = &self.gso_support;
         self.plan
-            .make(messages, |remote| refusals.may_ride(remote.ip()));
+            .make(messages, |remote| gso_support.may_use_gso(remote.ip()));
         self.describe(messages, bytes);
         let (mut gone, mut repeats) = (0, 0);
-        while let Some(train) = self.plan.trains().get(gone).copied() {
+        while let Some(gso_batch) = self.plan.gso_batches().get(gone).copied() {
             match self.send_headers(socket, gone, stats) {
                 Ok(count) => {
                     gone += count;
                     repeats = 0;
                     // The kernel does not report which error stopped it, nor does the error stop the next call.
-                    self.met_error |= gone < self.plan.trains().len();
+                    self.met_error |= gone < self.plan.gso_batches().len();
                 }
                 Err(Errno::INTR) => {}
                 Err(error) if may_be_of_another(error) && repeats < REPEATS => {
                     self.met_error = true;
                     repeats += 1;
                 }
-                Err(error) if train.count == 1 => {
+                Err(error) if gso_batch.count == 1 => {
                     count_refused(error, stats);
                     (gone, repeats) = (gone + 1, 0);
                 }
                 Err(error) => {
                     let mut any_gone = false;
-                    for place in self.plan.places(&train) {
+                    for place in self.plan.places(&gso_batch) {
                         if let Some(message) = messages.get(usize::from(*place)) {
                             let met_error = &mut self.met_error;
                             any_gone |= send_alone(socket, message, bytes, stats, met_error);
                         }
                     }
                     // If the messages can be sent but the GSO batch cannot, the kernel rejects GSO for this address.
-                    if any_gone && refuses_trains(error) {
-                        self.refusals.remember(train.remote.ip(), error);
+                    if any_gone && is_gso_error(error) {
+                        self.gso_support.remember(gso_batch.remote.ip(), error);
                     }
                     (gone, repeats) = (gone + 1, 0);
                 }
@@ -170,18 +170,18 @@ impl SendBatch {
         let parts = self.parts.as_mut_ptr();
         let mut used = 0;
         let slots = self.headers.iter_mut().zip(self.receivers.iter_mut());
-        for (train, ((header, receiver), cut)) in self
+        for (gso_batch, ((header, receiver), cut)) in self
             .plan
-            .trains()
+            .gso_batches()
             .iter()
             .zip(slots.zip(self.cuts.iter_mut()))
         {
             let header = &mut header.msg_hdr;
-            header.msg_namelen = receiver.write(train.remote);
+            header.msg_namelen = receiver.write(gso_batch.remote);
             header.msg_name = ptr::from_mut(receiver).cast();
             header.msg_iov = parts.wrapping_add(used);
-            header.msg_iovlen = usize::from(train.count) as _;
-            for place in self.plan.places(train) {
+            header.msg_iovlen = usize::from(gso_batch.count) as _;
+            for place in self.plan.places(gso_batch) {
                 let range = messages
                     .get(usize::from(*place))
                     .map(|message| message.range.clone());
@@ -199,8 +199,8 @@ impl SendBatch {
                 }
                 used += 1;
             }
-            (header.msg_control, header.msg_controllen) = if train.count > 1 {
-                cut.length = train.length;
+            (header.msg_control, header.msg_controllen) = if gso_batch.count > 1 {
+                cut.length = gso_batch.length;
                 (ptr::from_mut(cut).cast(), size_of::<Cut>() as _)
             } else {
                 (ptr::null_mut(), 0)
@@ -216,7 +216,7 @@ impl SendBatch {
         from: usize,
         stats: &WorkerStats,
     ) -> Result<usize, Errno> {
-        let trains = self.plan.trains().get(from..).unwrap_or_default();
+        let gso_batches = self.plan.gso_batches().get(from..).unwrap_or_default();
         let headers = self.headers.get_mut(from..).unwrap_or_default();
         #[expect(
             unsafe_code,
@@ -229,7 +229,7 @@ impl SendBatch {
             libc::sendmmsg(
                 socket.as_raw_fd(),
                 headers.as_mut_ptr(),
-                trains.len() as libc::c_uint,
+                gso_batches.len() as libc::c_uint,
                 (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
             )
         };
@@ -240,8 +240,8 @@ impl SendBatch {
                 return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
             }
         };
-        for (train, header) in trains.iter().zip(headers).take(gone) {
-            stats.datagrams_sent.add(u64::from(train.count));
+        for (gso_batch, header) in gso_batches.iter().zip(headers).take(gone) {
+            stats.datagrams_sent.add(u64::from(gso_batch.count));
             stats.bytes_sent.add(u64::from(header.msg_len));
         }
         Ok(gone)
@@ -295,7 +295,7 @@ pub(super) fn count_refused(error: Errno, stats: &WorkerStats) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::udp::refusals;
+    use crate::udp::gso_support;
     use sip_transport::{Flow, ListenerId};
     use std::net::{SocketAddr, UdpSocket};
     use std::os::fd::AsFd;
@@ -367,7 +367,7 @@ pub(super) mod tests {
     }
 
     /// Sends a batch to two receivers, in GSO batches and singly, and checks that it arrives.
-    fn check_trains(sender: &UdpSocket, batch: &mut SendBatch, to: &str) {
+    fn check_gso(sender: &UdpSocket, batch: &mut SendBatch, to: &str) {
         let (one, other) = (bound(to), bound(to));
         let lengths = [300, 300, 300, 200, 300, 900, 900, 1300, 1300, 10];
         let mut bytes = Vec::new();
@@ -395,8 +395,8 @@ pub(super) mod tests {
     fn the_messages_of_a_train_arrive_one_by_one_and_in_order() {
         let (sender, _) = bound("127.0.0.1:0");
         let mut batch = SendBatch::new(true);
-        check_trains(&sender, &mut batch, "127.0.0.1:0");
-        assert!(batch.refusals.with_trains && batch.refusals.without_trains.is_empty());
+        check_gso(&sender, &mut batch, "127.0.0.1:0");
+        assert!(batch.gso_support.gso_enabled && batch.gso_support.gso_disabled_for.is_empty());
     }
 
     pub(in crate::udp) fn let_the_kernel_refuse_trains(socket: BorrowedFd<'_>) {
@@ -420,20 +420,20 @@ pub(super) mod tests {
         let (sender, _) = bound("127.0.0.1:0");
         let_the_kernel_refuse_trains(sender.as_fd());
         let mut batch = SendBatch::new(true);
-        for number in 1..=refusals::MOST {
+        for number in 1..=gso_support::MOST {
             for _ in 0..2 {
-                check_trains(&sender, &mut batch, &format!("127.0.0.{number}:0"));
+                check_gso(&sender, &mut batch, &format!("127.0.0.{number}:0"));
                 assert_eq!(
-                    batch.refusals.without_trains.len(),
+                    batch.gso_support.gso_disabled_for.len(),
                     number,
                     "remembered once"
                 );
-                assert!(batch.refusals.with_trains);
+                assert!(batch.gso_support.gso_enabled);
             }
         }
-        check_trains(&sender, &mut batch, "127.0.0.9:0");
-        assert!(!batch.refusals.with_trains);
-        check_trains(&sender, &mut batch, "127.0.0.10:0");
+        check_gso(&sender, &mut batch, "127.0.0.9:0");
+        assert!(!batch.gso_support.gso_enabled);
+        check_gso(&sender, &mut batch, "127.0.0.10:0");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) enum Sharing {
     /// None.
     Nobody,
     /// None yet. Sockets opened later with [`Sharing::Anybody`] may share it.
-    Latecomers,
+    SharedLater,
     /// All sockets that also share it.
     Anybody,
 }
@@ -70,7 +70,7 @@ impl UdpSocket {
             share(true)?;
         }
         bind(&descriptor, &address).map_err(step("bind"))?;
-        if sharing == Sharing::Latecomers {
+        if sharing == Sharing::SharedLater {
             // Binding without the option fails if any socket is already bound there, shared or not. Setting it afterwards lets
             // the sockets of our other workers bind.
             share(true)?;
@@ -109,7 +109,7 @@ impl UdpSocket {
     }
 
     /// Whether the kernel supports `UDP_SEGMENT` (Linux 4.18). A kernel without it would send a GSO batch as a single datagram.
-    pub(crate) fn cuts_trains(&self) -> bool {
+    pub(crate) fn supports_gso(&self) -> bool {
         let mut size: libc::c_int = 0;
         let mut length = size_of_val(&size) as libc::socklen_t;
         #[expect(unsafe_code, reason = "no safe wrapper of UDP_SEGMENT exists")]
@@ -204,16 +204,16 @@ mod tests {
         for address in anywhere() {
             let alone = open(address, Sharing::Nobody).expect("bind");
             let taken = alone.address().expect("address");
-            for sharing in [Sharing::Nobody, Sharing::Latecomers, Sharing::Anybody] {
+            for sharing in [Sharing::Nobody, Sharing::SharedLater, Sharing::Anybody] {
                 assert_eq!(
                     open(taken, sharing).err().map(|error| error.errno),
                     Some(Errno::ADDRINUSE)
                 );
             }
-            let first = open(address, Sharing::Latecomers).expect("bind");
+            let first = open(address, Sharing::SharedLater).expect("bind");
             let shared = first.address().expect("address");
             open(shared, Sharing::Anybody).expect("a latecomer joins");
-            for sharing in [Sharing::Nobody, Sharing::Latecomers] {
+            for sharing in [Sharing::Nobody, Sharing::SharedLater] {
                 assert_eq!(
                     open(shared, sharing).err().map(|error| error.errno),
                     Some(Errno::ADDRINUSE)

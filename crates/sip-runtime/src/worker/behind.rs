@@ -78,7 +78,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         let Some(backlog) = self.backlog.as_mut().filter(|it| !it.is_empty()) else {
             return;
         };
-        let stats = &*self.post.surroundings.stats;
+        let stats = &*self.outbox.context.stats;
         let was_overloaded = backlog.is_overloaded();
         let now = self.clock.now();
         for _ in 0..SLICE {

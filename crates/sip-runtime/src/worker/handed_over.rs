@@ -4,7 +4,7 @@ use super::behind::Intake;
 use super::{INBOX_SHARE, Worker};
 use crate::inbox::Inbox;
 use crate::running::QuestionSink;
-use sip_transport::{Errand, Input, ListenerId, Node, Protocol, Received, Time, Undelivered};
+use sip_transport::{HandOverKind, Input, ListenerId, Node, Protocol, Received, Time, Undelivered};
 
 /// Messages after which the clock is read again. Each message takes time, during which the ones behind it wait.
 const AT_ONCE: usize = 32;
@@ -14,7 +14,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     pub(super) fn take_hand_overs(&mut self, now: Time) {
         let (mut now, mut taken) = (now, 0);
         while taken < INBOX_SHARE && self.has_room() {
-            let Some(message) = self.post.inbox().and_then(Inbox::take_hand_over) else {
+            let Some(message) = self.outbox.inbox().and_then(Inbox::take_hand_over) else {
                 break;
             };
             taken += 1;
@@ -22,14 +22,14 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 now = self.clock.now();
             }
             let (flow, bytes) = (message.flow, message.bytes.as_slice());
-            match message.errand {
-                Errand::Received => {
+            match message.kind {
+                HandOverKind::Received => {
                     let is_reliable = self.is_reliable(flow.listener);
                     let mut intake = Intake {
                         node: &mut self.node,
                         output: &mut self.output,
                         backlog: self.backlog.as_mut(),
-                        stats: &self.post.surroundings.stats,
+                        stats: &self.outbox.context.stats,
                     };
                     let message = Received {
                         arrived: message.arrived.min(now),
@@ -40,7 +40,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                     };
                     intake.take(now, message, is_reliable);
                 }
-                Errand::Undeliverable => {
+                HandOverKind::Undeliverable => {
                     let input = Input::Undeliverable(Undelivered {
                         flow,
                         bytes,
@@ -48,15 +48,15 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                     });
                     self.node.handle(now, input, &mut self.output);
                 }
-                Errand::Proven => {
-                    self.post.connections.prove(now, flow.connection);
+                HandOverKind::Proven => {
+                    self.outbox.connections.prove(now, flow.connection);
                 }
-                Errand::ToSend => {
+                HandOverKind::ToSend => {
                     let event_loop = &mut self.event_loop;
-                    self.post.send_for_other(now, event_loop, flow, bytes);
+                    self.outbox.send_for_other(now, event_loop, flow, bytes);
                 }
             }
-            self.post.keep_buffer(message.bytes);
+            self.outbox.keep_buffer(message.bytes);
         }
         if taken > 0 {
             self.stats().handed_over_in.add(taken as u64);
@@ -66,11 +66,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
 
     /// Whether senders to this listener do not retransmit.
     fn is_reliable(&self, listener: ListenerId) -> bool {
-        let listener = self
-            .post
-            .surroundings
-            .listeners
-            .get(usize::from(listener.0));
+        let listener = self.outbox.context.listeners.get(usize::from(listener.0));
         listener.is_some_and(|listener| listener.protocol != Protocol::Udp)
     }
 }

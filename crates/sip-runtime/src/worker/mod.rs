@@ -4,15 +4,15 @@ mod arrivals;
 mod behind;
 mod driven;
 mod handed_over;
+mod outbox;
 mod pauses;
-mod post;
 mod ready;
 mod returned;
 mod socket;
 mod utilisation;
 mod waiting;
 
-pub(crate) use post::Surroundings;
+pub(crate) use outbox::WorkerContext;
 pub(crate) use socket::WorkerSocket;
 
 use crate::clock::Clock;
@@ -25,8 +25,8 @@ use crate::stream::Connections;
 use crate::udp::{Datagram, Expected, ReceiveBatch, may_be_of_another};
 use arrivals::{Arrivals, Moment};
 use behind::{BATCHES, Intake};
+use outbox::Outbox;
 use pauses::Pauses;
-use post::Post;
 use returned::Errors;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -53,7 +53,7 @@ const ROUNDS_WITHOUT_ASKING: u8 = 4;
 const TIMER_SLACK: u64 = 1_000;
 
 /// How often per round the node is notified of undeliverable messages. Its reaction may be undeliverable, too.
-const TOLD_IN_A_ROUND: usize = 16;
+const NOTIFICATIONS_PER_ROUND: usize = 16;
 
 /// How often to read the kernel's drop counters while datagrams arrive.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ pub(crate) struct Worker<N: Node, Q> {
     received: ReceiveBatch,
     /// Messages that were read and wait to be served. `None`: messages are always served at once.
     backlog: Option<Backlog>,
-    post: Post<N::Answer, Q>,
+    outbox: Outbox<N::Answer, Q>,
     event_loop: EventLoop,
     /// Which sockets may have datagrams.
     waiting: Sockets,
@@ -89,15 +89,15 @@ pub(crate) struct Worker<N: Node, Q> {
 impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     pub(crate) fn new(
         node: N,
-        surroundings: Surroundings<N::Answer, Q>,
+        context: WorkerContext<N::Answer, Q>,
         options: &Options,
     ) -> io::Result<Self> {
         let mut event_loop = EventLoop::open(options.event_loop)?;
-        let sockets = surroundings.sockets.as_slice();
-        let with_trains = options.segmentation && sockets.iter().all(WorkerSocket::cuts_trains);
+        let sockets = context.sockets.as_slice();
+        let gso_enabled = options.segmentation && sockets.iter().all(WorkerSocket::supports_gso);
         if let Some(ring) = event_loop.ring() {
             let datagrams = sockets.iter().map(WorkerSocket::datagrams);
-            ring.carry_datagrams(datagrams, with_trains, Arc::clone(&surroundings.stats))?;
+            ring.carry_datagrams(datagrams, gso_enabled, Arc::clone(&context.stats))?;
         }
         let carried = event_loop.ring().is_some();
         for (token, socket) in sockets.iter().enumerate() {
@@ -105,16 +105,16 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 event_loop.watch(socket.as_fd(), token, Interest::READABLE)?;
             }
         }
-        let index = usize::from(surroundings.index);
-        if let Some(inbox) = surroundings.inboxes.get(index) {
+        let index = usize::from(context.index);
+        if let Some(inbox) = context.inboxes.get(index) {
             event_loop.watch(inbox.waker(), WAKER, Interest::READABLE)?;
         }
-        let smallest = surroundings
+        let smallest = context
             .sockets
             .iter()
             .filter_map(WorkerSocket::receive_buffer)
             .min();
-        surroundings
+        context
             .stats
             .receive_buffer
             .set(smallest.unwrap_or(0) as u64);
@@ -124,9 +124,9 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             received: ReceiveBatch::new()?,
             backlog: options.overload.as_ref().map(Backlog::new),
             event_loop,
-            waiting: Sockets::new(surroundings.sockets.len()),
+            waiting: Sockets::new(context.sockets.len()),
             turn: Vec::new(),
-            errors: Errors::new(surroundings.sockets.len()),
+            errors: Errors::new(context.sockets.len()),
             ready: Vec::new(),
             ready_since: Time::default(),
             rounds_without_asking: 0,
@@ -135,7 +135,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             drops_due: None,
             pauses: Pauses::new(options.clock.now(), options.gather),
             cpu: options.cpus.get(index % options.cpus.len().max(1)).copied(),
-            post: Post::new(surroundings, options, with_trains),
+            outbox: Outbox::new(context, options, gso_enabled),
         })
     }
 
@@ -145,7 +145,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         // By default, the kernel may wake a thread 50 microseconds late, which is as long as a pause.
         let slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(TIMER_SLACK));
         if let Err(error) = slack {
-            let worker = self.post.surroundings.index;
+            let worker = self.outbox.context.index;
             warn!(worker, %error, "cannot set the timer slack of the worker");
         }
         while !self.inbox().is_some_and(Inbox::is_stopping) {
@@ -163,11 +163,11 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     fn is_busy(&self) -> bool {
         self.waiting.any_likely()
             || self.errors.any_due()
-            || self.post.has_met_errors()
+            || self.outbox.has_met_errors()
             || !self.ready.is_empty()
             || self.is_behind()
             || self.inbox().is_some_and(|inbox| !inbox.is_empty())
-            || self.post.connections.has_news()
+            || self.outbox.connections.has_events()
     }
 
     fn pin(&self) {
@@ -178,13 +178,13 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             set.set(cpu);
         }
         if let Err(error) = sched_setaffinity(None, &set) {
-            let worker = self.post.surroundings.index;
+            let worker = self.outbox.context.index;
             warn!(worker, cpu, %error, "cannot pin the worker to its CPU");
         }
     }
 
     fn inbox(&self) -> Option<&Inbox<N::Answer>> {
-        self.post.inbox()
+        self.outbox.inbox()
     }
 
     /// Gives each kind of work its turn. `now` is read once per round: the work of one round takes less than a timer's resolution.
@@ -206,23 +206,23 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             self.node.expire(now, &mut self.output);
             self.deliver(now);
         }
-        self.post.connections.expire(now, &mut self.event_loop);
-        self.watch_rested(now);
-        self.tell_news(now);
+        self.outbox.connections.expire(now, &mut self.event_loop);
+        self.resume_listeners(now);
+        self.notify_node(now);
         if self.drops_due.is_some_and(|due| due <= now) {
             self.drops_due = None;
-            self.post.count_kernel_drops();
+            self.outbox.count_kernel_drops();
         }
     }
 
     fn stats(&self) -> &WorkerStats {
-        &self.post.surroundings.stats
+        &self.outbox.context.stats
     }
 
     fn take_answers(&mut self, now: Time) {
         let mut taken = 0;
         while taken < INBOX_SHARE {
-            let Some(answer) = self.post.inbox().and_then(Inbox::take_answer) else {
+            let Some(answer) = self.outbox.inbox().and_then(Inbox::take_answer) else {
                 break;
             };
             self.node
@@ -236,38 +236,38 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     }
 
     fn deliver(&mut self, now: Time) {
-        self.post
+        self.outbox
             .deliver(now, &mut self.event_loop, &mut self.output);
     }
 
     /// Watches listeners again that were paused for lack of descriptors.
-    fn watch_rested(&mut self, now: Time) {
-        for id in self.post.connections.rested(now) {
+    fn resume_listeners(&mut self, now: Time) {
+        for id in self.outbox.connections.take_resumed_listeners(now) {
             let token = usize::from(id.0);
-            let Some(socket) = self.post.surroundings.sockets.get(token) else {
+            let Some(socket) = self.outbox.context.sockets.get(token) else {
                 continue;
             };
             let watched = self
                 .event_loop
                 .change(socket.as_fd(), token, Interest::READABLE);
             if let Err(error) = watched {
-                let worker = self.post.surroundings.index;
+                let worker = self.outbox.context.index;
                 error!(worker, %error, "cannot watch a listener any more");
             }
         }
     }
 
     /// Notifies the node of closed connections and undeliverable messages.
-    fn tell_news(&mut self, now: Time) {
-        for _ in 0..TOLD_IN_A_ROUND {
-            if !self.post.connections.has_news() {
+    fn notify_node(&mut self, now: Time) {
+        for _ in 0..NOTIFICATIONS_PER_ROUND {
+            if !self.outbox.connections.has_events() {
                 return;
             }
-            for flow in self.post.connections.take_ended() {
+            for flow in self.outbox.connections.take_ended() {
                 self.node
                     .handle(now, Input::ConnectionEnded(flow), &mut self.output);
             }
-            for (flow, message) in self.post.connections.take_undeliverable() {
+            for (flow, message) in self.outbox.connections.take_undeliverable() {
                 let input = Input::Undeliverable(Undelivered {
                     flow,
                     bytes: &message,
@@ -300,17 +300,17 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
     /// Reads one batch from one socket. Returns the number of datagrams.
     fn read_socket(&mut self, now: Time, listener: usize) -> usize {
         let id = ListenerId(listener as u16);
-        let socket = match self.post.surroundings.sockets.get(listener) {
+        let socket = match self.outbox.context.sockets.get(listener) {
             Some(WorkerSocket::Datagrams(socket)) => socket,
             Some(WorkerSocket::Streams(listening)) => {
-                self.post
+                self.outbox
                     .connections
                     .accept(now, &mut self.event_loop, id, listening);
                 return 0;
             }
             None => return 0,
         };
-        let stats = &*self.post.surroundings.stats;
+        let stats = &*self.outbox.context.stats;
         let expected = if self.is_behind() {
             Expected::Many
         } else {
@@ -392,7 +392,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         let begun = self.clock.now();
         self.event_loop.pause(pause);
         self.pauses.paused(begun, self.clock.now());
-        let sockets = self.post.surroundings.sockets.as_slice();
+        let sockets = self.outbox.context.sockets.as_slice();
         match sockets {
             [WorkerSocket::Datagrams(_)] => self.waiting.mark(0),
             // Polling once is cheaper than reading every socket, most of which are empty.
@@ -417,7 +417,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         let deadlines = [
             self.node.next_deadline(),
             self.drops_due,
-            self.post.connections.next_deadline(),
+            self.outbox.connections.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -445,7 +445,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         });
         if let Err(error) = result {
             // This can only happen if the kernel is out of memory. The worker continues and reads every socket.
-            error!(worker = self.post.surroundings.index, %error, "the event loop failed");
+            error!(worker = self.outbox.context.index, %error, "the event loop failed");
             self.waiting.mark_all();
         }
         if takes_connections && !self.ready.is_empty() {

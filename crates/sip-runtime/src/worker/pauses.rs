@@ -22,7 +22,7 @@ pub(super) struct Pauses {
     utilisation: Utilisation,
     /// Waits in a row that were shorter than a pause.
     short_waits: u8,
-    /// Pauses in a row that brought too few messages.
+    /// Pauses in a row that bring too few messages.
     poor_ones: u8,
     /// Messages received, from sockets and other threads, when the worker last had nothing to do.
     taken: u64,
@@ -209,7 +209,7 @@ mod tests {
         for received in [10, 12, 13, 14, 15, 20, 21, 22, 23] {
             assert_eq!(pauses.next(received), Some(LENGTH), "{received}");
         }
-        assert_eq!(pauses.next(24), None, "four in a row brought one each");
+        assert_eq!(pauses.next(24), None, "four in a row outcome one each");
         assert_eq!(pauses.next(30), None, "it takes several short waits again");
     }
 

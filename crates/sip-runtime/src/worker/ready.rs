@@ -23,7 +23,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
             return;
         }
         let arrived = self.ready_since.min(now);
-        let stats = Arc::clone(&self.post.surroundings.stats);
+        let stats = Arc::clone(&self.outbox.context.stats);
         let mut all = std::mem::take(&mut self.ready);
         let begun = self.clock.now();
         let mut served = 0;
@@ -40,7 +40,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 backlog: self.backlog.as_mut(),
                 stats: &stats,
             };
-            self.post
+            self.outbox
                 .connections
                 .ready(now, &mut self.event_loop, ready, |from, bytes| {
                     let message = Received {
@@ -64,7 +64,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
         all.drain(..served);
         self.ready = all;
         self.deliver(now);
-        self.post.connections.take_leave();
+        self.outbox.connections.shut_down_closing();
         if !self.ready.is_empty() {
             self.expect_datagrams();
         }
@@ -72,7 +72,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
 
     /// An event loop reports a limited number of descriptors at a time. Among many ready connections, it may miss the UDP sockets.
     fn expect_datagrams(&mut self) {
-        let sockets = self.post.surroundings.sockets.iter().enumerate();
+        let sockets = self.outbox.context.sockets.iter().enumerate();
         for (place, socket) in sockets {
             if let WorkerSocket::Datagrams(_) = socket {
                 self.waiting.mark(place);

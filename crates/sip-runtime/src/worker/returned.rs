@@ -48,7 +48,7 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
                 self.errors.mark(usize::from(listener));
             }
         }
-        self.post
+        self.outbox
             .take_met_errors(|listener| self.errors.mark(listener));
         if !self.errors.any_due() {
             return;
@@ -66,11 +66,11 @@ impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
 
     /// Reads the error queue of one listener's socket. Returns the number of errors.
     fn take_returned_of(&mut self, now: Time, listener: usize) -> usize {
-        let sockets = &self.post.surroundings.sockets;
+        let sockets = &self.outbox.context.sockets;
         let Some(WorkerSocket::Datagrams(socket)) = sockets.get(listener) else {
             return 0;
         };
-        let stats = &self.post.surroundings.stats;
+        let stats = &self.outbox.context.stats;
         for taken in 0..SHARE {
             let Some(returned) = self.errors.queue.take(socket.as_fd()) else {
                 return taken;

@@ -26,9 +26,9 @@ impl WorkerSocket {
     }
 
     /// Whether the kernel segments GSO batches, if this socket needs it.
-    pub(super) fn cuts_trains(&self) -> bool {
+    pub(super) fn supports_gso(&self) -> bool {
         match self {
-            Self::Datagrams(socket) => socket.cuts_trains(),
+            Self::Datagrams(socket) => socket.supports_gso(),
             Self::Streams(_) => true,
         }
     }

@@ -461,14 +461,14 @@ fn a_server_knows_its_owner_and_whether_it_is_final() {
             .expect("room");
         assert_eq!(all.server_flow(id), Some(TO_CLIENT));
         assert_eq!(all.server_owner(id), None);
-        assert!(!all.server_has_answered(id));
+        assert!(!all.server_has_responded(id));
         all.set_server_owner(id, 2);
         assert_eq!(all.server_owner(id), Some(2));
         for (status, is_final) in [(100, false), (486, true)] {
             all.respond(START, id, status, &mut output, |into| into.push(b'x'))
                 .expect("the first");
             assert_eq!(all.server_is_final(id), is_final);
-            assert!(all.server_has_answered(id));
+            assert!(all.server_has_responded(id));
         }
         assert!(
             all.respond(START, id, 99, &mut output, |_| unreachable!())

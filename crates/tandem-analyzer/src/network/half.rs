@@ -50,7 +50,7 @@ impl Bytes {
         fits
     }
 
-    const fn give_back(&mut self, count: usize) {
+    const fn return_undeliverable(&mut self, count: usize) {
         self.used = self.used.saturating_sub(count);
     }
 }
@@ -98,10 +98,10 @@ impl Half {
         self.end.is_some() && self.end == self.next
     }
 
-    pub(super) fn give_back(&self, bytes: &mut Bytes) {
-        bytes.give_back(self.begun.len());
+    pub(super) fn return_undeliverable(&self, bytes: &mut Bytes) {
+        bytes.return_undeliverable(self.begun.len());
         for (_, _, payload) in &self.ahead {
-            bytes.give_back(payload.len());
+            bytes.return_undeliverable(payload.len());
         }
     }
 
@@ -118,7 +118,7 @@ impl Half {
             // A new connection between the same ports, or a repeated SYN.
             first = first.wrapping_add(1);
             if self.next != Some(first) {
-                self.give_back(bytes);
+                self.return_undeliverable(bytes);
                 *self = Self::default();
                 (self.next, self.following) = (Some(first), true);
             }
@@ -263,7 +263,7 @@ impl Half {
             && self.next.is_some_and(|next| distance(next, *first) <= 0)
             && let Some((first, own, payload)) = self.ahead.pop_front()
         {
-            bytes.give_back(payload.len());
+            bytes.return_undeliverable(payload.len());
             self.in_order(
                 first,
                 &payload,
@@ -295,7 +295,7 @@ impl Half {
             }
         }
         let mut held = std::mem::take(&mut self.begun);
-        bytes.give_back(held.len());
+        bytes.return_undeliverable(held.len());
         let is_held = !held.is_empty();
         if is_held {
             held.extend_from_slice(new);
@@ -350,14 +350,14 @@ impl Half {
 
     /// The current message cannot be completed: wait for the next one.
     fn lose_track(&mut self, bytes: &mut Bytes) {
-        bytes.give_back(self.begun.len());
+        bytes.return_undeliverable(self.begun.len());
         self.begun = Vec::new();
         self.framer = framer();
         self.following = false;
     }
 
     fn give_up(&mut self, bytes: &mut Bytes) {
-        self.give_back(bytes);
+        self.return_undeliverable(bytes);
         self.begun = Vec::new();
         self.ahead.clear();
         self.framer = framer();

@@ -16,10 +16,10 @@ impl Uring {
     pub(crate) fn carry_datagrams<'s>(
         &mut self,
         sockets: impl Iterator<Item = Option<&'s UdpSocket>>,
-        with_trains: bool,
+        gso_enabled: bool,
         stats: Arc<WorkerStats>,
     ) -> io::Result<()> {
-        let mut datagrams = RingDatagrams::open(sockets, with_trains, stats)?;
+        let mut datagrams = RingDatagrams::open(sockets, gso_enabled, stats)?;
         datagrams.register(&self.ring.submitter())?;
         self.datagrams = Some(Box::new(datagrams));
         Ok(())

@@ -78,7 +78,7 @@ impl Uring {
         mut ready: impl FnMut(Ready),
     ) -> io::Result<()> {
         self.prepare()?;
-        if timeout == Some(Duration::ZERO) || self.has_news() {
+        if timeout == Some(Duration::ZERO) || self.has_events() {
             self.look()?;
         } else {
             self.sleep(timeout)?;
@@ -105,10 +105,10 @@ impl Uring {
             let sends = self.datagrams.as_ref().map_or(0, |it| it.in_flight());
             let is_interrupted = self.enter(sends + 1, remaining)? == Entered::Interrupted;
             self.take_completions();
-            if self.has_news() || is_interrupted {
+            if self.has_events() || is_interrupted {
                 return Ok(());
             }
-            // The completions brought no event: for example, the end of a request for a forgotten descriptor.
+            // The completions bring no event: for example, the end of a request for a forgotten descriptor.
             if let Some((begun, timeout)) = end {
                 let left = timeout.saturating_sub(begun.elapsed());
                 if left.is_zero() {
@@ -133,8 +133,8 @@ impl Uring {
     }
 
     /// Whether there are events to report.
-    fn has_news(&self) -> bool {
-        self.watches.has_found() || self.datagrams.as_ref().is_some_and(|it| it.has_news())
+    fn has_events(&self) -> bool {
+        self.watches.has_found() || self.datagrams.as_ref().is_some_and(|it| it.has_events())
     }
 
     /// Queues every request that is due.

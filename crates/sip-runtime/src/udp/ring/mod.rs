@@ -95,7 +95,7 @@ struct Arrived {
 impl RingDatagrams {
     pub(crate) fn open<'s>(
         sockets: impl Iterator<Item = Option<&'s UdpSocket>>,
-        with_trains: bool,
+        gso_enabled: bool,
         stats: Arc<WorkerStats>,
     ) -> io::Result<Self> {
         let inbound = (0_u16..).zip(sockets).map(|(listener, socket)| {
@@ -120,7 +120,7 @@ impl RingDatagrams {
             filled: Vec::new(),
             returned: Vec::new(),
             waiting: 0,
-            outbound: Outbound::new(with_trains),
+            outbound: Outbound::new(gso_enabled),
             request: Box::new(request),
             stats,
         })
@@ -225,7 +225,7 @@ impl RingDatagrams {
     }
 
     /// Whether datagrams, or errors of sent ones, are pending.
-    pub(crate) const fn has_news(&self) -> bool {
+    pub(crate) const fn has_events(&self) -> bool {
         self.waiting > 0 || !self.returned.is_empty()
     }
 

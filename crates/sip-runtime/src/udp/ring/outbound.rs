@@ -4,11 +4,11 @@
 use crate::event_loop::Operation;
 use crate::stats::WorkerStats;
 use crate::udp::address::RawAddress;
+use crate::udp::gso_batch::{GsoBatch, Plan};
+use crate::udp::gso_support::{GsoSupport, is_gso_error};
 use crate::udp::receive::last_error;
-use crate::udp::refusals::{Refusals, refuses_trains};
 use crate::udp::returned::{REPEATS, may_be_of_another};
 use crate::udp::send::{BATCH, Cut, count_refused, empty_header, send_alone};
-use crate::udp::train::{Plan, Train};
 use io_uring::types::Fixed;
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
@@ -41,7 +41,7 @@ struct Slot {
 
 pub(super) struct Outbound {
     plan: Plan,
-    refusals: Refusals,
+    gso_support: GsoSupport,
     slots: Box<[Slot]>,
     /// Slots used since the last time nothing was in flight.
     taken: usize,
@@ -58,7 +58,7 @@ pub(super) struct Outbound {
 unsafe impl Send for Outbound {}
 
 impl Outbound {
-    pub(super) fn new(with_trains: bool) -> Self {
+    pub(super) fn new(gso_enabled: bool) -> Self {
         let slot = || Slot {
             header: empty_header(),
             part: libc::iovec {
@@ -76,7 +76,7 @@ impl Outbound {
         };
         Self {
             plan: Plan::new(),
-            refusals: Refusals::new(with_trains),
+            gso_support: GsoSupport::new(gso_enabled),
             slots: (0..SLOTS).map(|_| slot()).collect(),
             taken: 0,
             bytes: vec![0; BYTES].into_boxed_slice(),
@@ -109,11 +109,11 @@ impl Outbound {
             let fitting = self.fitting(rest, most.saturating_sub(self.taken));
             let (now, later) = rest.split_at(fitting);
             for batch in now.chunks(BATCH) {
-                let refusals = &self.refusals;
+                let gso_support = &self.gso_support;
                 self.plan
-                    .make(batch, |remote| refusals.may_ride(remote.ip()));
-                for place in 0..self.plan.trains().len() {
-                    self.queue_train(place, listener, batch, bytes, push);
+                    .make(batch, |remote| gso_support.may_use_gso(remote.ip()));
+                for place in 0..self.plan.gso_batches().len() {
+                    self.queue_gso_batch(place, listener, batch, bytes, push);
                 }
             }
             rest = match later {
@@ -139,7 +139,7 @@ impl Outbound {
         messages.iter().take(most).take_while(fits).count()
     }
 
-    fn queue_train(
+    fn queue_gso_batch(
         &mut self,
         place: usize,
         listener: u16,
@@ -147,11 +147,11 @@ impl Outbound {
         bytes: &[u8],
         push: &mut impl FnMut(&squeue::Entry) -> bool,
     ) {
-        let Some(train) = self.plan.trains().get(place).copied() else {
+        let Some(gso_batch) = self.plan.gso_batches().get(place).copied() else {
             return;
         };
         let start = self.filled;
-        for place in self.plan.places(&train) {
+        for place in self.plan.places(&gso_batch) {
             let range = messages
                 .get(usize::from(*place))
                 .map(|message| message.range.clone());
@@ -169,7 +169,7 @@ impl Outbound {
         ) else {
             return;
         };
-        slot.describe(listener, &train, start, payload);
+        slot.describe(listener, &gso_batch, start, payload);
         let request = opcode::SendMsg::new(Fixed(u32::from(listener)), &raw const slot.header)
             .flags((libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as u32)
             .build()
@@ -217,28 +217,28 @@ impl Outbound {
         for message in slot.messages() {
             any_gone |= send_alone(socket, &message, &self.bytes, stats, &mut met_error);
         }
-        if any_gone && refuses_trains(error) {
-            self.refusals.remember(slot.remote.ip(), error);
+        if any_gone && is_gso_error(error) {
+            self.gso_support.remember(slot.remote.ip(), error);
         }
         met_error.then_some(slot.listener)
     }
 }
 
 impl Slot {
-    fn describe(&mut self, listener: u16, train: &Train, start: usize, payload: &mut [u8]) {
+    fn describe(&mut self, listener: u16, gso_batch: &GsoBatch, start: usize, payload: &mut [u8]) {
         self.listener = listener;
-        self.remote = train.remote;
-        self.length = usize::from(train.length);
-        self.count = usize::from(train.count);
+        self.remote = gso_batch.remote;
+        self.length = usize::from(gso_batch.length);
+        self.count = usize::from(gso_batch.count);
         (self.start, self.total) = (start, payload.len());
         self.part.iov_base = payload.as_mut_ptr().cast();
         self.part.iov_len = payload.len();
-        self.header.msg_namelen = self.receiver.write(train.remote);
+        self.header.msg_namelen = self.receiver.write(gso_batch.remote);
         self.header.msg_name = (&raw mut self.receiver).cast();
         self.header.msg_iov = &raw mut self.part;
         self.header.msg_iovlen = 1;
         (self.header.msg_control, self.header.msg_controllen) = if self.count > 1 {
-            self.cut.length = train.length;
+            self.cut.length = gso_batch.length;
             ((&raw mut self.cut).cast(), size_of::<Cut>() as _)
         } else {
             (ptr::null_mut(), 0)

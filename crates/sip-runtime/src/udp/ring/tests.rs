@@ -191,7 +191,7 @@ fn more_messages_than_there_is_room_for_arrive_in_order() {
 
 /// Sends messages to two receivers, in GSO batches and singly, and checks that they arrive. They
 /// arrive in order unless GSO is rejected.
-fn check_trains(carrier: &mut Carrier, to: &str, in_order: bool) {
+fn check_gso(carrier: &mut Carrier, to: &str, in_order: bool) {
     let (one, other) = (bound(to), bound(to));
     let lengths = [300, 300, 300, 200, 300, 900, 900, 1300, 1300, 10];
     let mut bytes = Vec::new();
@@ -225,7 +225,7 @@ fn check_trains(carrier: &mut Carrier, to: &str, in_order: bool) {
 fn the_messages_of_a_train_arrive_one_by_one_and_in_order() {
     let mut carrier = Carrier::of(&[ANYWHERE[0]]);
     for _ in 0..3 {
-        check_trains(&mut carrier, ANYWHERE[0], true);
+        check_gso(&mut carrier, ANYWHERE[0], true);
     }
 }
 
@@ -234,9 +234,9 @@ fn where_the_kernel_takes_no_trains_nothing_is_lost() {
     let mut carrier = Carrier::of(&[ANYWHERE[0]]);
     let_the_kernel_refuse_trains(carrier.sockets[0].as_fd());
     for number in 1..=10 {
-        check_trains(&mut carrier, &format!("127.0.0.{number}:0"), false);
+        check_gso(&mut carrier, &format!("127.0.0.{number}:0"), false);
         // From now on its messages are sent one by one.
-        check_trains(&mut carrier, &format!("127.0.0.{number}:0"), true);
+        check_gso(&mut carrier, &format!("127.0.0.{number}:0"), true);
     }
 }
 

@@ -56,7 +56,7 @@ impl Switch {
                 let (address, name) = to.split_once('/').unwrap_or((to, ""));
                 let remote = address.parse().expect("an address");
                 if !name.is_empty() {
-                    output.name_next(name.as_bytes());
+                    output.expect_peer_name(name.as_bytes());
                 }
                 output.send(Flow::to(flow.listener, remote), |into| {
                     into.extend(framed(text));

@@ -2,7 +2,7 @@
 use super::Failure;
 use crate::serve::Control;
 use serde_json::{Value, json};
-use sip_elements::Death;
+use sip_elements::TargetFailure;
 
 /// The servers of next hops that failed recently, ordered by address.
 pub(super) fn dead(control: &Control) -> Result<Value, Failure> {
@@ -25,11 +25,11 @@ pub(super) fn dead(control: &Control) -> Result<Value, Failure> {
     Ok(json!({ "targets": shown.collect::<Vec<_>>() }))
 }
 
-const fn word(why: Death) -> &'static str {
+const fn word(why: TargetFailure) -> &'static str {
     match why {
-        Death::Silent => "silent",
-        Death::Unreachable => "unreachable",
-        Death::Unavailable => "503",
-        Death::AskedForRest => "503 with Retry-After",
+        TargetFailure::Silent => "silent",
+        TargetFailure::Unreachable => "unreachable",
+        TargetFailure::Unavailable => "503",
+        TargetFailure::RetryAfter => "503 with Retry-After",
     }
 }

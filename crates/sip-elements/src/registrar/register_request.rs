@@ -21,7 +21,7 @@ const DEFAULT_Q: u16 = 1000;
 
 /// The parsed content of a REGISTER.
 #[derive(Debug)]
-pub(super) struct Wishes<'r> {
+pub(super) struct RegisterRequest<'r> {
     pub(super) call_id: &'r [u8],
     pub(super) cseq: u32,
     pub(super) path: Cow<'r, [u8]>,
@@ -29,25 +29,25 @@ pub(super) struct Wishes<'r> {
     pub(super) source: SocketAddr,
     pub(super) listener: ListenerId,
     pub(super) connection: ConnectionId,
-    pub(super) wish: Wish<'r>,
+    pub(super) wish: BindingAction<'r>,
     /// The maximum number of contacts of an address of record.
     pub(super) max_contacts: usize,
 }
 
 /// The change that a REGISTER asks for.
 #[derive(Debug)]
-pub(super) enum Wish<'r> {
+pub(super) enum BindingAction<'r> {
     /// No Contact: list the bindings, change nothing.
     Fetch,
     /// `Contact: *`: end all bindings.
     EndAll,
     /// Create, refresh or end these bindings.
-    Contacts(SmallVec<[ContactWish<'r>; 1]>),
+    Contacts(SmallVec<[ContactUpdate<'r>; 1]>),
 }
 
 /// One Contact value.
 #[derive(Debug)]
-pub(super) struct ContactWish<'r> {
+pub(super) struct ContactUpdate<'r> {
     /// The URI as received.
     pub(super) uri: &'r [u8],
     pub(super) q: u16,
@@ -59,7 +59,7 @@ pub(super) struct ContactWish<'r> {
     pub(super) names_flow: bool,
 }
 
-impl<'r> Wishes<'r> {
+impl<'r> RegisterRequest<'r> {
     /// Reads a REGISTER that was received on `flow`.
     pub(super) fn read(
         request: &'r Message<'_>,
@@ -68,13 +68,13 @@ impl<'r> Wishes<'r> {
     ) -> Result<Self, Refusal> {
         check_require(request)?;
         let bounds = &settings.registrar;
-        let wish = read_wish(request, bounds)?;
+        let wish = read_action(request, bounds)?;
         check_security(request, &wish)?;
         let missing = Refusal::Malformed("Bad CSeq or Call-ID");
         Ok(Self {
             call_id: request.call_id().ok_or(missing)?,
             cseq: request.cseq().ok_or(Refusal::Malformed("Bad CSeq"))?.number,
-            path: if matches!(wish, Wish::Contacts(_)) {
+            path: if matches!(wish, BindingAction::Contacts(_)) {
                 read_path(request)?
             } else {
                 Cow::default()
@@ -89,11 +89,11 @@ impl<'r> Wishes<'r> {
     }
 }
 
-impl Wishes<'_> {
+impl RegisterRequest<'_> {
     /// Whether the response carries `Require: outbound` (RFC 5626 section 6). The phone names a flow, supports outbound,
     /// and the first hop keeps that flow. The first hop is this server, or the edge proxy of the first Path value.
     pub(super) fn is_outbound(&self, request: &Message<'_>) -> bool {
-        let Wish::Contacts(wishes) = &self.wish else {
+        let BindingAction::Contacts(wishes) = &self.wish else {
             return false;
         };
         let is_kept = match self.path.as_ref() {
@@ -136,9 +136,9 @@ fn check_require(request: &Message<'_>) -> Result<(), Refusal> {
 /// Rejects contacts that are not sips for a sips address of record (RFC 3261 section 10.2.1, RFC 5630 section 5.1): a
 /// call to a sips address goes to sips contacts only. Ending other contacts is allowed, because a sip and a sips address
 /// of record share their bindings.
-fn check_security(request: &Message<'_>, wish: &Wish<'_>) -> Result<(), Refusal> {
+fn check_security(request: &Message<'_>, wish: &BindingAction<'_>) -> Result<(), Refusal> {
     let to_is_sips = || request.to().is_some_and(|to| is_sips(to.uri_bytes));
-    let Wish::Contacts(contacts) = wish else {
+    let BindingAction::Contacts(contacts) = wish else {
         return Ok(());
     };
     let are_secure = contacts
@@ -156,10 +156,10 @@ fn is_sips(uri: &[u8]) -> bool {
     scheme.is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case(b"sips:"))
 }
 
-fn read_wish<'r>(
+fn read_action<'r>(
     request: &'r Message<'_>,
     bounds: &RegistrarSettings,
-) -> Result<Wish<'r>, Refusal> {
+) -> Result<BindingAction<'r>, Refusal> {
     let header_expires = request.expires().map(or_one_hour);
     let mut contacts = SmallVec::new();
     let mut ends_all = false;
@@ -176,9 +176,9 @@ fn read_wish<'r>(
     }
     if !ends_all {
         return Ok(if contacts.is_empty() {
-            Wish::Fetch
+            BindingAction::Fetch
         } else {
-            Wish::Contacts(contacts)
+            BindingAction::Contacts(contacts)
         });
     }
     // Step 6.
@@ -188,16 +188,16 @@ fn read_wish<'r>(
     if header_expires != Some(0) {
         return Err(Refusal::Malformed("Bad Contact: * needs Expires: 0"));
     }
-    Ok(Wish::EndAll)
+    Ok(BindingAction::EndAll)
 }
 
 fn read_contact<'r>(
     value: &'r [u8],
     header_expires: Option<u32>,
     bounds: &RegistrarSettings,
-) -> Result<ContactWish<'r>, Refusal> {
+) -> Result<ContactUpdate<'r>, Refusal> {
     let contact = NameAddr::parse(value).ok_or(Refusal::Malformed("Bad Contact"))?;
-    let mut wish = ContactWish {
+    let mut wish = ContactUpdate {
         uri: contact.uri_bytes,
         q: DEFAULT_Q,
         lifetime: 0,

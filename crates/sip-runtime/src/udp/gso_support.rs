@@ -9,39 +9,39 @@ pub(super) const MOST: usize = 8;
 
 /// Which addresses may get GSO batches.
 #[derive(Debug)]
-pub(super) struct Refusals {
+pub(super) struct GsoSupport {
     /// Whether the kernel segments datagrams at all.
-    pub(super) with_trains: bool,
+    pub(super) gso_enabled: bool,
     /// The addresses for which it does not.
-    pub(super) without_trains: Vec<IpAddr>,
+    pub(super) gso_disabled_for: Vec<IpAddr>,
 }
 
-impl Refusals {
-    pub(super) const fn new(with_trains: bool) -> Self {
+impl GsoSupport {
+    pub(super) const fn new(gso_enabled: bool) -> Self {
         Self {
-            with_trains,
-            without_trains: Vec::new(),
+            gso_enabled,
+            gso_disabled_for: Vec::new(),
         }
     }
 
-    pub(super) fn may_ride(&self, address: IpAddr) -> bool {
-        self.with_trains && !self.without_trains.contains(&address)
+    pub(super) fn may_use_gso(&self, address: IpAddr) -> bool {
+        self.gso_enabled && !self.gso_disabled_for.contains(&address)
     }
 
     /// Records an address for which a GSO batch was rejected but its messages, sent one by one, were not.
     pub(super) fn remember(&mut self, address: IpAddr, error: Errno) {
-        let is_new = self.may_ride(address);
-        if is_new && self.without_trains.len() < MOST {
-            self.without_trains.push(address);
+        let is_new = self.may_use_gso(address);
+        if is_new && self.gso_disabled_for.len() < MOST {
+            self.gso_disabled_for.push(address);
         } else if is_new {
             warn!(%error, "UDP segmentation (GSO) fails for many addresses: each datagram is now sent on its own");
-            self.with_trains = false;
+            self.gso_enabled = false;
         }
     }
 }
 
 /// Whether an error may concern GSO and not a temporary condition. A full buffer, for example, says nothing about the path.
-pub(super) fn refuses_trains(error: Errno) -> bool {
+pub(super) fn is_gso_error(error: Errno) -> bool {
     matches!(
         error,
         Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::NOPROTOOPT
@@ -55,10 +55,10 @@ mod tests {
     #[test]
     fn a_full_buffer_is_no_reason_to_give_trains_up() {
         for error in [Errno::AGAIN, Errno::NOBUFS, Errno::NETUNREACH, Errno::PERM] {
-            assert!(!refuses_trains(error), "{error}");
+            assert!(!is_gso_error(error), "{error}");
         }
         for error in [Errno::INVAL, Errno::IO, Errno::MSGSIZE] {
-            assert!(refuses_trains(error), "{error}");
+            assert!(is_gso_error(error), "{error}");
         }
     }
 }

@@ -16,13 +16,13 @@ const REST: Duration = Duration::from_millis(100);
 
 /// The reserve descriptor for refusing connections, and the listeners that wait for one.
 #[derive(Debug, Default)]
-pub(super) struct Scarcity {
+pub(super) struct DescriptorReserve {
     /// Closed for a moment to accept a queued connection, which is then closed.
     reserve: Option<File>,
-    resting: Vec<ListenerId>,
+    paused: Vec<ListenerId>,
     until: Option<Time>,
     /// Whether this worker counts in [`Wanted`].
-    is_wanting: bool,
+    needs_reserve: bool,
 }
 
 /// How many workers have closed their reserve descriptor and need one back. While any does, an accepted connection has taken the
@@ -37,9 +37,9 @@ impl Wanted {
     }
 }
 
-impl Scarcity {
+impl DescriptorReserve {
     /// Opens the reserve descriptor.
-    pub(super) fn foresee() -> Self {
+    pub(super) fn open() -> Self {
         Self {
             reserve: open_reserve(),
             ..Self::default()
@@ -62,33 +62,33 @@ impl Connections {
         id: ListenerId,
         listening: &Listening,
     ) {
-        self.want_reserve(true);
-        let had_reserve = self.scarcity.reserve.take().is_some();
+        self.set_reserve_needed(true);
+        let had_reserve = self.descriptor_reserve.reserve.take().is_some();
         let is_somebody = !had_reserve || listening.accept().is_ok();
         if is_somebody {
             self.refused(RefuseReason::NoDescriptor);
         }
         self.restore_reserve();
-        if self.scarcity.reserve.is_none() {
+        if self.descriptor_reserve.reserve.is_none() {
             // Another thread took the descriptor. A queued connection would keep the listener ready all the time.
             self.rest(now, event_loop, id, listening);
         }
     }
 
     fn restore_reserve(&mut self) {
-        let reserve = self.scarcity.reserve.take();
-        self.scarcity.reserve = reserve.or_else(open_reserve);
-        self.want_reserve(self.scarcity.reserve.is_none());
+        let reserve = self.descriptor_reserve.reserve.take();
+        self.descriptor_reserve.reserve = reserve.or_else(open_reserve);
+        self.set_reserve_needed(self.descriptor_reserve.reserve.is_none());
     }
 
-    fn want_reserve(&mut self, wants: bool) {
+    fn set_reserve_needed(&mut self, wants: bool) {
         let wanted = &self.shared.wanted.0;
-        match (self.scarcity.is_wanting, wants) {
+        match (self.descriptor_reserve.needs_reserve, wants) {
             (false, true) => drop(wanted.fetch_add(1, Ordering::AcqRel)),
             (true, false) => drop(wanted.fetch_sub(1, Ordering::AcqRel)),
             _ => {}
         }
-        self.scarcity.is_wanting = wants;
+        self.descriptor_reserve.needs_reserve = wants;
     }
 
     fn rest(
@@ -103,18 +103,22 @@ impl Connections {
             error!(worker = self.worker, %error, "cannot stop watching a listener");
             return;
         }
-        self.scarcity.resting.push(id);
-        self.scarcity.until = Some(now + REST);
+        self.descriptor_reserve.paused.push(id);
+        self.descriptor_reserve.until = Some(now + REST);
     }
 
     /// The listeners whose pause is over; they must be watched again.
-    pub(crate) fn rested(&mut self, now: Time) -> Vec<ListenerId> {
-        if self.scarcity.until.is_none_or(|until| until > now) {
+    pub(crate) fn take_resumed_listeners(&mut self, now: Time) -> Vec<ListenerId> {
+        if self
+            .descriptor_reserve
+            .until
+            .is_none_or(|until| until > now)
+        {
             return Vec::new();
         }
         self.restore_reserve();
-        self.scarcity.until = None;
-        std::mem::take(&mut self.scarcity.resting)
+        self.descriptor_reserve.until = None;
+        std::mem::take(&mut self.descriptor_reserve.paused)
     }
 }
 

@@ -14,7 +14,7 @@ const LOOK_BACK: usize = 4;
 
 /// A GSO batch: messages that are sent together, and their destination.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Train {
+pub(super) struct GsoBatch {
     pub(super) remote: SocketAddr,
     /// Length of each message. The last one may be shorter.
     pub(super) length: u16,
@@ -29,9 +29,9 @@ pub(super) struct Train {
 /// How a batch of messages is sent: in which GSO batches and in which order.
 #[derive(Debug)]
 pub(super) struct Plan {
-    trains: Vec<Train>,
+    gso_batches: Vec<GsoBatch>,
     /// The GSO batch of each message.
-    train_of: [u8; BATCH],
+    gso_batch_of: [u8; BATCH],
     /// Indexes of the messages, ordered by GSO batch.
     order: [u8; BATCH],
 }
@@ -39,27 +39,27 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new() -> Self {
         Self {
-            trains: Vec::with_capacity(BATCH),
-            train_of: [0; BATCH],
+            gso_batches: Vec::with_capacity(BATCH),
+            gso_batch_of: [0; BATCH],
             order: [0; BATCH],
         }
     }
 
     /// Makes a new plan, for at most [`BATCH`] messages.
-    pub(super) fn make(&mut self, messages: &[Outgoing], may_ride: impl Fn(SocketAddr) -> bool) {
-        self.trains.clear();
-        for (message, train_of) in messages.iter().zip(&mut self.train_of) {
+    pub(super) fn make(&mut self, messages: &[Outgoing], may_use_gso: impl Fn(SocketAddr) -> bool) {
+        self.gso_batches.clear();
+        for (message, gso_batch_of) in messages.iter().zip(&mut self.gso_batch_of) {
             let length = message.range.len();
             let remote = message.flow.remote;
-            let found = find(&self.trains, remote, length).filter(|_| may_ride(remote));
-            let place = found.unwrap_or(self.trains.len());
-            *train_of = place as u8;
-            match self.trains.get_mut(place) {
-                Some(train) => {
-                    train.count += 1;
-                    train.is_closed = length < usize::from(train.length);
+            let found = find(&self.gso_batches, remote, length).filter(|_| may_use_gso(remote));
+            let place = found.unwrap_or(self.gso_batches.len());
+            *gso_batch_of = place as u8;
+            match self.gso_batches.get_mut(place) {
+                Some(gso_batch) => {
+                    gso_batch.count += 1;
+                    gso_batch.is_closed = length < usize::from(gso_batch.length);
                 }
-                None => self.trains.push(Train {
+                None => self.gso_batches.push(GsoBatch {
                     remote,
                     length: u16::try_from(length).unwrap_or(u16::MAX),
                     count: 1,
@@ -69,44 +69,46 @@ impl Plan {
             }
         }
         let mut first = 0;
-        for train in &mut self.trains {
-            train.first = first;
-            first += train.count;
-            train.count = 0;
+        for gso_batch in &mut self.gso_batches {
+            gso_batch.first = first;
+            first += gso_batch.count;
+            gso_batch.count = 0;
         }
-        for (place, train) in self.train_of.iter().take(messages.len()).enumerate() {
-            if let Some(train) = self.trains.get_mut(usize::from(*train))
-                && let Some(slot) = self.order.get_mut(usize::from(train.first + train.count))
+        for (place, gso_batch) in self.gso_batch_of.iter().take(messages.len()).enumerate() {
+            if let Some(gso_batch) = self.gso_batches.get_mut(usize::from(*gso_batch))
+                && let Some(slot) = self
+                    .order
+                    .get_mut(usize::from(gso_batch.first + gso_batch.count))
             {
                 *slot = place as u8;
-                train.count += 1;
+                gso_batch.count += 1;
             }
         }
     }
 
-    pub(super) fn trains(&self) -> &[Train] {
-        &self.trains
+    pub(super) fn gso_batches(&self) -> &[GsoBatch] {
+        &self.gso_batches
     }
 
     /// Indexes of the messages of a GSO batch, in order.
-    pub(super) fn places(&self, train: &Train) -> &[u8] {
-        let first = usize::from(train.first);
+    pub(super) fn places(&self, gso_batch: &GsoBatch) -> &[u8] {
+        let first = usize::from(gso_batch.first);
         self.order
-            .get(first..first + usize::from(train.count))
+            .get(first..first + usize::from(gso_batch.count))
             .unwrap_or_default()
     }
 }
 
 /// The GSO batch that a message may join. Only the latest one to its address qualifies, so that messages are not reordered.
-fn find(trains: &[Train], remote: SocketAddr, length: usize) -> Option<usize> {
-    let latest = trains.len().saturating_sub(LOOK_BACK);
-    let place = trains
+fn find(gso_batches: &[GsoBatch], remote: SocketAddr, length: usize) -> Option<usize> {
+    let latest = gso_batches.len().saturating_sub(LOOK_BACK);
+    let place = gso_batches
         .iter()
         .skip(latest)
-        .rposition(|train| train.remote == remote)?
+        .rposition(|gso_batch| gso_batch.remote == remote)?
         + latest;
-    let train = trains.get(place)?;
-    (!train.is_closed && (1..=usize::from(train.length)).contains(&length)).then_some(place)
+    let gso_batch = gso_batches.get(place)?;
+    (!gso_batch.is_closed && (1..=usize::from(gso_batch.length)).contains(&length)).then_some(place)
 }
 
 #[cfg(test)]
@@ -115,7 +117,7 @@ mod tests {
     use sip_transport::{Flow, ListenerId};
 
     /// Checks the GSO batches of messages given as `(port, length)`. The expected GSO batches are lists of message indexes.
-    fn check(messages: &[(u16, usize)], with_trains: bool, expected: &[&[u8]]) {
+    fn check(messages: &[(u16, usize)], gso_enabled: bool, expected: &[&[u8]]) {
         let messages: Vec<Outgoing> = messages
             .iter()
             .map(|(port, length)| Outgoing {
@@ -125,13 +127,13 @@ mod tests {
             .collect();
         let mut plan = Plan::new();
         for _ in 0..2 {
-            plan.make(&messages, |_| with_trains);
-            let trains: Vec<&[u8]> = plan
-                .trains()
+            plan.make(&messages, |_| gso_enabled);
+            let gso_batches: Vec<&[u8]> = plan
+                .gso_batches()
                 .iter()
-                .map(|train| plan.places(train))
+                .map(|gso_batch| plan.places(gso_batch))
                 .collect();
-            assert_eq!(trains, expected);
+            assert_eq!(gso_batches, expected);
         }
     }
 

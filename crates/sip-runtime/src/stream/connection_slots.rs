@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Connections that are open or being opened. Each holds a descriptor.
 #[derive(Debug, Default)]
-pub(crate) struct Seats(AtomicUsize);
+pub(crate) struct ConnectionSlots(AtomicUsize);
 
-impl Seats {
+impl ConnectionSlots {
     /// Takes a slot for another connection, unless `most` are taken.
     pub(super) fn take(&self, most: usize) -> bool {
         let more = |count| (count < most).then(|| count + 1);
@@ -26,12 +26,12 @@ mod tests {
 
     #[test]
     fn there_are_no_more_seats_than_the_most() {
-        let seats = Seats::default();
-        assert!(seats.take(2) && seats.take(2));
-        assert!(!seats.take(2));
+        let connection_slots = ConnectionSlots::default();
+        assert!(connection_slots.take(2) && connection_slots.take(2));
+        assert!(!connection_slots.take(2));
         // A higher limit applies to the same slots.
-        assert!(seats.take(3) && !seats.take(3));
-        seats.leave();
-        assert!(!seats.take(2) && seats.take(3));
+        assert!(connection_slots.take(3) && !connection_slots.take(3));
+        connection_slots.leave();
+        assert!(!connection_slots.take(2) && connection_slots.take(3));
     }
 }

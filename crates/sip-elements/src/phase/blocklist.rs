@@ -3,7 +3,7 @@
 use crate::Round;
 use crate::bans::Offence;
 use crate::exchange::Worker;
-use crate::metrics::Drop;
+use crate::metrics::DropReason;
 use sip_message::{HeaderName, Message};
 use sip_transport::{Flow, Received};
 
@@ -13,7 +13,7 @@ pub(crate) fn is_banned(worker: &mut Worker<'_, '_>, flow: Flow) -> bool {
     let address = flow.remote.ip();
     let is_banned = round.shared.bans.is_banned(address, round.now);
     if is_banned {
-        round.metrics.dropped(Drop::Banned);
+        round.metrics.dropped(DropReason::Banned);
         if flow.connection.is_some() && flow.connection.worker() == worker.index {
             round.output.close(flow.connection);
         }
@@ -37,7 +37,7 @@ pub(crate) fn is_scanner(round: &Round<'_>, request: &Message<'_>) -> bool {
     };
     let is_scanner = unwanted.iter().any(begins);
     if is_scanner {
-        round.metrics.dropped(Drop::Scanner);
+        round.metrics.dropped(DropReason::Scanner);
     }
     is_scanner
 }

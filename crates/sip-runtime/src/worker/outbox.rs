@@ -9,7 +9,7 @@ use crate::stats::WorkerStats;
 use crate::stream::{Connections, Shared};
 use crate::udp::SendBatch;
 use sip_transport::{
-    ConnectionId, Errand, Flow, HandOver, Listener, ListenerId, Outgoing, Output, Time,
+    ConnectionId, Flow, HandOver, HandOverKind, Listener, ListenerId, Outgoing, Output, Time,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
@@ -27,7 +27,7 @@ const LARGEST_KEPT_OUTPUT: usize = 4 << 20;
 const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
 /// What a worker gets besides its node.
-pub(crate) struct Surroundings<A, Q> {
+pub(crate) struct WorkerContext<A, Q> {
     pub(crate) index: u16,
     /// One per listener, in the same order.
     pub(crate) sockets: Vec<WorkerSocket>,
@@ -41,8 +41,8 @@ pub(crate) struct Surroundings<A, Q> {
 }
 
 /// Everything that a worker's output is sent through.
-pub(super) struct Post<A, Q> {
-    pub(super) surroundings: Surroundings<A, Q>,
+pub(super) struct Outbox<A, Q> {
+    pub(super) context: WorkerContext<A, Q>,
     batch: SendBatch,
     pub(super) connections: Connections,
     /// Messages for connections of other workers: the worker, the connection and the byte range.
@@ -54,34 +54,28 @@ pub(super) struct Post<A, Q> {
     met_errors: Vec<usize>,
 }
 
-impl<A, Q> Post<A, Q> {
-    pub(super) fn new(
-        surroundings: Surroundings<A, Q>,
-        options: &Options,
-        with_trains: bool,
-    ) -> Self {
+impl<A, Q> Outbox<A, Q> {
+    pub(super) fn new(context: WorkerContext<A, Q>, options: &Options, gso_enabled: bool) -> Self {
         Self {
-            batch: SendBatch::new(with_trains),
+            batch: SendBatch::new(gso_enabled),
             connections: Connections::new(
-                (surroundings.index, surroundings.inboxes.len()),
+                (context.index, context.inboxes.len()),
                 options.streams.clone(),
-                Arc::clone(&surroundings.listeners),
-                Arc::clone(&surroundings.connections),
-                Arc::clone(&surroundings.stats),
+                Arc::clone(&context.listeners),
+                Arc::clone(&context.connections),
+                Arc::clone(&context.stats),
                 options.clock.now(),
             ),
             for_others: Vec::new(),
             spare_buffers: Vec::with_capacity(SPARE_BUFFERS),
-            to_wake: vec![false; surroundings.inboxes.len()],
+            to_wake: vec![false; context.inboxes.len()],
             met_errors: Vec::new(),
-            surroundings,
+            context,
         }
     }
 
     pub(super) fn inbox(&self) -> Option<&Inbox<A>> {
-        self.surroundings
-            .inboxes
-            .get(usize::from(self.surroundings.index))
+        self.context.inboxes.get(usize::from(self.context.index))
     }
 
     /// Sends the messages, hand-overs and questions in `output`, then empties it.
@@ -122,7 +116,7 @@ impl<A, Q> Post<A, Q> {
             if !self.connections.prove(now, *connection) {
                 self.for_others.push(HandOver {
                     worker: connection.worker(),
-                    errand: Errand::Proven,
+                    kind: HandOverKind::Proven,
                     flow: Flow {
                         connection: *connection,
                         ..Flow::to(ListenerId(0), NOWHERE)
@@ -146,14 +140,14 @@ impl<A, Q> Post<A, Q> {
     /// Sends messages in the order of the output. Consecutive messages for the same socket are sent
     /// together.
     fn send(&mut self, now: Time, event_loop: &mut EventLoop, messages: &[Outgoing], bytes: &[u8]) {
-        let stats = &*self.surroundings.stats;
+        let stats = &*self.context.stats;
         let for_others = &mut self.for_others;
         let mut place = 0;
         for run in messages.chunk_by(|a, b| a.flow.listener == b.flow.listener) {
             let listener = run
                 .first()
                 .map_or(0, |message| usize::from(message.flow.listener.0));
-            match self.surroundings.sockets.get(listener) {
+            match self.context.sockets.get(listener) {
                 Some(WorkerSocket::Datagrams(socket)) => {
                     if let Some(ring) = event_loop.ring() {
                         ring.send(listener as u16, run, bytes);
@@ -168,7 +162,7 @@ impl<A, Q> Post<A, Q> {
                     let for_other = |worker, flow, range| {
                         for_others.push(HandOver {
                             worker,
-                            errand: Errand::ToSend,
+                            kind: HandOverKind::ToSend,
                             arrived: now,
                             flow,
                             range,
@@ -215,12 +209,12 @@ impl<A, Q> Post<A, Q> {
             buffer.extend_from_slice(bytes);
             let to = usize::from(message.worker);
             let message = HandedOver {
-                errand: message.errand,
+                kind: message.kind,
                 arrived: message.arrived,
                 flow: message.flow,
                 bytes: buffer,
             };
-            let Some(inbox) = self.surroundings.inboxes.get(to) else {
+            let Some(inbox) = self.context.inboxes.get(to) else {
                 continue;
             };
             match inbox.hand_over(message) {
@@ -231,7 +225,7 @@ impl<A, Q> Post<A, Q> {
                     }
                 }
                 Err(message) => {
-                    if message.errand == Errand::ToSend {
+                    if message.kind == HandOverKind::ToSend {
                         self.connections
                             .give_up(message.flow, message.bytes.as_slice().into());
                     }
@@ -239,12 +233,12 @@ impl<A, Q> Post<A, Q> {
                 }
             }
         }
-        for (inbox, to_wake) in self.surroundings.inboxes.iter().zip(&mut self.to_wake) {
+        for (inbox, to_wake) in self.context.inboxes.iter().zip(&mut self.to_wake) {
             if std::mem::take(to_wake) {
                 inbox.wake();
             }
         }
-        let stats = &self.surroundings.stats;
+        let stats = &self.context.stats;
         stats.handed_over_out.add(handed_over);
         stats
             .hand_overs_dropped
@@ -268,26 +262,26 @@ impl<A, Q> Post<A, Q> {
         for question in output.drain_questions() {
             asked += 1;
             if self
-                .surroundings
+                .context
                 .questions
-                .ask(self.surroundings.index, question)
+                .ask(self.context.index, question)
                 .is_err()
             {
                 dropped += 1;
             }
         }
         if asked > 0 {
-            self.surroundings.stats.questions.add(asked);
-            self.surroundings.stats.questions_dropped.add(dropped);
+            self.context.stats.questions.add(asked);
+            self.context.stats.questions_dropped.add(dropped);
         }
     }
 
     pub(super) fn count_kernel_drops(&mut self) {
-        for socket in &mut self.surroundings.sockets {
+        for socket in &mut self.context.sockets {
             if let WorkerSocket::Datagrams(socket) = socket
                 && let Ok(drops) = socket.new_kernel_drops()
             {
-                self.surroundings.stats.kernel_drops.add(u64::from(drops));
+                self.context.stats.kernel_drops.add(u64::from(drops));
             }
         }
     }
