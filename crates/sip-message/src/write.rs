@@ -138,7 +138,7 @@ pub fn write_ack(into: &mut Vec<u8>, invite: &Message<'_>, response: &Message<'_
 }
 
 /// Appends the CANCEL of `request` as it was sent (section 9.1), with the To of the request. `reason` is the value of the Reason
-/// header field (RFC 3326); if it is empty, there is none.
+/// header field (RFC 3326). With an empty value, the header field is left out.
 pub fn write_cancel(into: &mut Vec<u8>, request: &Message<'_>, reason: &[u8]) {
     write_companion(into, request, Method::Cancel, request);
     if !reason.is_empty() {

@@ -81,9 +81,9 @@ fn open_listener(
     }
     // Binding the first socket fails if another process already uses the address. The other sockets then share the address with it.
     let (first, others) = match (options.share_port, workers) {
-        (true, _) => (Sharing::Anybody, Sharing::Anybody),
-        (false, 1) => (Sharing::Nobody, Sharing::Nobody),
-        (false, _) => (Sharing::SharedLater, Sharing::Anybody),
+        (true, _) => (Sharing::Shared, Sharing::Shared),
+        (false, 1) => (Sharing::Exclusive, Sharing::Exclusive),
+        (false, _) => (Sharing::SharedLater, Sharing::Shared),
     };
     let (socket, address) = loop {
         match open_socket(listener, first, options) {

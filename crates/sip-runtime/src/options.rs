@@ -20,7 +20,7 @@ pub struct Options {
     /// If the kernel cannot segment it, each message is sent separately. Default true.
     pub segmentation: bool,
     /// Whether the kernel delivers a datagram with a Call-ID to the worker given by the Call-ID's
-    /// [`worker_hash`](sip_message::worker_hash) modulo the number of workers. Otherwise the kernel picks the worker by the
+    /// [`worker_hash`](sip_message::worker_hash()) modulo the number of workers. Otherwise the kernel picks the worker by the
     /// addresses. Not used with `share_port`. Default true.
     pub steering: bool,
     /// Limits and timeouts of connections.

@@ -68,7 +68,7 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// No connection: datagrams, or a stream to the remote address, opened if there is none.
+    /// No connection: datagrams, or a stream to the remote address, which is opened if necessary.
     pub const NONE: Self = Self { worker: 0, slot: 0 };
 
     /// The connection that the worker knows as `slot`, which must not be 0.

@@ -45,7 +45,7 @@ impl UserAgents {
         })
     }
 
-    /// The name with that number; empty if there is none.
+    /// The name with this number, or an empty string.
     pub(super) fn name(&self, number: u16) -> &[u8] {
         self.names
             .get(usize::from(number))

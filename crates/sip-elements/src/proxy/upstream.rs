@@ -4,10 +4,9 @@
 use super::identity_headers;
 use crate::Round;
 use crate::metrics::DropReason;
-use crate::routing::listener::{ListenerCriteria, flow_to};
+use crate::routing::listener::{ListenerCriteria, flow_to, protocol_of};
 use crate::routing::loop_detection::{is_proven, response_address};
 use crate::routing::record_route;
-use crate::routing::target::protocol_of;
 use sip_message::{HeaderName, Message, Method, Patch, Via};
 use sip_transaction::Branch;
 use sip_transport::{Flow, ListenerId, Protocol};

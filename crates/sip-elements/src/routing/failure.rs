@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     BadRoute,
     /// The source of the request may not reach the destination.
     OffLimits,
-    /// A secure transport is required, but there is none.
+    /// The request needs a secure transport, but no listener or candidate offers one.
     NotSecure,
     /// The caller cancelled the request.
     Cancelled,

@@ -94,6 +94,13 @@ fn is_directed_broadcast(listener: &Listener, ip: Ipv4Addr) -> bool {
     ip.to_bits() == own.to_bits() | hosts
 }
 
+/// The protocol that a `transport` parameter names.
+pub(crate) fn protocol_of(token: &[u8]) -> Option<Protocol> {
+    Protocol::ALL
+        .into_iter()
+        .find(|protocol| protocol.via_token().as_bytes().eq_ignore_ascii_case(token))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -201,7 +201,7 @@ pub(crate) fn target_hash(uri: &[u8], hasher: &KeyHasher) -> u64 {
     hasher.hash(&[b"target", &canonical]).max(1)
 }
 
-/// Returns the [`target_hash`] of the first Contact, or of an empty URI if there is none.
+/// Returns the [`target_hash`] of the first Contact. Without a Contact, it is the hash of an empty URI.
 pub(crate) fn contact_hash(message: &Message<'_>, hasher: &KeyHasher) -> u64 {
     let contact = message
         .values(sip_message::HeaderName::Contact)

@@ -3,9 +3,9 @@
 
 use super::View;
 use super::flow_token;
+use super::listener::protocol_of;
 use super::proof::{self, Dialog, Proof, Side};
 use super::refreshed::Refreshed;
-use super::target::protocol_of;
 use sip_message::{HeaderName, Host, KeyHasher, Message, NameAddr, Scheme, Uri};
 use sip_transport::{Flow, Listener, ListenerId, Protocol};
 

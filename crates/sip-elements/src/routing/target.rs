@@ -2,6 +2,7 @@
 //! listener.
 
 use super::failure::Failure;
+use super::listener::protocol_of;
 use super::route::RouteSet;
 use sip_message::{HeaderName, Host, Message, NameAddr, Scheme, Uri};
 use sip_transport::selection::{self, Destination};
@@ -296,13 +297,6 @@ fn hop_to<'t>(
         flow: None,
         is_secure: false,
     })
-}
-
-/// The protocol that a `transport` parameter names.
-pub(crate) fn protocol_of(token: &[u8]) -> Option<Protocol> {
-    Protocol::ALL
-        .into_iter()
-        .find(|protocol| protocol.via_token().as_bytes().eq_ignore_ascii_case(token))
 }
 
 #[cfg(test)]

@@ -120,6 +120,30 @@ fn an_invite_over_tcp_that_waited_gets_100_once() {
 }
 
 #[test]
+fn a_request_that_waited_for_its_callee_is_not_authenticated_again() {
+    let mut bench = Bench::new(settings());
+    let alice = |credentials| (&b"alice"[..], &b"example.org"[..], credentials);
+    let know = |bench: &Bench, (user, domain, credentials)| {
+        let now = bench.now;
+        bench
+            .shared
+            .credentials
+            .insert(user, domain, credentials, now);
+    };
+    know(&bench, alice(Some(stored("alice"))));
+    let bob = "sip:bob@example.org";
+    let invite =
+        |branch, extra: &str| request("INVITE", bob, "sip:alice@example.org", branch, extra);
+    let challenge = only(bench.receive(ALICE, &invite("i1", "")));
+    let credentials = answer_challenge(&challenge, "alice", "INVITE", bob);
+    let proven = invite("i2", &format!("Proxy-Authorization: {credentials}\n"));
+    assert_eq!(status(&only(bench.receive(ALICE, &proven))), 100);
+    let question = bench.question().expect("whether there is a bob");
+    know(&bench, alice(None));
+    assert_eq!(status(&only(bench.answer(question))), 480);
+}
+
+#[test]
 fn a_question_without_answer_ends_in_500_and_its_late_answer_is_ignored() {
     let mut settings = settings();
     settings.challenge.clear();

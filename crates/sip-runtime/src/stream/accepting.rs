@@ -68,13 +68,13 @@ impl Connections {
         } else {
             self.options.kept_for_opening
         };
-        let connection_slots = self.options.max_connections.saturating_sub(kept);
+        let most = self.options.max_connections.saturating_sub(kept);
         let rank = if is_counted {
             self.shared.peers.connections(peer)
         } else {
             0
         };
-        if !self.take_slot_of_accepted(now, event_loop, connection_slots, rank) {
+        if !self.take_slot_of_accepted(now, event_loop, most, rank) {
             self.leave_peer(peer, is_counted);
             return Err(RefuseReason::TableFull);
         }
@@ -92,7 +92,7 @@ impl Connections {
             return Err(RefuseReason::TableFull);
         };
         self.stats.connections_accepted.add(1);
-        if let Some(connection) = self.slab.get(name) {
+        if let Some(connection) = self.table.get(name) {
             connection.is_counted = is_counted;
             if is_behind_balancer {
                 connection.expect_proxy_header();
@@ -128,7 +128,7 @@ impl Connections {
 
     /// Handles the source address that a load balancer has announced: from now on the connection is found under that address.
     pub(super) fn register_source(&mut self, now: Time, name: u32) {
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return;
         };
         let (flow, before) = (connection.flow, connection.destination);

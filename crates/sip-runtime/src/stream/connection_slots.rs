@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_no_more_seats_than_the_most() {
+    fn no_more_slots_are_taken_than_there_are() {
         let connection_slots = ConnectionSlots::default();
         assert!(connection_slots.take(2) && connection_slots.take(2));
         assert!(!connection_slots.take(2));

@@ -1,5 +1,5 @@
 //! A worker's connections: their table, their deadlines and how they end. [`super::accepting`] accepts them, [`super::reading`]
-//! and [`super::sending`] move data, and [`super::unproven_peers`] tracks those with unproven peers.
+//! and [`super::sending`] move data, and [`super::unproven`] tracks those with unproven peers.
 
 use super::close::{CloseReason, RefuseReason};
 use super::connection::{Buffers, Connection, Stage};
@@ -48,7 +48,7 @@ pub(crate) struct Connections {
     listeners: Arc<[Listener]>,
     pub(super) shared: Arc<Shared>,
     pub(super) stats: Arc<WorkerStats>,
-    pub(super) slab: Table<Connection>,
+    pub(super) table: Table<Connection>,
     deadlines: Deadlines,
     pub(super) buffers: Buffers,
     /// Messages of an output, by connection and in their order.
@@ -91,7 +91,7 @@ impl Connections {
             listeners,
             shared,
             stats,
-            slab: Table::new(),
+            table: Table::new(),
             deadlines: Deadlines::new(now),
             buffers: Buffers::default(),
             gathered: Vec::new(),
@@ -132,14 +132,14 @@ impl Connections {
         stage: Stage,
         tls: Option<TlsSession>,
     ) -> Option<u32> {
-        let inserted = self.insert_seated(event_loop, socket, flow, destination, stage, tls);
+        let inserted = self.insert_in_slot(event_loop, socket, flow, destination, stage, tls);
         if inserted.is_none() {
             self.shared.connection_slots.leave();
         }
         inserted
     }
 
-    fn insert_seated(
+    fn insert_in_slot(
         &mut self,
         event_loop: &mut EventLoop,
         socket: OwnedFd,
@@ -155,23 +155,23 @@ impl Connections {
         }
         let is_ours = stage == Stage::Connecting;
         let framing = Framing::new(protocol, is_ours, options);
-        let name = self.slab.insert(options.max_connections, |name| {
+        let name = self.table.insert(options.max_connections, |name| {
             let connection = ConnectionId::new(worker, name);
             let flow = Flow { connection, ..flow };
             Connection::new(socket, flow, destination, stage, framing, tls)
         })?;
-        let connection = self.slab.get(name)?;
+        let connection = self.table.get(name)?;
         connection.interest.writable = is_ours;
         let (interest, id) = (connection.interest, connection.flow.connection);
         if let Err(error) = event_loop.watch(connection.as_fd(), token(name), interest) {
             // The kernel is out of memory.
             error!(worker, %error, "cannot watch a connection");
-            self.slab.remove(name);
+            self.table.remove(name);
             return None;
         }
         self.shared.directory.enter(destination, id);
         self.shared.directory.enter(destination.for_any_peer(), id);
-        self.stats.connections.set(self.slab.len() as u64);
+        self.stats.connections.set(self.table.len() as u64);
         Some(name)
     }
 
@@ -188,7 +188,7 @@ impl Connections {
         if id.worker() != self.worker {
             return;
         }
-        let Some(connection) = self.slab.get(id.slot()) else {
+        let Some(connection) = self.table.get(id.slot()) else {
             return;
         };
         let is_believed = match aliases {
@@ -207,7 +207,7 @@ impl Connections {
 
     /// Updates the events to wait for. Nothing is read from a peer that does not read either.
     pub(super) fn update_interest(&mut self, event_loop: &mut EventLoop, name: u32) {
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return;
         };
         let interest = Interest {
@@ -227,7 +227,7 @@ impl Connections {
     /// Sets the deadline of an open connection for what it expects from its peer: a message, or the rest of one. While output is
     /// queued, the write deadline applies instead.
     pub(super) fn set_deadline_of_waiting(&mut self, now: Time, name: u32) {
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return;
         };
         let patience = match connection.stage {
@@ -242,7 +242,7 @@ impl Connections {
 
     /// Moves the deadline. A connection that is closing gets no more time.
     pub(super) fn set_deadline(&mut self, now: Time, name: u32, after: Duration) {
-        let Some(connection) = self.slab.get(name).filter(|found| found.end().is_none()) else {
+        let Some(connection) = self.table.get(name).filter(|found| found.end().is_none()) else {
             return;
         };
         connection.deadline = seconds_of(now + after).min(connection.last_deadline);
@@ -263,7 +263,7 @@ impl Connections {
         self.deadlines.expire(now, &mut due);
         let seconds = now.unix_seconds() as u32;
         for name in due.drain(..) {
-            let Some(connection) = self.slab.get(name) else {
+            let Some(connection) = self.table.get(name) else {
                 continue;
             };
             // A stale entry: the deadline was moved to an earlier second and was checked then.
@@ -283,7 +283,7 @@ impl Connections {
     /// Shuts down closing connections, now that the output of this round is written.
     pub(crate) fn shut_down_closing(&mut self) {
         while let Some(name) = self.leaving.pop() {
-            if let Some(connection) = self.slab.get(name)
+            if let Some(connection) = self.table.get(name)
                 && connection.queue.is_none()
             {
                 shut_down_closing(connection, &mut self.buffers);
@@ -293,7 +293,7 @@ impl Connections {
 
     /// Removes a connection from the directory, so that no more messages are routed to it.
     pub(super) fn leave_directory(&mut self, name: u32) {
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return;
         };
         let (flow, destination) = (connection.flow, connection.destination);
@@ -308,7 +308,7 @@ impl Connections {
 
     /// Reports the messages queued for a connection as undeliverable.
     pub(super) fn give_up_messages(&mut self, name: u32) {
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return;
         };
         let flow = connection.flow;
@@ -335,7 +335,7 @@ impl Connections {
     pub(super) fn close(&mut self, event_loop: &mut EventLoop, name: u32, reason: CloseReason) {
         self.leave_directory(name);
         self.give_up_messages(name);
-        let Some(mut connection) = self.slab.remove(name) else {
+        let Some(mut connection) = self.table.remove(name) else {
             return;
         };
         // Closing the descriptor removes it from the event loop in any case.
@@ -357,7 +357,7 @@ impl Connections {
         }
         self.count_closed(reason);
         self.ended.push(connection.flow);
-        self.stats.connections.set(self.slab.len() as u64);
+        self.stats.connections.set(self.table.len() as u64);
     }
 
     pub(super) fn count_closed(&self, reason: CloseReason) {

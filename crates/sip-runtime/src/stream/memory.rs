@@ -84,7 +84,7 @@ impl Memory {
 impl Connections {
     /// Updates the accounting to what a connection holds now.
     pub(super) fn update_accounting(&mut self, name: u32) {
-        if let Some(connection) = self.slab.get(name) {
+        if let Some(connection) = self.table.get(name) {
             self.memory.enter(name, connection, &self.shared.peers);
             self.publish_accounting();
         }
@@ -103,7 +103,7 @@ impl Connections {
 
     /// Whether a message of `more` bytes may be queued for a peer.
     pub(super) fn may_wait(&mut self, name: u32, more: usize) -> bool {
-        let queued = self.slab.get(name).map(|connection| connection.queued());
+        let queued = self.table.get(name).map(|connection| connection.queued());
         queued.is_some_and(|queued| queued + more <= self.options.max_queue)
             && self.has_room(name, more)
     }
@@ -112,7 +112,7 @@ impl Connections {
     /// reserved for proven peers, so unproven peers that do not read cannot block messages to trunks.
     pub(super) fn has_room(&mut self, name: u32, more: usize) -> bool {
         let most_of_peer = self.options.max_held_per_peer;
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return false;
         };
         let most_of_all = if connection.is_proven() {
@@ -133,7 +133,7 @@ impl Connections {
     }
 
     fn victim(&mut self, name: u32) -> Option<u32> {
-        let connection = self.slab.get(name)?;
+        let connection = self.table.get(name)?;
         let held = connection.held.as_ref().filter(|held| held.incoming > 0)?;
         let peer = connection.flow.remote.ip();
         let is_greedy =
@@ -152,7 +152,7 @@ impl Connections {
     /// The first connection with an incomplete message that meets the condition, among the oldest [`LOOKS`].
     fn first_in_line(&mut self, is_so: impl Fn(&Connection) -> bool) -> Option<u32> {
         let mut names = self.memory.line.values().take(LOOKS).copied();
-        names.find(|name| self.slab.get(*name).is_some_and(|found| is_so(found)))
+        names.find(|name| self.table.get(*name).is_some_and(|found| is_so(found)))
     }
 }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each connection has one owner: the worker that accepted or opened it. Other workers send their messages for it to the owner's
-//! inbox. The shared [`Directory`] tells which addresses have a connection. An idle connection has no buffers.
+//! inbox. The shared [`directory`] tells which addresses have a connection. An idle connection has no buffers.
 
 mod accepting;
 mod close;

@@ -44,7 +44,7 @@ impl Connections {
         name: u32,
         mut deliver: impl FnMut(From, &[u8]),
     ) {
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return;
         };
         let (was_in_message, stage) = (connection.is_in_message(), connection.stage);
@@ -107,7 +107,7 @@ impl Connections {
     ) {
         self.set_deadline(now, name, LEAVING);
         self.leave_directory(name);
-        if let Some(connection) = self.slab.get(name) {
+        if let Some(connection) = self.table.get(name) {
             connection.stage = Stage::Leaving(reason);
         }
         if !was_open {
@@ -125,7 +125,7 @@ impl Connections {
         name: u32,
     ) -> Result<(), CloseReason> {
         let output = self.buffers.output.as_slice();
-        let Some(connection) = self.slab.get(name).filter(|_| !output.is_empty()) else {
+        let Some(connection) = self.table.get(name).filter(|_| !output.is_empty()) else {
             return Ok(());
         };
         // Replies may overtake queued messages, which are not encoded yet, but not encoded bytes.
@@ -144,7 +144,7 @@ impl Connections {
         if !self.has_room(name, left) {
             return Err(CloseReason::Memory);
         }
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return Ok(());
         };
         let rest = self.buffers.output.get(written..).unwrap_or_default();
@@ -167,7 +167,7 @@ impl Connections {
         name: u32,
         outcome: ReadOutcome,
     ) {
-        if self.slab.get(name).is_some_and(|found| found.is_open()) {
+        if self.table.get(name).is_some_and(|found| found.is_open()) {
             self.set_deadline_of_waiting(now, name);
             self.flush(now, event_loop, name);
             // The first messages may have arrived together with the last bytes of the handshake.
@@ -177,7 +177,7 @@ impl Connections {
 
     /// Sets the deadline to what the connection waits for now.
     fn after_read(&mut self, now: Time, name: u32, outcome: ReadOutcome, was_in_message: bool) {
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return;
         };
         // Keep-alives prove nothing about their sender.

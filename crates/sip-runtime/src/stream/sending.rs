@@ -69,8 +69,8 @@ impl Connections {
         self.gathered = gathered;
     }
 
-    /// Selects the connection (RFC 3261 section 18.1.1): the one that the message names, or the one to its address, which is
-    /// opened if there is none.
+    /// Selects the connection (RFC 3261 section 18.1.1): the one that the message names, or the one to its address, which
+    /// which is opened if necessary.
     fn way(&mut self, now: Time, event_loop: &mut EventLoop, flow: Flow, place: usize) -> Way {
         let connection = if flow.connection.is_some() {
             Some(flow.connection)
@@ -81,7 +81,7 @@ impl Connections {
             Some(connection) if connection.worker() != self.worker => {
                 Way::Other(Flow { connection, ..flow })
             }
-            Some(connection) => match self.slab.get(connection.slot()) {
+            Some(connection) => match self.table.get(connection.slot()) {
                 // The identifier may belong to another connection by now.
                 Some(found) if found.leads_to(flow.remote) && !found.is_shut() => {
                     Way::Own(connection.slot())
@@ -181,13 +181,13 @@ impl Connections {
     ) {
         let octets =
             |(_, range): &(u32, Range<usize>)| bytes.get(range.clone()).unwrap_or_default();
-        let Some(flow) = self.slab.get(name).map(|connection| connection.flow) else {
+        let Some(flow) = self.table.get(name).map(|connection| connection.flow) else {
             return;
         };
         self.stats.stream_messages_sent.add(messages.len() as u64);
         for part in messages.chunks(PARTS) {
             let slices: SmallVec<[&[u8]; PARTS]> = part.iter().map(octets).collect();
-            let connection = self.slab.get(name).filter(|found| found.is_writable());
+            let connection = self.table.get(name).filter(|found| found.is_writable());
             let written = match connection {
                 Some(connection) if !connection.is_plain() => {
                     self.write_encoded(now, event_loop, flow, &slices);
@@ -227,7 +227,7 @@ impl Connections {
         let name = flow.connection.slot();
         let mut rest = messages;
         while let [first, ..] = rest {
-            let connection = self.slab.get(name).filter(|found| found.is_writable());
+            let connection = self.table.get(name).filter(|found| found.is_writable());
             let Some(connection) = connection else {
                 self.enqueue(now, event_loop, flow, first, 0);
                 rest = rest.get(1..).unwrap_or_default();
@@ -263,7 +263,7 @@ impl Connections {
         } else {
             self.may_wait(name, left)
         };
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return self.give_up(flow, octets.into());
         };
         if !has_room {
@@ -292,7 +292,7 @@ impl Connections {
         if let Err(reason) = self.finish_connecting(now, event_loop, name) {
             return self.close(event_loop, name, reason);
         }
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return;
         };
         let Some(mut queue) = connection.queue.take() else {
@@ -320,7 +320,7 @@ impl Connections {
 
     /// Called when the queue is empty.
     fn all_is_written(&mut self, now: Time, name: u32) {
-        match self.slab.get(name) {
+        match self.table.get(name) {
             Some(connection) if connection.end().is_some() => {
                 shut_down_closing(connection, &mut self.buffers);
             }
@@ -335,7 +335,7 @@ impl Connections {
         event_loop: &mut EventLoop,
         name: u32,
     ) -> Result<(), CloseReason> {
-        let Some(connection) = self.slab.get(name) else {
+        let Some(connection) = self.table.get(name) else {
             return Ok(());
         };
         if connection.stage != Stage::Connecting {

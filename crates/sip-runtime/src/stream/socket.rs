@@ -33,7 +33,7 @@ pub(super) fn open_listening(
     sockopt::set_socket_reuseaddr(&socket, true).map_err(step("set SO_REUSEADDR"))?;
     let share =
         |share| sockopt::set_socket_reuseport(&socket, share).map_err(step("set SO_REUSEPORT"));
-    if sharing == Sharing::Anybody {
+    if sharing == Sharing::Shared {
         share(true)?;
     }
     bind(&socket, &address).map_err(step("bind"))?;

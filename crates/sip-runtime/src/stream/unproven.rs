@@ -41,7 +41,7 @@ impl Connections {
             return;
         }
         let last = self.last_second(now);
-        if let Some(connection) = self.slab.get(name) {
+        if let Some(connection) = self.table.get(name) {
             connection.last_deadline = last;
             self.unproven_peers.0.insert((last, name));
             self.shared
@@ -60,7 +60,7 @@ impl Connections {
             return false;
         }
         self.shared.unproven.pin().remove(&id);
-        if let Some(connection) = self.slab.get(id.slot()) {
+        if let Some(connection) = self.table.get(id.slot()) {
             self.unproven_peers.remove(id.slot(), connection);
             connection.last_deadline = NEVER;
             self.set_deadline_of_waiting(now, id.slot());
@@ -94,10 +94,10 @@ impl Connections {
     fn connection_to_displace(&mut self, now: Time, rank: u32) -> Option<u32> {
         let open_timeout = self.options.open_timeout.as_secs() as u32;
         let newest = self.last_second(now);
-        let (peers, slab) = (&self.shared.peers, &mut self.slab);
+        let (peers, table) = (&self.shared.peers, &mut self.table);
         let oldest = self.unproven_peers.0.iter().take(LOOKS);
         let ranked = oldest
-            .filter_map(|(last, name)| Some((rank_of(slab.get(*name)?, peers), *last, *name)));
+            .filter_map(|(last, name)| Some((rank_of(table.get(*name)?, peers), *last, *name)));
         let (most, last, name) = ranked.min_by_key(|(rank, ..)| Reverse(*rank))?;
         let had_time = newest > last.saturating_add(open_timeout);
         (most > rank || most == rank && had_time).then_some(name)

@@ -201,7 +201,7 @@ impl Certificates {
     }
 
     /// Selects the certificate for a name: first those with the exact name, then those with a wildcard for its first label, then
-    /// all others. Among them it takes the first one whose key the client can verify, or the first certificate if there is none.
+    /// all others. Among them it takes the first one whose key the client can verify, or else the first certificate.
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Certificate> {
         let name = name.map(str::to_ascii_lowercase);
         let named = name.as_deref().map(|name| {

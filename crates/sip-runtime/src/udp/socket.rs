@@ -15,11 +15,11 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
     /// None.
-    Nobody,
-    /// None yet. Sockets opened later with [`Sharing::Anybody`] may share it.
+    Exclusive,
+    /// None yet. Sockets opened later with [`Sharing::Shared`] may share it.
     SharedLater,
     /// All sockets that also share it.
-    Anybody,
+    Shared,
 }
 
 /// Buffer sizes to request, in bytes.
@@ -66,7 +66,7 @@ impl UdpSocket {
         let share = |share| {
             sockopt::set_socket_reuseport(&descriptor, share).map_err(step("set SO_REUSEPORT"))
         };
-        if sharing == Sharing::Anybody {
+        if sharing == Sharing::Shared {
             share(true)?;
         }
         bind(&descriptor, &address).map_err(step("bind"))?;
@@ -202,9 +202,9 @@ mod tests {
     #[test]
     fn latecomers_join_only_a_socket_that_lets_them() {
         for address in anywhere() {
-            let alone = open(address, Sharing::Nobody).expect("bind");
+            let alone = open(address, Sharing::Exclusive).expect("bind");
             let taken = alone.address().expect("address");
-            for sharing in [Sharing::Nobody, Sharing::SharedLater, Sharing::Anybody] {
+            for sharing in [Sharing::Exclusive, Sharing::SharedLater, Sharing::Shared] {
                 assert_eq!(
                     open(taken, sharing).err().map(|error| error.errno),
                     Some(Errno::ADDRINUSE)
@@ -212,8 +212,8 @@ mod tests {
             }
             let first = open(address, Sharing::SharedLater).expect("bind");
             let shared = first.address().expect("address");
-            open(shared, Sharing::Anybody).expect("a latecomer joins");
-            for sharing in [Sharing::Nobody, Sharing::SharedLater] {
+            open(shared, Sharing::Shared).expect("a latecomer joins");
+            for sharing in [Sharing::Exclusive, Sharing::SharedLater] {
                 assert_eq!(
                     open(shared, sharing).err().map(|error| error.errno),
                     Some(Errno::ADDRINUSE)
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn the_receive_buffer_is_what_the_kernel_says() {
         for address in anywhere() {
-            let socket = open(address, Sharing::Nobody).expect("bind");
+            let socket = open(address, Sharing::Exclusive).expect("bind");
             assert_eq!(socket.receive_buffer(), BUFFERS.receive);
             let read_back = sockopt::socket_recv_buffer_size(&socket).expect("read back");
             assert_eq!(read_back, 2 * BUFFERS.receive);
@@ -239,7 +239,7 @@ mod tests {
                 receive: 4_096,
                 send: 64 << 10,
             };
-            let mut socket = UdpSocket::open(address, Sharing::Nobody, buffers).expect("bind");
+            let mut socket = UdpSocket::open(address, Sharing::Exclusive, buffers).expect("bind");
             assert_eq!(socket.new_kernel_drops().expect("drops"), 0);
             let sender = std::net::UdpSocket::bind(address).expect("bind");
             let mut sent = 0;

@@ -4,7 +4,7 @@
 //! it needs no privilege. Ours searches for `Call-ID:` and computes [`worker_hash`] of the value. It may fail to find one: if the
 //! kernel then chooses the worker, or if the program chooses the wrong one, that worker hands the message over.
 //!
-//! [`worker_hash`]: sip_message::worker_hash
+//! [`worker_hash`]: sip_message::worker_hash()
 
 use libc::{
     BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_B, BPF_IMM, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JGT,

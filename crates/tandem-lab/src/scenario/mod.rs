@@ -6,8 +6,8 @@
 //! 7000;7100;1000;1;1
 //! ```
 //!
-//! [`read`] and [`write`] implement the format and hold one line at a time. [`Generator`] makes calls. [`validate`] reports mistakes with
-//! their lines. [`plot`] draws a file.
+//! [`read()`] and [`write()`] implement the format and hold one line at a time. [`Generator`] makes calls. [`validate()`] reports mistakes with
+//! their lines. [`plot()`] draws a file.
 //!
 //! The waits define the time: the first call is made at once, each other call when all waits before it are over. `arrival_rate_in_s` is
 //! the expected rate of calls until the next one.

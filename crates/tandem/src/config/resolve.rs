@@ -265,7 +265,7 @@ pub fn peer_policy(configuration: &Configuration) -> PeerPolicy {
     }
 }
 
-/// Options of the runtime. The number of connections also depends on the system: see [`crate::descriptors`].
+/// Options of the runtime. The number of connections also depends on the system: see `descriptors.rs`.
 pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
     let Configuration {
         workers,

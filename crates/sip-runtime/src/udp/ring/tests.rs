@@ -30,7 +30,7 @@ impl Carrier {
         };
         let open = |address: &&str| {
             let address = address.parse().expect("an address");
-            UdpSocket::open(address, Sharing::Nobody, buffers).expect("bind")
+            UdpSocket::open(address, Sharing::Exclusive, buffers).expect("bind")
         };
         let sockets: Vec<UdpSocket> = addresses.iter().map(open).collect();
         let stats = Arc::new(WorkerStats::default());
