@@ -23,6 +23,7 @@ struct Keeper(Rc<RefCell<Vec<Vec<u8>>>>);
 
 impl Node for Keeper {
     type Question = ();
+    type Record = std::convert::Infallible;
     type Answer = ();
 
     fn handle(&mut self, _: Time, input: Input<'_, ()>, output: &mut Output<()>) {

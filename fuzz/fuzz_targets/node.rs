@@ -9,7 +9,7 @@ use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::{
-    Answer, DeadTargets, Exchange, ExchangeOptions, Foreign, NameServersFailed, Question, Settings,
+    Answer, DeadTargets, Description, Exchange, ExchangeOptions, Foreign, NameServersFailed, NotDescribed, Question, Record, SessionDescriptions, Settings,
     Shared,
 };
 use sip_message::{KeyHasher, Message};
@@ -39,6 +39,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if options & 2 != 0 {
         settings.proxy.foreign = Foreign::Relay;
+    }
+    if options & 16 != 0 {
+        settings.proxy.session_descriptions = SessionDescriptions::Ask;
     }
     settings.limits.server_transactions = PLACES;
     settings.limits.client_transactions = PLACES;
@@ -144,10 +147,18 @@ fn answer(question: Question, known: bool) -> Answer {
             };
             Answer::Resolved { ticket, result }
         }
+        Question::Describe { ticket, .. } => Answer::Described {
+            ticket,
+            result: if known {
+                Ok(Description::Replace((*b"v=0\r\n").into()))
+            } else {
+                Err(NotDescribed)
+            },
+        },
     }
 }
 
-fn check(node: &Exchange, output: &Output<Question>) {
+fn check(node: &Exchange, output: &Output<Question, Record>) {
     let transactions = node.transaction_stats();
     assert_eq!(
         transactions.servers_created,

@@ -31,7 +31,7 @@ fn verify_credentials(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
                 realm: REALM,
                 source: register.flow.remote.ip(),
             };
-            let verdict = verify(&request, &subject, &server.shared, &server.settings, NOW);
+            let verdict = verify(&request, &subject, server.view(), &mut |_| ());
             assert_eq!(verdict, Verdict::Accepted);
         });
 }

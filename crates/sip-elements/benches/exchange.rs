@@ -7,7 +7,7 @@
 use divan::Bencher;
 use phones::{NOW, Phone, Register, Server, server};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::{Exchange, ExchangeOptions, Question};
+use sip_elements::{Exchange, ExchangeOptions, Question, Record};
 use sip_message::digest::Algorithm;
 use sip_transport::overload::Urgency;
 use sip_transport::{Flow, ListenerId, Node, Output, Received};
@@ -65,7 +65,7 @@ fn refused_in_overload(bencher: Bencher<'_, '_>) {
 fn register_with(
     exchange: &mut Exchange,
     [bare, proven]: &[Register; 2],
-    output: &mut Output<Question>,
+    output: &mut Output<Question, Record>,
 ) {
     exchange.receive(NOW, bare.flow, &bare.bytes, output);
     exchange.receive(NOW, proven.flow, &proven.bytes, output);
@@ -74,7 +74,12 @@ fn register_with(
 }
 
 #[inline(never)]
-fn refused_by(exchange: &mut Exchange, invite: &[u8], ack: &[u8], output: &mut Output<Question>) {
+fn refused_by(
+    exchange: &mut Exchange,
+    invite: &[u8],
+    ack: &[u8],
+    output: &mut Output<Question, Record>,
+) {
     let flow = flow();
     assert_eq!(exchange.urgency(flow, invite), Urgency::New);
     exchange.refuse(NOW, Received::new(NOW, flow, invite), output);

@@ -8,9 +8,9 @@ use rand_chacha::rand_core::SeedableRng;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::proxy::Proxy;
+use sip_elements::proxy::{Inbound, Proxy};
 use sip_elements::routing::{Target, is_loop};
-use sip_elements::{Foreign, Owner, Question, Round, Settings, Shared};
+use sip_elements::{Foreign, Owner, Question, Record, Round, Settings, Shared};
 use sip_message::{KeyHasher, Message, Method};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, Transactions};
 use sip_transport::{Flow, Listener, ListenerId, Output, Protocol, Time};
@@ -167,7 +167,7 @@ struct Worker {
     random: ChaCha8Rng,
     transactions: Transactions<Owner>,
     proxy: Proxy,
-    output: Output<Question>,
+    output: Output<Question, Record>,
     events: Vec<Event<Owner>>,
     sent: Vec<u8>,
 }
@@ -321,8 +321,9 @@ fn receive_request(proxy: &mut Proxy, round: &mut Round<'_>, request: &Message<'
         is_owned: false,
         instance: 0,
     };
+    let inbound = Inbound::new(request, flow);
     if request.method() == Method::Ack {
-        return proxy.forward_ack(round, request, flow, &routing, Some(target));
+        return proxy.forward_ack(round, inbound, &routing, Some(target));
     }
     let kind = if request.method() == Method::Invite {
         Kind::Invite
@@ -333,7 +334,7 @@ fn receive_request(proxy: &mut Proxy, round: &mut Round<'_>, request: &Message<'
         .transactions
         .create_server(key, kind, flow, false)
         .expect("room");
-    proxy.forward(round, request, flow, server, &routing, vec![target]);
+    proxy.forward(round, inbound, server, &routing, vec![target]);
 }
 
 fn settings() -> Settings {

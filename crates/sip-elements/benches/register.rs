@@ -4,7 +4,7 @@
 use divan::{Bencher, black_box};
 use phones::{NOW, Phone, REALM, Register, Server, server};
 use sip_elements::auth::{Challenger, Subject, Verdict, verify};
-use sip_elements::registrar;
+use sip_elements::registrar::{self, Registration};
 use sip_message::Message;
 use sip_message::digest::Algorithm;
 
@@ -30,19 +30,16 @@ fn serve(server: &Server, register: &Register, into: &mut Vec<u8>) -> u16 {
         realm: REALM,
         source: register.flow.remote.ip(),
     };
-    let verdict = verify(&request, &subject, &server.shared, &server.settings, NOW);
+    let verdict = verify(&request, &subject, server.view(), &mut |_| ());
     assert_eq!(verdict, Verdict::Accepted);
     into.clear();
-    registrar::register(
-        &request,
-        &register.address,
-        register.flow,
-        b"9e44f2c171ab4c5b",
-        &server.shared,
-        &server.settings,
-        NOW,
-        into,
-    )
+    let registration = Registration {
+        request: &request,
+        flow: register.flow,
+        address: &register.address,
+        to_tag: b"9e44f2c171ab4c5b",
+    };
+    registrar::register(&registration, server.view(), into)
 }
 
 #[divan::bench(args = [1, 1_000, PHONES], sample_count = 200, sample_size = 500)]

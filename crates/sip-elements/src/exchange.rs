@@ -6,7 +6,8 @@ use crate::proxy::{Proxy, ProxyStats};
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
 use crate::{
-    Answer, Owner, Question, Round, Settings, Shared, classify, parking, pipeline, undeliverable,
+    Answer, Owner, Question, Record, Round, Settings, Shared, classify, parking, pipeline,
+    undeliverable,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -158,7 +159,7 @@ impl Exchange {
     fn with_worker(
         &mut self,
         (arrived, now): (Time, Time),
-        output: &mut Output<Question>,
+        output: &mut Output<Question, Record>,
         act: impl FnOnce(&mut Worker<'_, '_>),
     ) {
         let mut worker = Worker {
@@ -213,9 +214,15 @@ impl Exchange {
 
 impl Node for Exchange {
     type Question = Question;
+    type Record = Record;
     type Answer = Answer;
 
-    fn handle(&mut self, now: Time, input: Input<'_, Answer>, output: &mut Output<Question>) {
+    fn handle(
+        &mut self,
+        now: Time,
+        input: Input<'_, Answer>,
+        output: &mut Output<Question, Record>,
+    ) {
         let arrived = match &input {
             Input::Received(message) => {
                 self.metrics.queueing.record(now - message.arrived);
@@ -247,14 +254,14 @@ impl Node for Exchange {
         }
     }
 
-    fn refuse(&mut self, now: Time, message: Received<'_>, output: &mut Output<Question>) {
+    fn refuse(&mut self, now: Time, message: Received<'_>, output: &mut Output<Question, Record>) {
         self.metrics.queueing.record(now - message.arrived);
         self.with_worker((message.arrived, now), output, |worker| {
             pipeline::refuse(worker, message);
         });
     }
 
-    fn expire(&mut self, now: Time, output: &mut Output<Question>) {
+    fn expire(&mut self, now: Time, output: &mut Output<Question, Record>) {
         self.with_worker((now, now), output, |worker| {
             worker
                 .round

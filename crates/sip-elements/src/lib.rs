@@ -13,6 +13,7 @@ pub mod routing;
 
 mod answer;
 mod classify;
+mod description;
 mod domains;
 mod exchange;
 mod owner;
@@ -21,19 +22,24 @@ mod parking;
 mod phase;
 mod pipeline;
 mod question;
+mod record;
 mod registered;
 mod round;
 mod settings;
 mod shared;
 mod undeliverable;
+mod view;
 
 pub use domains::Domains;
 pub use exchange::{Exchange, ExchangeOptions};
-pub use owner::{BranchId, ContextId, Owner, ParkedId};
-pub use question::{Answer, NameServersFailed, Question, StoreFailed};
+pub use owner::{BranchId, ContextId, DescribedId, Owner, ParkedId, ResponseId};
+pub use question::{Answer, Description, NameServersFailed, NotDescribed, Question, StoreFailed};
+pub use record::Record;
 pub use round::Round;
 pub use routing::dead_targets::{DeadTargetStats, DeadTargets, TargetFailure};
 pub use settings::{
-    ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, Settings, Strangers, TableLimits,
+    ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, SessionDescriptions, Settings,
+    Strangers, TableLimits,
 };
 pub use shared::Shared;
+pub use view::View;

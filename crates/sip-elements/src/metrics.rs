@@ -19,9 +19,10 @@ pub enum DropReason {
     NoTarget,
     Banned,
     Scanner,
+    WaitingFull,
 }
 /// Their labels, in the order of [`DropReason`].
-pub const DROPS: [&str; 12] = [
+pub const DROPS: [&str; 13] = [
     "not_sip",
     "malformed_response",
     "malformed_ack",
@@ -34,6 +35,7 @@ pub const DROPS: [&str; 12] = [
     "no_target",
     "banned",
     "scanner",
+    "waiting_full",
 ];
 
 /// What the server does at once with a message, and so answers for alone: no phone's and no next hop's time is in it.

@@ -18,6 +18,23 @@ pub struct BranchId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParkedId(pub(crate) SlabId);
 
+/// Identifies a response that waits for an answer of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ResponseId {
+    pub(crate) context: ContextId,
+    /// Which question of the context, from 1.
+    pub(crate) number: u32,
+}
+
+/// Identifies a message whose session description the control plane is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DescribedId {
+    /// A parked request.
+    Request(ParkedId),
+    /// A response on its way upstream.
+    Response(ResponseId),
+}
+
 /// The owner of a transaction. The transaction layer returns it with each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {

@@ -6,10 +6,11 @@
 //! A cancelled request leaves at once, but its slot stays in use until its question is answered or times out. So there
 //! are never more open questions than slots, however fast a caller calls and hangs up.
 
-use crate::ParkedId;
 use crate::answer::Origin;
 use crate::phase::ResumeAt;
+use crate::{ParkedId, description};
 use rustc_hash::FxHashMap;
+use sip_message::Message;
 use sip_transaction::{Account, Ledger, ServerId, Table};
 use sip_transport::{Slab, Tenant, Time};
 use std::collections::VecDeque;
@@ -25,6 +26,15 @@ pub(crate) struct ParkedRequest {
     pub(crate) account: Account,
     /// The stage that parked it. It resumes there.
     pub(crate) resume_at: ResumeAt,
+}
+
+impl ParkedRequest {
+    /// Replaces the body. Everything that is forwarded from now on has the new one.
+    pub(crate) fn replace_body(&mut self, body: &[u8]) {
+        if let Ok(request) = Message::parse(&self.bytes) {
+            self.bytes = description::with_body(&request, body);
+        }
+    }
 }
 
 #[derive(Debug)]

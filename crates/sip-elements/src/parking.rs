@@ -1,15 +1,16 @@
 //! Parks requests that wait for the control plane, and answers those that wait in vain.
 
-use crate::Question;
 use crate::answer::{Origin, Refusal, answer, send_trying};
 use crate::exchange::Worker;
 use crate::parked::ParkedRequest;
 use crate::phase::{Need, ResumeAt};
+use crate::{DescribedId, Question};
 use sip_message::{Message, Method};
 use sip_transaction::{Account, Table};
 
-/// The maximum number of questions for one request: about the credentials, and whether the callee exists.
-const MOST_QUESTIONS: u8 = 3;
+/// The maximum number of questions for one request: about the credentials, whether the callee exists, and about the session
+/// description.
+const MOST_QUESTIONS: u8 = 4;
 
 /// Parks a request on a question. From now on it has a transaction, so that its retransmissions are absorbed.
 pub(crate) fn park(
@@ -49,12 +50,18 @@ pub(crate) fn park(
     let ticket = worker
         .parked
         .park(parked, deadline, round.transactions.ledger());
-    let Need::Credentials { username, domain } = need;
     round.metrics.questions.increment();
-    round.output.ask(Question::Credentials {
-        ticket,
-        username,
-        domain,
+    round.output.ask(match need {
+        Need::Credentials { username, domain } => Question::Credentials {
+            ticket,
+            username,
+            domain,
+        },
+        Need::Description => Question::Describe {
+            ticket: DescribedId::Request(ticket),
+            message: request.bytes().into(),
+            source: origin.flow.remote.ip(),
+        },
     });
     Ok(())
 }
@@ -69,7 +76,7 @@ pub(crate) fn expire(worker: &mut Worker<'_, '_>) {
         refuse(
             worker,
             &parked,
-            &Refusal::Because(500, "Subscriber data did not arrive in time"),
+            &Refusal::Because(500, parked.resume_at.reason_when_late()),
         );
     }
 }

@@ -18,10 +18,12 @@ use crate::metrics::{DropReason, Stage};
 use crate::parked::ParkedRequest;
 use crate::parking;
 use crate::phase::identity::Identity;
-use crate::phase::{ResumeAt, Stop, blocklist, destination, identity, keep_alive, sanity};
+use crate::phase::{Need, ResumeAt, Stop, blocklist, destination, identity, keep_alive, sanity};
+use crate::proxy::Inbound;
+use crate::registrar::Registration;
 use crate::registrar::held::HeldAnswer;
-use crate::routing::Routing;
-use crate::{Answer, registrar};
+use crate::routing::{Routing, Target};
+use crate::{Answer, DescribedId, Description, NotDescribed, ParkedId, description, registrar};
 use sip_message::{HeaderName, Message, Method, ParseError};
 use sip_transaction::{RequestMatch, ResponseMatch, ServerId, Standing};
 use sip_transport::{Flow, Received, response_flow};
@@ -50,13 +52,13 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     let message = match &parsed {
         Ok(message) if message.header_count() <= most_headers => message,
         Ok(_) | Err(ParseError::TooManyHeaders) => {
-            blocklist::note_malformed(&worker.round, &received);
+            blocklist::note_malformed(&mut worker.round, &received);
             worker.round.metrics.dropped(DropReason::TooManyHeaders);
             let refusal = Refusal::Because(400, "Too many header fields");
             return answer_truncated(&mut worker.round, flow, bytes, &refusal);
         }
         Err(_) => {
-            blocklist::note_malformed(&worker.round, &received);
+            blocklist::note_malformed(&mut worker.round, &received);
             return worker.round.metrics.dropped(DropReason::NotSip);
         }
     };
@@ -142,12 +144,12 @@ fn request(
     if !routing.in_our_dialog() {
         refuse_while_draining(worker, request)?;
     }
-    run_from(&ResumeAt::Authenticate, worker, request, origin, &routing)
+    run_from(ResumeAt::Authenticate, worker, request, origin, &routing)
 }
 
 /// Runs the stages that may need the control plane. A parked request resumes at the stage that parked it.
 fn run_from(
-    stage: &ResumeAt,
+    stage: ResumeAt,
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
     origin: &mut Origin,
@@ -158,7 +160,8 @@ fn run_from(
             relay_in_dialog(worker, request, origin, routing)
         }
         ResumeAt::Authenticate => authenticate_and_route(worker, request, origin, routing),
-        ResumeAt::Route(identity) => find_and_forward(worker, request, origin, routing, identity),
+        ResumeAt::Route(identity) => find_and_forward(worker, request, origin, routing, &identity),
+        ResumeAt::Forward(targets) => forward(worker, request, origin, routing, targets),
     }
 }
 
@@ -184,12 +187,12 @@ fn authenticate_and_route(
     routing: &Routing,
 ) -> Result<(), Stop> {
     if identity::is_registration(&worker.round, request) {
-        let address = identity::registrant(&worker.round, request, origin.flow)?;
+        let address = identity::registrant(&mut worker.round, request, origin.flow)?;
         worker.round.output.proven(origin.flow.connection);
         register(worker, request, origin, &address);
         return Ok(());
     }
-    let identity = identity::authenticate(&worker.round, request, origin.flow, routing)?;
+    let identity = identity::authenticate(&mut worker.round, request, origin.flow, routing)?;
     if matches!(identity, Identity::Subscriber(_)) {
         worker.round.output.proven(origin.flow.connection);
     }
@@ -218,18 +221,40 @@ fn find_and_forward(
     identity: &Identity,
 ) -> Result<(), Stop> {
     let targets = destination::find(&worker.round, request, routing, identity)?;
-    let server = origin.server_transaction(&mut worker.round, request)?;
-    worker.proxy.forward(
-        &mut worker.round,
-        request,
-        origin.flow,
-        server,
-        routing,
-        targets,
-    );
+    describe_and_forward(worker, request, origin, routing, targets)?;
     if request.method() == Method::Invite && matches!(identity, Identity::Subscriber(_)) {
         worker.round.record(Stage::Invite);
     }
+    Ok(())
+}
+
+/// Forwards a request to its targets, after the control plane has seen its session description if it wants to.
+fn describe_and_forward(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &mut Origin,
+    routing: &Routing,
+    targets: Vec<Target>,
+) -> Result<(), Stop> {
+    if description::is_asked_for(worker.round.settings, request) {
+        return Err(Stop::Ask(Need::Description, ResumeAt::Forward(targets)));
+    }
+    forward(worker, request, origin, routing, targets)
+}
+
+/// Forwards a request to its targets. From here on, the response context acts.
+fn forward(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &mut Origin,
+    routing: &Routing,
+    targets: Vec<Target>,
+) -> Result<(), Stop> {
+    let server = origin.server_transaction(&mut worker.round, request)?;
+    let inbound = Inbound::new(request, origin.flow);
+    worker
+        .proxy
+        .forward(&mut worker.round, inbound, server, routing, targets);
     Ok(())
 }
 
@@ -345,7 +370,7 @@ fn forward_ack(
     let target = destination::in_dialog(ack, routing);
     worker
         .proxy
-        .forward_ack(round, ack, flow, routing, Some(target));
+        .forward_ack(round, Inbound::new(ack, flow), routing, Some(target));
     Ok(())
 }
 
@@ -361,7 +386,7 @@ fn relay_in_dialog(
     routing: &Routing,
 ) -> Result<(), Stop> {
     if has_other_identity(routing) && request.method() != Method::Bye {
-        identity::authenticate_sender(&worker.round, request, origin.flow)?;
+        identity::authenticate_sender(&mut worker.round, request, origin.flow)?;
     }
     destination::refuse_foreign_notify(&worker.round, request, origin.flow, routing)?;
     worker.round.output.proven(origin.flow.connection);
@@ -373,16 +398,7 @@ fn relay_in_dialog(
     };
     origin.prove(&mut worker.round, standing)?;
     let target = destination::in_dialog(request, routing);
-    let server = origin.server_transaction(&mut worker.round, request)?;
-    worker.proxy.forward(
-        &mut worker.round,
-        request,
-        origin.flow,
-        server,
-        routing,
-        vec![target],
-    );
-    Ok(())
+    describe_and_forward(worker, request, origin, routing, vec![target])
 }
 
 /// Whether the proof of a request belongs to a party other than the one in From.
@@ -415,16 +431,13 @@ fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin,
     }
     let tag = own_tag(round, request);
     worker.scratch.clear();
-    let status = registrar::register(
+    let registration = Registration {
         request,
+        flow: origin.flow,
         address,
-        origin.flow,
-        &tag,
-        round.shared,
-        round.settings,
-        round.now,
-        worker.scratch,
-    );
+        to_tag: &tag,
+    };
+    let status = registrar::register(&registration, round.view(), worker.scratch);
     if status == 200 && origin.flow.connection.worker() == worker.index {
         worker
             .registered
@@ -458,7 +471,7 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
                 return;
             };
             match result {
-                Ok(_) => resume(worker, &parked),
+                Ok(_) => resume(worker, parked),
                 Err(_) => parking::refuse(
                     worker,
                     &parked,
@@ -469,6 +482,14 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
         Answer::Resolved { ticket, result } => {
             worker.proxy.resolved(&mut worker.round, ticket, result);
         }
+        Answer::Described {
+            ticket: DescribedId::Request(ticket),
+            result,
+        } => described(worker, ticket, result),
+        Answer::Described {
+            ticket: DescribedId::Response(ticket),
+            result,
+        } => worker.proxy.described(&mut worker.round, ticket, result),
         Answer::Saved => worker.held.release(&mut worker.round),
         Answer::Drain(drain) => {
             *worker.draining = drain;
@@ -478,15 +499,36 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
     }
 }
 
-/// Continues a parked request where it stopped. The data that it asked for is now in the cache.
-fn resume(worker: &mut Worker<'_, '_>, parked: &ParkedRequest) {
+/// Continues a parked request with the session description that the control plane chose.
+fn described(
+    worker: &mut Worker<'_, '_>,
+    ticket: ParkedId,
+    result: Result<Description, NotDescribed>,
+) {
+    let ledger = worker.round.transactions.ledger();
+    let Some(mut parked) = worker.parked.take(ticket, ledger) else {
+        return;
+    };
+    match result {
+        Ok(Description::Keep) => {}
+        Ok(Description::Replace(body)) => parked.replace_body(&body),
+        Err(NotDescribed) => {
+            let refusal = Refusal::Because(503, "Media control is not available");
+            return parking::refuse(worker, &parked, &refusal);
+        }
+    }
+    resume(worker, parked);
+}
+
+/// Continues a parked request where it stopped. Subscriber data that it asked for is now in the cache.
+fn resume(worker: &mut Worker<'_, '_>, parked: ParkedRequest) {
     let Ok(request) = Message::parse(&parked.bytes) else {
         return;
     };
     let mut origin = parked.origin;
     worker.round.arrived = origin.received;
     let routing = worker.proxy.preprocess(&request, &worker.round);
-    let end = run_from(&parked.resume_at, worker, &request, &mut origin, &routing);
+    let end = run_from(parked.resume_at, worker, &request, &mut origin, &routing);
     conclude(worker, &request, &origin, end);
 }
 

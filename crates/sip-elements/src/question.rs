@@ -1,8 +1,9 @@
 //! The questions of the data plane to the control plane, and the answers. Nothing here depends on a database.
 use crate::Settings;
 use crate::auth::StoredCredentials;
-use crate::owner::{BranchId, ParkedId};
+use crate::owner::{BranchId, DescribedId, ParkedId};
 use sip_transport::selection::{Candidate, Destination};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A question to the control plane. Answers after its deadline (`Settings::question_deadline`) are ignored, and so are
@@ -30,6 +31,16 @@ pub enum Question {
         /// The seed for the random choice among its servers. All requests of a call use the same one.
         seed: u64,
     },
+    /// The session description to forward in place of the one in this message. Asked only with
+    /// [`SessionDescriptions::Ask`](crate::SessionDescriptions::Ask).
+    Describe {
+        /// Identifies the waiting message.
+        ticket: DescribedId,
+        /// The message as received, with its body.
+        message: Box<[u8]>,
+        /// The address that it came from.
+        source: IpAddr,
+    },
 }
 
 /// An answer to a question, or an order from the control plane.
@@ -50,6 +61,13 @@ pub enum Answer {
         /// `Err`: the name servers gave no answer.
         result: Result<Vec<Candidate>, NameServersFailed>,
     },
+    /// Answers `Question::Describe`.
+    Described {
+        /// The ticket of the question.
+        ticket: DescribedId,
+        /// What to do with the session description. `Err`: a request is refused with 503, and a response passes unchanged.
+        result: Result<Description, NotDescribed>,
+    },
     /// A save has succeeded, so answers that waited for it can be sent.
     Saved,
     /// New settings that take effect now.
@@ -57,6 +75,19 @@ pub enum Answer {
     /// Whether to drain: reject new calls (503 to requests that create dialogs or bindings) and finish the existing ones.
     Drain(bool),
 }
+
+/// What to do with the session description of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Description {
+    /// Forward it unchanged.
+    Keep,
+    /// Forward this body instead. Its type stays `application/sdp`.
+    Replace(Box<[u8]>),
+}
+
+/// There is no session description to forward, for example because no media relay is reachable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotDescribed;
 
 /// The store could not be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

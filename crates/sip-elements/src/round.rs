@@ -1,7 +1,6 @@
 //! The context of every phase: the time, the output, and the tables of the worker.
 use crate::metrics::{Stage, WorkerMetrics};
-use crate::routing::View;
-use crate::{Owner, Question, Settings, Shared};
+use crate::{Owner, Question, Record, Settings, Shared, View};
 use rand_chacha::ChaCha8Rng;
 use sip_transaction::Transactions;
 use sip_transport::{Output, Time};
@@ -13,8 +12,8 @@ pub struct Round<'r> {
     pub now: Time,
     /// When the current message reached the machine. The time it waited in queues lies between this and `now`.
     pub arrived: Time,
-    /// Collects what to send and to ask.
-    pub output: &'r mut Output<Question>,
+    /// Collects what to send, to ask and to record.
+    pub output: &'r mut Output<Question, Record>,
     /// The transactions of this worker.
     pub transactions: &'r mut Transactions<Owner>,
     /// The operator's configuration.
@@ -28,7 +27,7 @@ pub struct Round<'r> {
 }
 
 impl<'r> Round<'r> {
-    /// What routing decisions depend on.
+    /// What decisions read.
     pub const fn view(&self) -> View<'r> {
         View {
             now: self.now,

@@ -87,6 +87,15 @@ pub struct RegistrarSettings {
     pub longest_unsaved: Duration,
 }
 
+/// Whether the control plane sees the session descriptions (SDP) of forwarded messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionDescriptions {
+    /// They pass unchanged.
+    Pass,
+    /// Each message with one waits until the control plane has answered [`Question::Describe`](crate::Question::Describe).
+    Ask,
+}
+
 /// Settings of the proxy (section 16).
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
@@ -104,6 +113,8 @@ pub struct ProxySettings {
     pub edge_proxies: Networks,
     /// Networks that the server never sends requests to.
     pub off_limits: Networks,
+    /// Whether the control plane sees and may replace session descriptions.
+    pub session_descriptions: SessionDescriptions,
     /// Whether the server stays on the path of dialogs.
     pub record_route: bool,
     /// How long requests inside a dialog are relayed after the dialog began or its targets were refreshed.
@@ -207,6 +218,7 @@ impl Settings {
                 trusted_peers: Networks::default(),
                 edge_proxies: Networks::default(),
                 off_limits: Networks::default(),
+                session_descriptions: SessionDescriptions::Pass,
                 record_route: true,
                 dialog_lifetime: Duration::from_secs(24 * 3600),
                 timer_c: Duration::from_secs(185),

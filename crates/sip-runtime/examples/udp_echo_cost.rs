@@ -151,6 +151,7 @@ struct Echo;
 
 impl Node for Echo {
     type Question = ();
+    type Record = std::convert::Infallible;
     type Answer = ();
 
     fn handle(&mut self, _: Time, input: Input<'_, ()>, output: &mut Output<()>) {

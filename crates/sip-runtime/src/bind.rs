@@ -3,7 +3,7 @@
 use crate::driver::Driver;
 use crate::inbox::Inbox;
 use crate::options::Options;
-use crate::running::{Handle, QuestionSink, Running};
+use crate::running::{ControlPlane, Handle, Running};
 use crate::stats::WorkerStats;
 use crate::stream::{Listening, Shared};
 use crate::udp::{Buffers, Sharing, SocketError, UdpSocket, steer};
@@ -187,21 +187,22 @@ impl Bound {
     }
 
     /// Starts the worker threads. `node` builds the node of each worker. It runs on the calling thread, before the first datagram
-    /// is read. `questions` is cloned for each worker.
+    /// is read. `control_plane` is cloned for each worker.
     ///
     /// # Errors
     /// If the kernel does not support the requested event loop, or the machine is out of descriptors, memory or
     /// threads. Workers that are already running are stopped.
-    pub fn start<N, Q>(
+    pub fn start<N, C>(
         self,
         mut node: impl FnMut(u16) -> N,
-        questions: &Q,
+        control_plane: &C,
     ) -> io::Result<Running<N::Answer>>
     where
         N: Node + Send + 'static,
         N::Question: Send + 'static,
+        N::Record: Send + 'static,
         N::Answer: Send + 'static,
-        Q: QuestionSink<N::Question>,
+        C: ControlPlane<N::Question, N::Record>,
     {
         let Self {
             listeners,
@@ -221,7 +222,7 @@ impl Bound {
                 sockets,
                 inboxes: Arc::clone(&inboxes),
                 stats: Arc::clone(stats),
-                questions: questions.clone(),
+                control_plane: control_plane.clone(),
                 listeners: Arc::clone(&shared_listeners),
                 connections: Arc::clone(&connections),
             };
@@ -239,10 +240,10 @@ impl Bound {
     /// # Errors
     /// If more than one worker was requested, if the event loop is not epoll, or if the machine is out of descriptors or memory.
     /// Only epoll has a descriptor that another event loop can wait for.
-    pub fn drive<N, Q>(self, node: N, questions: Q) -> io::Result<Driver<N, Q>>
+    pub fn drive<N, C>(self, node: N, control_plane: C) -> io::Result<Driver<N, C>>
     where
         N: Node,
-        Q: QuestionSink<N::Question>,
+        C: ControlPlane<N::Question, N::Record>,
     {
         let Self {
             listeners,
@@ -261,7 +262,7 @@ impl Bound {
             sockets,
             inboxes: Arc::clone(&inboxes),
             stats: Arc::clone(&stats),
-            questions,
+            control_plane,
             listeners: listeners.clone().into(),
             connections: Arc::default(),
         };

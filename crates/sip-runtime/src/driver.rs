@@ -1,6 +1,6 @@
 //! Runs a stack inside the event loop of another program.
 
-use crate::running::{Handle, QuestionSink};
+use crate::running::{ControlPlane, Handle};
 use crate::stats::WorkerStats;
 use crate::worker::Worker;
 use sip_transport::{Listener, Node};
@@ -16,8 +16,8 @@ use std::{fmt, io};
 /// Other threads send to it through its [`Handle`], which makes the descriptor readable. Dropping the driver closes its sockets.
 ///
 /// ```no_run
-/// # fn serve<N: sip_transport::Node, Q: sip_runtime::QuestionSink<N::Question>>(
-/// #     mut driver: sip_runtime::Driver<N, Q>,
+/// # fn serve<N: sip_transport::Node, C: sip_runtime::ControlPlane<N::Question, N::Record>>(
+/// #     mut driver: sip_runtime::Driver<N, C>,
 /// #     wait: impl Fn(std::os::fd::BorrowedFd<'_>, Option<std::time::Duration>),
 /// # ) {
 /// loop {
@@ -26,18 +26,18 @@ use std::{fmt, io};
 /// }
 /// # }
 /// ```
-pub struct Driver<N: Node, Q> {
-    worker: Worker<N, Q>,
+pub struct Driver<N: Node, C> {
+    worker: Worker<N, C>,
     descriptor: OwnedFd,
     handle: Handle<N::Answer>,
     stats: Arc<WorkerStats>,
     listeners: Vec<Listener>,
 }
 
-impl<N: Node, Q: QuestionSink<N::Question>> Driver<N, Q> {
+impl<N: Node, C: ControlPlane<N::Question, N::Record>> Driver<N, C> {
     /// Fails if the event loop has no descriptor.
     pub(crate) fn new(
-        worker: Worker<N, Q>,
+        worker: Worker<N, C>,
         handle: Handle<N::Answer>,
         stats: Arc<WorkerStats>,
         listeners: Vec<Listener>,
@@ -88,13 +88,13 @@ impl<N: Node, Q: QuestionSink<N::Question>> Driver<N, Q> {
     }
 }
 
-impl<N: Node, Q> Drop for Driver<N, Q> {
+impl<N: Node, C> Drop for Driver<N, C> {
     fn drop(&mut self) {
         self.handle.close();
     }
 }
 
-impl<N: Node, Q> fmt::Debug for Driver<N, Q> {
+impl<N: Node, C> fmt::Debug for Driver<N, C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Driver")

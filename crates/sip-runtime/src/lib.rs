@@ -6,7 +6,7 @@
 //!  sockets ───▶│ recvmmsg → Node::handle ──┐                                  │
 //!  inbox ─────▶│ hand-overs, answers       ├─▶ Output ─▶ sendmmsg ────────────┼──▶ sockets
 //!  (eventfd)   │          → Node::handle ──┤          ├▶ hand-overs ──────────┼──▶ other workers
-//!  deadlines ─▶│ Node::expire ─────────────┘          └▶ questions ───────────┼──▶ QuestionSink
+//!  deadlines ─▶│ Node::expire ─────────────┘          └▶ questions, records ──┼──▶ ControlPlane
 //!              └──────────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -39,7 +39,7 @@ pub use driver::Driver;
 pub use event_loop::EventLoopKind;
 pub use interfaces::expand_wildcard;
 pub use options::Options;
-pub use running::{Handle, QuestionSink, Running, SendError};
+pub use running::{ControlPlane, Handle, Running, SendError};
 pub use stats::WorkerStats;
 pub use stream::{
     Admission, Aliases, CloseReason, PeerPolicy, RefuseReason, SharedPeerPolicy, StreamOptions,

@@ -4,31 +4,44 @@ use crate::inbox::Inbox;
 use crate::stats::WorkerStats;
 use crate::worker::Worker;
 use sip_transport::{Listener, Node};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 use tracing::error;
 
-/// Passes the workers' questions to the control plane.
+/// The control plane, as the workers see it: it takes their questions and their records.
 ///
-/// Any `FnMut(u16, T) -> Result<(), T>` that is `Clone`, `Send` and `'static` implements it: for
+/// For a node without records, any `FnMut(u16, Q) -> Result<(), Q>` that is `Clone`, `Send` and `'static` implements it: for
 /// example, the sending end of a bounded channel. Each worker has its own clone.
-pub trait QuestionSink<T>: Clone + Send + 'static {
+pub trait ControlPlane<Q, R>: Clone + Send + 'static {
     /// Takes a question of worker `worker`. It runs on the worker's thread and must not block. A
     /// question that is returned is counted and dropped; the node continues when the deadline of
     /// its question passes.
     ///
     /// # Errors
     /// The question itself, if there is no room.
-    fn ask(&mut self, worker: u16, question: T) -> Result<(), T>;
+    fn ask(&mut self, worker: u16, question: Q) -> Result<(), Q>;
+
+    /// Takes a record of worker `worker`. It runs on the worker's thread and must not block. A
+    /// record that is returned is counted as lost. Records need a queue of their own, so that
+    /// many questions cannot displace them.
+    ///
+    /// # Errors
+    /// The record itself, if there is no room.
+    fn record(&mut self, worker: u16, record: R) -> Result<(), R>;
 }
 
-impl<T, F> QuestionSink<T> for F
+impl<Q, F> ControlPlane<Q, Infallible> for F
 where
-    F: FnMut(u16, T) -> Result<(), T> + Clone + Send + 'static,
+    F: FnMut(u16, Q) -> Result<(), Q> + Clone + Send + 'static,
 {
-    fn ask(&mut self, worker: u16, question: T) -> Result<(), T> {
+    fn ask(&mut self, worker: u16, question: Q) -> Result<(), Q> {
         self(worker, question)
+    }
+
+    fn record(&mut self, _: u16, record: Infallible) -> Result<(), Infallible> {
+        Err(record)
     }
 }
 
@@ -145,12 +158,13 @@ impl<A> Running<A> {
         }
     }
 
-    pub(crate) fn spawn<N, Q>(&mut self, worker: Worker<N, Q>) -> io::Result<()>
+    pub(crate) fn spawn<N, C>(&mut self, worker: Worker<N, C>) -> io::Result<()>
     where
         N: Node<Answer = A> + Send + 'static,
         N::Question: Send + 'static,
+        N::Record: Send + 'static,
         N::Answer: Send + 'static,
-        Q: QuestionSink<N::Question>,
+        C: ControlPlane<N::Question, N::Record>,
     {
         let name = format!("sip-worker-{}", self.threads.len());
         self.threads.push(

@@ -72,6 +72,10 @@ pub struct WorkerStats {
     pub questions: Counter,
     /// Questions that the control plane did not accept.
     pub questions_dropped: Counter,
+    /// Records that the node gave to the control plane.
+    pub records: Counter,
+    /// Records that the control plane did not accept. They are lost.
+    pub records_dropped: Counter,
     /// 1 while requests are shed because messages arrive faster than they can be served.
     pub overloaded: Counter,
     /// How many times this state began.

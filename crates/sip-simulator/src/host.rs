@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// The questions that the node of a machine asks.
 pub type QuestionOf<M> = <<M as Machine>::Node as Node>::Question;
+/// The output of a machine's nodes.
+pub type OutputOf<M> = Output<QuestionOf<M>, <<M as Machine>::Node as Node>::Record>;
 /// The answers to them.
 pub type AnswerOf<M> = <<M as Machine>::Node as Node>::Answer;
 
@@ -84,7 +86,7 @@ impl ControlManners {
 /// One worker: its node, its output, and its next wake-up.
 pub(crate) struct Worker<N: Node> {
     pub(crate) node: N,
-    pub(crate) output: Output<N::Question>,
+    pub(crate) output: Output<N::Question, N::Record>,
     pub(crate) wake: Option<Time>,
     /// Open questions by number, with the time at which each one's wait ends.
     pub(crate) outstanding: BTreeMap<u64, Time>,

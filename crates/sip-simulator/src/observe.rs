@@ -281,6 +281,8 @@ pub struct HostFacts {
     pub relays: bool,
     /// Methods that its own subscribers must authenticate.
     pub challenged: Vec<String>,
+    /// The line that its control plane adds to each session description; `None` if it replaces none.
+    pub description_mark: Option<String>,
     /// Its bounds.
     pub bounds: Bounds,
 }
@@ -310,6 +312,8 @@ pub struct Bounds {
     pub other_answered: Duration,
     /// How long a question may wait.
     pub question_deadline: Duration,
+    /// How long a response may wait for the control plane, behind other responses of its call too.
+    pub response_waits: Duration,
     /// A binding acknowledged longer ago than this survives a crash.
     pub write_behind: Duration,
 }

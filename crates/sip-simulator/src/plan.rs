@@ -61,8 +61,10 @@ pub struct HostPlan {
     pub timer_c: Duration,
     /// How long a branch may stay silent before the next target is tried.
     pub no_answer: Option<Duration>,
-    /// How long a request waits for the control plane.
+    /// How long a message waits for the control plane.
     pub question_deadline: Duration,
+    /// Whether its control plane replaces session descriptions.
+    pub describes: bool,
     /// How long a nonce is valid.
     pub nonce_lifetime: Duration,
     /// Whether it adds Record-Route, to stay on the path of dialogs.
@@ -105,6 +107,7 @@ impl HostPlan {
             timer_c: Duration::from_secs(185),
             no_answer: None,
             question_deadline: Duration::from_secs(5),
+            describes: false,
             nonce_lifetime: Duration::from_secs(300),
             record_route: true,
             write_behind: Duration::from_secs(1),
@@ -232,6 +235,7 @@ fn host(dice: &mut Dice, index: usize, hosts: usize, ipv6: bool) -> HostPlan {
         timer_c: seconds(dice, 20, 190),
         no_answer: dice.chance(200).then(|| seconds(dice, 3, 12)),
         question_deadline: seconds(dice, 1, 6),
+        describes: dice.fork("descriptions").chance(300),
         nonce_lifetime: seconds(dice, 10, 300),
         record_route: !dice.chance(150),
         write_behind: dice.span(Duration::from_millis(100), Duration::from_secs(3)),

@@ -46,6 +46,7 @@ fn okay(flow: Flow, bytes: &[u8], output: &mut Output<usize>) {
 
 impl Node for Small {
     type Question = usize;
+    type Record = std::convert::Infallible;
     type Answer = usize;
 
     fn handle(&mut self, now: Time, input: Input<'_, usize>, output: &mut Output<usize>) {
@@ -103,6 +104,7 @@ impl Machine for Smalls {
             outbound: None,
             relays: false,
             challenged: Vec::new(),
+            description_mark: None,
             bounds: Bounds {
                 servers: most,
                 clients: most,
@@ -115,6 +117,7 @@ impl Machine for Smalls {
                 invite_answered: Duration::from_secs(32),
                 other_answered: Duration::from_secs(32),
                 question_deadline: Duration::from_secs(5),
+                response_waits: Duration::ZERO,
                 write_behind: Duration::ZERO,
             },
         }

@@ -34,6 +34,8 @@ enum Fault {
     KeepsReasons,
     /// Every CANCEL says that the call was answered elsewhere.
     InventsReasons,
+    /// The session description that the control plane chose is not used in requests.
+    ForgetsDescriptions,
     /// Requests for one user go to a third party.
     Misdirects,
     /// Responses go to the default port, whatever their request's Via says.
@@ -71,7 +73,7 @@ struct Broken {
 struct BrokenNode<N: Node> {
     fault: Fault,
     node: N,
-    output: Output<N::Question>,
+    output: Output<N::Question, N::Record>,
     count: u64,
     answered: Vec<Vec<u8>>,
 }
@@ -79,8 +81,8 @@ struct BrokenNode<N: Node> {
 impl<N: Node> BrokenNode<N> {
     fn run(
         &mut self,
-        output: &mut Output<N::Question>,
-        act: impl FnOnce(&mut N, &mut Output<N::Question>),
+        output: &mut Output<N::Question, N::Record>,
+        act: impl FnOnce(&mut N, &mut Output<N::Question, N::Record>),
     ) {
         self.output.clear();
         act(&mut self.node, &mut self.output);
@@ -153,6 +155,9 @@ fn spoil(
             let reason = "CANCEL\r\nReason: SIP;cause=200\r\n";
             vec![(flow, rewritten("CANCEL\r\n", reason))]
         }
+        Fault::ForgetsDescriptions if status == 0 => {
+            vec![(flow, rewritten("a=host", "a=home"))]
+        }
         Fault::Misdirects if status == 0 && message.request_uri().starts_with(b"sip:user1@") => {
             vec![(
                 Flow {
@@ -174,13 +179,19 @@ fn spoil(
 
 impl<N: Node> Node for BrokenNode<N> {
     type Question = N::Question;
+    type Record = N::Record;
     type Answer = N::Answer;
 
-    fn handle(&mut self, now: Time, input: Input<'_, N::Answer>, output: &mut Output<N::Question>) {
+    fn handle(
+        &mut self,
+        now: Time,
+        input: Input<'_, N::Answer>,
+        output: &mut Output<N::Question, N::Record>,
+    ) {
         self.run(output, |node, output| node.handle(now, input, output));
     }
 
-    fn expire(&mut self, now: Time, output: &mut Output<N::Question>) {
+    fn expire(&mut self, now: Time, output: &mut Output<N::Question, N::Record>) {
         self.run(output, |node, output| node.expire(now, output));
     }
 
@@ -314,6 +325,7 @@ fn every_fault_is_found_out_by_the_rule_it_breaks() {
         (Fault::LosesCancels, "relayed"),
         (Fault::KeepsReasons, "reasons"),
         (Fault::InventsReasons, "reasons"),
+        (Fault::ForgetsDescriptions, "described"),
         (Fault::Misdirects, "no_open_relay"),
         (Fault::AnswersAtDefaultPort, "responses_return"),
         (Fault::TrustsEverybody, "no_foreign_identity"),

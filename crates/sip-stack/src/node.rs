@@ -183,6 +183,7 @@ fn refuse(message: &Message<'_>, flow: Flow, status: u16, output: &mut Output<In
 
 impl<U: User> Node for StackNode<U> {
     type Question = Infallible;
+    type Record = Infallible;
     type Answer = Post<U>;
 
     fn handle(&mut self, now: Time, input: Input<'_, Post<U>>, output: &mut Output<Infallible>) {

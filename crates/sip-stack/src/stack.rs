@@ -2,7 +2,7 @@
 
 use crate::Request;
 use sip_message::{HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter};
-use sip_transaction::{ClientId, Full, Kind, ServerId, Stats, Transactions};
+use sip_transaction::{ClientId, ClientOptions, Full, Kind, ServerId, Stats, Transactions};
 use sip_transport::{Flow, Listener, Output, Time};
 use std::convert::Infallible;
 
@@ -85,8 +85,9 @@ impl Stack<'_> {
             finish(begun);
         };
         let (now, output) = (self.now, &mut *self.output);
+        let options = ClientOptions::new(kind, flow, reliable);
         self.transactions
-            .start_client(now, client, kind, flow, reliable, output, write);
+            .start_client(now, client, &options, output, write);
         Ok(client)
     }
 

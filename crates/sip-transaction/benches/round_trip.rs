@@ -7,7 +7,9 @@ use divan::{Bencher, black_box};
 use sip_message::{
     HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter, TransactionKey,
 };
-use sip_transaction::{Event, Kind, Limits, TimerSettings, TimerWheel, Transactions};
+use sip_transaction::{
+    ClientOptions, Event, Kind, Limits, TimerSettings, TimerWheel, Transactions,
+};
 use sip_transport::{Flow, ListenerId, Output, Time};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -157,8 +159,9 @@ impl Worker {
         let branch = &mut self.branch;
         branch.clear();
         self.all.branch(client, CALL_ID, 3).write(branch);
+        let options = ClientOptions::new(kind, FLOW, false);
         self.all
-            .start_client(now, client, kind, FLOW, false, &mut self.output, |into| {
+            .start_client(now, client, &options, &mut self.output, |into| {
                 let (before, behind) = (
                     &request.bytes[..request.branch.start],
                     &request.bytes[request.branch.end..],

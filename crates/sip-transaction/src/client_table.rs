@@ -128,35 +128,38 @@ impl<O> Client<O> {
     }
 
     /// Sends a message to the request's flow, and keeps it if the machine says so.
-    pub(crate) fn send<Q>(
+    pub(crate) fn send<Q, R>(
         &mut self,
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
+        domain: Option<&[u8]>,
         keep: Keep,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let Some(flow) = self.flow else { return };
-        let range = output.send(flow, write);
+        let range = output.send_to(flow, domain, write);
         if keep == Keep::Sent {
             self.kept = Some(output.written(range).into());
         }
     }
 
-    pub(crate) fn send_again<Q>(&self, output: &mut Output<Q>) {
+    pub(crate) fn send_again<Q, R>(&self, output: &mut Output<Q, R>) {
         if let (Some(flow), Some(kept)) = (self.flow, self.kept.as_deref()) {
             output.send(flow, |into| into.extend_from_slice(kept));
         }
     }
 
     /// Sends the ACK of a non-2xx final response (section 17.1.1.3).
-    pub(crate) fn send_ack<Q>(
+    pub(crate) fn send_ack<Q, R>(
         &mut self,
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
         keep: Keep,
         response: &Message<'_>,
     ) {
         let Some(kept) = self.kept.take() else { return };
         if let Ok(invite) = Message::parse(&kept) {
-            self.send(output, keep, |into| write_ack(into, &invite, response));
+            self.send(output, None, keep, |into| {
+                write_ack(into, &invite, response);
+            });
         }
     }
 }

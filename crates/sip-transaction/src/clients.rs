@@ -28,6 +28,31 @@ impl ClientId {
     pub(crate) const NONE: Self = Self(SlabId::NONE);
 }
 
+/// How the request of a client transaction is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientOptions<'d> {
+    /// Which of the two client machines applies.
+    pub kind: Kind,
+    /// The flow that the request leaves on.
+    pub flow: Flow,
+    /// Whether the transport of the flow is reliable, so that nothing is retransmitted.
+    pub reliable: bool,
+    /// The domain that the peer must prove to be over TLS, if the URI of the next hop names one (RFC 5922 section 7.3).
+    pub domain: Option<&'d [u8]>,
+}
+
+impl ClientOptions<'_> {
+    /// A request to a peer that needs to prove no domain.
+    pub const fn new(kind: Kind, flow: Flow, reliable: bool) -> Self {
+        Self {
+            kind,
+            flow,
+            reliable,
+            domain: None,
+        }
+    }
+}
+
 impl<O: Copy> Transactions<O> {
     /// Reserves a client transaction, so that its id can go into the branch of the request. Call `start_client` in the same round, or
     /// `abandon_client`.
@@ -54,34 +79,28 @@ impl<O: Copy> Transactions<O> {
     }
 
     /// Sends the request and starts the machine. Does nothing if the id is not, or no longer, reserved.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "where and how to send, beside the usual three"
-    )]
-    pub fn start_client<Q>(
+    pub fn start_client<Q, R>(
         &mut self,
         now: Time,
         id: ClientId,
-        kind: Kind,
-        flow: Flow,
-        reliable: bool,
-        output: &mut Output<Q>,
+        options: &ClientOptions<'_>,
+        output: &mut Output<Q, R>,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        let timing = self.timing(reliable);
+        let timing = self.timing(options.reliable);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         if !matches!(client.machine, Machine::Reserved) {
             return;
         }
-        let step = match kind {
+        let step = match options.kind {
             Kind::Invite => Invite::start(timing).map(Machine::Invite),
             Kind::NonInvite => NonInvite::start(timing).map(Machine::NonInvite),
         };
-        client.flow = Some(flow);
-        client.schedule.reliable = reliable;
-        client.send(output, step.keep, write);
+        client.flow = Some(options.flow);
+        client.schedule.reliable = options.reliable;
+        client.send(output, options.domain, step.keep, write);
         self.follow_client(now, id.0.index, step);
     }
 
@@ -95,12 +114,12 @@ impl<O: Copy> Transactions<O> {
     /// Matches a response (section 17.1.3) and drives the machine, which acknowledges non-2xx final responses and absorbs retransmissions.
     /// A response matches by the branch of its topmost Via, which proves that we sent the request, by its source address, and by its `CSeq`
     /// method.
-    pub fn receive_response<Q>(
+    pub fn receive_response<Q, R>(
         &mut self,
         now: Time,
         flow: Flow,
         response: &Message<'_>,
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
     ) -> ResponseMatch<O> {
         let matched = match self.match_response(flow, response) {
             Ok((id, class)) => self.drive_client(now, id, class, response, output),
@@ -115,13 +134,13 @@ impl<O: Copy> Transactions<O> {
     }
 
     /// Passes a response to its machine and executes the step.
-    fn drive_client<Q>(
+    fn drive_client<Q, R>(
         &mut self,
         now: Time,
         id: ClientId,
         class: Class,
         response: &Message<'_>,
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
     ) -> ResponseMatch<O> {
         let Some(client) = self.clients.get_mut(id) else {
             return ResponseMatch::Stray;
@@ -163,12 +182,12 @@ impl<O: Copy> Transactions<O> {
     /// Cancels an INVITE (section 9.1). The CANCEL is sent at once after a provisional response, or otherwise with the first one, and never
     /// after a final response. `ClientTimeout` follows after 64*T1 without a final response. `reason` is the value of the CANCEL's Reason
     /// header field (RFC 3326); if it is empty, the CANCEL has none.
-    pub fn cancel_client<Q>(
+    pub fn cancel_client<Q, R>(
         &mut self,
         now: Time,
         id: ClientId,
         reason: &[u8],
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
     ) {
         let Some(client) = self.clients.get(id) else {
             return;
@@ -234,12 +253,12 @@ impl<O: Copy> Transactions<O> {
     }
 
     /// Handles a timer of a client transaction that has fired.
-    pub(crate) fn client_timer<Q>(
+    pub(crate) fn client_timer<Q, R>(
         &mut self,
         now: Time,
         index: u32,
         timer: Timer,
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
     ) -> Option<Event<O>> {
         let client = self.clients.slab.at_mut(index)?;
         let timing = Timing {
@@ -301,7 +320,13 @@ impl<O: Copy> Transactions<O> {
 
     /// Sends the CANCEL of an INVITE, in a transaction of its own if there is room for one. It sends the prepared CANCEL if there is one,
     /// otherwise one with this reason.
-    fn send_cancel<Q>(&mut self, now: Time, index: u32, reason: &[u8], output: &mut Output<Q>) {
+    fn send_cancel<Q, R>(
+        &mut self,
+        now: Time,
+        index: u32,
+        reason: &[u8],
+        output: &mut Output<Q, R>,
+    ) {
         let Some(client) = self.clients.slab.at(index) else {
             return;
         };
@@ -339,7 +364,7 @@ impl<O: Copy> Transactions<O> {
     }
 
     /// Sends the CANCEL without a transaction. If it is lost, it is not retransmitted.
-    fn send_cancel_once<Q>(&self, index: u32, reason: &[u8], output: &mut Output<Q>) {
+    fn send_cancel_once<Q, R>(&self, index: u32, reason: &[u8], output: &mut Output<Q, R>) {
         let client = self.clients.slab.at(index);
         if let Some(client) = client
             && let (Some(flow), Some(kept)) = (client.flow, client.kept.as_deref())

@@ -34,7 +34,7 @@ mod wheel;
 mod matrix;
 
 pub use branch::Branch;
-pub use clients::ClientId;
+pub use clients::{ClientId, ClientOptions};
 pub use ledger::{Account, Ledger, LedgerStats, Standing, Table};
 pub use outcome::{ClientResponse, Event, Full, RequestMatch, ResponseMatch, Stats};
 pub use servers::{Admission, ServerId};

@@ -166,7 +166,7 @@ impl<O> Server<O> {
     }
 
     /// Sends the kept response again; `false` if there is none, or no credit.
-    pub(crate) fn send_again<Q>(&mut self, output: &mut Output<Q>) -> bool {
+    pub(crate) fn send_again<Q, R>(&mut self, output: &mut Output<Q, R>) -> bool {
         let Some(kept) = self.kept.as_deref() else {
             return false;
         };

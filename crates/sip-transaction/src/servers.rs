@@ -35,13 +35,13 @@ pub struct Admission {
 
 impl<O: Copy> Transactions<O> {
     /// Matches a received request of `size` bytes (section 17.2.3). `key` is the result of `KeyHasher::server_transaction`.
-    pub fn receive_request<Q>(
+    pub fn receive_request<Q, R>(
         &mut self,
         now: Time,
         key: TransactionKey,
         method: Method<'_>,
         size: usize,
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
     ) -> RequestMatch {
         let Some(index) = self.servers.find(key) else {
             return RequestMatch::New;
@@ -169,12 +169,12 @@ impl<O: Copy> Transactions<O> {
     /// It sends nothing and returns `None` if the transaction has ended, if it has already sent its final response, or if the status code
     /// is invalid. A 2xx of an INVITE may follow another 2xx (RFC 6026). The range is empty if the credit is used up; a final response is
     /// then sent when the request is retransmitted.
-    pub fn respond<Q>(
+    pub fn respond<Q, R>(
         &mut self,
         now: Time,
         id: ServerId,
         status: u16,
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Range<usize>> {
         let class = Class::of(status)?;
@@ -217,13 +217,13 @@ impl<O: Copy> Transactions<O> {
 
     /// Sends a response to an unproven sender, if its credit allows it. The first 2xx is always sent: it is one message, and the call is
     /// lost without it.
-    fn send_on_credit<Q>(
+    fn send_on_credit<Q, R>(
         &mut self,
         index: u32,
         class: Class,
         keep: Keep,
         bytes: Vec<u8>,
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
     ) -> Range<usize> {
         let Some(server) = self.servers.slab.at_mut(index) else {
             return 0..0;
@@ -303,12 +303,12 @@ impl<O: Copy> Transactions<O> {
     }
 
     /// Handles a timer of a server transaction that has fired.
-    pub(crate) fn server_timer<Q>(
+    pub(crate) fn server_timer<Q, R>(
         &mut self,
         now: Time,
         index: u32,
         timer: Timer,
-        output: &mut Output<Q>,
+        output: &mut Output<Q, R>,
     ) -> Option<Event<O>> {
         let server = self.servers.slab.at_mut(index)?;
         let timing = Timing {

@@ -63,7 +63,12 @@ impl<O: Copy> Transactions<O> {
     }
 
     /// Handles all timers that are due: sends retransmissions and ends transactions. It appends what the user must know to `events`.
-    pub fn expire<Q>(&mut self, now: Time, output: &mut Output<Q>, events: &mut Vec<Event<O>>) {
+    pub fn expire<Q, R>(
+        &mut self,
+        now: Time,
+        output: &mut Output<Q, R>,
+        events: &mut Vec<Event<O>>,
+    ) {
         while let Some(due) = self.wheel.pop_due(now) {
             let event = match due.side {
                 Side::Server => self.server_timer(now, due.index, due.timer, output),

@@ -3,13 +3,17 @@
 use crate::flow::{ConnectionId, Flow};
 use crate::overload::Urgency;
 use crate::time::Time;
+use std::convert::Infallible;
 use std::ops::Range;
 
-/// A sans-IO SIP element. It never blocks, opens no sockets and reads no clock. Bytes, answers and time go in. Bytes, questions
-/// and hand-overs come out through [`Output`].
+/// A sans-IO SIP element. It never blocks, opens no sockets and reads no clock. Bytes, answers and time go in. Bytes, questions,
+/// records and hand-overs come out through [`Output`].
 pub trait Node {
-    /// A question to the control plane.
+    /// A question to the control plane. A question that is lost is like one that is never answered: its deadline passes.
     type Question;
+    /// A fact for the control plane to keep, such as a line of a log. It waits for no answer, and it is counted if it is lost. A node
+    /// that records nothing uses [`Infallible`](std::convert::Infallible).
+    type Record;
     /// Input from the control plane: replies to questions, and orders (new settings, drain).
     type Answer;
 
@@ -18,7 +22,7 @@ pub trait Node {
         &mut self,
         now: Time,
         input: Input<'_, Self::Answer>,
-        output: &mut Output<Self::Question>,
+        output: &mut Output<Self::Question, Self::Record>,
     );
 
     /// Classifies a message by a quick look at its bytes. A driver that is behind calls this for each message before it serves
@@ -29,12 +33,17 @@ pub trait Node {
     }
 
     /// Rejects a request that is shed because of overload. The response must be cheap, and the request has no other effect.
-    fn refuse(&mut self, now: Time, message: Received<'_>, output: &mut Output<Self::Question>) {
+    fn refuse(
+        &mut self,
+        now: Time,
+        message: Received<'_>,
+        output: &mut Output<Self::Question, Self::Record>,
+    ) {
         let _ = (now, message, output);
     }
 
     /// Handles everything that is due at [`Node::next_deadline`] or earlier.
-    fn expire(&mut self, now: Time, output: &mut Output<Self::Question>);
+    fn expire(&mut self, now: Time, output: &mut Output<Self::Question, Self::Record>);
 
     /// The next time that `expire` must be called; `None` if no timer runs. Drivers call this every round, so it must be cheap.
     fn next_deadline(&self) -> Option<Time>;
@@ -45,14 +54,19 @@ pub trait Node {
         now: Time,
         flow: Flow,
         bytes: &[u8],
-        output: &mut Output<Self::Question>,
+        output: &mut Output<Self::Question, Self::Record>,
     ) {
         let message = Received::new(now, flow, bytes);
         self.handle(now, Input::Received(message), output);
     }
 
     /// Handles a reply or an order from the control plane: short for [`Input::Answer`].
-    fn answer(&mut self, now: Time, answer: Self::Answer, output: &mut Output<Self::Question>) {
+    fn answer(
+        &mut self,
+        now: Time,
+        answer: Self::Answer,
+        output: &mut Output<Self::Question, Self::Record>,
+    ) {
         self.handle(now, Input::Answer(answer), output);
     }
 }
@@ -158,11 +172,12 @@ pub struct HandOver {
 
 /// The output of a node in one round. The driver empties it and passes the same one again, so that the buffers are reused.
 #[derive(Debug)]
-pub struct Output<Q> {
+pub struct Output<Q, R = Infallible> {
     bytes: Vec<u8>,
     outgoing: Vec<Outgoing>,
     hand_overs: Vec<HandOver>,
     questions: Vec<Q>,
+    records: Vec<R>,
     /// Index of the message in `outgoing`, and the range of its domain.
     names: Vec<(usize, Range<usize>)>,
     aliases: Vec<(ConnectionId, u16)>,
@@ -170,13 +185,14 @@ pub struct Output<Q> {
     closed: Vec<ConnectionId>,
 }
 
-impl<Q> Default for Output<Q> {
+impl<Q, R> Default for Output<Q, R> {
     fn default() -> Self {
         Self {
             bytes: Vec::new(),
             outgoing: Vec::new(),
             hand_overs: Vec::new(),
             questions: Vec::new(),
+            records: Vec::new(),
             names: Vec::new(),
             aliases: Vec::new(),
             proven: Vec::new(),
@@ -185,10 +201,27 @@ impl<Q> Default for Output<Q> {
     }
 }
 
-impl<Q> Output<Q> {
+impl<Q, R> Output<Q, R> {
     /// Writes a message directly into the send batch. Returns its range for callers that keep a copy (retransmissions); read it
     /// with [`Output::written`].
     pub fn send(&mut self, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+        self.send_to(flow, None, write)
+    }
+
+    /// Like [`Output::send`]. Over TLS, the peer must have proved to be `domain`: the domain of the URI that led to its address
+    /// (RFC 5922 section 7.3).
+    pub fn send_to(
+        &mut self,
+        flow: Flow,
+        domain: Option<&[u8]>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Range<usize> {
+        if let Some(domain) = domain {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(domain);
+            self.names
+                .push((self.outgoing.len(), start..self.bytes.len()));
+        }
         let start = self.bytes.len();
         write(&mut self.bytes);
         let range = start..self.bytes.len();
@@ -235,15 +268,6 @@ impl<Q> Output<Q> {
             flow,
             range: start..self.bytes.len(),
         });
-    }
-
-    /// Sets the domain of the URI that led to the address of the next message. Over TLS the peer must have proved to be this
-    /// domain (RFC 5922 section 7.3).
-    pub fn expect_peer_name(&mut self, domain: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(domain);
-        let next = self.outgoing.len();
-        self.names.push((next, start..self.bytes.len()));
     }
 
     /// Registers an alias: requests to the peer's address and `port` are to use the connection that it opened (RFC 5923).
@@ -294,6 +318,16 @@ impl<Q> Output<Q> {
         self.questions.push(question);
     }
 
+    /// Gives the control plane a fact to keep.
+    pub fn record(&mut self, record: R) {
+        self.records.push(record);
+    }
+
+    /// Takes the records, in order.
+    pub fn drain_records(&mut self) -> std::vec::Drain<'_, R> {
+        self.records.drain(..)
+    }
+
     /// The arena that all ranges refer to.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -324,6 +358,7 @@ impl<Q> Output<Q> {
         self.outgoing.is_empty()
             && self.hand_overs.is_empty()
             && self.questions.is_empty()
+            && self.records.is_empty()
             && self.aliases.is_empty()
             && self.proven.is_empty()
             && self.closed.is_empty()
@@ -335,6 +370,7 @@ impl<Q> Output<Q> {
         self.outgoing.clear();
         self.hand_overs.clear();
         self.questions.clear();
+        self.records.clear();
         self.names.clear();
         self.aliases.clear();
         self.proven.clear();

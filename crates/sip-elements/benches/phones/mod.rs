@@ -2,7 +2,7 @@
 
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials, add_challenges};
 use sip_elements::location::{LocationLimits, Locations};
-use sip_elements::{Settings, Shared};
+use sip_elements::{Settings, Shared, View};
 use sip_message::digest::{
     Algorithm, DigestInput, ha1_md5, ha1_sha256, response_md5, response_sha256,
 };
@@ -24,6 +24,17 @@ pub struct Server {
     pub shared: Shared,
     /// Choices.
     pub settings: Settings,
+}
+
+impl Server {
+    /// What decisions read.
+    pub const fn view(&self) -> View<'_> {
+        View {
+            now: NOW,
+            settings: &self.settings,
+            shared: &self.shared,
+        }
+    }
 }
 
 /// A registrar that offers one algorithm.

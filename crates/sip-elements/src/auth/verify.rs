@@ -15,8 +15,8 @@
 
 use super::nonce::{Nonces, Unknown, Use, Used};
 use super::{Cached, Challenger, StoredCredentials};
-use crate::bans::Offence;
-use crate::{Settings, Shared};
+use crate::bans::{Notice, Offence, Strike};
+use crate::{Settings, View};
 use sip_message::digest::{Algorithm, DigestInput, equal_hex, response_md5, response_sha256};
 use sip_message::{Credentials, HeaderName, Message, Scheme, Uri};
 use sip_transport::Time;
@@ -78,14 +78,18 @@ pub struct Subject<'s> {
 /// You can check a request again, after waiting for the store or because it was retransmitted. The result stays the same
 /// for half a minute.
 ///
-/// Wrong passwords count against their source ([`Bans`](crate::bans::Bans)).
+/// Wrong passwords count against their source ([`Bans`](crate::bans::Bans)). `notify` gets what belongs in the operator's log.
 pub fn verify(
     request: &Message<'_>,
     subject: &Subject<'_>,
-    shared: &Shared,
-    settings: &Settings,
-    now: Time,
+    view: View<'_>,
+    notify: &mut dyn FnMut(Notice),
 ) -> Verdict {
+    let View {
+        now,
+        settings,
+        shared,
+    } = view;
     let Subject {
         username,
         realm,
@@ -142,8 +146,13 @@ pub fn verify(
             Some(_) => Offence::WrongPassword,
             None => Offence::UnknownUser,
         };
-        let from = (source, client);
-        bans.failed(from, (claimant, realm), offence, settings, now);
+        bans.pause(client, claimant, realm, now);
+        let strike = Strike {
+            address: source,
+            username: claimant,
+            offence,
+        };
+        bans.strike(&strike, settings, now, notify);
         return CHALLENGE;
     }
     bans.succeeded(client, claimant, realm);

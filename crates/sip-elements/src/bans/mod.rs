@@ -24,7 +24,6 @@ pub use source::Source;
 use crate::Settings;
 use back_off::BackOff;
 use client::{InvalidVia, client_address};
-use crossbeam_queue::ArrayQueue;
 use order::Order;
 use sip_message::Message;
 use sip_transport::Time;
@@ -35,8 +34,6 @@ use strikes::Strikes;
 
 /// Failures of a source that are logged in each window. Further ones are only counted.
 const MOST_LINES: u32 = 20;
-/// The maximum number of log lines that wait for the control plane.
-const WAITING_LINES: usize = 1_024;
 /// The maximum length of a user name in a log line, in characters.
 const MOST_NAME: usize = 64;
 /// How many old bans are examined to make room for a new one.
@@ -116,6 +113,17 @@ pub struct Failure {
     pub offence: Offence,
 }
 
+/// A failure that counts against its source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strike<'s> {
+    /// Where the message came from.
+    pub(crate) address: IpAddr,
+    /// The user name of its credentials; empty if there were none.
+    pub(crate) username: &'s [u8],
+    /// The reason.
+    pub(crate) offence: Offence,
+}
+
 /// An event for the operator's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -149,7 +157,7 @@ pub struct BanStats {
     pub forgotten: u64,
     /// Wrong passwords through an edge proxy or a trusted peer that did not record their source. They cause no pause.
     pub unattributed: u64,
-    /// Failures that were not logged: more than [`MOST_LINES`] from one source, or the control plane was behind.
+    /// Failures that were not logged: more than [`MOST_LINES`] from one source.
     pub unlogged: u64,
     /// Failures, in the order of [`Offence::ALL`].
     pub offences: [u64; Offence::ALL.len()],
@@ -165,7 +173,6 @@ pub struct Bans {
     order: Order<Source>,
     back_off: BackOff,
     strikes: Strikes,
-    lines: ArrayQueue<Notice>,
     automatic: AtomicU64,
     forgotten: AtomicU64,
     unattributed: AtomicU64,
@@ -190,7 +197,6 @@ impl Bans {
             order: Order::new(most),
             back_off: BackOff::new(most),
             strikes: Strikes::new(most),
-            lines: ArrayQueue::new(WAITING_LINES),
             automatic: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
             unattributed: AtomicU64::new(0),
@@ -256,7 +262,7 @@ impl Bans {
 
     /// Bans a source that failed too often. If the table is full, the oldest automatic ban is evicted, unless it was
     /// extended by hand.
-    fn ban_for_failures(&self, source: Source, until: Time) {
+    fn ban_for_failures(&self, source: Source, until: Time, notify: &mut dyn FnMut(Notice)) {
         let evict = |oldest| {
             if self.remove(oldest, |end| end <= until) {
                 self.forgotten.fetch_add(1, Ordering::Relaxed);
@@ -271,7 +277,7 @@ impl Bans {
         if self.ban(source, until) {
             self.automatic.fetch_add(1, Ordering::Relaxed);
             self.strikes.forget(source);
-            self.log(Notice::Banned(Ban { source, until }));
+            notify(Notice::Banned(Ban { source, until }));
         }
     }
 
@@ -299,39 +305,35 @@ impl Bans {
         }
     }
 
-    /// Counts wrong credentials that answer one of our nonces. `address` is where they came from, `client` is the source
-    /// that pauses.
-    pub(crate) fn failed(
-        &self,
-        (address, client): (IpAddr, Option<Source>),
-        (username, realm): (&[u8], &[u8]),
-        offence: Offence,
-        settings: &Settings,
-        now: Time,
-    ) {
+    /// Starts or prolongs a pause after wrong credentials that answer one of our nonces.
+    pub(crate) fn pause(&self, client: Option<Source>, username: &[u8], realm: &[u8], now: Time) {
         match client {
             Some(client) => self.back_off.failed(client, username, realm, now),
             None => {
                 self.unattributed.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.strike(address, username, offence, settings, now);
     }
 
-    /// Counts an offence of a proven source and logs it. Bans the source when it reaches the limit.
+    /// Counts an offence of a proven source. Bans the source when it reaches the limit. `notify` gets what belongs in the
+    /// operator's log.
     pub(crate) fn strike(
         &self,
-        address: IpAddr,
-        username: &[u8],
-        offence: Offence,
+        strike: &Strike<'_>,
         settings: &Settings,
         now: Time,
+        notify: &mut dyn FnMut(Notice),
     ) {
+        let Strike {
+            address,
+            username,
+            offence,
+        } = *strike;
         self.count_offence(offence);
         let (source, bans) = (Source::of(address), &settings.bans);
         let failures = self.strikes.count(source, bans.window, now);
         if failures <= MOST_LINES {
-            self.log(Notice::Failure(Failure {
+            notify(Notice::Failure(Failure {
                 source: address.to_canonical(),
                 user: printable(username),
                 offence,
@@ -344,20 +346,14 @@ impl Bans {
         }
         let until = now + bans.duration;
         if failures >= bans.failures && !settings.spares_part_of(source) {
-            self.ban_for_failures(source, until);
+            self.ban_for_failures(source, until, notify);
         }
         if let Some(network) = source.network()
             && self.strikes.count(network, bans.window, now)
                 >= bans.failures.saturating_mul(NETWORK_FACTOR)
             && !settings.spares_part_of(network)
         {
-            self.ban_for_failures(network, until);
-        }
-    }
-
-    fn log(&self, notice: Notice) {
-        if self.lines.push(notice).is_err() {
-            self.unlogged.fetch_add(1, Ordering::Relaxed);
+            self.ban_for_failures(network, until, notify);
         }
     }
 
@@ -365,11 +361,6 @@ impl Bans {
         if let Some(counter) = self.offences.get(offence as usize) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    /// Takes the next event for the log.
-    pub fn next_line(&self) -> Option<Notice> {
-        self.lines.pop()
     }
 
     /// Removes expired entries. The control plane calls this periodically.

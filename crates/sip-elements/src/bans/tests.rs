@@ -2,8 +2,6 @@
 
 use super::*;
 
-const USER: (&[u8], &[u8]) = (b"alice", b"example.org");
-
 fn at(seconds: u64) -> Time {
     Time::from_unix_seconds(1_000 + seconds)
 }
@@ -22,12 +20,30 @@ fn settings() -> Settings {
     settings
 }
 
-fn fail(bans: &Bans, address: &str, times: u32, now: Time) {
-    let address = address.parse().expect("an address");
-    let from = (address, Some(Source::of(address)));
+/// Wrong passwords of alice, and what the operator's log gets.
+fn fail(bans: &Bans, address: &str, times: u32, now: Time) -> Vec<Notice> {
+    fail_under(&settings(), bans, address, times, now)
+}
+
+fn fail_under(
+    settings: &Settings,
+    bans: &Bans,
+    address: &str,
+    times: u32,
+    now: Time,
+) -> Vec<Notice> {
+    let strike = Strike {
+        address: address.parse().expect("an address"),
+        username: b"alice",
+        offence: Offence::WrongPassword,
+    };
+    let mut notices = Vec::new();
+    let client = Some(Source::of(strike.address));
     for _ in 0..times {
-        bans.failed(from, USER, Offence::WrongPassword, &settings(), now);
+        bans.pause(client, strike.username, b"example.org", now);
+        bans.strike(&strike, settings, now, &mut |notice| notices.push(notice));
     }
+    notices
 }
 
 fn is_banned(bans: &Bans, address: &str, now: Time) -> bool {
@@ -148,15 +164,12 @@ fn failures_around_a_peer_of_the_operator_do_not_ban_it() {
     settings.proxy.trusted_peers = ["2001:db8:1:210::5/128".parse().expect("a network")]
         .into_iter()
         .collect();
-    let fail = |address: String| {
-        let address = address.parse().expect("an address");
-        for _ in 0..10 {
-            bans.strike(address, b"alice", Offence::WrongPassword, &settings, at(0));
-        }
+    let fail = |address: &str| {
+        fail_under(&settings, &bans, address, 10, at(0));
     };
     // Failures of phones in the same /64 network, and of phones all over the /56 network.
-    fail("2001:db8:1:210::7".to_owned());
-    (0x20..0x40).for_each(|network| fail(format!("2001:db8:1:2{network:02x}::1")));
+    fail("2001:db8:1:210::7");
+    (0x20..0x40).for_each(|network| fail(&format!("2001:db8:1:2{network:02x}::1")));
     assert!(is_banned(&bans, "2001:db8:1:220::1", at(0)));
     assert!(!is_banned(&bans, "2001:db8:1:210::5", at(0)));
     assert!(!is_banned(&bans, "2001:db8:1:2ff::1", at(0)));
@@ -165,16 +178,14 @@ fn failures_around_a_peer_of_the_operator_do_not_ban_it() {
 #[test]
 fn a_source_cannot_flood_the_log_and_others_are_still_heard() {
     let bans = Bans::default();
-    fail(&bans, "127.0.0.1", 1_000, at(0));
-    fail(&bans, "192.0.2.1", 1, at(0));
-    let lines: Vec<Notice> = std::iter::from_fn(|| bans.next_line()).collect();
-    assert_eq!(lines.len(), 21);
-    let last = Failure {
+    assert_eq!(fail(&bans, "127.0.0.1", 1_000, at(0)).len(), 20);
+    let failure = Failure {
         source: "192.0.2.1".parse().expect("an address"),
         user: "alice".to_owned(),
         offence: Offence::WrongPassword,
     };
-    assert_eq!(lines.last(), Some(&Notice::Failure(last)));
+    let notices = fail(&bans, "192.0.2.1", 1, at(0));
+    assert_eq!(notices, [Notice::Failure(failure)]);
     assert_eq!(bans.stats().unlogged, 980);
 }
 

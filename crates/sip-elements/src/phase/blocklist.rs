@@ -1,9 +1,9 @@
 //! Sources that get no answer: banned ones, and scanners that identify themselves.
 
-use crate::Round;
-use crate::bans::Offence;
+use crate::bans::{Offence, Strike};
 use crate::exchange::Worker;
 use crate::metrics::DropReason;
+use crate::{Record, Round};
 use sip_message::{HeaderName, Message};
 use sip_transport::{Flow, Received};
 
@@ -46,10 +46,17 @@ pub(crate) fn is_scanner(round: &Round<'_>, request: &Message<'_>) -> bool {
 ///
 /// Datagrams prove nothing, so they are only counted. The same applies to connections that this server opened: anyone
 /// might get the peer to relay such a message.
-pub(crate) fn note_malformed(round: &Round<'_>, received: &Received<'_>) {
+pub(crate) fn note_malformed(round: &mut Round<'_>, received: &Received<'_>) {
     let flow = received.flow;
     if flow.connection.is_some() && !received.over_our_connection {
-        let (bans, address) = (&round.shared.bans, flow.remote.ip());
-        bans.strike(address, b"", Offence::Malformed, round.settings, round.now);
+        let strike = Strike {
+            address: flow.remote.ip(),
+            username: b"",
+            offence: Offence::Malformed,
+        };
+        let (bans, output) = (&round.shared.bans, &mut *round.output);
+        bans.strike(&strike, round.settings, round.now, &mut |notice| {
+            output.record(Record::Notice(notice));
+        });
     }
 }

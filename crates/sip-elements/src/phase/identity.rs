@@ -9,7 +9,7 @@ use crate::auth::{self, Challenger, Subject, Verdict};
 use crate::domains::address_of_record;
 use crate::metrics::Refused;
 use crate::routing::Routing;
-use crate::{Round, Settings};
+use crate::{Record, Round, Settings};
 use sip_message::{HeaderName, Message, Method, Scheme, Uri};
 use sip_transport::Flow;
 
@@ -39,7 +39,7 @@ pub(crate) fn is_registration(round: &Round<'_>, request: &Message<'_>) -> bool 
 /// Authenticates a REGISTER for one of our domains and returns the address of record in To (section 10.2). Trusted peers
 /// need credentials too: a peer may forward a REGISTER with the phone's credentials, but cannot bind anything on its own.
 pub(crate) fn registrant(
-    round: &Round<'_>,
+    round: &mut Round<'_>,
     request: &Message<'_>,
     source: Flow,
 ) -> Result<Box<[u8]>, Stop> {
@@ -49,9 +49,8 @@ pub(crate) fn registrant(
         .filter(|uri| is_sip(uri))
         .ok_or_else(malformed)?;
     // Section 10.3 step 5: the address of record is not valid for the domain in the Request-URI.
-    let domain = round.settings.domains.local_name(uri);
-    let domain = domain.ok_or(Refusal::Status(404))?;
     let domains = &round.settings.domains;
+    let domain = domains.local_name(uri).ok_or(Refusal::Status(404))?;
     let is_asked = |asked: &Uri<'_>| {
         domains.is_own_address(asked) || domains.local_name(asked) == Some(domain)
     };
@@ -77,7 +76,7 @@ pub(crate) fn registrant(
 /// challenged if its method is challenged, or if its destination is open to subscribers only. `routing` tells the
 /// destination.
 pub(crate) fn authenticate(
-    round: &Round<'_>,
+    round: &mut Round<'_>,
     request: &Message<'_>,
     source: Flow,
     routing: &Routing,
@@ -128,7 +127,7 @@ pub(crate) fn realm_of_ours<'s>(settings: &'s Settings, request: &Message<'_>) -
 /// Authenticates the sender in From if it is one of our subscribers. It may be another one than the subscriber that began
 /// the dialog. Trusted peers may speak for our subscribers.
 pub(crate) fn authenticate_sender(
-    round: &Round<'_>,
+    round: &mut Round<'_>,
     request: &Message<'_>,
     source: Flow,
 ) -> Result<(), Stop> {
@@ -168,7 +167,7 @@ struct Claim<'c> {
     source: Flow,
 }
 
-fn prove(round: &Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Result<(), Stop> {
+fn prove(round: &mut Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Result<(), Stop> {
     let Claim {
         challenger,
         address,
@@ -184,7 +183,10 @@ fn prove(round: &Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Result<
         realm: domain.as_bytes(),
         source: source.remote.ip(),
     };
-    let verdict = auth::verify(request, &subject, round.shared, round.settings, round.now);
+    let (view, output) = (round.view(), &mut *round.output);
+    let verdict = auth::verify(request, &subject, view, &mut |notice| {
+        output.record(Record::Notice(notice));
+    });
     match verdict {
         Verdict::Accepted => Ok(()),
         Verdict::Challenge { stale } => Err(Refusal::Challenge {

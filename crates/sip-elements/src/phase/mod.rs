@@ -7,6 +7,7 @@ pub(crate) mod keep_alive;
 pub(crate) mod sanity;
 
 use crate::answer::Refusal;
+use crate::routing::Target;
 use identity::Identity;
 
 /// How a phase ends the processing of a request.
@@ -27,6 +28,18 @@ pub(crate) enum ResumeAt {
     Authenticate,
     /// Look up the targets for this sender.
     Route(Identity),
+    /// Forward to these targets.
+    Forward(Vec<Target>),
+}
+
+impl ResumeAt {
+    /// The reason phrase of the 500 to a request whose answer did not arrive in time.
+    pub(crate) const fn reason_when_late(&self) -> &'static str {
+        match self {
+            Self::Authenticate | Self::Route(_) => "Subscriber data did not arrive in time",
+            Self::Forward(_) => "Media control did not answer in time",
+        }
+    }
 }
 
 /// The data that a request needs to continue.
@@ -39,6 +52,8 @@ pub(crate) enum Need {
         /// The domain.
         domain: Box<[u8]>,
     },
+    /// Another session description, or leave to forward the one that it has.
+    Description,
 }
 
 impl From<Refusal> for Stop {

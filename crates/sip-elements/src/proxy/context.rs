@@ -1,10 +1,13 @@
 //! A response context (RFC 3261 section 16.2): one request on its way to its targets, from the first branch to the
 //! final response.
 
+use super::Inbound;
 use super::cursor::{Cursor, is_long};
 use super::dialog::InDialog;
 use super::forward::{self, RequestCopy};
 use super::response::Best;
+use super::timer::Deadline;
+use super::waiting::Waiting;
 use crate::Round;
 use crate::owner::{BranchId, ContextId, Owner};
 use crate::routing::breadth;
@@ -23,7 +26,7 @@ use std::net::SocketAddr;
 pub(super) struct Turn<'t, 'r> {
     pub(super) round: &'t mut Round<'r>,
     /// Timer C and the other deadlines.
-    pub(super) wheel: &'t mut TimerWheel<BranchId>,
+    pub(super) wheel: &'t mut TimerWheel<Deadline>,
     /// Buffer for patches.
     pub(super) scratch: &'t mut Vec<u8>,
     /// Remote targets that have changed.
@@ -70,6 +73,8 @@ pub(super) struct Context {
     pub(super) retry: Option<Retry>,
     /// The best final response so far that was not forwarded at once.
     pub(super) best: Option<Box<Best>>,
+    /// Responses that wait for the control plane. `None`: none has.
+    pub(super) waiting: Option<Box<Waiting>>,
     /// Index of the method in the metrics.
     pub(super) method: u8,
     pub(super) is_invite: bool,
@@ -122,6 +127,18 @@ pub(super) enum BranchState {
     Ended,
 }
 
+/// A copy to send.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt<'t> {
+    pub(super) target: &'t Target,
+    /// Share of the Max-Breadth.
+    pub(super) breadth: u8,
+    /// The branch that sends it; `None` for a new branch.
+    pub(super) place: Option<u8>,
+    /// Where it goes, if the target has been located.
+    pub(super) candidate: Option<Candidate>,
+}
+
 /// Result of sending a copy.
 pub(super) enum Launch {
     /// The copy was sent in this branch.
@@ -132,12 +149,26 @@ pub(super) enum Launch {
     Either(Vec<Candidate>),
 }
 
+impl<'t> Attempt<'t> {
+    /// A copy in a new branch, to a target that may have to be located first.
+    const fn new(target: &'t Target, breadth: u8) -> Self {
+        Self {
+            target,
+            breadth,
+            place: None,
+            candidate: None,
+        }
+    }
+}
+
 impl Context {
-    /// Whether any branch may still receive a final response.
+    /// Whether any branch may still receive a final response, or a response waits.
     pub(super) fn is_pending(&self) -> bool {
-        self.branches
-            .iter()
-            .any(|branch| branch.state != BranchState::Ended)
+        self.has_waiting_responses()
+            || self
+                .branches
+                .iter()
+                .any(|branch| branch.state != BranchState::Ended)
     }
 
     /// Returns the state of a branch, if this is its client transaction.
@@ -149,7 +180,8 @@ impl Context {
     /// Bytes of messages that the context holds.
     pub(super) fn bytes(&self) -> usize {
         let request = self.request.as_deref().map_or(0, <[u8]>::len);
-        request + self.best.as_deref().map_or(0, Best::bytes)
+        let waiting = self.waiting.as_deref().map_or(0, Waiting::bytes);
+        request + waiting + self.best.as_deref().map_or(0, Best::bytes)
     }
 
     /// Returns what to keep of the request: all of it while another copy may be sent, else only the header, which is
@@ -168,7 +200,7 @@ impl Context {
 
     /// Whether the context is finished and can be removed.
     pub(super) fn is_over(&self) -> bool {
-        self.is_concluded && self.retry.is_none() && !self.is_pending()
+        self.is_concluded && self.retry.is_none() && !self.is_pending() && self.waiting.is_none()
     }
 
     /// Whether there is something to do that needs the request.
@@ -241,7 +273,7 @@ impl Context {
     ) {
         let instance = target.instance;
         let started = self
-            .launch(turn, request, &target, breadth, None, None)
+            .launch(turn, request, Attempt::new(&target, breadth))
             .and_then(|launch| match launch {
                 Launch::Sent(_) => Ok(()),
                 Launch::Unresolved(destination) => {
@@ -259,17 +291,19 @@ impl Context {
         }
     }
 
-    /// Sends a copy in the branch at `place`, or in a new branch. If the target has been located, the copy goes to
-    /// `candidate`.
+    /// Sends a copy.
     pub(super) fn launch(
         &mut self,
         turn: &mut Turn<'_, '_>,
         request: &Message<'_>,
-        target: &Target,
-        breadth: u8,
-        place: Option<u8>,
-        candidate: Option<Candidate>,
+        attempt: Attempt<'_>,
     ) -> Result<Launch, Failure> {
+        let Attempt {
+            target,
+            breadth,
+            place,
+            candidate,
+        } = attempt;
         let listeners = &turn.round.settings.listeners;
         let mut hop = target.hop(&self.routes, listeners)?;
         let remote = match (candidate, &hop.way) {
@@ -288,15 +322,8 @@ impl Context {
                 *remote
             }
         };
-        let copy = RequestCopy::new(
-            turn.round,
-            request,
-            self.source,
-            target,
-            &self.routes,
-            &hop,
-            remote,
-        )?;
+        let inbound = Inbound::new(request, self.source);
+        let copy = RequestCopy::new(turn.round, inbound, target, &self.routes, &hop, remote)?;
         if self.server.is_none() {
             forward::send_ack(turn.round, turn.scratch, &copy);
             self.branches.clear();

@@ -2,7 +2,7 @@
 //! on its own. The outcome is remembered for other calls if a candidate was found by name, or is the stream that a long
 //! request prefers.
 
-use super::context::{BranchState, Context, Launch, Retry, Turn};
+use super::context::{Attempt, BranchState, Context, Launch, Retry, Turn};
 use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
 use crate::routing::target::Target;
@@ -148,8 +148,13 @@ impl Context {
             Failure::Unreachable
         };
         while let Some(candidate) = cursor.advance(turn.round) {
-            let (target, breadth) = (&cursor.target, cursor.breadth);
-            match self.launch(turn, request, target, breadth, place, Some(candidate)) {
+            let attempt = Attempt {
+                target: &cursor.target,
+                breadth: cursor.breadth,
+                place,
+                candidate: Some(candidate),
+            };
+            match self.launch(turn, request, attempt) {
                 Ok(Launch::Sent(place)) => return self.await_answer(turn, place, cursor),
                 Ok(Launch::Unresolved(_) | Launch::Either(_)) => {}
                 Err(reason) => failure = reason,

@@ -3,6 +3,7 @@
 
 use super::context::{BranchState, Context, Turn};
 use super::reason;
+use super::timer::Deadline;
 use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
 use crate::routing::target::Target;
@@ -26,7 +27,7 @@ impl Context {
     pub(super) fn arm(&mut self, turn: &mut Turn<'_, '_>, place: u8, at: Time) {
         self.disarm(turn, place);
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
-            branch.deadline = Some(turn.wheel.arm(at, turn.branch(place)));
+            branch.deadline = Some(turn.wheel.arm(at, Deadline::Branch(turn.branch(place))));
         }
     }
 

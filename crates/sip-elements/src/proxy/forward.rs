@@ -1,7 +1,7 @@
 //! The copy of a request that is sent (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched as they are
 //! written.
 
-use super::identity_headers;
+use super::{Inbound, identity_headers};
 use crate::Round;
 use crate::answer::hex;
 use crate::phase::identity;
@@ -15,7 +15,7 @@ use crate::routing::record_route::{Recorder, is_record_routed};
 use crate::routing::route::RouteSet;
 use crate::routing::target::{Hop, Strict, Target, Way};
 use sip_message::{Credentials, HeaderName, Message, Patch};
-use sip_transaction::{ClientId, Kind};
+use sip_transaction::{ClientId, ClientOptions, Kind};
 use sip_transport::{Flow, Listener, Networks, Protocol};
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -74,17 +74,17 @@ pub(super) fn send(
     }
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
-    copy.set_server_name(round);
-    let reliable = copy.outgoing.protocol.is_reliable();
-    round.transactions.start_client(
-        round.now,
-        client,
+    let options = ClientOptions {
         kind,
-        copy.flow,
-        reliable,
-        round.output,
-        |into| patch.write(into),
-    );
+        flow: copy.flow,
+        reliable: copy.outgoing.protocol.is_reliable(),
+        domain: copy.domain_to_prove(),
+    };
+    round
+        .transactions
+        .start_client(round.now, client, &options, round.output, |into| {
+            patch.write(into);
+        });
     *scratch = patch.into_scratch();
 }
 
@@ -103,8 +103,10 @@ pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Requ
     });
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &round.settings.proxy.trusted_peers);
-    copy.set_server_name(round);
-    round.output.send(copy.flow, |into| patch.write(into));
+    let domain = copy.domain_to_prove();
+    round
+        .output
+        .send_to(copy.flow, domain, |into| patch.write(into));
     *scratch = patch.into_scratch();
 }
 
@@ -113,8 +115,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
     /// secure transport is missing.
     pub(super) fn new(
         round: &Round<'c>,
-        request: &'c Message<'m>,
-        source: Flow,
+        Inbound { request, source }: Inbound<'c, 'm>,
         target: &'c Target,
         routes: &'c RouteSet,
         hop: &Hop<'c>,
@@ -164,14 +165,11 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
         })
     }
 
-    /// Sets the domain that the next hop must prove to be over TLS: the one that the URI names.
-    fn set_server_name(&self, round: &mut Round<'_>) {
-        if self.outgoing.protocol == Protocol::Tls
-            && !self.flow.connection.is_some()
-            && let Some(domain) = self.domain
-        {
-            round.output.expect_peer_name(domain);
-        }
+    /// The domain that the next hop must prove to be over a new TLS connection: the one that the URI names.
+    fn domain_to_prove(&self) -> Option<&'c [u8]> {
+        let is_new_over_tls =
+            self.outgoing.protocol == Protocol::Tls && !self.flow.connection.is_some();
+        self.domain.filter(|_| is_new_over_tls)
     }
 
     /// Sets the share of the request's Max-Breadth.

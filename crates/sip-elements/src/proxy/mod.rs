@@ -13,19 +13,21 @@ mod identity_headers;
 mod reason;
 mod response;
 mod table;
+mod timer;
 mod unacknowledged;
 mod upstream;
+mod waiting;
 
 use crate::answer::{Origin, Refusal, answer, send_trying};
 use crate::metrics::DropReason;
-use crate::owner::{BranchId, ContextId, Owner};
+use crate::owner::{BranchId, ContextId, Owner, ResponseId};
 use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
 use crate::routing::refreshed::{Refreshed, RefreshedStats};
 use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
 use crate::routing::{breadth, loop_detection};
-use crate::{NameServersFailed, Round};
+use crate::{Description, NameServersFailed, NotDescribed, Round, description};
 use context::{BranchState, Context, Turn};
 use dialog::InDialog;
 use forward::RequestCopy;
@@ -36,7 +38,9 @@ use sip_transport::{Flow, Time};
 use smallvec::SmallVec;
 use std::net::IpAddr;
 use table::Contexts;
+use timer::Deadline;
 use unacknowledged::Unacknowledged;
+use waiting::WaitingResponse;
 
 /// Counts of response contexts: `created == ended + live`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,12 +51,27 @@ pub struct ProxyStats {
     pub live: u64,
 }
 
+/// A received request that is to be forwarded.
+#[derive(Clone, Copy, Debug)]
+pub struct Inbound<'c, 'm> {
+    /// The request.
+    pub request: &'c Message<'m>,
+    /// The flow on which it was received.
+    pub source: Flow,
+}
+
+impl<'c, 'm> Inbound<'c, 'm> {
+    /// A request, and the flow on which it was received.
+    pub const fn new(request: &'c Message<'m>, source: Flow) -> Self {
+        Self { request, source }
+    }
+}
+
 /// All response contexts of one worker.
 #[derive(Debug)]
 pub struct Proxy {
     contexts: Contexts,
-    /// Deadlines of branches.
-    wheel: TimerWheel<BranchId>,
+    wheel: TimerWheel<Deadline>,
     stats: ProxyStats,
     unacknowledged: Unacknowledged,
     refreshed: Refreshed,
@@ -88,12 +107,12 @@ impl Proxy {
     pub fn forward(
         &mut self,
         round: &mut Round<'_>,
-        request: &Message<'_>,
-        source: Flow,
+        inbound: Inbound<'_, '_>,
         server: ServerId,
         routing: &Routing,
         mut targets: Vec<Target>,
     ) {
+        let Inbound { request, source } = inbound;
         let account = round.transactions.server_account(server);
         let account = account.unwrap_or(Account::KNOWN);
         let refuse = |round: &mut Round<'_>, refusal| {
@@ -119,7 +138,7 @@ impl Proxy {
         targets.truncate(round.settings.proxy.max_targets.max(1));
         targets.reverse();
         let held = (Some(server), account);
-        let context = self.create(round, request, source, held, routing, targets);
+        let context = self.create(round, inbound, held, routing, targets);
         self.begin(round, key, context, request);
     }
 
@@ -128,11 +147,11 @@ impl Proxy {
     pub fn forward_ack(
         &mut self,
         round: &mut Round<'_>,
-        ack: &Message<'_>,
-        source: Flow,
+        inbound: Inbound<'_, '_>,
         routing: &Routing,
         target: Option<Target>,
     ) {
+        let ack = inbound.request;
         let target = target.unwrap_or_else(|| Target {
             uri: routing
                 .request_uri
@@ -154,8 +173,7 @@ impl Proxy {
             .hop(&routes, listeners)
             .and_then(|hop| match hop.way {
                 Way::Address(remote) => {
-                    let copy =
-                        RequestCopy::new(round, ack, source, &target, &routes, &hop, remote)?;
+                    let copy = RequestCopy::new(round, inbound, &target, &routes, &hop, remote)?;
                     forward::send_ack(round, &mut self.scratch, &copy);
                     Ok(true)
                 }
@@ -163,7 +181,7 @@ impl Proxy {
             });
         match sent {
             Ok(true) => {}
-            Ok(false) => self.park_ack(round, ack, source, routing, target),
+            Ok(false) => self.park_ack(round, inbound, routing, target),
             Err(_) => round.metrics.dropped(DropReason::NoTarget),
         }
     }
@@ -172,12 +190,11 @@ impl Proxy {
     fn park_ack(
         &mut self,
         round: &mut Round<'_>,
-        ack: &Message<'_>,
-        source: Flow,
+        inbound: Inbound<'_, '_>,
         routing: &Routing,
         target: Target,
     ) {
-        let origin = Origin::new(round, source);
+        let origin = Origin::new(round, inbound.source);
         let (live, limit) = (self.contexts.len(), round.settings.limits.response_contexts);
         let standing = Standing::Established(origin.standing.source());
         let entered = round
@@ -189,8 +206,8 @@ impl Proxy {
         };
         let key = self.contexts.reserve();
         let held = (None, account);
-        let context = self.create(round, ack, source, held, routing, vec![target]);
-        self.begin(round, key, context, ack);
+        let context = self.create(round, inbound, held, routing, vec![target]);
+        self.begin(round, key, context, inbound.request);
     }
 
     /// Handles a response for one of our client transactions.
@@ -210,12 +227,72 @@ impl Proxy {
             .and_then(|branch| branch.client)
             == Some(event.id)
         {
-            let has_passed = context.receive(&mut self.turn(round, key), place, (response, from));
-            if has_passed && context.is_invite {
-                self.unacknowledged.answered(round, response);
+            let turn = &mut self.turn(round, key);
+            if !context.take_to_wait(turn, place, (response, from)) {
+                self.process(round, key, &mut context, place, (response, from));
             }
         }
         self.settle(round, key, context);
+    }
+
+    /// Processes a response that need not wait, or no longer.
+    fn process(
+        &mut self,
+        round: &mut Round<'_>,
+        key: ContextId,
+        context: &mut Context,
+        place: u8,
+        (response, from): (&Message<'_>, IpAddr),
+    ) {
+        let has_passed = context.receive(&mut self.turn(round, key), place, (response, from));
+        if has_passed && context.is_invite {
+            context.note_success();
+            self.unacknowledged.answered(round, response);
+        }
+    }
+
+    /// Continues with a response that waited for its session description, and with those behind it.
+    pub(crate) fn described(
+        &mut self,
+        round: &mut Round<'_>,
+        ticket: ResponseId,
+        result: Result<Description, NotDescribed>,
+    ) {
+        let ResponseId {
+            context: key,
+            number,
+        } = ticket;
+        let Some(mut context) = self.contexts.take(key) else {
+            return;
+        };
+        let body = match result {
+            Ok(Description::Replace(body)) => Some(body),
+            Ok(Description::Keep) | Err(NotDescribed) => None,
+        };
+        self.release(round, key, &mut context, (number, body.as_deref()));
+        self.settle(round, key, context);
+    }
+
+    fn release(
+        &mut self,
+        round: &mut Round<'_>,
+        key: ContextId,
+        context: &mut Context,
+        (number, body): (u32, Option<&[u8]>),
+    ) {
+        let Some(mut first) = context.answered(&mut self.turn(round, key), number) else {
+            return;
+        };
+        if let (Some(body), Ok(response)) = (body, Message::parse(&first.bytes)) {
+            first.bytes = description::with_body(&response, body);
+        }
+        let mut next = Some(first);
+        while let Some(WaitingResponse { place, from, bytes }) = next {
+            if let Ok(response) = Message::parse(&bytes) {
+                self.process(round, key, context, place, (&response, from));
+            }
+            next = context.next_waiting(&mut self.turn(round, key));
+        }
     }
 
     /// Handles a response that matches no client transaction. A 2xx to one of our INVITEs whose context is gone is
@@ -343,12 +420,22 @@ impl Proxy {
     /// Handles Timer C and the other deadlines that are due.
     pub fn expire(&mut self, round: &mut Round<'_>) {
         self.unacknowledged.expire(round.now);
-        while let Some(branch) = self.wheel.pop_due(round.now) {
-            let key = branch.context;
-            if let Some(mut context) = self.contexts.take(key) {
-                context.expire(&mut self.turn(round, key), branch.place);
-                self.settle(round, key, context);
+        while let Some(deadline) = self.wheel.pop_due(round.now) {
+            let (Deadline::Branch(BranchId { context: key, .. }) | Deadline::Waiting(key)) =
+                deadline;
+            let Some(mut context) = self.contexts.take(key) else {
+                continue;
+            };
+            let turn = &mut self.turn(round, key);
+            match deadline {
+                Deadline::Branch(branch) => context.expire(turn, branch.place),
+                Deadline::Waiting(_) => {
+                    if let Some(number) = context.waiting_timer(turn) {
+                        self.release(round, key, &mut context, (number, None));
+                    }
+                }
             }
+            self.settle(round, key, context);
         }
     }
 
@@ -403,8 +490,7 @@ impl Proxy {
     fn create(
         &mut self,
         round: &mut Round<'_>,
-        request: &Message<'_>,
-        source: Flow,
+        Inbound { request, source }: Inbound<'_, '_>,
         (server, account): (Option<ServerId>, Account),
         routing: &Routing,
         targets: Vec<Target>,
@@ -432,6 +518,7 @@ impl Proxy {
             targets,
             retry: None,
             best: None,
+            waiting: None,
             method: request.method().label_index() as u8,
             is_invite: request.method() == Method::Invite,
             is_cancelled: false,
@@ -466,6 +553,7 @@ impl Proxy {
             }
             context.request = (!context.is_concluded).then_some(bytes);
         }
+        context.expect_repetitions(&mut self.turn(round, key));
         self.put_or_end(round, key, context);
     }
 

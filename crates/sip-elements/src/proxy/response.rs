@@ -128,13 +128,21 @@ impl Context {
             }
             return;
         }
-        if matches!(branch.state, BranchState::Calling | BranchState::Trying) {
-            branch.state = BranchState::Proceeding;
-        }
-        branch.timer_c = turn.round.now + turn.round.settings.proxy.timer_c;
-        if self.is_invite && !self.is_concluded && branch.state != BranchState::Ended {
+        let has_ended = branch.state == BranchState::Ended;
+        self.note_progress(turn, place);
+        if self.is_invite && !self.is_concluded && !has_ended {
             let passed = self.forward_response(turn, response, from);
             self.note_early_target(place, passed.contact);
+        }
+    }
+
+    /// Notes a provisional response other than 100, and moves Timer C.
+    pub(super) fn note_progress(&mut self, turn: &Turn<'_, '_>, place: u8) {
+        if let Some(branch) = self.branches.get_mut(usize::from(place)) {
+            if matches!(branch.state, BranchState::Calling | BranchState::Trying) {
+                branch.state = BranchState::Proceeding;
+            }
+            branch.timer_c = turn.round.now + turn.round.settings.proxy.timer_c;
         }
     }
 

@@ -13,16 +13,28 @@ mod refusal;
 mod register_request;
 mod update;
 
+use crate::View;
 use crate::location::{Binding, Live, unix_seconds};
-use crate::{Settings, Shared};
 use refusal::Refusal;
 use register_request::{BindingAction, RegisterRequest};
 use sip_message::{HeaderName, Message, ResponseWriter};
-use sip_transport::{Flow, Time};
+use sip_transport::Flow;
 use update::Update;
 
-/// Processes a REGISTER that is authenticated for `address` (`user@domain`). Appends the final response to `into` and
-/// returns its status.
+/// An authenticated REGISTER.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration<'r, 'm> {
+    /// The request.
+    pub request: &'r Message<'m>,
+    /// The flow on which it was received.
+    pub flow: Flow,
+    /// The address of record that it is authenticated for, as `user@domain`.
+    pub address: &'r [u8],
+    /// The To tag of the response.
+    pub to_tag: &'r [u8],
+}
+
+/// Processes a REGISTER. Appends the final response to `into` and returns its status.
 ///
 /// The request must be well-formed ([`Message::validate`]). A retransmission gets the same result, so REGISTER needs no
 /// transaction.
@@ -30,109 +42,86 @@ use update::Update;
 /// Path is accepted even if the phone does not list it in Supported. Edge proxies add it for phones that do not know it,
 /// and a 420 would help neither. The response repeats it (RFC 3327 section 5.3) only for phones that list it (RFC 3261
 /// section 8.2.4).
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the request, whom for, where from, and what is needed to answer: built for one call"
-)]
-pub fn register(
-    request: &Message<'_>,
-    address: &[u8],
-    flow: Flow,
-    to_tag: &[u8],
-    shared: &Shared,
-    settings: &Settings,
-    now: Time,
-    into: &mut Vec<u8>,
-) -> u16 {
-    let answer = Answer {
-        request,
-        flow,
-        to_tag,
-        settings,
-        now,
-    };
-    match bind(&answer, address, shared, into) {
+pub fn register(registration: &Registration<'_, '_>, view: View<'_>, into: &mut Vec<u8>) -> u16 {
+    let responder = Responder { registration, view };
+    match bind(&responder, into) {
         Ok(()) => 200,
         Err(refusal) => {
-            answer.refuse(&refusal, into);
+            responder.refuse(&refusal, into);
             refusal.status()
         }
     }
 }
 
 /// Changes the bindings and writes the 200. On an error it changes and writes nothing.
-fn bind(
-    answer: &Answer<'_, '_>,
-    address: &[u8],
-    shared: &Shared,
-    into: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    let wishes = RegisterRequest::read(answer.request, answer.flow, answer.settings)?;
-    let locations = &shared.locations;
-    if matches!(wishes.wish, BindingAction::Fetch) {
-        locations.read(address, answer.now, |live| answer.list(&wishes, live, into));
+fn bind(responder: &Responder<'_, '_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
+    let Responder { registration, view } = responder;
+    let request = RegisterRequest::read(registration.request, registration.flow, view.settings)?;
+    let (locations, address, now) = (&view.shared.locations, registration.address, view.now);
+    if matches!(request.action, BindingAction::Fetch) {
+        locations.read(address, now, |live| responder.list(&request, live, into));
         return Ok(());
     }
     let update = Update {
-        wishes: &wishes,
-        listeners: &answer.settings.listeners,
-        now: unix_seconds(answer.now),
+        request: &request,
+        listeners: &view.settings.listeners,
+        now: unix_seconds(now),
     };
-    locations.change(address, answer.now, &update, |live| {
-        answer.list(&wishes, live, into);
+    locations.change(address, now, &update, |live| {
+        responder.list(&request, live, into);
     })?;
     Ok(())
 }
 
-/// The input for every response to a REGISTER.
-struct Answer<'a, 'm> {
-    request: &'a Message<'m>,
-    flow: Flow,
-    to_tag: &'a [u8],
-    settings: &'a Settings,
-    now: Time,
+/// Writes the responses to a REGISTER.
+struct Responder<'r, 'm> {
+    registration: &'r Registration<'r, 'm>,
+    view: View<'r>,
 }
 
-impl Answer<'_, '_> {
+impl Responder<'_, '_> {
     fn begin<'o>(&self, into: &'o mut Vec<u8>, status: u16, reason: &str) -> ResponseWriter<'o> {
         let response = ResponseWriter::begin(
             into,
-            self.request,
-            self.flow.remote,
+            self.registration.request,
+            self.registration.flow.remote,
             status,
             reason,
-            Some(self.to_tag),
+            Some(self.registration.to_tag),
         );
-        match self.settings.server_header.as_bytes() {
+        match self.view.settings.server_header.as_bytes() {
             [] => response,
             server => response.header(HeaderName::Server, server),
         }
     }
 
     /// Step 8: writes a 200 with all bindings.
-    fn list(&self, wishes: &RegisterRequest<'_>, live: Live<'_>, into: &mut Vec<u8>) {
-        let now = unix_seconds(self.now);
+    fn list(&self, registered: &RegisterRequest<'_>, live: Live<'_>, into: &mut Vec<u8>) {
+        let now = unix_seconds(self.view.now);
+        let request = self.registration.request;
         let mut response = self.begin(into, 200, "OK");
         for binding in live {
             response = response.header_with(HeaderName::Contact, |into| {
                 push_contact(into, &binding, now);
             });
         }
-        if !wishes.path.is_empty() && self.request.lists_token(HeaderName::Supported, b"path") {
-            response = response.header(HeaderName::Path, &wishes.path);
+        if !registered.path.is_empty() && request.lists_token(HeaderName::Supported, b"path") {
+            response = response.header(HeaderName::Path, &registered.path);
         }
-        if wishes.is_outbound(self.request) {
+        if registered.is_outbound(request) {
             response = response.header(HeaderName::Require, b"outbound");
         }
         response
-            .header_with(HeaderName::Date, |into| date::push_date(into, self.now))
+            .header_with(HeaderName::Date, |into| {
+                date::push_date(into, self.view.now);
+            })
             .finish();
     }
 
     fn refuse(&self, refusal: &Refusal, into: &mut Vec<u8>) {
         let response = self.begin(into, refusal.status(), refusal.reason());
         refusal
-            .explain(response, self.settings.limits.retry_after)
+            .explain(response, self.view.settings.limits.retry_after)
             .finish();
     }
 }

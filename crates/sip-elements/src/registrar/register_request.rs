@@ -29,7 +29,7 @@ pub(super) struct RegisterRequest<'r> {
     pub(super) source: SocketAddr,
     pub(super) listener: ListenerId,
     pub(super) connection: ConnectionId,
-    pub(super) wish: BindingAction<'r>,
+    pub(super) action: BindingAction<'r>,
     /// The maximum number of contacts of an address of record.
     pub(super) max_contacts: usize,
 }
@@ -68,13 +68,13 @@ impl<'r> RegisterRequest<'r> {
     ) -> Result<Self, Refusal> {
         check_require(request)?;
         let bounds = &settings.registrar;
-        let wish = read_action(request, bounds)?;
-        check_security(request, &wish)?;
+        let action = read_action(request, bounds)?;
+        check_security(request, &action)?;
         let missing = Refusal::Malformed("Bad CSeq or Call-ID");
         Ok(Self {
             call_id: request.call_id().ok_or(missing)?,
             cseq: request.cseq().ok_or(Refusal::Malformed("Bad CSeq"))?.number,
-            path: if matches!(wish, BindingAction::Contacts(_)) {
+            path: if matches!(action, BindingAction::Contacts(_)) {
                 read_path(request)?
             } else {
                 Cow::default()
@@ -83,7 +83,7 @@ impl<'r> RegisterRequest<'r> {
             source: flow.remote,
             listener: flow.listener,
             connection: flow.connection,
-            wish,
+            action,
             max_contacts: bounds.max_contacts,
         })
     }
@@ -93,7 +93,7 @@ impl RegisterRequest<'_> {
     /// Whether the response carries `Require: outbound` (RFC 5626 section 6). The phone names a flow, supports outbound,
     /// and the first hop keeps that flow. The first hop is this server, or the edge proxy of the first Path value.
     pub(super) fn is_outbound(&self, request: &Message<'_>) -> bool {
-        let BindingAction::Contacts(wishes) = &self.wish else {
+        let BindingAction::Contacts(updates) = &self.action else {
             return false;
         };
         let is_kept = match self.path.as_ref() {
@@ -105,9 +105,9 @@ impl RegisterRequest<'_> {
                 .and_then(|path| path.uri())
                 .is_some_and(|uri| uri.params.contains(b"ob")),
         };
-        let names_flow = wishes
+        let names_flow = updates
             .iter()
-            .any(|wish| wish.names_flow && wish.lifetime > 0);
+            .any(|update| update.names_flow && update.lifetime > 0);
         names_flow && is_kept && request.lists_token(HeaderName::Supported, b"outbound")
     }
 }
@@ -136,9 +136,9 @@ fn check_require(request: &Message<'_>) -> Result<(), Refusal> {
 /// Rejects contacts that are not sips for a sips address of record (RFC 3261 section 10.2.1, RFC 5630 section 5.1): a
 /// call to a sips address goes to sips contacts only. Ending other contacts is allowed, because a sip and a sips address
 /// of record share their bindings.
-fn check_security(request: &Message<'_>, wish: &BindingAction<'_>) -> Result<(), Refusal> {
+fn check_security(request: &Message<'_>, action: &BindingAction<'_>) -> Result<(), Refusal> {
     let to_is_sips = || request.to().is_some_and(|to| is_sips(to.uri_bytes));
-    let BindingAction::Contacts(contacts) = wish else {
+    let BindingAction::Contacts(contacts) = action else {
         return Ok(());
     };
     let are_secure = contacts
@@ -197,7 +197,7 @@ fn read_contact<'r>(
     bounds: &RegistrarSettings,
 ) -> Result<ContactUpdate<'r>, Refusal> {
     let contact = NameAddr::parse(value).ok_or(Refusal::Malformed("Bad Contact"))?;
-    let mut wish = ContactUpdate {
+    let mut update = ContactUpdate {
         uri: contact.uri_bytes,
         q: DEFAULT_Q,
         lifetime: 0,
@@ -209,26 +209,26 @@ fn read_contact<'r>(
         match name.len() {
             1 if name.eq_ignore_ascii_case(b"q") => {
                 let bad = Refusal::Malformed("Bad Contact: q is not between 0 and 1");
-                wish.q = contact.q().flatten().ok_or(bad)?;
+                update.q = contact.q().flatten().ok_or(bad)?;
             }
             6 if name.eq_ignore_ascii_case(b"reg-id") => reg_id = value,
             7 if name.eq_ignore_ascii_case(b"expires") => {
                 expires = contact.expires().map(or_one_hour);
             }
             13 if name.eq_ignore_ascii_case(b"+sip.instance") => {
-                wish.instance = Cow::Borrowed(value.unwrap_or_default());
+                update.instance = Cow::Borrowed(value.unwrap_or_default());
             }
             _ => {}
         }
     }
-    wish.lifetime = lifetime(expires, bounds)?;
-    if let Some(reg_id) = reg_id.filter(|_| !wish.instance.is_empty())
+    update.lifetime = lifetime(expires, bounds)?;
+    if let Some(reg_id) = reg_id.filter(|_| !update.instance.is_empty())
         && reg_id.iter().all(u8::is_ascii_digit)
     {
-        wish.instance = Cow::Owned([&*wish.instance, REG_ID, reg_id].concat());
-        wish.names_flow = true;
+        update.instance = Cow::Owned([&*update.instance, REG_ID, reg_id].concat());
+        update.names_flow = true;
     }
-    Ok(wish)
+    Ok(update)
 }
 
 /// The lifetime as given, or one hour if it is malformed.
@@ -237,15 +237,17 @@ fn or_one_hour(expires: Option<u32>) -> u32 {
 }
 
 /// Applies the bounds to a requested lifetime. Both are in seconds.
-fn lifetime(wish: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, Refusal> {
+fn lifetime(requested: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, Refusal> {
     let seconds =
         |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
     let shortest = seconds(bounds.min_expires);
     let longest = seconds(bounds.max_expires).max(1);
-    match wish {
+    match requested {
         Some(0) => Ok(0),
-        Some(wish) if wish < shortest && wish < ONE_HOUR => Err(Refusal::TooBrief(shortest)),
-        Some(wish) => Ok(wish.min(longest)),
+        Some(seconds) if seconds < shortest && seconds < ONE_HOUR => {
+            Err(Refusal::TooBrief(shortest))
+        }
+        Some(seconds) => Ok(seconds.min(longest)),
         None => Ok(seconds(bounds.default_expires)
             .max(shortest)
             .clamp(1, longest)),

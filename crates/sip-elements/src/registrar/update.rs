@@ -10,7 +10,7 @@ use sip_transport::Listener;
 /// A REGISTER and the time at which it is applied, in Unix seconds.
 #[derive(Debug)]
 pub(super) struct Update<'w, 'r> {
-    pub(super) wishes: &'w RegisterRequest<'r>,
+    pub(super) request: &'w RegisterRequest<'r>,
     pub(super) listeners: &'w [Listener],
     pub(super) now: u32,
 }
@@ -27,22 +27,22 @@ impl Change for Update<'_, '_> {
     type Refusal = Refusal;
 
     fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Refusal> {
-        match &self.wishes.wish {
+        match &self.request.action {
             BindingAction::Fetch => Ok(()),
             BindingAction::EndAll => self.end_all(contacts),
-            BindingAction::Contacts(wishes) => {
-                wishes
+            BindingAction::Contacts(updates) => {
+                updates
                     .iter()
-                    .try_for_each(|wish| self.grant(wish, contacts))?;
-                self.make_room(wishes, contacts)
+                    .try_for_each(|update| self.grant(update, contacts))?;
+                self.make_room(updates, contacts)
             }
         }
     }
 
     fn refreshed(&self) -> Option<Binding<'_>> {
-        match &self.wishes.wish {
-            BindingAction::Contacts(wishes) => match wishes.as_slice() {
-                [wish] if wish.lifetime > 0 => Some(self.binding(wish)),
+        match &self.request.action {
+            BindingAction::Contacts(updates) => match updates.as_slice() {
+                [update] if update.lifetime > 0 => Some(self.binding(update)),
                 _ => None,
             },
             _ => None,
@@ -55,13 +55,15 @@ impl Update<'_, '_> {
     /// the same phone.
     fn make_room(
         &self,
-        wishes: &[ContactUpdate<'_>],
+        updates: &[ContactUpdate<'_>],
         contacts: &mut Contacts<'_>,
     ) -> Result<(), Refusal> {
-        while contacts.has_grown() && contacts.len() > self.wishes.max_contacts {
+        while contacts.has_grown() && contacts.len() > self.request.max_contacts {
             let lost = |binding: &Binding<'_>| self.has_lost_connection(binding);
             let replaced = |binding: &Binding<'_>| {
-                let mut instances = wishes.iter().map(|wish| self.binding(wish).instance_id());
+                let mut instances = updates
+                    .iter()
+                    .map(|update| self.binding(update).instance_id());
                 let id = binding.instance_id();
                 !id.is_empty() && instances.any(|instance| instance == id)
             };
@@ -84,7 +86,7 @@ impl Update<'_, '_> {
     /// Step 6.
     fn end_all(&self, contacts: &mut Contacts<'_>) -> Result<(), Refusal> {
         for binding in contacts.iter() {
-            if binding.call_id == self.wishes.call_id && self.wishes.cseq <= binding.cseq {
+            if binding.call_id == self.request.call_id && self.request.cseq <= binding.cseq {
                 return Err(Refusal::OutOfOrder);
             }
         }
@@ -95,14 +97,14 @@ impl Update<'_, '_> {
     /// Step 7 for one contact.
     fn grant<'s>(
         &'s self,
-        wish: &'s ContactUpdate<'_>,
+        update: &'s ContactUpdate<'_>,
         contacts: &mut Contacts<'s>,
     ) -> Result<(), Refusal> {
-        let position = contacts.position(|binding| is_for(wish, binding));
+        let position = contacts.position(|binding| is_for(update, binding));
         let Some((binding, fresh)) = position.and_then(|position| contacts.at(position)) else {
-            if wish.lifetime > 0 {
-                contacts.add(self.binding(wish));
-                take_over_flow(wish, contacts);
+            if update.lifetime > 0 {
+                contacts.add(self.binding(update));
+                take_over_flow(update, contacts);
             }
             return Ok(());
         };
@@ -110,30 +112,30 @@ impl Update<'_, '_> {
         let order = if fresh {
             Order::Newer
         } else {
-            self.order(wish, binding)?
+            self.order(update, binding)?
         };
         let position = position.unwrap_or_default();
         match order {
             Order::Same => {}
-            Order::Newer if wish.lifetime == 0 => contacts.remove(position),
+            Order::Newer if update.lifetime == 0 => contacts.remove(position),
             Order::Newer => {
-                contacts.replace(position, self.binding(wish));
-                take_over_flow(wish, contacts);
+                contacts.replace(position, self.binding(update));
+                take_over_flow(update, contacts);
             }
         }
         Ok(())
     }
 
-    fn order(&self, wish: &ContactUpdate<'_>, binding: &Binding<'_>) -> Result<Order, Refusal> {
-        if binding.call_id != self.wishes.call_id || self.wishes.cseq > binding.cseq {
+    fn order(&self, update: &ContactUpdate<'_>, binding: &Binding<'_>) -> Result<Order, Refusal> {
+        if binding.call_id != self.request.call_id || self.request.cseq > binding.cseq {
             return Ok(Order::Newer);
         }
-        let unchanged = self.wishes.cseq == binding.cseq
-            && wish.lifetime > 0
-            && wish.uri == binding.contact
-            && wish.q == binding.q
-            && *wish.instance == *binding.instance
-            && *self.wishes.path == *binding.path;
+        let unchanged = self.request.cseq == binding.cseq
+            && update.lifetime > 0
+            && update.uri == binding.contact
+            && update.q == binding.q
+            && *update.instance == *binding.instance
+            && *self.request.path == *binding.path;
         if unchanged {
             Ok(Order::Same)
         } else {
@@ -141,39 +143,39 @@ impl Update<'_, '_> {
         }
     }
 
-    fn binding<'s>(&'s self, wish: &'s ContactUpdate<'_>) -> Binding<'s> {
+    fn binding<'s>(&'s self, update: &'s ContactUpdate<'_>) -> Binding<'s> {
         Binding {
-            contact: wish.uri,
-            q: wish.q,
-            expires_at: self.now.saturating_add(wish.lifetime),
-            call_id: self.wishes.call_id,
-            cseq: self.wishes.cseq,
-            path: &self.wishes.path,
-            instance: &wish.instance,
-            user_agent: self.wishes.user_agent,
-            source: self.wishes.source,
-            listener: self.wishes.listener,
-            connection: self.wishes.connection,
+            contact: update.uri,
+            q: update.q,
+            expires_at: self.now.saturating_add(update.lifetime),
+            call_id: self.request.call_id,
+            cseq: self.request.cseq,
+            path: &self.request.path,
+            instance: &update.instance,
+            user_agent: self.request.user_agent,
+            source: self.request.source,
+            listener: self.request.listener,
+            connection: self.request.connection,
         }
     }
 }
 
-/// Whether the wish is for this binding. SIP URIs are compared by RFC 3261 section 19.1.4. For schemes without rules of
+/// Whether the update is for this binding. SIP URIs are compared by RFC 3261 section 19.1.4. For schemes without rules of
 /// equality, all bytes must be equal.
-fn is_for(wish: &ContactUpdate<'_>, binding: &Binding<'_>) -> bool {
-    if wish.uri == binding.contact {
+fn is_for(update: &ContactUpdate<'_>, binding: &Binding<'_>) -> bool {
+    if update.uri == binding.contact {
         return true;
     }
-    match (Uri::parse(wish.uri), Uri::parse(binding.contact)) {
-        (Some(wish), Some(binding)) => wish.equivalent(&binding),
+    match (Uri::parse(update.uri), Uri::parse(binding.contact)) {
+        (Some(update), Some(binding)) => update.equivalent(&binding),
         _ => false,
     }
 }
 
 /// Ends the other bindings of the same flow. A flow has one contact (RFC 5626 section 6), so a phone with a new address
 /// replaces its old contact.
-fn take_over_flow(wish: &ContactUpdate<'_>, contacts: &mut Contacts<'_>) {
-    if wish.names_flow {
-        contacts.retain(|binding, fresh| fresh || *binding.instance != *wish.instance);
+fn take_over_flow(update: &ContactUpdate<'_>, contacts: &mut Contacts<'_>) {
+    if update.names_flow {
+        contacts.retain(|binding, fresh| fresh || *binding.instance != *update.instance);
     }
 }

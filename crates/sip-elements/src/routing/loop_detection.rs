@@ -7,7 +7,7 @@
 //! - 24 bits over what a response brings back (Call-ID and the Via below ours). A response whose context is gone is
 //!   forwarded only to where its request came from.
 
-use super::View;
+use crate::View;
 use sip_message::{HeaderName, Host, KeyHasher, Message, Method, Via};
 use sip_transaction::Branch;
 use std::net::{IpAddr, SocketAddr};

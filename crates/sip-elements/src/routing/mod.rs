@@ -1,7 +1,7 @@
 //! Routing decisions of the proxy (RFC 3261 sections 16.4 to 16.6): the route set, the next hop of a target, the listener
 //! that leads there, and the proofs in Route and Via.
 //!
-//! Nothing here sends or waits. Functions read a [`View`] and the table of refreshed targets, and the proxy above them acts.
+//! Nothing here sends or waits. Functions read a [`View`](crate::View) and the table of refreshed targets, and the proxy above them acts.
 
 pub(crate) mod breadth;
 pub(crate) mod dead_targets;
@@ -20,17 +20,3 @@ pub use loop_detection::is_loop;
 pub use refreshed::RefreshedStats;
 pub use route::Routing;
 pub use target::{NextHop, Target};
-
-use crate::{Settings, Shared};
-use sip_transport::Time;
-
-/// What a routing decision depends on, apart from the request.
-#[derive(Clone, Copy, Debug)]
-pub struct View<'v> {
-    /// The current time.
-    pub now: Time,
-    /// The operator's configuration.
-    pub settings: &'v Settings,
-    /// The state that all workers share.
-    pub shared: &'v Shared,
-}

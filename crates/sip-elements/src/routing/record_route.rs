@@ -4,10 +4,10 @@
 //! A value is `<sip:ADVERTISED;lr;ck=PROOF>`. It has `;fl=TOKEN` if the party on that side is reached over one flow
 //! only, and `sips` if the request asked for it (RFC 5630).
 
-use super::View;
 use super::flow_token;
 use super::proof::{self, Dialog, Near, Proof, Side};
 use super::route::{RouteSet, tags};
+use crate::View;
 use crate::domains::address_of_record;
 use sip_message::{HeaderName, KeyHasher, Message, Method, NameAddr, Patch, Uri};
 use sip_transport::{Flow, Listener, Protocol};

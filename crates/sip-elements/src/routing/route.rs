@@ -1,11 +1,11 @@
 //! Route preprocessing (RFC 3261 section 16.4): which Route values are ours, and whether they prove that the request
 //! belongs to a dialog that we record-routed ([`proof`](super::proof)).
 
-use super::View;
 use super::flow_token;
 use super::listener::protocol_of;
 use super::proof::{self, Dialog, Proof, Side};
 use super::refreshed::Refreshed;
+use crate::View;
 use sip_message::{HeaderName, Host, KeyHasher, Message, NameAddr, Scheme, Uri};
 use sip_transport::{Flow, Listener, ListenerId, Protocol};
 

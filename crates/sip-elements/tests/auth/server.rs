@@ -6,7 +6,7 @@ use sip_elements::auth::{
 };
 use sip_elements::bans::{Bans, Source};
 use sip_elements::location::{LocationLimits, Locations};
-use sip_elements::{DeadTargets, Settings, Shared};
+use sip_elements::{DeadTargets, Settings, Shared, View};
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
 use sip_message::{
     Challenge, HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter,
@@ -213,7 +213,12 @@ impl Server {
             realm: REALM.as_bytes(),
             source,
         };
-        verify(&request, &subject, &self.shared, &self.settings, now)
+        let view = View {
+            now,
+            settings: &self.settings,
+            shared: &self.shared,
+        };
+        verify(&request, &subject, view, &mut |_| ())
     }
 }
 

@@ -1,7 +1,8 @@
 //! What happens to sources that guess passwords, send malformed messages, or identify themselves as scanners.
 
 use crate::bench::{ALICE, BOB, Bench, answer_challenge, only, register, settings, status};
-use sip_elements::bans::Source;
+use sip_elements::Record;
+use sip_elements::bans::{Notice, Source};
 use sip_elements::metrics::DropReason;
 use sip_transport::{ConnectionId, Flow, Input, ListenerId, Node, Received};
 use std::net::IpAddr;
@@ -36,6 +37,11 @@ fn a_guesser_gets_no_answer_any_more_until_the_ban_is_over() {
         let answer = only(bench.receive(ALICE, &register(&user, ALICE, 2, &guess)));
         assert_eq!(status(&answer), 401);
     }
+    let records: Vec<Record> = bench.output.drain_records().collect();
+    let (Some(Record::Notice(Notice::Banned(ban))), 6) = (records.last(), records.len()) else {
+        panic!("five failures and a ban: {records:?}");
+    };
+    assert_eq!(ban.source, Source::of(ip(ALICE)));
     assert_eq!(bench.receive(ALICE, &register("alice", ALICE, 1, "")), []);
     assert_eq!(bench.receive(ALICE, "\n\n"), []);
     assert_eq!(bench.dropped(DropReason::Banned), 2);

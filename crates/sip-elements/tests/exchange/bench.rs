@@ -3,7 +3,7 @@
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::{Answer, Exchange, ExchangeOptions, Question, Settings, Shared};
+use sip_elements::{Answer, Exchange, ExchangeOptions, Question, Record, Settings, Shared};
 use sip_message::digest::{self, Algorithm, DigestInput};
 use sip_message::{Challenge, HeaderName, KeyHasher, Message};
 use sip_transport::{Flow, Input, Listener, ListenerId, Node, Output, Protocol, Time, Undelivered};
@@ -35,7 +35,7 @@ pub(crate) struct Bench {
     pub(crate) shared: Arc<Shared>,
     pub(crate) metrics: Arc<WorkerMetrics>,
     pub(crate) now: Time,
-    pub(crate) output: Output<Question>,
+    pub(crate) output: Output<Question, Record>,
 }
 
 impl Bench {
@@ -123,9 +123,13 @@ impl Bench {
         });
         let sent = sent.collect();
         let questions: Vec<Question> = self.output.drain_questions().collect();
+        let records: Vec<Record> = self.output.drain_records().collect();
         self.output.clear();
         for question in questions {
             self.output.ask(question);
+        }
+        for record in records {
+            self.output.record(record);
         }
         sent
     }

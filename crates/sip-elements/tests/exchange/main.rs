@@ -5,6 +5,7 @@ mod banned;
 mod bench;
 mod calls;
 mod connections;
+mod descriptions;
 mod dialogs;
 mod draining;
 mod figures;

@@ -6,10 +6,11 @@ use rand_chacha::rand_core::SeedableRng;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::{DropReason, WorkerMetrics};
-use sip_elements::proxy::Proxy;
+use sip_elements::proxy::{Inbound, Proxy};
 use sip_elements::routing::{NextHop, Target, is_loop};
 use sip_elements::{
-    BranchId, DeadTargets, Foreign, NameServersFailed, Owner, Question, Round, Settings, Shared,
+    BranchId, DeadTargets, Foreign, NameServersFailed, Owner, Question, Record, Round, Settings,
+    Shared,
 };
 use sip_message::{KeyHasher, Message, Method, ResponseWriter};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, ResponseMatch, Transactions};
@@ -206,7 +207,7 @@ pub struct Wire {
     pub targets: Vec<Target>,
     pub shared: Shared,
     random: ChaCha8Rng,
-    output: Output<Question>,
+    output: Output<Question, Record>,
     sent: VecDeque<Sent>,
     questions: VecDeque<Question>,
 }
@@ -445,7 +446,9 @@ impl Wire {
     pub fn take_tickets(&mut self) -> Vec<BranchId> {
         let ticket = |question| match question {
             Question::Resolve { ticket, .. } => ticket,
-            Question::Credentials { .. } => panic!("a proxy asks for names only"),
+            Question::Credentials { .. } | Question::Describe { .. } => {
+                panic!("a proxy asks for names only")
+            }
         };
         self.questions.drain(..).map(ticket).collect()
     }
@@ -550,9 +553,10 @@ fn receive_request(
         }
         RequestMatch::New => {}
     }
+    let inbound = Inbound::new(request, flow);
     let routing = proxy.preprocess(request, round);
     if request.method() == Method::Ack {
-        return proxy.forward_ack(round, request, flow, &routing, None);
+        return proxy.forward_ack(round, inbound, &routing, None);
     }
     if is_loop(request, round.view()) {
         round.output.send(flow, |into| {
@@ -584,5 +588,5 @@ fn receive_request(
         .transactions
         .create_server(key, kind, back, false)
         .expect("room");
-    proxy.forward(round, request, flow, server, &routing, targets);
+    proxy.forward(round, inbound, server, &routing, targets);
 }

@@ -2,8 +2,8 @@
 
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
-use sip_elements::registrar::register;
-use sip_elements::{Settings, Shared};
+use sip_elements::registrar::{Registration, register};
+use sip_elements::{Settings, Shared, View};
 use sip_message::{HeaderName, KeyHasher, Malformed, Message, ResponseWriter};
 use sip_transport::{Flow, ListenerId, Time};
 use std::time::Duration;
@@ -94,10 +94,18 @@ impl Server {
         let mut into = b"before".to_vec();
         let status = match request.validate() {
             Ok(()) => {
-                let (shared, settings) = (&self.shared, &self.settings);
-                register(
-                    &request, ALICE, flow, b"totag", shared, settings, now, &mut into,
-                )
+                let registration = Registration {
+                    request: &request,
+                    flow,
+                    address: ALICE,
+                    to_tag: b"totag",
+                };
+                let view = View {
+                    now,
+                    settings: &self.settings,
+                    shared: &self.shared,
+                };
+                register(&registration, view, &mut into)
             }
             Err(malformed) => {
                 let Malformed { status, reason, .. } = malformed;

@@ -1,7 +1,7 @@
 //! A worker that is behind keeps messages in its backlog and serves the most urgent one first.
 
 use super::Worker;
-use crate::running::QuestionSink;
+use crate::running::ControlPlane;
 use crate::stats::WorkerStats;
 use sip_transport::overload::{Backlog, Shed, Taken, Waiting};
 use sip_transport::{Input, Node, Output, Received, Time};
@@ -19,7 +19,7 @@ pub(super) const BATCHES: usize = 64;
 /// Passes messages to the node, directly or through the backlog.
 pub(super) struct Intake<'w, N: Node> {
     pub(super) node: &'w mut N,
-    pub(super) output: &'w mut Output<N::Question>,
+    pub(super) output: &'w mut Output<N::Question, N::Record>,
     pub(super) backlog: Option<&'w mut Backlog>,
     pub(super) stats: &'w WorkerStats,
 }
@@ -43,7 +43,7 @@ impl<N: Node> Intake<'_, N> {
 
 fn give_up<N: Node>(
     node: &mut N,
-    output: &mut Output<N::Question>,
+    output: &mut Output<N::Question, N::Record>,
     stats: &WorkerStats,
     (now, waiting, reason): (Time, &Waiting, Shed),
 ) {
@@ -55,7 +55,7 @@ fn give_up<N: Node>(
     }
 }
 
-impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
+impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
     /// Whether the backlog has messages.
     pub(super) fn is_behind(&self) -> bool {
         self.backlog.as_ref().is_some_and(|it| !it.is_empty())

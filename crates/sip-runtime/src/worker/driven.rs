@@ -2,7 +2,7 @@
 
 use super::Worker;
 use crate::inbox::Inbox;
-use crate::running::QuestionSink;
+use crate::running::ControlPlane;
 use sip_transport::Node;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Rounds per turn. The next turn does the rest, so that the caller can do other work in between.
 const ROUNDS: usize = 16;
 
-impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
+impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
     /// A descriptor that is readable when a turn has work to do.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.event_loop.descriptor()

@@ -3,13 +3,13 @@
 use super::behind::Intake;
 use super::{INBOX_SHARE, Worker};
 use crate::inbox::Inbox;
-use crate::running::QuestionSink;
+use crate::running::ControlPlane;
 use sip_transport::{HandOverKind, Input, ListenerId, Node, Protocol, Received, Time, Undelivered};
 
 /// Messages after which the clock is read again. Each message takes time, during which the ones behind it wait.
 const AT_ONCE: usize = 32;
 
-impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
+impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
     /// Takes messages from the inbox while there is room for them.
     pub(super) fn take_hand_overs(&mut self, now: Time) {
         let (mut now, mut taken) = (now, 0);

@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::event_loop::{EventLoop, Interest, Ready};
 use crate::inbox::Inbox;
 use crate::options::Options;
-use crate::running::QuestionSink;
+use crate::running::ControlPlane;
 use crate::stats::WorkerStats;
 use crate::stream::Connections;
 use crate::udp::{Datagram, Expected, ReceiveBatch, may_be_of_another};
@@ -58,13 +58,13 @@ const NOTIFICATIONS_PER_ROUND: usize = 16;
 /// How often to read the kernel's drop counters while datagrams arrive.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(crate) struct Worker<N: Node, Q> {
+pub(crate) struct Worker<N: Node, C> {
     node: N,
-    output: Output<N::Question>,
+    output: Output<N::Question, N::Record>,
     received: ReceiveBatch,
     /// Messages that were read and wait to be served. `None`: messages are always served at once.
     backlog: Option<Backlog>,
-    outbox: Outbox<N::Answer, Q>,
+    outbox: Outbox<N::Answer, C>,
     event_loop: EventLoop,
     /// Which sockets may have datagrams.
     waiting: Sockets,
@@ -86,10 +86,10 @@ pub(crate) struct Worker<N: Node, Q> {
     cpu: Option<usize>,
 }
 
-impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
+impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
     pub(crate) fn new(
         node: N,
-        context: WorkerContext<N::Answer, Q>,
+        context: WorkerContext<N::Answer, C>,
         options: &Options,
     ) -> io::Result<Self> {
         let mut event_loop = EventLoop::open(options.event_loop)?;

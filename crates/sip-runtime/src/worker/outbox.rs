@@ -4,7 +4,7 @@ use super::socket::WorkerSocket;
 use crate::event_loop::EventLoop;
 use crate::inbox::{HandedOver, Inbox};
 use crate::options::Options;
-use crate::running::QuestionSink;
+use crate::running::ControlPlane;
 use crate::stats::WorkerStats;
 use crate::stream::{Connections, Shared};
 use crate::udp::SendBatch;
@@ -27,7 +27,7 @@ const LARGEST_KEPT_OUTPUT: usize = 4 << 20;
 const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
 /// What a worker gets besides its node.
-pub(crate) struct WorkerContext<A, Q> {
+pub(crate) struct WorkerContext<A, C> {
     pub(crate) index: u16,
     /// One per listener, in the same order.
     pub(crate) sockets: Vec<WorkerSocket>,
@@ -37,12 +37,12 @@ pub(crate) struct WorkerContext<A, Q> {
     /// The inboxes of all workers. The worker's own is at its index.
     pub(crate) inboxes: Arc<[Inbox<A>]>,
     pub(crate) stats: Arc<WorkerStats>,
-    pub(crate) questions: Q,
+    pub(crate) control_plane: C,
 }
 
 /// Everything that a worker's output is sent through.
-pub(super) struct Outbox<A, Q> {
-    pub(super) context: WorkerContext<A, Q>,
+pub(super) struct Outbox<A, C> {
+    pub(super) context: WorkerContext<A, C>,
     batch: SendBatch,
     pub(super) connections: Connections,
     /// Messages for connections of other workers: the worker, the connection and the byte range.
@@ -54,8 +54,8 @@ pub(super) struct Outbox<A, Q> {
     met_errors: Vec<usize>,
 }
 
-impl<A, Q> Outbox<A, Q> {
-    pub(super) fn new(context: WorkerContext<A, Q>, options: &Options, gso_enabled: bool) -> Self {
+impl<A, C> Outbox<A, C> {
+    pub(super) fn new(context: WorkerContext<A, C>, options: &Options, gso_enabled: bool) -> Self {
         Self {
             batch: SendBatch::new(gso_enabled),
             connections: Connections::new(
@@ -78,14 +78,14 @@ impl<A, Q> Outbox<A, Q> {
         self.context.inboxes.get(usize::from(self.context.index))
     }
 
-    /// Sends the messages, hand-overs and questions in `output`, then empties it.
-    pub(super) fn deliver<T>(
+    /// Sends the messages, hand-overs, questions and records in `output`, then empties it.
+    pub(super) fn deliver<Q, R>(
         &mut self,
         now: Time,
         event_loop: &mut EventLoop,
-        output: &mut Output<T>,
+        output: &mut Output<Q, R>,
     ) where
-        Q: QuestionSink<T>,
+        C: ControlPlane<Q, R>,
     {
         if output.is_empty() {
             return;
@@ -102,7 +102,7 @@ impl<A, Q> Outbox<A, Q> {
             self.connections.close_own(event_loop, *connection);
         }
         self.hand_over(output.hand_overs(), output.bytes());
-        self.ask(output);
+        self.tell_control_plane(output);
         if output.bytes().len() > LARGEST_KEPT_OUTPUT {
             *output = Output::default();
         } else {
@@ -254,25 +254,27 @@ impl<A, Q> Outbox<A, Q> {
         }
     }
 
-    fn ask<T>(&mut self, output: &mut Output<T>)
+    fn tell_control_plane<Q, R>(&mut self, output: &mut Output<Q, R>)
     where
-        Q: QuestionSink<T>,
+        C: ControlPlane<Q, R>,
     {
-        let (mut asked, mut dropped) = (0, 0);
+        let WorkerContext {
+            index,
+            control_plane,
+            stats,
+            ..
+        } = &mut self.context;
         for question in output.drain_questions() {
-            asked += 1;
-            if self
-                .context
-                .questions
-                .ask(self.context.index, question)
-                .is_err()
-            {
-                dropped += 1;
+            stats.questions.add(1);
+            if control_plane.ask(*index, question).is_err() {
+                stats.questions_dropped.add(1);
             }
         }
-        if asked > 0 {
-            self.context.stats.questions.add(asked);
-            self.context.stats.questions_dropped.add(dropped);
+        for record in output.drain_records() {
+            stats.records.add(1);
+            if control_plane.record(*index, record).is_err() {
+                stats.records_dropped.add(1);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::behind::Intake;
 use super::{Worker, WorkerSocket};
-use crate::running::QuestionSink;
+use crate::running::ControlPlane;
 use sip_transport::{Node, Received, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const IN_A_ROW: usize = 8;
 /// How long to serve connections in one round. A handshake takes a millisecond, and hundreds of connections may be ready at once.
 const TURN: Duration = Duration::from_millis(5);
 
-impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
+impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
     /// Reads and writes ready connections for a limited time. The next round serves the rest.
     pub(super) fn serve_connections(&mut self, now: Time) {
         if self.ready.is_empty() {

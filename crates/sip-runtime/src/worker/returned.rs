@@ -1,7 +1,7 @@
 //! Handles datagrams that were returned as ICMP errors. The node is notified if the destination is unreachable.
 
 use super::{Worker, WorkerSocket};
-use crate::running::QuestionSink;
+use crate::running::ControlPlane;
 use crate::udp::ErrorQueue;
 use sip_transport::{Flow, Input, ListenerId, Node, Time, Undelivered};
 use std::os::fd::AsFd;
@@ -40,7 +40,7 @@ impl Errors {
     }
 }
 
-impl<N: Node, Q: QuestionSink<N::Question>> Worker<N, Q> {
+impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
     /// Notifies the node of returned datagrams, up to a limit per socket.
     pub(super) fn take_returned(&mut self, now: Time) {
         if let Some(ring) = self.event_loop.ring() {

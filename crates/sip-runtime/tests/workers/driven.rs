@@ -4,13 +4,14 @@ use super::script::{
     ANYWHERE, Answer, Client, PATIENCE, Question, Script, options, udp_listener, workers,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sip_runtime::{Driver, EventLoopKind, QuestionSink, Runtime, SendError};
+use sip_runtime::{ControlPlane, Driver, EventLoopKind, Runtime, SendError};
 use sip_transport::{Flow, ListenerId};
+use std::convert::Infallible;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// Drives a scripted worker, if the event loop supports it.
-fn drive<Q: QuestionSink<Question>>(
+fn drive<Q: ControlPlane<Question, Infallible>>(
     addresses: &[&str],
     questions: Q,
     test: impl FnOnce(Driver<Script, Q>),
@@ -27,7 +28,7 @@ fn drive<Q: QuestionSink<Question>>(
 }
 
 /// The other program's loop: waits only for the driver, until `is_done`. Returns how often it was woken.
-fn run<Q: QuestionSink<Question>>(
+fn run<Q: ControlPlane<Question, Infallible>>(
     driver: &mut Driver<Script, Q>,
     mut is_done: impl FnMut() -> bool,
 ) -> usize {

@@ -6,6 +6,7 @@ mod driven;
 mod echo;
 mod hand_over;
 mod inbox;
+mod records;
 mod returned;
 mod script;
 mod steering;

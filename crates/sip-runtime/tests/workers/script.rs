@@ -1,8 +1,9 @@
 //! The node of these tests, whose datagrams contain its commands, and other shared test code.
 
-use sip_runtime::{Options, QuestionSink, Running, Runtime};
+use sip_runtime::{ControlPlane, Options, Running, Runtime};
 use sip_transport::overload::Urgency;
 use sip_transport::{Counter, Flow, Input, Listener, Node, Output, Protocol, Received, Time};
+use std::convert::Infallible;
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -155,6 +156,7 @@ impl Script {
 
 impl Node for Script {
     type Question = Question;
+    type Record = Infallible;
     type Answer = Answer;
 
     fn handle(&mut self, now: Time, input: Input<'_, Answer>, output: &mut Output<Question>) {
@@ -253,7 +255,7 @@ pub fn start_asking(
     address: &str,
     count: u16,
     options: Options,
-    questions: &impl QuestionSink<Question>,
+    questions: &impl ControlPlane<Question, Infallible>,
 ) -> Running<Answer> {
     Runtime::bind(vec![udp_listener(address)], workers(count), options)
         .expect("bind")

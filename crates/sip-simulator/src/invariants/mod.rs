@@ -2,6 +2,7 @@
 mod answered;
 mod bounded;
 mod conservation;
+mod described;
 mod every_transaction_ends;
 mod held_bytes;
 mod location_agrees;
@@ -15,6 +16,7 @@ mod responses_return;
 pub use answered::Answered;
 pub use bounded::Bounded;
 pub use conservation::Conservation;
+pub use described::Described;
 pub use every_transaction_ends::EveryTransactionEnds;
 pub use held_bytes::HeldBytes;
 pub use location_agrees::LocationAgrees;
@@ -33,6 +35,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<Answered>::default(),
         Box::<Bounded>::default(),
         Box::<Conservation>::default(),
+        Box::<Described>::default(),
         Box::<EveryTransactionEnds>::default(),
         Box::<HeldBytes>::default(),
         Box::<LocationAgrees>::default(),

@@ -84,7 +84,7 @@ impl Invariant for Relayed {
 
 impl Relayed {
     fn arrived(&mut self, facts: &Facts, now: Time, host: usize, from: Party, seen: &Seen<'_>) {
-        let due = now + facts.lateness;
+        let due = now + facts.lateness + facts.hosts[host].bounds.response_waits;
         if !seen.is_request() && seen.method == Method::Invite {
             let Some(branch) = self.branches.get_mut(&(host, seen.transaction())) else {
                 return;

@@ -1,8 +1,8 @@
 //! The machines of a world: runs their workers, executes their output, and lets them fail.
 use super::{Event, Fault, HAND_OVER, HOUSEKEEPING, World};
-use crate::host::{AnswerOf, Machine, QuestionOf};
+use crate::host::{AnswerOf, Machine, OutputOf, QuestionOf};
 use crate::observe::{Cause, Observation, Party, Round};
-use sip_transport::{Flow, Input, ListenerId, Node, Output, Received, Time};
+use sip_transport::{Flow, Input, ListenerId, Node, Received, Time};
 use std::mem;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -143,7 +143,7 @@ impl<M: Machine> World<M> {
         host: usize,
         worker: usize,
         cause: Cause,
-        act: impl FnOnce(&mut M::Node, Time, &mut Output<QuestionOf<M>>),
+        act: impl FnOnce(&mut M::Node, Time, &mut OutputOf<M>),
     ) {
         let now = self.now();
         let running = &mut self.hosts[host].workers[worker];
@@ -182,12 +182,7 @@ impl<M: Machine> World<M> {
 
     /// Executes the output of a worker. Aliases and closed connections are ignored, because there are only datagrams
     /// here.
-    pub(super) fn carry_out(
-        &mut self,
-        host: usize,
-        worker: usize,
-        output: &mut Output<QuestionOf<M>>,
-    ) {
+    pub(super) fn carry_out(&mut self, host: usize, worker: usize, output: &mut OutputOf<M>) {
         let now = self.now();
         for outgoing in output.outgoing() {
             let listener = usize::from(outgoing.flow.listener.0);

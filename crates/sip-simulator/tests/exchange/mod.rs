@@ -5,11 +5,12 @@ use sip_elements::location::{Binding, LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::routing::NextHop;
 use sip_elements::{
-    Answer, ChallengedMethods, DeadTargets, Exchange, ExchangeOptions, Foreign, NameServersFailed,
-    ProxySettings, Question, RegistrarSettings, Settings, Shared, StoreFailed, TableLimits,
+    Answer, ChallengedMethods, DeadTargets, Description, Exchange, ExchangeOptions, Foreign,
+    NameServersFailed, NotDescribed, ProxySettings, Question, RegistrarSettings,
+    SessionDescriptions, Settings, Shared, StoreFailed, TableLimits,
 };
-use sip_message::KeyHasher;
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
+use sip_message::{KeyHasher, Message};
 use sip_simulator::{
     Account, BoundContact, Bounds, Census, Dice, Held, HostFacts, HostPlan, Machine, Profile,
 };
@@ -137,6 +138,29 @@ impl ExchangeMachine {
     }
 }
 
+/// The control of media: it adds a line to each session description.
+impl ExchangeMachine {
+    fn describe(&self, message: &[u8], failing: bool) -> Result<Description, NotDescribed> {
+        let body = Message::parse(message).expect("a message").body();
+        let mark = description_mark(&self.plan);
+        if failing {
+            return Err(NotDescribed);
+        }
+        // A request that comes round again has it already.
+        if body.windows(mark.len()).any(|part| part == mark.as_bytes()) {
+            return Ok(Description::Keep);
+        }
+        Ok(Description::Replace(
+            [body, mark.as_bytes()].concat().into(),
+        ))
+    }
+}
+
+/// The line that a machine adds.
+fn description_mark(plan: &HostPlan) -> String {
+    format!("a=host{}\r\n", plan.index)
+}
+
 /// The name server: every peer has a host name.
 impl ExchangeMachine {
     fn locate(
@@ -192,7 +216,7 @@ impl Machine for ExchangeMachine {
         // provisional response, of which phones send one. Then the branch is cancelled, which may take another 64*T1.
         let groups = u32::try_from(MOST_TARGETS).unwrap_or(1);
         let group = plan.timer_c * 2 + t1 * 128;
-        let waiting = plan.question_deadline * 4;
+        let waiting = plan.question_deadline * 5;
         // Requests inside dialogs may use half as much again.
         let with_reserve = |limit: usize| size(limit + limit / 2);
         HostFacts {
@@ -201,6 +225,7 @@ impl Machine for ExchangeMachine {
             outbound: plan.outbound,
             relays: plan.relays,
             challenged: challenged(&self.settings.challenge),
+            description_mark: plan.describes.then(|| description_mark(plan)),
             bounds: Bounds {
                 servers: with_reserve(plan.most_transactions),
                 clients: with_reserve(plan.most_transactions),
@@ -213,6 +238,12 @@ impl Machine for ExchangeMachine {
                 invite_answered: group * groups + waiting,
                 other_answered: t1 * 64 * (groups + 1) + waiting,
                 question_deadline: plan.question_deadline,
+                // Phones answer an INVITE with a description once or twice, and repeat the last one.
+                response_waits: if plan.describes {
+                    plan.question_deadline * 4
+                } else {
+                    Duration::ZERO
+                },
                 write_behind: plan.write_behind,
             },
         }
@@ -275,6 +306,12 @@ impl Machine for ExchangeMachine {
             } => Answer::Resolved {
                 ticket: *ticket,
                 result: self.locate(destination, *seed, failing),
+            },
+            Question::Describe {
+                ticket, message, ..
+            } => Answer::Described {
+                ticket: *ticket,
+                result: self.describe(message, failing),
             },
         }
     }
@@ -409,6 +446,11 @@ fn settings(plan: &HostPlan) -> Settings {
                 Foreign::Refuse
             },
             outbound: plan.outbound.map(NextHop::Address),
+            session_descriptions: if plan.describes {
+                SessionDescriptions::Ask
+            } else {
+                SessionDescriptions::Pass
+            },
             record_route: plan.record_route,
             timer_c: plan.timer_c,
             no_answer: plan.no_answer,

@@ -5,7 +5,7 @@ use crate::world::{
 };
 use sip_message::{Message, Method, TransactionKey};
 use sip_transaction::{
-    Full, Kind, Limits, RequestMatch, ResponseMatch, TimerSettings, Transactions,
+    ClientOptions, Full, Kind, Limits, RequestMatch, ResponseMatch, TimerSettings, Transactions,
 };
 use sip_transport::{ConnectionId, Flow, Output};
 use std::time::Duration;
@@ -60,15 +60,8 @@ fn stale_id_is_ignored() {
     assert_ne!(stale, tenant);
     all.abandon_client(stale);
     all.cancel_client(START, stale, b"", &mut output);
-    all.start_client(
-        START,
-        stale,
-        Kind::NonInvite,
-        TO_SERVER,
-        false,
-        &mut output,
-        |_| unreachable!(),
-    );
+    let options = ClientOptions::new(Kind::NonInvite, TO_SERVER, false);
+    all.start_client(START, stale, &options, &mut output, |_| unreachable!());
     assert_eq!(
         (all.client_flow(stale), all.client_request(stale)),
         (None, None)
@@ -262,7 +255,8 @@ fn a_response_comes_from_the_address_that_its_request_went_to() {
         let id = all.reserve_client(0).expect("room");
         let mut request = Vec::new();
         write_request(&mut request, Method::Invite, id);
-        all.start_client(START, id, Kind::Invite, sent, false, &mut output, |into| {
+        let options = ClientOptions::new(Kind::Invite, sent, false);
+        all.start_client(START, id, &options, &mut output, |into| {
             into.extend_from_slice(&request);
         });
         let response = changed_response(&request, |text| text);
@@ -441,7 +435,8 @@ fn a_client_is_started_once() {
     let mut output = Output::<()>::default();
     let id = all.reserve_client(0).expect("room");
     let mut start = |all: &mut Transactions<u64>, kind| {
-        all.start_client(START, id, kind, TO_SERVER, false, &mut output, |into| {
+        let options = ClientOptions::new(kind, TO_SERVER, false);
+        all.start_client(START, id, &options, &mut output, |into| {
             into.extend_from_slice(b"BYE x");
         });
         output.outgoing().len()

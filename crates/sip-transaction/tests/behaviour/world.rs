@@ -15,8 +15,8 @@ use sip_message::{
     HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter, TransactionKey,
 };
 use sip_transaction::{
-    Branch, ClientId, Event, Kind, Limits, RequestMatch, ServerId, Stats, TimerSettings,
-    Transactions,
+    Branch, ClientId, ClientOptions, Event, Kind, Limits, RequestMatch, ServerId, Stats,
+    TimerSettings, Transactions,
 };
 use sip_transport::{Flow, ListenerId, Output, Time};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -107,17 +107,11 @@ impl World {
             Kind::NonInvite
         };
         let (now, reliable) = (self.now, self.reliable);
-        self.client.start_client(
-            now,
-            id,
-            kind,
-            TO_SERVER,
-            reliable,
-            &mut self.output,
-            |into| {
+        let options = ClientOptions::new(kind, TO_SERVER, reliable);
+        self.client
+            .start_client(now, id, &options, &mut self.output, |into| {
                 write_request(into, method, id);
-            },
-        );
+            });
         self.flush(Direction::ToServer);
         id
     }

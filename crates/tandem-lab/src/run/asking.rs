@@ -6,7 +6,7 @@ use super::phones::{Alarm, NOBODY, Out, Phones, Stage, Unit};
 use super::subscribers::{authorize, push_decimal};
 use crate::credentials::{Nonce, is_stale};
 use sip_message::{HeaderName, Message, Method, NameAddr, RequestWriter};
-use sip_transaction::Kind as TransactionKind;
+use sip_transaction::{ClientOptions, Kind as TransactionKind};
 use sip_transport::{ConnectionId, Flow, Time};
 use std::time::Duration;
 
@@ -114,9 +114,9 @@ impl Phones {
             .finish();
         };
         let flow = Flow::to(port.listener, remote);
-        let (transport, kind) = (port.is_reliable, TransactionKind::NonInvite);
+        let options = ClientOptions::new(TransactionKind::NonInvite, flow, port.is_reliable);
         self.transactions
-            .start_client(now, client, kind, flow, transport, output, write);
+            .start_client(now, client, &options, output, write);
     }
 
     /// Handles a response.

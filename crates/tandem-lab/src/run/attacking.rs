@@ -10,7 +10,7 @@ use super::phones::{NOBODY, Out, Phones, Stage, Unit};
 use super::subscribers::{Pattern, Subscribers, authorize, push_decimal};
 use crate::credentials::Nonce;
 use sip_message::{HeaderName, Message, Method};
-use sip_transaction::Kind as TransactionKind;
+use sip_transaction::{ClientOptions, Kind as TransactionKind};
 use sip_transport::{Flow, Time};
 
 /// Kind of an attack.
@@ -185,9 +185,9 @@ impl Phones {
             Attack::Toll => TransactionKind::Invite,
             _ => TransactionKind::NonInvite,
         };
-        let transport = port.is_reliable;
+        let options = ClientOptions::new(kind, flow, port.is_reliable);
         self.transactions
-            .start_client(now, client, kind, flow, transport, output, write);
+            .start_client(now, client, &options, output, write);
     }
 
     /// Handles a response.
@@ -262,9 +262,10 @@ impl Phones {
                 heading(Method::Bye, cseq + 1).begin(strangers, Branch::Client(client), into);
             finish_in_dialog(request, &dialog);
         };
-        let (kind, flow) = (TransactionKind::NonInvite, dialog.flow);
+        let kind = TransactionKind::NonInvite;
+        let options = ClientOptions::new(kind, dialog.flow, port.is_reliable);
         self.transactions
-            .start_client(now, client, kind, flow, port.is_reliable, output, write);
+            .start_client(now, client, &options, output, write);
     }
 
     /// The server rejected an attack with `status`; 0 means that it did not respond.

@@ -7,7 +7,7 @@ use super::phones::{Alarm, Out, Phones, Stage, Unit};
 use super::subscribers::authorize;
 use crate::credentials::{Nonce, is_stale};
 use sip_message::{HeaderName, Message, Method, RequestWriter};
-use sip_transaction::Kind as TransactionKind;
+use sip_transaction::{ClientOptions, Kind as TransactionKind};
 use sip_transport::{Flow, Time};
 
 impl Phones {
@@ -90,9 +90,9 @@ impl Phones {
             });
         };
         let flow = Flow::to(port.listener, remote);
-        let (transport, kind) = (port.is_reliable, TransactionKind::Invite);
+        let options = ClientOptions::new(TransactionKind::Invite, flow, port.is_reliable);
         self.transactions
-            .start_client(now, client, kind, flow, transport, output, write);
+            .start_client(now, client, &options, output, write);
     }
 
     /// Handles a response to the INVITE or the BYE of a call.
@@ -288,9 +288,10 @@ impl Phones {
             let request = heading.begin(subscribers, Branch::Client(client), into);
             finish_in_dialog(request, dialog);
         };
-        let (kind, transport) = (TransactionKind::NonInvite, port.is_reliable);
+        let kind = TransactionKind::NonInvite;
+        let options = ClientOptions::new(kind, dialog.flow, port.is_reliable);
         self.transactions
-            .start_client(now, client, kind, dialog.flow, transport, output, write);
+            .start_client(now, client, &options, output, write);
     }
 }
 

@@ -476,6 +476,7 @@ fn stride(count: u32) -> u32 {
 
 impl Node for Phones {
     type Question = Box<Told>;
+    type Record = std::convert::Infallible;
     type Answer = Order;
 
     fn handle(&mut self, now: Time, input: Input<'_, Order>, output: Out<'_>) {

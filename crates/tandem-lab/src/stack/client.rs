@@ -4,7 +4,7 @@ use super::Cell;
 use super::side::{CLIENT, Counts, Order, Side, bind};
 use sip_message::{HeaderName, KeyHasher, Message, Method, RequestWriter};
 use sip_runtime::Clock;
-use sip_transaction::{Event, Kind, Limits, TimerSettings, Transactions};
+use sip_transaction::{ClientOptions, Event, Kind, Limits, TimerSettings, Transactions};
 use sip_transport::{Flow, Input, ListenerId, Node, Output, Received, Time};
 use std::io;
 use std::net::SocketAddr;
@@ -118,9 +118,9 @@ impl Client {
                 .header(HeaderName::Contact, b"<sip:fluffy@client.tandem.localhost>")
                 .finish();
         };
-        let (kind, flow, is_reliable) = (Kind::NonInvite, route.flow, self.is_reliable);
+        let options = ClientOptions::new(Kind::NonInvite, route.flow, self.is_reliable);
         self.transactions
-            .start_client(now, id, kind, flow, is_reliable, output, write);
+            .start_client(now, id, &options, output, write);
         true
     }
 
@@ -166,6 +166,7 @@ fn push_number(into: &mut Vec<u8>, number: u64) {
 
 impl Node for Client {
     type Question = Counts;
+    type Record = std::convert::Infallible;
     type Answer = Order;
 
     fn handle(&mut self, now: Time, input: Input<'_, Order>, output: &mut Output<Counts>) {

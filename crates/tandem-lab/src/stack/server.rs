@@ -62,6 +62,7 @@ impl Server {
 
 impl Node for Server {
     type Question = Counts;
+    type Record = std::convert::Infallible;
     type Answer = Order;
 
     fn handle(&mut self, now: Time, input: Input<'_, Order>, output: &mut Output<Counts>) {

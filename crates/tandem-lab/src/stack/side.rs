@@ -4,6 +4,7 @@ use super::Cell;
 use serde::{Deserialize, Serialize};
 use sip_runtime::{Bound, Options, Running, Runtime, WorkerStats};
 use sip_transport::{Counter, Listener, Node};
+use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
@@ -79,7 +80,7 @@ impl Side {
     /// Starts the stack with its node.
     pub(super) fn start<N>(bound: Bound, node: impl FnMut(u16) -> N) -> io::Result<Self>
     where
-        N: Node<Question = Counts, Answer = Order> + Send + 'static,
+        N: Node<Question = Counts, Record = Infallible, Answer = Order> + Send + 'static,
     {
         let (tell, told) = channel();
         let questions = move |_, counts| tell.send(counts).map_err(|unsent| unsent.0);

@@ -10,7 +10,9 @@ use super::sections::{Configuration, Listen};
 use sip_elements::bans::BanSettings;
 use sip_elements::location::LocationLimits;
 use sip_elements::routing::NextHop;
-use sip_elements::{Domains, ProxySettings, RegistrarSettings, Settings, TableLimits};
+use sip_elements::{
+    Domains, ProxySettings, RegistrarSettings, SessionDescriptions, Settings, TableLimits,
+};
 use sip_message::digest::Algorithm;
 use sip_runtime::tls::{self, CertificateFiles, TlsSettings};
 use sip_runtime::{Clock, EventLoopKind, Options, PeerPolicy, StreamOptions, expand_wildcard};
@@ -151,6 +153,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             trusted_peers: Network::set(&proxy.trusted_peers),
             edge_proxies: Network::set(&proxy.edge_proxies),
             off_limits: Network::set(&proxy.off_limits),
+            session_descriptions: SessionDescriptions::Pass,
             record_route: proxy.record_route,
             dialog_lifetime: proxy.dialog_lifetime.duration(),
             timer_c: proxy.timer_c.duration(),

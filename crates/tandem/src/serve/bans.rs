@@ -3,37 +3,39 @@
 //! The lines are an interface: `deploy/fail2ban` parses them. The data plane escapes names in them, and limits the lines per source and
 //! window.
 use super::control::Control;
+use sip_elements::Record;
 use sip_elements::bans::{Notice, Offence};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
-/// How often the data plane is polled for lines.
-const LOOK: Duration = Duration::from_millis(250);
+/// Records that may wait for the log. The workers count those beyond.
+pub const WAITING_RECORDS: usize = 4_096;
 /// How often expired entries are removed.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// Logs and sweeps while the server runs.
-pub fn watch(control: Arc<Control>) -> JoinHandle<()> {
+/// Logs what the workers record, until the last worker has stopped.
+pub fn log(control: Arc<Control>, mut records: mpsc::Receiver<Record>) -> JoinHandle<()> {
     tokio::spawn(async move {
-        let mut ticks = interval(LOOK);
+        while let Some(Record::Notice(notice)) = records.recv().await {
+            write(&notice, control.clock.now());
+        }
+    })
+}
+
+/// Removes expired entries while the server runs.
+pub fn sweep(control: Arc<Control>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let mut ticks = interval(SWEEP);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut swept = Instant::now();
         loop {
             ticks.tick().await;
-            let Some(data_plane) = control.data_plane() else {
-                continue;
-            };
-            let (bans, now) = (&data_plane.shared.bans, control.clock.now());
-            while let Some(notice) = bans.next_line() {
-                write(&notice, now);
-            }
-            if swept.elapsed() >= SWEEP {
-                swept = Instant::now();
+            if let Some(data_plane) = control.data_plane() {
                 let window = control.configuration.load().bans.window.duration();
-                bans.sweep(window, now);
+                data_plane.shared.bans.sweep(window, control.clock.now());
             }
         }
     })

@@ -374,6 +374,7 @@ mod tests {
 
     impl Node for Gated {
         type Question = Question;
+        type Record = std::convert::Infallible;
         type Answer = Answer;
 
         fn handle(&mut self, _: Time, input: Input<'_, Answer>, _: &mut Output<Question>) {

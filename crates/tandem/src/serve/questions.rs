@@ -5,7 +5,7 @@ use super::control::{Control, Phase};
 use super::figures::{Ending, Lookups};
 use super::resolver::{Located, Resolver};
 use sip_elements::auth::{Cached, StoredCredentials};
-use sip_elements::{Answer, NameServersFailed, Question, StoreFailed};
+use sip_elements::{Answer, NameServersFailed, NotDescribed, Question, Record, StoreFailed};
 use sip_transport::selection::{Candidate, Destination};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,13 +34,15 @@ struct Asked {
 pub struct Desk {
     credentials: mpsc::Sender<Asked>,
     names: mpsc::Sender<Asked>,
+    records: mpsc::Sender<Record>,
 }
 
-impl sip_runtime::QuestionSink<Question> for Desk {
+impl sip_runtime::ControlPlane<Question, Record> for Desk {
     fn ask(&mut self, worker: u16, question: Question) -> Result<(), Question> {
         let queue = match question {
             Question::Credentials { .. } => &self.credentials,
-            Question::Resolve { .. } => &self.names,
+            // No media control yet: its questions are answered at once.
+            Question::Resolve { .. } | Question::Describe { .. } => &self.names,
         };
         queue
             .try_send(Asked {
@@ -50,10 +52,20 @@ impl sip_runtime::QuestionSink<Question> for Desk {
             })
             .map_err(|full| full.into_inner().question)
     }
+
+    fn record(&mut self, _: u16, record: Record) -> Result<(), Record> {
+        self.records
+            .try_send(record)
+            .map_err(mpsc::error::TrySendError::into_inner)
+    }
 }
 
-/// Opens the desk and starts its tasks, which end when the last clone of the desk is dropped.
-pub fn open(control: &Arc<Control>, resolver: Resolver) -> (Desk, [JoinHandle<()>; 2]) {
+/// Opens the desk and starts its tasks, which end when the last clone of the desk is dropped. `records` takes what the workers record.
+pub fn open(
+    control: &Arc<Control>,
+    resolver: Resolver,
+    records: mpsc::Sender<Record>,
+) -> (Desk, [JoinHandle<()>; 2]) {
     let (credentials, asked_credentials) = mpsc::channel(WAITING);
     let (names, asked_names) = mpsc::channel(WAITING);
     let resolver = Arc::new(resolver);
@@ -71,7 +83,12 @@ pub fn open(control: &Arc<Control>, resolver: Resolver) -> (Desk, [JoinHandle<()
             NAMES_AT_ONCE,
         )),
     ];
-    (Desk { credentials, names }, tasks)
+    let desk = Desk {
+        credentials,
+        names,
+        records,
+    };
+    (desk, tasks)
 }
 
 async fn serve(
@@ -128,6 +145,10 @@ async fn serve(
                     let result = locate(&control, &resolver, &destination, seed, left).await;
                     answer(&control, worker, Answer::Resolved { ticket, result }).await;
                 }
+                Question::Describe { ticket, .. } => {
+                    let result = Err(NotDescribed);
+                    answer(&control, worker, Answer::Described { ticket, result }).await;
+                }
             }
             drop(place);
         });
@@ -137,7 +158,7 @@ async fn serve(
 fn lookups<'c>(control: &'c Control, question: &Question) -> &'c Lookups {
     match question {
         Question::Credentials { .. } => &control.figures.credentials,
-        Question::Resolve { .. } => &control.figures.names,
+        Question::Resolve { .. } | Question::Describe { .. } => &control.figures.names,
     }
 }
 

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tandem_store::{Commits, Store};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
@@ -88,11 +89,13 @@ impl Server {
         let restored = restore(&control, store, &shared, &listeners).await?;
         let dns = &control.configuration.load().dns;
         let resolver = Resolver::new(dns, Reach::of(&listeners)).map_err(StartError::new)?;
-        let (desk, desk_tasks) = questions::open(&control, resolver);
+        let (records, recorded) = mpsc::channel(bans::WAITING_RECORDS);
+        let (desk, desk_tasks) = questions::open(&control, resolver, records);
         let workers =
             workers::start(&control, listeners, shared, &desk, restored).map_err(StartError)?;
         let mut tasks = vec![
-            bans::watch(Arc::clone(&control)),
+            bans::log(Arc::clone(&control), recorded),
+            bans::sweep(Arc::clone(&control)),
             upkeep::sweep(Arc::clone(&control)),
             upkeep::follow_subscribers(Arc::clone(&control), version),
         ];

@@ -55,10 +55,8 @@ impl Switch {
             ["dial", to, text] => {
                 let (address, name) = to.split_once('/').unwrap_or((to, ""));
                 let remote = address.parse().expect("an address");
-                if !name.is_empty() {
-                    output.expect_peer_name(name.as_bytes());
-                }
-                output.send(Flow::to(flow.listener, remote), |into| {
+                let name = Some(name.as_bytes()).filter(|name| !name.is_empty());
+                output.send_to(Flow::to(flow.listener, remote), name, |into| {
                     into.extend(framed(text));
                 });
             }
@@ -118,6 +116,7 @@ impl Switch {
 
 impl Node for Switch {
     type Question = String;
+    type Record = std::convert::Infallible;
     type Answer = ();
 
     fn handle(&mut self, now: Time, input: Input<'_, ()>, output: &mut Output<String>) {

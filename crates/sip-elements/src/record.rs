@@ -1,0 +1,9 @@
+//! The records that the data plane gives to the control plane. They wait for no answer, and the runtime counts those that are lost.
+use crate::bans::Notice;
+
+/// A fact for the control plane to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A line for the operator's log.
+    Notice(Notice),
+}
