@@ -2,24 +2,35 @@
 //!
 //! ```text
 //! Store ── subscribers()  who may register and call (HA1 only), and what changed since a server last looked
-//!       ├─ locations()    bindings, saved in the background and restored at the start of the server
-//!       └─ secret()       32 random bytes that outlive restarts
+//!   │   ├─ locations()    bindings, saved in the background and restored at the start of the server
+//!   │   └─ secret()       32 random bytes that outlive restarts
+//!   ▼
+//! Database                selects the backend by the URL, adds the place to its errors
+//!   ▼
+//! trait Backend           implemented by `sqlite`, which alone knows SQL, connections and error codes
 //! ```
 //!
-//! Everything here belongs to the control plane: asynchronous, one small pool per process. The call path never waits for it. The database
-//! is `SQLite`. The SQL is portable to other databases; everything that only `SQLite` has is in `database.rs`.
+//! Everything here belongs to the control plane: asynchronous, one small pool per process. The call path never waits for it.
 
+mod backend;
+mod binding;
 mod database;
 mod error;
-mod location;
+mod import_plan;
+mod locations;
+mod node_name;
+mod sqlite;
 mod store;
 mod subscriber;
+mod subscribers;
 
-pub use database::Commits;
+pub use backend::Commits;
+pub use binding::{AddressBindings, BindingRow, Loaded};
 pub use error::StoreError;
-pub use location::{AddressBindings, BindingRow, FullSave, Loaded, Locations};
+pub use locations::{FullSave, Locations};
+pub use node_name::{InvalidNodeName, NodeName};
 pub use store::Store;
 pub use subscriber::{
     Changed, Existing, Imported, Registrations, StoredCredentials, Subscriber, SubscriberChanges,
-    Subscribers,
 };
+pub use subscribers::Subscribers;

@@ -1,15 +1,17 @@
 //! The open store: one small pool of connections per process, for any number of workers.
 
-use crate::database::{self, Commits, IfMissing, Opened};
-use crate::{Locations, StoreError, Subscribers};
-use sqlx::{Sqlite, SqlitePool, Transaction};
-use std::sync::Arc;
+use crate::backend::{Claim, Commits, IfMissing};
+use crate::database::Database;
+use crate::error::StoreError;
+use crate::locations::Locations;
+use crate::node_name::NodeName;
+use crate::subscribers::Subscribers;
 
-/// An open database with all tables up to date. Clones share the pool.
+/// An open database with all tables up to date. Clones share the connections.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pool: SqlitePool,
-    url: Arc<str>,
+    database: Database,
+    node: NodeName,
     created: bool,
 }
 
@@ -17,18 +19,13 @@ impl Store {
     /// Opens the database that `url` names (`sqlite:FILE`, relative to the working directory), creates it if it does not exist, and brings
     /// its tables up to date.
     ///
+    /// This is for everything but servers: any number of processes may do so, also beside a server. Bindings are saved under the default
+    /// [`NodeName`].
+    ///
     /// # Errors
     /// [`StoreError::Url`], [`StoreError::Open`], [`StoreError::Corrupt`], [`StoreError::Schema`], or [`StoreError::Busy`].
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         Self::open_with(url, IfMissing::Create, Commits::Written).await
-    }
-
-    /// Like [`Store::open`], with a choice of what a commit must survive.
-    ///
-    /// # Errors
-    /// As [`Store::open`].
-    pub async fn open_committing(url: &str, commits: Commits) -> Result<Self, StoreError> {
-        Self::open_with(url, IfMissing::Create, commits).await
     }
 
     /// Like [`Store::open`], but fails if the database does not exist. It is for commands that make no sense on an empty database.
@@ -39,37 +36,54 @@ impl Store {
         Self::open_with(url, IfMissing::Fail, Commits::Written).await
     }
 
+    /// Like [`Store::open`], for the server `node`, with a choice of what a commit must survive. No other process can be this node on this
+    /// database until [`Store::close`], the drop of the last clone, or the end of the process, however it ends.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; [`StoreError::InUse`] if another server is this node, or [`StoreError::Unwritable`] if that can't be found out.
+    pub async fn open_as(url: &str, node: NodeName, commits: Commits) -> Result<Self, StoreError> {
+        let store = Self::open_with(url, IfMissing::Create, commits).await?;
+        let failed = store.database.failed("reserve the name of the node");
+        match store.database.backend.claim(&node).await.map_err(failed)? {
+            Claim::Granted => Ok(Self { node, ..store }),
+            Claim::Held { by } => Err(StoreError::InUse {
+                url: url.to_owned(),
+                problem: by,
+            }),
+        }
+    }
+
     async fn open_with(
         url: &str,
         if_missing: IfMissing,
         commits: Commits,
     ) -> Result<Self, StoreError> {
-        let Opened { pool, created } = database::open(url, if_missing, commits).await?;
+        let (database, created) = Database::open(url, if_missing, commits).await?;
         Ok(Self {
-            pool,
-            url: url.into(),
+            database,
+            node: NodeName::default(),
             created,
         })
     }
 
-    /// Whether [`Store::open`] created the database.
+    /// Whether opening the store created the database.
     pub fn created(&self) -> bool {
         self.created
     }
 
     /// The URL it was opened with.
     pub fn url(&self) -> &str {
-        &self.url
+        &self.database.url
     }
 
     /// The subscribers: who may register and call.
     pub fn subscribers(&self) -> Subscribers<'_> {
-        Subscribers::new(self)
+        Subscribers::new(&self.database)
     }
 
     /// The saved bindings.
     pub fn locations(&self) -> Locations<'_> {
-        Locations::new(self)
+        Locations::new(&self.database, &self.node)
     }
 
     /// 32 random bytes for nonces and Record-Route cookies, which must survive a restart. They are drawn at the first start and never
@@ -78,28 +92,16 @@ impl Store {
     /// # Errors
     /// [`StoreError::Random`], or any error of the database.
     pub async fn secret(&self) -> Result<[u8; 32], StoreError> {
+        const DOING: &str = "read the node's secret";
         let mut fresh = [0_u8; 32];
         getrandom::fill(&mut fresh).map_err(|error| StoreError::Random {
             problem: error.to_string(),
         })?;
-        let failed = |error| self.failed("read the node's secret", &error);
-        // If two processes start at once, one writes the secret and both read it.
-        let mut transaction = self.begin("read the node's secret").await?;
-        sqlx::query(
-            "INSERT INTO node_secret (id, secret) VALUES (1, $1) ON CONFLICT (id) DO NOTHING",
-        )
-        .bind(fresh.as_slice())
-        .execute(&mut *transaction)
-        .await
-        .map_err(failed)?;
-        let secret: Vec<u8> = sqlx::query_scalar("SELECT secret FROM node_secret WHERE id = 1")
-            .fetch_one(&mut *transaction)
-            .await
-            .map_err(failed)?;
-        transaction.commit().await.map_err(failed)?;
+        let secret = self.database.backend.secret(&fresh).await;
+        let secret = secret.map_err(self.database.failed(DOING))?;
         secret.try_into().map_err(|odd: Vec<u8>| StoreError::Query {
-            url: self.url.to_string(),
-            doing: "read the node's secret",
+            url: self.url().to_owned(),
+            doing: DOING,
             problem: format!(
                 "{} bytes instead of 32; delete the row of node_secret to create a new one",
                 odd.len()
@@ -109,26 +111,6 @@ impl Store {
 
     /// Waits for running operations and closes all connections.
     pub async fn close(&self) {
-        self.pool.close().await;
-    }
-
-    pub(crate) fn pool(&self) -> &SqlitePool {
-        &self.pool
-    }
-
-    /// Begins a transaction that writes. It takes the write lock at once, because a transaction that begins with a read cannot wait for the
-    /// lock later.
-    pub(crate) async fn begin(
-        &self,
-        doing: &'static str,
-    ) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.pool
-            .begin_with("BEGIN IMMEDIATE")
-            .await
-            .map_err(|error| self.failed(doing, &error))
-    }
-
-    pub(crate) fn failed(&self, doing: &'static str, error: &sqlx::Error) -> StoreError {
-        StoreError::from_database(&self.url, doing, error)
+        self.database.backend.close().await;
     }
 }

@@ -88,7 +88,7 @@ struct Session<'a> {
     database_url: &'a str,
     domains: &'a [String],
     /// Receives results.
-    out: &'a mut dyn Write,
+    out: &'a mut (dyn Write + Send),
     /// Receives warnings and progress.
     notes: &'a mut dyn Write,
 }
@@ -97,7 +97,7 @@ impl<'a> Session<'a> {
     fn new(
         database_url: &'a str,
         domains: &'a [String],
-        out: &'a mut dyn Write,
+        out: &'a mut (dyn Write + Send),
         notes: &'a mut dyn Write,
     ) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tandem_store::{Commits, Store};
+use tandem_store::{Commits, NodeName, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
@@ -79,7 +79,7 @@ impl Server {
             Durability::Interval => Commits::Written,
             Durability::Commit => Commits::Synced,
         };
-        let store = Store::open_committing(&url, commits).await;
+        let store = Store::open_as(&url, NodeName::default(), commits).await;
         let store = store.map_err(StartError::new)?;
         let store = control.set_store(store);
         let secret = store.secret().await.map_err(StartError::new)?;

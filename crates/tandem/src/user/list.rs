@@ -62,14 +62,14 @@ impl Session<'_> {
 
 /// Writes the list. It keeps the first error, because the store's callback cannot return one.
 struct Output<'o> {
-    to: BufWriter<&'o mut dyn Write>,
+    to: BufWriter<&'o mut (dyn Write + Send)>,
     json: bool,
     count: u64,
     failed: Option<std::io::Error>,
 }
 
 impl<'o> Output<'o> {
-    fn new(to: &'o mut dyn Write, json: bool) -> Self {
+    fn new(to: &'o mut (dyn Write + Send), json: bool) -> Self {
         Self {
             to: BufWriter::with_capacity(1 << 16, to),
             json,

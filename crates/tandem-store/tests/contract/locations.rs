@@ -1,8 +1,7 @@
 //! Saved bindings: written address by address or all at once, restored after a restart.
 
-mod fixture;
-
-use fixture::{Fixture, binding, bound};
+use super::rows::{binding, bound};
+use crate::Database;
 use std::collections::BTreeMap;
 use tandem_store::{AddressBindings, BindingRow, Loaded, Store};
 
@@ -50,8 +49,8 @@ fn expected(entries: &[(&str, &[u32])]) -> AtRest {
 
 #[tokio::test]
 async fn a_restart_restores_what_was_saved() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+    let database = Database::new();
+    let store = database.store().await;
     store
         .locations()
         .save(&[
@@ -61,7 +60,7 @@ async fn a_restart_restores_what_was_saved() {
         .await
         .expect("saves");
     store.close().await;
-    let store = fixture.store().await;
+    let store = database.store().await;
     assert_eq!(
         at_rest(&store).await,
         expected(&[("alice@example.org", &[1, 2]), ("bob@example.org", &[3])])
@@ -71,14 +70,14 @@ async fn a_restart_restores_what_was_saved() {
 /// A killed server closes nothing: another pool must read what the first one committed.
 #[tokio::test]
 async fn a_kill_loses_nothing_that_was_saved() {
-    let fixture = Fixture::new();
-    let killed = fixture.store().await;
+    let database = Database::new();
+    let killed = database.store().await;
     killed
         .locations()
         .save(&[bound("alice@example.org", &[1])])
         .await
         .expect("saves");
-    let store = fixture.store().await;
+    let store = database.store().await;
     assert_eq!(
         at_rest(&store).await,
         expected(&[("alice@example.org", &[1])])
@@ -87,8 +86,8 @@ async fn a_kill_loses_nothing_that_was_saved() {
 
 #[tokio::test]
 async fn a_save_states_what_an_address_is_bound_to_now() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+    let database = Database::new();
+    let store = database.store().await;
     store
         .locations()
         .save(&[
@@ -119,8 +118,8 @@ async fn a_save_states_what_an_address_is_bound_to_now() {
 
 #[tokio::test]
 async fn a_refreshed_binding_has_its_new_values() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+    let database = Database::new();
+    let store = database.store().await;
     store
         .locations()
         .save(&[bound("alice@example.org", &[1])])
@@ -146,8 +145,8 @@ async fn a_refreshed_binding_has_its_new_values() {
 
 #[tokio::test]
 async fn of_two_entries_for_one_address_the_later_counts() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+    let database = Database::new();
+    let store = database.store().await;
     let batch = [
         bound("alice@example.org", &[1]),
         bound("bob@example.org", &[2]),
@@ -162,8 +161,8 @@ async fn of_two_entries_for_one_address_the_later_counts() {
 
 #[tokio::test]
 async fn one_contact_twice_does_not_cost_the_others_their_save() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+    let database = Database::new();
+    let store = database.store().await;
     store
         .locations()
         .save(&[
@@ -180,8 +179,8 @@ async fn one_contact_twice_does_not_cost_the_others_their_save() {
 
 #[tokio::test]
 async fn bytes_that_are_no_text_come_back_as_they_were() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+    let database = Database::new();
+    let store = database.store().await;
     let odd = BindingRow {
         contact: b"sip:\xff\xfe\0@192.0.2.1".into(),
         user_agent: (0..=255).collect::<Vec<u8>>().into(),
@@ -204,9 +203,9 @@ async fn bytes_that_are_no_text_come_back_as_they_were() {
 }
 
 #[tokio::test]
-async fn what_has_expired_is_not_restored_and_can_be_deleted() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+async fn expired_bindings_are_not_restored_and_can_be_deleted() {
+    let database = Database::new();
+    let store = database.store().await;
     store
         .locations()
         .save(&[bound("alice@example.org", &[1, 2, 3])])
@@ -240,17 +239,15 @@ async fn what_has_expired_is_not_restored_and_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_row_that_makes_no_sense_is_passed_over_and_counted() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+async fn an_invalid_row_is_skipped_and_counted() {
+    let database = Database::new();
+    let store = database.store().await;
     store
         .locations()
         .save(&[bound("alice@example.org", &[1, 2])])
         .await
         .expect("saves");
-    fixture
-        .execute("UPDATE location SET source = 'nowhere' WHERE cseq = 1")
-        .await;
+    database.damage_sources(1).await;
     let loaded = store
         .locations()
         .load_all(0, |_, _| ())
@@ -267,8 +264,8 @@ async fn a_row_that_makes_no_sense_is_passed_over_and_counted() {
 
 #[tokio::test]
 async fn a_full_save_replaces_everything() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+    let database = Database::new();
+    let store = database.store().await;
     store
         .locations()
         .save(&[
@@ -303,9 +300,9 @@ async fn a_full_save_replaces_everything() {
 }
 
 #[tokio::test]
-async fn a_full_save_that_is_given_up_takes_nothing_away() {
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+async fn an_abandoned_full_save_deletes_nothing() {
+    let database = Database::new();
+    let store = database.store().await;
     store
         .locations()
         .save(&[
@@ -338,8 +335,8 @@ async fn a_full_save_that_is_given_up_takes_nothing_away() {
 #[tokio::test]
 async fn a_hundred_thousand_bindings_come_back_each_once() {
     const COUNT: u32 = 100_000;
-    let fixture = Fixture::new();
-    let store = fixture.store().await;
+    let database = Database::new();
+    let store = database.store().await;
     let mut save = store.locations().begin_full_save().await.expect("begins");
     for start in (0..COUNT).step_by(1_000) {
         let batch: Vec<_> = (start..start + 1_000)

@@ -1,16 +1,15 @@
 //! A server and a command use one database at the same time: neither may fail because of the other.
 
-mod fixture;
-
-use fixture::{Fixture, bound, subscriber};
+use super::rows::{bound, subscriber};
+use crate::Database;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tandem_store::{Existing, StoreError};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_saves_while_a_command_imports() {
-    let fixture = Fixture::new();
-    let (server, command) = (fixture.store().await, fixture.store().await);
+    let database = Database::new();
+    let (server, command) = (database.store().await, database.store().await);
     let importing = Arc::new(AtomicBool::new(true));
     let saving = tokio::spawn({
         let importing = Arc::clone(&importing);
@@ -49,8 +48,8 @@ async fn a_server_saves_while_a_command_imports() {
 /// A reader sees the state before or after a write, never a part of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_never_sees_half_a_batch() {
-    let fixture = Fixture::new();
-    let (server, command) = (fixture.store().await, fixture.store().await);
+    let database = Database::new();
+    let (server, command) = (database.store().await, database.store().await);
     let writing = tokio::spawn(async move {
         for round in 0..20 {
             let batch: Vec<_> = (0..500)
@@ -75,11 +74,11 @@ async fn a_reader_never_sees_half_a_batch() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_of_many_processes_wait_for_each_other() {
-    let fixture = Fixture::new();
-    fixture.store().await.close().await;
+    let database = Database::new();
+    database.store().await.close().await;
     let writers: Vec<_> = (0..5)
         .map(|writer| {
-            let url = fixture.url();
+            let url = database.url();
             tokio::spawn(async move {
                 let store = tandem_store::Store::open(&url).await?;
                 for number in 0..20 {
@@ -95,7 +94,7 @@ async fn writers_of_many_processes_wait_for_each_other() {
     for writer in writers {
         writer.await.expect("does not panic").expect("adds");
     }
-    let store = fixture.store().await;
+    let store = database.store().await;
     assert_eq!(store.subscribers().count(None).await.expect("counts"), 100);
     assert_eq!(store.subscribers().version().await.expect("reads"), 100);
 }

@@ -1,0 +1,173 @@
+//! The boundary between the store and the databases behind it.
+//!
+//! A backend owns its SQL, its connections and the meaning of its error codes. Everything else is common to all: URLs, messages, the order
+//! of batches, what an import keeps. To add a database, implement these traits in a module of its own, name the module in
+//! [`Database::open`](crate::database::Database::open), and add a test program that includes `tests/contract`.
+//!
+//! Each operation is one transaction: another process sees all of it or nothing.
+
+use crate::binding::{AddressBindings, BindingRow, Loaded};
+use crate::node_name::NodeName;
+use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
+use async_trait::async_trait;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Whether to create a database that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfMissing {
+    Create,
+    Fail,
+}
+
+/// What a committed change survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commits {
+    /// Any end of the process. The operating system writes the data to the disk later. If the machine stops before, the last seconds may be
+    /// lost, but the database stays sound.
+    Written,
+    /// The end of the machine, too: a commit waits until the disk confirms it.
+    Synced,
+}
+
+/// An open database with all tables up to date.
+pub(crate) struct Opened {
+    pub backend: Arc<dyn Backend>,
+    /// The database did not exist before.
+    pub created: bool,
+}
+
+/// Why an operation failed, by whose fault it is. The store adds which database it was and what it was doing. A `remedy` completes the
+/// message of a [`StoreError`](crate::StoreError).
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Another process or connection held the database for too long.
+    Busy,
+    /// The database is damaged.
+    Corrupt {
+        problem: String,
+        remedy: &'static str,
+    },
+    /// The database takes no changes: disk, permissions.
+    Unwritable {
+        problem: String,
+        remedy: &'static str,
+    },
+    /// Anything else.
+    Other { problem: String },
+}
+
+/// The answer to [`Backend::claim`].
+#[derive(Debug)]
+pub(crate) enum Claim {
+    Granted,
+    /// Another process acts as this node.
+    Held {
+        by: String,
+    },
+}
+
+/// An open database.
+#[async_trait]
+pub(crate) trait Backend: SubscriberTable + LocationTable + fmt::Debug {
+    /// Returns the saved secret. If there is none, saves `fresh`.
+    async fn secret(&self, fresh: &[u8; 32]) -> Result<Vec<u8>, Fault>;
+
+    /// Reserves a node's name for this process until [`Backend::close`], or until the process ends in any way.
+    async fn claim(&self, node: &NodeName) -> Result<Claim, Fault>;
+
+    /// Waits for running operations, closes all connections and gives up all claims.
+    async fn close(&self);
+}
+
+/// A callback for username and domain of each row.
+pub(crate) type VisitName<'v> = dyn FnMut(&str, &str) -> ControlFlow<()> + Send + 'v;
+/// A callback for username, domain and credentials of each row.
+pub(crate) type VisitSubscriber<'v> = dyn FnMut(&str, &str, StoredCredentials) + Send + 'v;
+/// A callback for address of record and binding of each row.
+pub(crate) type VisitBinding<'v> = dyn FnMut(&[u8], &BindingRow<'_>) + Send + 'v;
+
+/// The subscribers and the record of their changes. Each change increments the version by one and is recorded under it.
+#[async_trait]
+pub(crate) trait SubscriberTable: Send + Sync {
+    /// Adds a subscriber. Returns false, without a change, if the name exists.
+    async fn add(&self, subscriber: &Subscriber) -> Result<bool, Fault>;
+
+    /// Changes a password. Returns false, without a change, if the name does not exist. [`Registrations::End`] also deletes the saved
+    /// bindings of the address, of whichever node.
+    async fn set_password(
+        &self,
+        subscriber: &Subscriber,
+        registrations: Registrations,
+    ) -> Result<bool, Fault>;
+
+    /// Removes a subscriber, but not its bindings. Returns false if the name does not exist.
+    async fn remove(&self, username: &str, domain: &str) -> Result<bool, Fault>;
+
+    /// The credentials of a subscriber.
+    async fn find(&self, username: &str, domain: &str) -> Result<Option<StoredCredentials>, Fault>;
+
+    /// The number of subscribers, in total or of one domain.
+    async fn count_subscribers(&self, domain: Option<&str>) -> Result<u64, Fault>;
+
+    /// Passes at most `limit` subscribers to `visit`, ordered by username and domain, until it breaks. Returns how many it passed.
+    async fn list(
+        &self,
+        domain: Option<&str>,
+        limit: Option<u64>,
+        visit: &mut VisitName<'_>,
+    ) -> Result<u64, Fault>;
+
+    /// Streams all subscribers to `visit`, in any order. Returns their number.
+    async fn for_each(&self, visit: &mut VisitSubscriber<'_>) -> Result<u64, Fault>;
+
+    /// Adds a batch of subscribers as its [`ImportPlan`](crate::import_plan::ImportPlan)s say.
+    async fn import(&self, batch: &[Subscriber], existing: Existing) -> Result<Imported, Fault>;
+
+    /// The version.
+    async fn version(&self) -> Result<u64, Fault>;
+
+    /// The recorded changes (username, domain) after version `after`, up to and including `last`, in their order. The oldest may be
+    /// forgotten.
+    async fn changes(&self, after: u64, last: u64) -> Result<Vec<(String, String)>, Fault>;
+
+    /// Those of [`SubscriberTable::changes`] that ended registrations.
+    async fn registrations_ended(
+        &self,
+        after: u64,
+        last: u64,
+    ) -> Result<Vec<(String, String)>, Fault>;
+}
+
+/// What a saved binding says about its writer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark<'n> {
+    /// Who wrote the row.
+    pub node: &'n NodeName,
+    /// In which full save of this node; 0 for other saves.
+    pub full_save: i64,
+}
+
+/// The saved bindings. There is at most one row for an address and a contact; it belongs to the node that wrote it last.
+#[async_trait]
+pub(crate) trait LocationTable: Send + Sync {
+    /// Streams the bindings of all nodes that expire after `now` to `restore`, in any order.
+    async fn load(&self, now: u32, restore: &mut VisitBinding<'_>) -> Result<Loaded, Fault>;
+
+    /// Replaces the node's rows of these addresses. A row of another node stays, unless the node has the same contact with a later expiry;
+    /// then the row changes its owner. Each address occurs once, in ascending order; a contact may occur twice, and the later one counts.
+    async fn save(&self, entries: &[&AddressBindings<'_>], mark: Mark<'_>) -> Result<(), Fault>;
+
+    /// The largest number of a full save among the node's rows, or 0.
+    async fn last_full_save(&self, node: &NodeName) -> Result<i64, Fault>;
+
+    /// Deletes the rows of the mark's node that carry another number of a full save. Returns how many.
+    async fn delete_other_saves(&self, mark: Mark<'_>) -> Result<u64, Fault>;
+
+    /// Deletes the node's rows that expired at or before `now`. Returns how many.
+    async fn delete_expired(&self, node: &NodeName, now: u32) -> Result<u64, Fault>;
+
+    /// The number of rows of all nodes.
+    async fn count_bindings(&self) -> Result<u64, Fault>;
+}

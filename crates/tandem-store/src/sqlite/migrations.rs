@@ -1,0 +1,59 @@
+//! The tables, and how those of an older version are brought up to date.
+
+use super::BUSY_TIMEOUT;
+use super::fault::{fault, migrating, opening};
+use crate::error::StoreError;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::{SqlSafeStr, SqlitePool};
+use std::time::{Duration, Instant};
+
+/// All migrations, from version 1 on: description and SQL. Never change a released one.
+const MIGRATIONS: [(&str, &str); 3] = [
+    (
+        "subscribers and locations",
+        include_str!("../../migrations/sqlite/0001_subscribers_and_locations.sql"),
+    ),
+    (
+        "ended registrations",
+        include_str!("../../migrations/sqlite/0002_ended_registrations.sql"),
+    ),
+    (
+        "the nodes of locations",
+        include_str!("../../migrations/sqlite/0003_location_nodes.sql"),
+    ),
+];
+
+/// Creates or updates the tables in one transaction. Only one process does this at a time.
+pub(super) async fn migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        match try_migrate(url, pool).await {
+            // `SQLite` does not wait for every lock while it sets up the log of a new file.
+            Err(StoreError::Busy { .. }) if Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn try_migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
+    let opening = |error| opening(url, fault(error));
+    let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(opening)?;
+    // `run` does the same, but makes this future `!Send`.
+    migrations()
+        .run_direct(None, &mut *transaction, false)
+        .await
+        .map_err(|error| migrating(url, error))?;
+    transaction.commit().await.map_err(opening)
+}
+
+/// Not `sqlx::migrate!`: it would build the database driver a second time, for the compiler.
+fn migrations() -> Migrator {
+    let migrations = MIGRATIONS.iter().zip(1..);
+    let migration = |(&(description, sql), version): (&(&'static str, &'static str), i64)| {
+        let kind = MigrationType::Simple;
+        Migration::new(version, description.into(), kind, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(migrations.map(migration).collect())
+}

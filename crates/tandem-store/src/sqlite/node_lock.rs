@@ -1,0 +1,73 @@
+//! A lock on a file beside the database reserves the name of a node. The kernel releases it when the process ends, however it ends. The file
+//! stays: if it were removed, two processes could hold a lock, one on the removed file and one on a new file.
+
+use super::{fault, file};
+use crate::backend::{Claim, Fault};
+use crate::node_name::NodeName;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The locks that a store holds. Another store of the same process cannot lock the same file, either.
+#[derive(Debug, Default)]
+pub(super) struct NodeLocks {
+    held: Mutex<Vec<File>>,
+}
+
+impl NodeLocks {
+    /// Reserves the name of a node until [`NodeLocks::release`]. The locked file is named `DATABASE-NODE.lock` and contains the id of the
+    /// process.
+    pub(super) fn acquire(&self, database: &Path, node: &NodeName) -> Result<Claim, Fault> {
+        // Symbolic links to one database must lead to one lock.
+        let database = database
+            .canonicalize()
+            .map_err(|error| unlocked(database, &error))?;
+        let mut path = database.into_os_string();
+        path.push(format!("-{node}.lock"));
+        let path = Path::new(&path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true);
+        let mut file = file::for_owner_only(&mut options)
+            .open(path)
+            .map_err(|error| unlocked(path, &error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let by = holder(&mut file, path);
+                return Ok(Claim::Held { by });
+            }
+            Err(TryLockError::Error(error)) => return Err(unlocked(path, &error)),
+        }
+        // The id only makes the message for the next process better, so a full disk must not prevent the start.
+        let _ = file.set_len(0);
+        let _ = writeln!(file, "{}", std::process::id());
+        self.held().push(file);
+        Ok(Claim::Granted)
+    }
+
+    /// Gives up all names.
+    pub(super) fn release(&self) {
+        self.held().clear();
+    }
+
+    fn held(&self) -> MutexGuard<'_, Vec<File>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn holder(file: &mut File, path: &Path) -> String {
+    let mut text = String::new();
+    let path = path.display();
+    match file.read_to_string(&mut text) {
+        Ok(1..) => format!("process {} has locked {path}", text.trim_end()),
+        _ => format!("another process has locked {path}"),
+    }
+}
+
+fn unlocked(path: &Path, error: &std::io::Error) -> Fault {
+    Fault::Unwritable {
+        problem: format!("cannot lock {}: {error}", path.display()),
+        remedy: fault::CHECK_DISK,
+    }
+}

@@ -1,0 +1,13 @@
+//! What every backend must do.
+//!
+//! The test program of a backend includes this module and provides `Database`: `new` makes an empty database, `url` names it, `store` and
+//! `server` open it, `refuse`, `damage_hashes` and `damage_sources` change it without the store.
+
+mod changes;
+mod import;
+mod locations;
+mod nodes;
+pub mod rows;
+mod sharing;
+mod start;
+mod subscribers;
