@@ -29,7 +29,22 @@ struct Serving {
 }
 
 impl Serving {
+    /// Starts it and waits until it is ready.
     fn start(place: &Place) -> Self {
+        let mut serving = Self::launch(place);
+        while !serving
+            .banner
+            .last()
+            .is_some_and(|line| line.contains("admin: http://"))
+        {
+            let line = serving.line();
+            serving.banner.push(line);
+        }
+        serving
+    }
+
+    /// Starts it without waiting.
+    fn launch(place: &Place) -> Self {
         let file = place.file().display().to_string();
         let mut process = Command::new(env!("CARGO_BIN_EXE_tandem"))
             .args(["serve", "--config", &file])
@@ -43,20 +58,11 @@ impl Serving {
                 .map_while(Result::ok)
                 .try_for_each(|line| lines.send(line))
         });
-        let mut serving = Self {
+        Self {
             process,
             log: log_lines,
             banner: Vec::new(),
-        };
-        while !serving
-            .banner
-            .last()
-            .is_some_and(|line| line.contains("admin: http://"))
-        {
-            let line = serving.line();
-            serving.banner.push(line);
         }
-        serving
     }
 
     /// The next line of the log.
@@ -364,4 +370,21 @@ fn subscribers_are_added_with_the_same_configuration_file() {
         Phone::at(serving.sip(), "alice").register_with("s3cret", "a"),
         200
     );
+}
+
+#[test]
+fn a_second_server_on_the_same_database_is_refused_but_a_command_is_not() {
+    let place = Place::new("");
+    let file = place.file().display().to_string();
+    let serving = Serving::start(&place);
+    let (code, problem) = Serving::launch(&place).end();
+    assert_eq!(code, Some(1), "{problem}");
+    let expected = format!(
+        "another server uses the database {}: process {} has locked ",
+        place.database_url(),
+        serving.process.id()
+    );
+    assert!(problem.contains(&expected), "{problem}");
+    let command = tandem(&["user", "list", "--config", &file]);
+    assert_eq!(command.status.code(), Some(0), "{}", text(&command.stderr));
 }
