@@ -6,10 +6,10 @@ const controller = "http://127.0.0.1:8070";
 export default defineConfig({
   plugins: [svelte()],
   build: { target: "es2022", reportCompressedSize: false },
-  // `npm run dev` shows what a controller on this machine says.
+  // `npm run dev` forwards these requests to a controller on this machine.
   server: {
     proxy: Object.fromEntries(
-      // With the Host header field of the page, so that the controller sees requests of the same origin.
+      // The Host header field stays that of the page, so that the controller sees requests of the same origin.
       ["/state", "/scenarios", "/register", "/start", "/stop", "/report"].map((path) => [path, { target: controller, changeOrigin: false }]),
     ),
   },

@@ -1,9 +1,9 @@
-// A telephone made of JsSIP. What happens to it is reported as words; what it is to do, the test says by `phone`.
+// A phone based on JsSIP. `report` passes its events to the test as text; the test controls it through `phone`.
 import JsSIP from "jssip";
 import { CONNECTION, CONSTRAINTS, reportMedia } from "./media.js";
 
 const CALL = { mediaConstraints: CONSTRAINTS, pcConfig: CONNECTION };
-// What it says goes to the console, for the log of a test that fails.
+// The library's log goes to the console, for the output of a failed test.
 JsSIP.debug.enable("JsSIP:*");
 
 let agent;

@@ -1,10 +1,10 @@
-// Whether sound arrives, whichever library made the connection.
+// Detects incoming audio, for both libraries.
 
-// How often to look, in milliseconds, and how many packets are a stream.
+// Polling interval in milliseconds, and the number of packets that count as audio.
 const INTERVAL = 200;
 const ENOUGH = 10;
 
-// Reports `media` once sound has arrived through a connection.
+// Reports `media` as soon as a connection has received audio.
 export function reportMedia(connection) {
   const timer = setInterval(async () => {
     if (connection.connectionState === "closed") {
@@ -22,6 +22,6 @@ export function reportMedia(connection) {
   }, INTERVAL);
 }
 
-// No servers are asked for addresses: everything happens on this machine.
+// No STUN or TURN servers: both phones run on this machine.
 export const CONNECTION = { iceServers: [] };
 export const CONSTRAINTS = { audio: true, video: false };

@@ -1,4 +1,4 @@
-// A page in Debian's Chromium, driven by Playwright: a JSON object on a line says what to do, a JSON object on a line answers.
+// Drives a page in Debian's Chromium with Playwright. Reads one command per line and writes one result per line, both JSON objects.
 // {"do": "open", "url"} {"do": "click", "button"} {"do": "choose", "field", "option"} {"do": "fill", "field", "value"}
 // {"do": "press", "key"} {"do": "upload", "path"} {"do": "text", "of"} {"do": "screenshot", "path", "width", "height", "scheme"} {"do": "complaints"}
 
@@ -15,7 +15,7 @@ page.setDefaultTimeout(20_000);
 
 const complaints = [];
 page.on("pageerror", (error) => complaints.push(String(error)));
-// That a controller is away, or refuses something, is what some tests are about.
+// Failed requests are expected: some tests stop the controller, or send it requests that it rejects.
 page.on("console", (message) => {
   if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
 });

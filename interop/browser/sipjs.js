@@ -1,4 +1,4 @@
-// A telephone made of SIP.js. What happens to it is reported as words; what it is to do, the test says by `phone`.
+// A phone based on SIP.js. `report` passes its events to the test as text; the test controls it through `phone`.
 import { Inviter, Registerer, RegistererState, SessionState, UserAgent } from "sip.js";
 import { CONNECTION, CONSTRAINTS, reportMedia } from "./media.js";
 
@@ -12,7 +12,7 @@ globalThis.phone = {
     const address = UserAgent.makeURI(uri);
     agent = new UserAgent({
       uri: address,
-      // It hangs up where its double CRLF is not answered.
+      // SIP.js disconnects if its double CRLF gets no response.
       transportOptions: { server, keepAliveInterval: 2, keepAliveDebounce: 5 },
       authorizationUsername: address.user,
       authorizationPassword: password,
@@ -68,7 +68,7 @@ function refused(word) {
   return ({ message }) => report(`${word} ${message.statusCode} ${message.reasonPhrase}`);
 }
 
-// A call of ours that is refused says why (`onReject`); one that comes and is not taken has nobody to say it.
+// `onReject` reports why an outgoing call failed. An incoming call that is not accepted has no such callback, so its end is reported here.
 function follow(session) {
   call = session;
   let established = false;
