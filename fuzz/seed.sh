@@ -36,7 +36,7 @@ pcap() {
 
 for message in "$torture"/*/*.dat; do
     name=$(basename "$message" .dat)
-    # Options 2 (relay, nobody challenged), then the message, and again half a second later with answers.
+    # Options 2 (relay, no challenges), then the message, and again half a second later with answers.
     { printf '\002'; record 12 "$message"; record 61 "$message"; } > "corpus/node/$name"
     cp "$message" "corpus/datagram/$name"
     cp "$message" "corpus/glance/$name"
