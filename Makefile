@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help run build console docs test check fuzz interop interop-event-loops bench simulate setup setup-test
+.PHONY: help run build console test check fuzz interop interop-event-loops bench simulate setup setup-test
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -19,9 +19,6 @@ build: setup ## Build the release binary: target/release/tandem
 console: ## Build the web page of `tandem lab controller`; the next build embeds it
 	scripts/console
 
-docs: setup ## Build the documentation site: target/book
-	scripts/docs
-
 test: setup-test check ## Run what CI runs: lints, tests, simulator seeds, real peers, fuzzing
 	cargo test --workspace --no-fail-fast
 	TANDEM_INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
@@ -33,6 +30,10 @@ check: setup ## Check formatting, lints, licences and links; compile everything,
 	cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target -- --deny warnings
 	scripts/deny
 	scripts/docs check
+
+.PHONY: docs
+docs: setup ## Build the documentation site: target/book
+	scripts/docs
 
 fuzz: setup-test ## Run all fuzz targets, ten minutes in total
 	scripts/fuzz 600
