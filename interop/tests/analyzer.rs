@@ -370,7 +370,7 @@ fn a_live_capture_sees_what_tshark_sees_and_tells_prometheus() {
 }
 
 #[test]
-fn mistakes_are_told_with_what_to_do() {
+fn mistakes_are_reported_with_what_to_do() {
     let refused = |arguments: &[&str], expected: &str| {
         let (code, output) = run(Command::new(Server::binary())
             .arg("analyze")

@@ -129,7 +129,7 @@ fn a_search_that_ends_at_its_bound_says_so_and_stands_beside_another() {
 }
 
 #[test]
-fn a_server_that_does_not_start_is_told() {
+fn a_server_that_does_not_start_is_reported() {
     let server = stopped_server();
     std::fs::write(server.path("tandem.toml"), "domains = 5\n").expect("written");
     let (code, _, output) = search(&server, &["call", "--rate", "10"]);

@@ -99,7 +99,7 @@ fn ticks(process: u32) -> u64 {
 }
 
 #[test]
-fn without_room_newcomers_are_told_to_go_and_others_go_on() {
+fn without_room_new_connections_are_refused_and_others_continue() {
     let (mut server, address) = over_tcp(2, Some((64, 100)));
     let process = server.process().id();
     let mut streams: Vec<TcpStream> = (0..200).map(|_| connect(address)).collect();

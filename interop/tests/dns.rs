@@ -250,7 +250,7 @@ fn believing(folder: &TempDir) -> String {
 }
 
 #[test]
-fn a_sips_next_hop_is_reached_over_tls_by_whoever_can_prove_the_domain() {
+fn a_sips_next_hop_must_prove_its_domain_over_tls() {
     let [phone, robbed] = phones_that::<2>(&Scenario::new("answer").over_tcp());
     let [real, other] = [ZONE, "other.test"].map(|name| {
         let folder = TempDir::new().expect("temporary folder");
@@ -300,7 +300,7 @@ fn a_name_that_does_not_exist_is_refused_with_its_reason_and_not_asked_for_each_
 }
 
 #[test]
-fn a_dead_name_server_is_answered_for_in_time_and_holds_up_nobody_else() {
+fn a_dead_name_server_causes_a_timely_response_and_delays_no_other_call() {
     let [phone] = phones::<1>("answer");
     let records = Records::new().server(UDP, "a.carrier.test", port(&phone), 1, 1);
     let names = NameServer::start(&records, 60);

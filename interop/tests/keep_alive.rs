@@ -15,7 +15,7 @@ fn ask(server: &Server, own: IpAddr) -> (i32, String) {
 }
 
 #[test]
-fn a_stun_client_is_told_its_address() {
+fn a_stun_client_gets_its_address() {
     for address in [
         IpAddr::from(Ipv4Addr::LOCALHOST),
         Ipv6Addr::LOCALHOST.into(),

@@ -113,7 +113,7 @@ fn populated_phones_are_all_there_and_a_sample_of_them_is_called() {
 }
 
 #[test]
-fn who_may_not_register_is_told_why() {
+fn failed_registrations_are_explained() {
     let server = server(2);
     let arguments = ["call", "--phones", "4", "--rate", "10", "--duration", "1s"];
     let (code, _, output) = lab_run(&server, Protocol::Udp, &arguments);
@@ -141,7 +141,7 @@ fn connections_come_and_go_each_with_its_handshake() {
 }
 
 #[test]
-fn attacks_come_to_nothing_and_one_that_is_let_in_is_told() {
+fn attacks_fail_and_a_successful_one_is_reported() {
     let attacked = server(10);
     let arguments = [
         "scan",
@@ -211,7 +211,7 @@ fn phones_deregister_when_a_run_is_over_or_interrupted() {
 }
 
 #[test]
-fn contacts_that_an_earlier_run_left_behind_are_told() {
+fn contacts_left_by_an_earlier_run_are_reported() {
     let server = server(20);
     let stay = [
         "populate",

@@ -137,7 +137,7 @@ fn a_503_of_the_only_phone_reaches_the_caller_as_500() {
 }
 
 #[test]
-fn nobody_is_reached_who_is_unknown_or_not_registered_or_elsewhere() {
+fn unknown_unregistered_and_foreign_callees_are_not_reached() {
     let server = server();
     for (callee, status) in [
         ("nobody", "SIP/2.0 404"),

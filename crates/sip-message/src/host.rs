@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_from_names() {
+    fn addresses_and_names_are_distinguished() {
         for (text, address) in [
             ("192.0.2.1", "192.0.2.1"),
             ("255.255.255.255", "255.255.255.255"),

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_parameter_list_is_told() {
+    fn an_invalid_parameter_list_is_reported() {
         for sound in [
             "",
             ";a",

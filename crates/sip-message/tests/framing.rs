@@ -56,7 +56,7 @@ fn messages_follow_each_other() {
 }
 
 #[test]
-fn keep_alives_are_told_from_line_ends() {
+fn keep_alives_and_line_ends_are_distinguished() {
     for (bytes, expected) in [
         ("\r\n\r\n", "P"),
         ("\r\n", "C"),

@@ -326,7 +326,7 @@ fn transports_and_multipart_bodies_are_kept() {
 }
 
 #[test]
-fn contact_and_uri_parameters_are_told_apart() {
+fn contact_and_uri_parameters_are_distinguished() {
     let contact =
         |name| sip_message::NameAddr::parse(message(name).header(Contact).unwrap()).unwrap();
     assert!(contact("cparam01").params.contains(b"unknownparam"));

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_lives_at_the_victims_address() {
+    fn the_victims_address_belongs_to_no_phone() {
         for seed in 0..50 {
             let plan = Plan::new(seed);
             assert!(

@@ -224,7 +224,7 @@ fn options() -> Action {
 }
 
 #[test]
-fn a_phone_that_nobody_answers_retransmits_as_section_17_says_and_gives_up() {
+fn a_phone_without_a_response_retransmits_as_in_section_17_and_gives_up() {
     let (mut world, sent) = world(Habit::Swallows, 1, ControlManners::PROMPT, 1);
     world.perform(
         0,

@@ -259,7 +259,7 @@ fn a_wrong_password_neither_registers_nor_calls() {
 }
 
 #[test]
-fn nobody_calls_in_the_name_of_another_or_through_us_to_a_third() {
+fn no_caller_uses_another_identity_or_relays_to_a_third_party() {
     let victim = "198.51.100.7:5060".parse().unwrap();
     let alice = || "sip:alice@host0.test".to_owned();
     let tricks = [

@@ -70,7 +70,7 @@ fn the_user_agents_call_each_other_over_datagrams_and_streams() {
 }
 
 #[test]
-fn a_call_to_nobody_fails_at_once_over_a_stream() {
+fn a_call_to_a_closed_port_fails_at_once_over_a_stream() {
     let nobody = {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
         socket.local_addr().expect("address").to_string()

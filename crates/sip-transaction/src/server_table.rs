@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_alike_are_told_apart() {
+    fn similar_keys_are_distinguished() {
         let mut servers = Servers::new(0);
         let keys: Vec<u128> = (0..20).map(|n| n << 32 | 7).collect();
         let indexes: Vec<u32> = keys.iter().map(|&key| insert(&mut servers, key)).collect();

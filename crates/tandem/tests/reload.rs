@@ -64,7 +64,7 @@ fn a_changed_file_is_taken_over_by_every_worker_at_once() {
 }
 
 #[test]
-fn a_wrong_file_changes_nothing_and_every_mistake_is_told() {
+fn a_wrong_file_changes_nothing_and_every_mistake_is_reported() {
     run(async {
         let (place, server) = Place::new("").start_alone().await;
         let phone = Phone::new(&server, "alice");

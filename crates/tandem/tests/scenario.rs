@@ -19,7 +19,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn mistakes_are_told_as_the_documentation_shows() {
+fn mistakes_are_reported_as_the_documentation_shows() {
     let folder = TempDir::new().expect("a folder");
     let lines = "0400;0500;1000;0;1\n711;811;1000;1;1\n0600;0700;1000;2;1\n0600;0700;1000;12;1\n0400;1200;1000;13;1\n";
     let file = folder.path().join("broken.csv");

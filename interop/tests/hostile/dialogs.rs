@@ -175,7 +175,7 @@ impl Known {
 }
 
 #[test]
-fn nobody_calls_through_a_trunk_with_the_proof_of_an_earlier_call() {
+fn the_proof_of_an_earlier_call_does_not_reach_a_trunk() {
     let known = call("");
     let subscriber_of_trunk = Phone::new();
     let trunk = Kamailio::start("trunk.example", subscriber_of_trunk.address);
@@ -209,7 +209,7 @@ fn nobody_calls_through_a_trunk_with_the_proof_of_an_earlier_call() {
 }
 
 #[test]
-fn nobody_makes_the_server_send_to_a_third_party() {
+fn no_request_makes_the_server_send_to_a_third_party() {
     let known = call("");
     let victim = Phone::new();
     for protocol in ["", ";transport=tcp", ";transport=tls"] {
@@ -223,7 +223,7 @@ fn nobody_makes_the_server_send_to_a_third_party() {
 }
 
 #[test]
-fn nobody_speaks_in_a_dialog_for_a_subscriber_who_is_somebody_else() {
+fn no_party_of_a_dialog_speaks_for_another_subscriber() {
     let known = call("");
     let line = format!("MESSAGE {}", known.bob_uri);
     let alice = "<sip:alice@example.org>;tag=m";
@@ -237,7 +237,7 @@ fn nobody_speaks_in_a_dialog_for_a_subscriber_who_is_somebody_else() {
 }
 
 #[test]
-fn networks_off_limits_are_reached_by_nobody() {
+fn networks_off_limits_are_never_reached() {
     // This is Bob's own address. He has registered from there, but still gets no call.
     let server = Server::start(&ServerOptions::with(
         "[proxy]\noff_limits = [\"127.0.0.0/8\"]\n",

@@ -66,7 +66,7 @@ fn one_failure_too_many_bans_the_source_for_a_while() {
 }
 
 #[test]
-fn failures_far_apart_ban_nobody() {
+fn failures_far_apart_cause_no_ban() {
     let bans = Bans::default();
     for round in 0..20 {
         fail(&bans, "192.0.2.1", 4, at(round * 60));
@@ -127,7 +127,7 @@ fn the_tables_are_bounded_and_the_oldest_failures_make_room() {
 }
 
 #[test]
-fn full_tables_keep_nobody_from_being_banned_but_bans_by_hand_stay() {
+fn full_tables_still_ban_and_keep_manual_bans() {
     let bans = Bans::new(8);
     let by_hand = Source::of([192, 0, 2, 1].into());
     bans.ban(by_hand, at(1_000));

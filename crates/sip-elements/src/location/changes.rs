@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_saves_is_behind_by_number_or_by_time() {
+    fn saving_is_behind_by_number_or_by_time() {
         let pending = PendingChanges::new(10);
         let longest = Duration::from_millis(500);
         pending.announce(b"a@x", at(0));

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_tries_again_is_forgotten_in_the_end() {
+    fn a_dead_target_that_is_not_tried_again_is_forgotten() {
         let dead = DeadTargets::default();
         dead.mark_failed(candidate(1), at(30), TargetFailure::Silent);
         dead.sweep(at(630));

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_to_many_or_to_nobody() {
+    fn nothing_is_sent_to_broadcast_multicast_or_unspecified_addresses() {
         let listeners = [
             listener("192.0.2.1:5060", 24),
             listener("198.51.100.1:5060", 32),

@@ -58,7 +58,7 @@ fn ours_are_picked_from_several_credentials() {
 
 /// The placeholder that an unknown subscriber's credentials are compared with does not match any password.
 #[test]
-fn no_digest_speaks_for_nobody() {
+fn a_digest_of_a_zero_hash_does_not_authenticate_an_unknown_user() {
     let server = Server::new();
     let phone = Phone {
         username: "nobody".to_owned(),

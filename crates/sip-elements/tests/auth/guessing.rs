@@ -41,7 +41,7 @@ fn a_failed_password_costs_the_store_as_much_as_an_unknown_name() {
 
 /// A sender that forges its source never gets the challenge sent there. So its nonce is from another source, or not ours.
 #[test]
-fn wrong_passwords_from_a_forged_source_count_against_nobody() {
+fn wrong_passwords_from_a_forged_source_are_not_counted() {
     let server = Server::new();
     let own = server.nonce(at(0));
     let victim: IpAddr = "198.51.100.9".parse().unwrap();
@@ -155,7 +155,7 @@ fn who_tries_many_names_is_banned() {
 
 /// A phone with a wrong password must not get other phones at the same address banned.
 #[test]
-fn a_phone_that_goes_on_with_a_wrong_password_is_slowed_down_but_bans_nobody() {
+fn a_phone_with_a_wrong_password_is_slowed_down_without_a_ban() {
     let server = Server::new();
     for second in 0..3_600 {
         let now = at(second);

@@ -90,7 +90,7 @@ fn nonsense_counts_over_a_connection_and_not_in_datagrams() {
 
 /// Any caller that can call through a carrier may make it relay such a message.
 #[test]
-fn nonsense_from_a_peer_that_we_connected_to_bans_nobody() {
+fn invalid_data_from_a_peer_that_we_connected_to_causes_no_ban() {
     let mut settings = settings();
     settings.bans.failures = 3;
     let mut bench = Bench::new(settings);

@@ -33,7 +33,7 @@ fn the_ack_of_a_stateless_challenge_is_swallowed() {
 }
 
 #[test]
-fn nobody_speaks_for_another_subscriber() {
+fn no_subscriber_speaks_for_another() {
     let mut bench = Bench::new(settings()).with_subscribers();
     let invite = request(
         "INVITE",

@@ -95,7 +95,7 @@ fn what_is_said_to_the_server_itself_is_answered_by_it() {
 }
 
 #[test]
-fn a_phone_that_keeps_its_path_open_by_stun_is_told_its_address() {
+fn a_stun_keep_alive_gets_the_address_of_the_phone() {
     let mut bench = Bench::new(settings());
     let mut receive = |connection, message: &[u8]| {
         let flow = Flow {

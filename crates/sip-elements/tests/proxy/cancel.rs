@@ -68,7 +68,7 @@ fn a_branch_without_response_is_cancelled_when_its_first_one_comes() {
 }
 
 #[test]
-fn a_cancelled_call_that_nobody_answers_ends_with_487() {
+fn a_cancelled_call_without_a_response_ends_with_487() {
     let mut wire = Wire::new(vec![target(BOB, 1000), target(CAROL, 500)]);
     wire.receive(ALICE, &invite());
     wire.expect(ALICE, "SIP/2.0 100");

@@ -268,7 +268,7 @@ fn what_a_resting_candidate_still_answers_does_not_end_its_rest() {
 }
 
 #[test]
-fn a_refusal_that_is_no_503_buries_nobody() {
+fn a_rejection_other_than_503_marks_no_target_as_dead() {
     let mut wire = wire(None);
     place(&mut wire, 1, &[BOB, CAROL]);
     let first = wire.expect(BOB, "INVITE");

@@ -182,7 +182,7 @@ fn a_silent_phone_is_not_given_up_for_voicemail_while_another_one_rings() {
 }
 
 #[test]
-fn once_nobody_rings_any_more_a_silent_phone_is_given_up_for_voicemail() {
+fn without_a_ringing_phone_a_silent_phone_is_given_up_for_voicemail() {
     let (mut wire, desk, _) = desk_mobile_and_voicemail();
     wire.pass(SECOND * 5);
     wire.ignore_sent();

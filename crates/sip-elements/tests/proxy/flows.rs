@@ -107,7 +107,7 @@ fn a_phone_whose_only_flow_is_dead_is_not_available() {
 }
 
 #[test]
-fn a_failed_flow_behind_an_edge_proxy_is_not_told_to_callers() {
+fn a_failed_flow_behind_an_edge_proxy_is_not_reported_to_callers() {
     let path = format!("<sip:{DAVE};lr;ob>");
     let mut wire = wire(vec![with_path(flow_of(5, BOB, 1000), &path)]);
     let sent = wire.expect(DAVE, "INVITE");

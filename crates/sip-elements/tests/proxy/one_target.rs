@@ -203,7 +203,7 @@ fn a_redirection_is_forwarded() {
 }
 
 #[test]
-fn an_invite_that_nobody_answers_gets_408() {
+fn an_invite_without_a_response_gets_408() {
     let mut wire = Wire::new(vec![target(BOB, 1000)]);
     wire.receive(ALICE, &invite());
     wire.expect(ALICE, "SIP/2.0 100");
@@ -219,7 +219,7 @@ fn an_invite_that_nobody_answers_gets_408() {
 }
 
 #[test]
-fn a_non_invite_that_nobody_answers_ends_in_silence() {
+fn a_non_invite_without_a_response_ends_without_one() {
     let mut wire = Wire::new(vec![target(BOB, 1000)]);
     wire.receive(ALICE, &request("MESSAGE", "sip:bob@example.org", ""));
     wire.pass(Duration::from_secs(33));

@@ -40,7 +40,7 @@ fn a_bye_to_a_server_that_restarts_is_sent_again() {
 }
 
 #[test]
-fn a_bye_that_nobody_takes_ends_with_timer_f() {
+fn a_bye_without_a_response_ends_with_timer_f() {
     let mut wire = wire(Some(SECOND * 3));
     let sent = send(&mut wire, "BYE", &[BOB]);
     for _ in 0..33 {

@@ -541,7 +541,7 @@ fn the_binding_keeps_where_it_came_from() {
 }
 
 #[test]
-fn a_phone_that_names_its_flow_is_told_that_it_is_kept() {
+fn a_phone_that_names_its_flow_gets_require_outbound() {
     let flow = "Contact: <sip:a@h>;+sip.instance=\"<urn:uuid:1>\";reg-id=1";
     let supported = "Supported: path, outbound";
     let edge = "Path: <sip:edge1.example.org;lr;ob>";

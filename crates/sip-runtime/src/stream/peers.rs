@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_count_the_same_peer_lose_nobody() {
+    fn workers_that_count_the_same_peer_lose_no_connection() {
         let (peers, ip) = (Peers::default(), address("192.0.2.1"));
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_listens_for_comes_back_with_its_destination() {
+    fn a_datagram_to_a_closed_port_returns_with_its_destination() {
         for address in FAMILIES {
             let (sender, _, nobody) = scene(address);
             assert_eq!(returned(&sender), []);

@@ -358,7 +358,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_the_kernel_is_told_of_a_train_lies_as_it_reads_it() {
+    fn the_segment_size_message_has_the_layout_of_the_kernel() {
         #[expect(unsafe_code, reason = "libc's macros are functions")]
         // SAFETY: they only add numbers.
         let (length, space) = unsafe { (libc::CMSG_LEN(2), libc::CMSG_SPACE(2)) };

@@ -53,7 +53,7 @@ fn other_octets_that_begin_no_handshake_are_named() {
 }
 
 #[test]
-fn garbage_in_a_record_is_the_peers_fault_and_it_is_told() {
+fn garbage_in_a_record_is_the_peers_fault_and_gets_an_alert() {
     let rows: [(&[u8], AlertDescription); 3] = [
         (
             &[22, 3, 1, 0, 5, 1, 0, 0, 1, 0xff],
@@ -194,7 +194,7 @@ fn an_oversized_record_is_refused_as_soon_as_its_length_is_known() {
 }
 
 #[test]
-fn a_client_without_a_version_in_common_is_told_so() {
+fn a_client_without_a_version_in_common_gets_an_alert() {
     let authority = Authority::new();
     let mut settings = authority.settings(&[&["example.org"]]);
     settings.min_version = sip_runtime::tls::TlsVersion::V1_3;

@@ -49,7 +49,7 @@ fn a_client_is_known_by_its_certificate_also_when_it_resumes() {
 }
 
 #[test]
-fn a_client_without_certificate_is_nobody_where_it_may_and_refused_where_it_must() {
+fn a_client_without_certificate_is_anonymous_if_optional_and_rejected_if_required() {
     let authority = Authority::new();
     for version in 0..VERSIONS.len() {
         let context = asking(&authority, ClientCertificates::Optional);
@@ -72,7 +72,7 @@ fn a_client_without_certificate_is_nobody_where_it_may_and_refused_where_it_must
 }
 
 #[test]
-fn a_client_of_another_authority_is_refused_and_told_so() {
+fn a_client_of_another_authority_is_rejected_with_an_alert() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     for asked in [ClientCertificates::Optional, ClientCertificates::Required] {
         let context = asking(&authority, asked);
@@ -92,7 +92,7 @@ fn a_client_of_another_authority_is_refused_and_told_so() {
 }
 
 #[test]
-fn nobody_is_asked_by_default() {
+fn clients_are_not_asked_for_certificates_by_default() {
     let authority = Authority::new();
     let context = authority.context(&[&["example.org"]]);
     let config = client(1, Some(&authority)).config(authority.roots());

@@ -25,7 +25,7 @@ fn assert_in_use(result: Result<Bound, BindError>, expected: &str) {
 }
 
 #[test]
-fn a_port_that_somebody_shares_already_is_refused() {
+fn a_port_that_another_process_shares_is_refused() {
     for address in ANYWHERE {
         for others in [1, 2] {
             let there = bind(address, others, others == 2).expect("bind");
@@ -123,7 +123,7 @@ fn what_cannot_be_a_listener_is_refused_with_the_reason() {
 }
 
 #[test]
-fn whoever_is_about_to_go_is_waited_for() {
+fn a_process_about_to_end_is_waited_for() {
     for address in ANYWHERE {
         let there = bind(address, 2, false).expect("bind");
         let taken = there.listeners()[0].address.to_string();

@@ -82,7 +82,7 @@ fn datagrams_are_answered_in_turns_and_nothing_happens_in_between() {
 }
 
 #[test]
-fn a_deadline_that_was_told_is_kept() {
+fn a_reported_deadline_is_kept() {
     let (sender, questions) = channel();
     let sink = move |_, question| sender.send(question).map_err(|error| error.0);
     drive(&ANYWHERE[..1], sink, |mut driver| {

@@ -113,7 +113,7 @@ fn a_full_inbox_gives_the_answer_back() {
 }
 
 #[test]
-fn a_question_nobody_takes_is_counted() {
+fn a_dropped_question_is_counted() {
     let (sender, questions) = sync_channel(1);
     let running = start_asking(ANYWHERE[0], 1, options(), &move |worker, question| {
         sender.try_send((worker, question)).map_err(|error| {

@@ -26,7 +26,7 @@ fn closed_ports(stats: &WorkerStats) -> u64 {
 }
 
 #[test]
-fn what_nobody_listens_for_is_undeliverable_at_once() {
+fn a_message_to_a_closed_port_is_undeliverable_at_once() {
     for address in ANYWHERE {
         let switches = start(address, 1);
         let caller = Client::of(switches.address());

@@ -191,7 +191,7 @@ fn cancelled_invite_without_final_response_is_given_up_after_64_t1() {
 }
 
 #[test]
-fn cancel_that_nobody_answers_is_reported_once_as_that_of_the_invite() {
+fn cancel_without_a_response_is_reported_once_as_that_of_the_invite() {
     let mut world = unreliable();
     let invite = world.request(Method::Invite);
     world.run(5);

@@ -184,7 +184,7 @@ fn ack_is_repeated_for_each_retransmission_of_the_final_response() {
 }
 
 #[test]
-fn final_response_that_nobody_acknowledges_is_reported() {
+fn final_response_without_an_ack_is_reported() {
     let mut world = unreliable();
     world.lose = Box::new(|line| line != "-> INVITE");
     world.request(Method::Invite);

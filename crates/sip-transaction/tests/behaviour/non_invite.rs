@@ -83,7 +83,7 @@ fn provisional_response_slows_retransmissions_to_t2() {
 }
 
 #[test]
-fn request_that_nobody_has_answered_yet_is_absorbed_when_it_comes_again() {
+fn retransmitted_request_without_a_response_is_absorbed() {
     let mut world = unreliable();
     world.request(Method::Options);
     world.run(2_000);

@@ -155,7 +155,7 @@ fn response_must_fit_its_request() {
 }
 
 #[test]
-fn nobody_can_answer_a_cancel_by_its_own_place() {
+fn a_cancel_is_not_answered_by_its_own_place() {
     let mut world = unreliable();
     let invite = world.request(Method::Invite);
     world.run(5);

@@ -343,7 +343,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_is_the_same_however_the_name_server_sorts_and_whoever_else_comes(
+    fn the_order_depends_neither_on_the_name_server_nor_on_other_calls(
         weights in proptest::collection::vec(0_u16..5, 2..20), seed: u64
     ) {
         let records: Vec<Srv> = weights.iter().enumerate()

@@ -107,7 +107,7 @@ fn only_get_opens_a_websocket() {
 }
 
 #[test]
-fn a_page_asked_for_is_told_to_upgrade() {
+fn a_request_for_a_page_gets_upgrade_required() {
     let response = refused(
         "Upgrade: websocket\r\nConnection: Upgrade\r\n",
         "",
@@ -119,7 +119,7 @@ fn a_page_asked_for_is_told_to_upgrade() {
 }
 
 #[test]
-fn another_version_is_told_ours() {
+fn another_version_gets_ours() {
     for by in [
         "Version: 8",
         "Version: 13\r\nSec-WebSocket-Version: 8",

@@ -115,7 +115,7 @@ fn what_is_not_sip_is_counted_by_what_it_is() {
 }
 
 #[test]
-fn datagrams_that_left_the_sender_as_one_are_told_apart() {
+fn messages_in_one_datagram_are_split() {
     let messages: String = (1..=3)
         .map(|number| request("OPTIONS", &[VIA], "o", number, ""))
         .collect();

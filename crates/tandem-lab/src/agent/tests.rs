@@ -57,7 +57,7 @@ async fn until(player: &mut Player, is_true: impl Fn(&AgentReport) -> bool) -> A
 }
 
 #[tokio::test]
-async fn a_server_that_answers_nonsense_is_counted_and_registers_nobody() {
+async fn a_server_with_invalid_responses_is_counted_and_registers_no_phone() {
     for nonsense in [
         &b"go away"[..],
         b"SIP/2.0 200\r\n\r\n",

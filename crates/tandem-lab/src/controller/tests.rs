@@ -379,7 +379,7 @@ async fn an_agent_that_goes_mad_is_gone() {
 }
 
 #[tokio::test]
-async fn an_agent_that_comes_with_calls_of_a_run_that_is_not_known_is_told_to_end_them() {
+async fn an_agent_with_calls_of_an_unknown_run_must_end_them() {
     let bench = Bench::start().await;
     let mut agent = bench.connect().await;
     agent.say_text(r#"{"type":"hello","protocol":1,"name":"one","most_phones":9,"run":7,"registered":2,"in_progress":3}"#).await;

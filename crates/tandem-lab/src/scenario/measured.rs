@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_with_its_line() {
+    fn unusable_input_is_reported_with_its_line() {
         for (lines, line, problem) in [
             ("", 1, "two intervals"),
             ("time,calls\n", 1, "`time,calls` is not the header"),

@@ -143,7 +143,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn anybody_calls_anybody_else() {
+    fn any_phone_calls_any_other() {
         let phones = Phones { first: 7, count: 4 };
         let mut draw = Draw::new(phones, Pairing::Any, 1);
         let pairs: BTreeSet<_> = (0..1_000).map(|_| draw.pair()).collect();

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_make_another_rate_together_are_told() {
+    fn waits_that_add_up_to_another_rate_are_reported() {
         // 5,000 calls per second, one each millisecond: no single wait is wrong.
         let mut lines = String::new();
         for time in 0..2_000 {

@@ -219,14 +219,14 @@ const WRONG: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_mistake_is_told_with_its_place_its_value_and_what_is_allowed() {
+fn every_mistake_is_reported_with_its_position_its_value_and_what_is_allowed() {
     for (text, expected) in WRONG {
         assert_eq!(mistakes(text), *expected, "for\n{text}");
     }
 }
 
 #[test]
-fn broken_toml_is_told_with_its_place_and_nothing_is_guessed_from_the_rest() {
+fn broken_toml_is_reported_with_its_position_and_without_guesses() {
     let found = mistakes("[workers]\ncount = = 2\nnonsense = 1");
     assert!(
         found.iter().all(|line| line.contains("invalid TOML")),

@@ -65,13 +65,13 @@ mod tests {
     }
 
     #[test]
-    fn a_full_inbox_is_tried_again_and_nobody_gets_the_order_twice() {
+    fn a_full_inbox_is_tried_again_and_no_worker_gets_the_order_twice() {
         let patience = Duration::from_mins(1);
         assert_eq!(given([0, 3, 1], patience), ([1, 1, 1], Ok(())));
     }
 
     #[test]
-    fn whoever_does_not_take_the_order_in_time_is_named() {
+    fn a_worker_that_does_not_take_the_order_in_time_is_named() {
         let patience = Duration::from_millis(20);
         assert_eq!(
             given([0, 1_000_000, 1], patience),

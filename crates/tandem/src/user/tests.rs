@@ -287,7 +287,7 @@ fn an_import_adds_the_good_lines_and_names_the_bad_ones() {
 }
 
 #[test]
-fn an_import_leaves_who_exists_unless_told_to_replace() {
+fn an_import_keeps_existing_subscribers_without_replace() {
     let mut fixture = Fixture::new();
     fixture
         .user(&["add", "alice", "--password", "old"])

@@ -120,7 +120,7 @@ fn more_descriptors_than_both_rings_have_entries_are_all_named() {
 }
 
 #[test]
-fn the_end_of_a_ring_interrupts_nobody() {
+fn the_end_of_a_ring_interrupts_no_system_call() {
     let (mut ours, mut theirs) = UnixStream::pair().expect("a pair");
     ours.set_read_timeout(Some(Duration::from_secs(5)))
         .expect("timeout");

@@ -214,7 +214,7 @@ fn a_peer_that_hangs_up_makes_ready_for_both_whatever_is_waited_for() {
 }
 
 #[test]
-fn a_peer_that_has_ended_wakes_nobody_who_does_not_read() {
+fn a_peer_that_ends_does_not_wake_a_loop_that_only_writes() {
     check_all_kinds(|mut event_loop| {
         let (ours, mut theirs) = pair();
         fill(&ours);

@@ -84,7 +84,7 @@ fn a_connection_that_the_node_closes_ends_behind_what_was_sent() {
 }
 
 #[test]
-fn nobody_is_led_to_a_connection_that_is_being_left() {
+fn a_leaving_connection_gets_no_new_messages() {
     let options = StreamOptions {
         aliases: Aliases::Everybody,
         ..StreamOptions::default()

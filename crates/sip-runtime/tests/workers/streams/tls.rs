@@ -216,7 +216,7 @@ fn a_peer_that_never_reads_is_bounded_and_closed_by_deadline() {
 }
 
 #[test]
-fn a_new_certificate_is_for_those_who_come_and_nobody_has_to_go() {
+fn a_new_certificate_serves_new_connections_and_closes_none() {
     let (before, after) = (Authority::new(), Authority::new());
     let options = with_tls(before.context(&[&[NAME]]), StreamOptions::default());
     let shared = options.tls.clone().expect("TLS");

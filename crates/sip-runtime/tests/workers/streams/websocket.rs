@@ -237,7 +237,7 @@ fn half_a_message_in_whole_frames_is_closed_by_deadline_whatever_else_comes() {
 }
 
 #[test]
-fn what_is_no_message_in_a_frame_costs_nobody_anything() {
+fn an_invalid_message_in_a_frame_keeps_the_connection_open() {
     let switches = Switches::speaking(Protocol::Ws, StreamOptions::default());
     let mut socket = opened(connected(switches.address()));
     socket.send(Message::text("not SIP at all")).expect("sent");
@@ -266,7 +266,7 @@ fn a_peer_that_never_reads_is_bounded_and_closed_by_deadline() {
 }
 
 #[test]
-fn nobody_is_called_over_a_websocket() {
+fn no_websocket_is_opened_to_a_peer() {
     let switches = Switches::speaking(Protocol::Ws, StreamOptions::default());
     let mut socket = opened(connected(switches.address()));
     let message = framed("dial 127.0.0.1:9 hello");
