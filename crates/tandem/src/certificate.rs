@@ -1,5 +1,5 @@
 //! `tandem certificate`: creates a self-signed certificate for testing.
-use crate::cli::{complain, show};
+use crate::output::{complain, show};
 use clap::Subcommand;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, SanType};
 use std::fs::OpenOptions;

@@ -1,7 +1,8 @@
 //! `tandem check`: validates a configuration and summarizes what it would run.
-use crate::cli::{ConfigurationFile, complain, show};
 use crate::config::{self, Configuration};
+use crate::configuration_file::ConfigurationFile;
 use crate::descriptors::{shortage, taken};
+use crate::output::{complain, show};
 use sip_runtime::tls::Certificate;
 use std::fmt::Write as _;
 use std::process::ExitCode;

@@ -2,11 +2,13 @@
 use crate::analyze;
 use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
+use crate::configuration_file::ConfigurationFile;
 use crate::lab::{self, LabCommand};
+use crate::output::complain;
 use crate::user::{self, UserCommand};
 use crate::{check, config, ctl, serve};
-use clap::{Args, Parser, Subcommand};
-use std::path::{Path, PathBuf};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tandem_analyzer::Arguments as AnalyzeArguments;
 
@@ -53,29 +55,6 @@ enum Command {
     Analyze(Box<AnalyzeArguments>),
 }
 
-/// The option for the configuration file.
-#[derive(Clone, Debug, Default, Args)]
-pub struct ConfigurationFile {
-    /// Configuration file (TOML); without it, every key has its default.
-    #[arg(long, short, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-}
-
-impl ConfigurationFile {
-    /// Reads the file, or returns the defaults if there is no file.
-    ///
-    /// # Errors
-    /// All errors in the file.
-    pub fn load(&self) -> Result<config::Configuration, config::Mistakes> {
-        config::load(self.path())
-    }
-
-    /// Path of the file.
-    pub fn path(&self) -> Option<&Path> {
-        self.config.as_deref()
-    }
-}
-
 /// Runs the command. The exit code is 0 for success, 1 for failure, 2 for an invalid command line.
 pub fn run() -> ExitCode {
     match Cli::parse().command {
@@ -99,24 +78,4 @@ pub fn run() -> ExitCode {
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
     }
-}
-
-/// Prints a result. A reader that closes the pipe early (`tandem ctl … | head`) is not a failure.
-pub fn show(result: &str) -> ExitCode {
-    use std::io::{ErrorKind, Write};
-    match std::io::stdout().lock().write_all(result.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            complain(format!("cannot print the result: {error}"))
-        }
-        _ => ExitCode::SUCCESS,
-    }
-}
-
-/// Prints an error in the format that all commands share.
-pub fn complain(problem: impl std::fmt::Display) -> ExitCode {
-    for (number, line) in problem.to_string().lines().enumerate() {
-        let lead = if number == 0 { "tandem: " } else { "        " };
-        eprintln!("{lead}{line}");
-    }
-    ExitCode::FAILURE
 }

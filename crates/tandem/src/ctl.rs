@@ -1,5 +1,6 @@
 //! `tandem ctl`: calls a method of a running server over its admin interface and prints the result.
-use crate::cli::{ConfigurationFile, complain, show};
+use crate::configuration_file::ConfigurationFile;
+use crate::output::{complain, show};
 use serde_json::{Map, Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

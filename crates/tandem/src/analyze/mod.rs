@@ -2,7 +2,7 @@
 
 mod metrics;
 
-use crate::cli::{complain, show};
+use crate::output::{complain, show};
 use metrics::Page;
 use std::io;
 use std::process::ExitCode;

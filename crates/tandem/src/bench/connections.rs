@@ -1,6 +1,6 @@
 //! `tandem bench connections`: measures the cost of connections to a running server.
 
-use crate::cli::show;
+use crate::output::show;
 use std::io;
 use std::process::ExitCode;
 use tandem_lab::connections::{self, Arguments};

@@ -3,7 +3,7 @@
 mod connections;
 mod stack;
 
-use crate::cli::complain;
+use crate::output::complain;
 use clap::Subcommand;
 use std::io;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! `tandem bench stack`: measures the stack without an application.
 
-use crate::cli::show;
+use crate::output::show;
 use std::io;
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::process::ExitCode;

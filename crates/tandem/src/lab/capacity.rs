@@ -1,7 +1,7 @@
 //! `tandem lab capacity`: runs the search, prints the report and writes it to the requested files.
 
 use super::output::{self, write};
-use crate::cli::{complain, show};
+use crate::output::{complain, show};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ mod overload;
 mod run;
 mod scenario;
 
-use crate::cli::complain;
+use crate::output::complain;
 use clap::Subcommand;
 use std::process::ExitCode;
 use tandem_lab::agent::Arguments as AgentArguments;

@@ -2,7 +2,7 @@
 
 use super::capacity::beside;
 use super::output::{self, write};
-use crate::cli::{complain, show};
+use crate::output::{complain, show};
 use std::io;
 use std::process::ExitCode;
 use tandem_lab::interrupt::Interrupt;

@@ -1,7 +1,7 @@
 //! `tandem lab run`: runs the load, prints the report and writes it to the requested files.
 
 use super::output::{self, write};
-use crate::cli::show;
+use crate::output::show;
 use std::io;
 use std::process::ExitCode;
 use tandem_lab::interrupt::Interrupt;

@@ -1,7 +1,7 @@
 //! `tandem lab scenario`: generates, validates and plots scenario files.
 
 use super::output;
-use crate::cli::show;
+use crate::output::show;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;

@@ -20,8 +20,9 @@ pub use figures::{Ending, Figure, Figures, Lookups};
 pub use log::LogControl;
 pub use server::{Server, StartError};
 
-use crate::cli::{ConfigurationFile, complain};
 use crate::config::Configuration;
+use crate::configuration_file::ConfigurationFile;
+use crate::output::complain;
 use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};

@@ -1,0 +1,26 @@
+//! The `--config` option that several commands share.
+use crate::config::{self, Configuration, Mistakes};
+use std::path::{Path, PathBuf};
+
+/// The option for the configuration file.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConfigurationFile {
+    /// Configuration file (TOML); without it, every key has its default.
+    #[arg(long, short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+impl ConfigurationFile {
+    /// Reads the file, or returns the defaults if there is no file.
+    ///
+    /// # Errors
+    /// All errors in the file.
+    pub fn load(&self) -> Result<Configuration, Mistakes> {
+        config::load(self.path())
+    }
+
+    /// Path of the file.
+    pub fn path(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+}
