@@ -6,8 +6,8 @@ use crate::configuration_file::ConfigurationFile;
 use crate::lab::{self, LabCommand};
 use crate::output::complain;
 use crate::user::{self, UserCommand};
-use crate::{check, config, ctl, serve};
-use clap::{Parser, Subcommand};
+use crate::{check, completions, config, ctl, manual, serve};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tandem_analyzer::Arguments as AnalyzeArguments;
@@ -53,6 +53,10 @@ enum Command {
     },
     /// Measure the response times of a SIP server from captured packets.
     Analyze(Box<AnalyzeArguments>),
+    /// Print the completion script of a shell.
+    Completions(completions::Arguments),
+    /// Write a manual page for each command.
+    Man(manual::Arguments),
 }
 
 /// Runs the command. The exit code is 0 for success, 1 for failure, 2 for an invalid command line.
@@ -77,5 +81,7 @@ pub fn run() -> ExitCode {
         Command::Lab { command } => lab::run(&command),
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
+        Command::Man(arguments) => manual::run(&arguments, Cli::command()),
     }
 }

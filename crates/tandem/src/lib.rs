@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli ─┬─ serve ─ control plane: admin (HTTP), questions, saver, upkeep ─▶ sip-runtime ─▶ sip-elements
-//!      ├─ analyze, bench, certificate, check, ctl, lab, user
+//!      ├─ analyze, bench, certificate, check, completions, ctl, lab, manual, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
 
@@ -12,11 +12,13 @@ mod bench;
 mod certificate;
 pub mod check;
 pub mod cli;
+mod completions;
 pub mod config;
 mod configuration_file;
 pub mod ctl;
 mod descriptors;
 mod lab;
+mod manual;
 mod output;
 pub mod serve;
 mod user;
