@@ -37,7 +37,7 @@ fn serial(file: &std::path::Path) -> String {
 /// Reloads through the admin interface and by signal, in turn.
 fn reload(server: &mut Server, turn: usize) {
     if turn.is_multiple_of(2) {
-        let (code, output) = server.tandem(&["ctl", "config.reload"]);
+        let (code, output) = server.tandem(&["ctl", "reload"]);
         assert_eq!(code, 0, "{output}");
     } else {
         server.process().signal("HUP");

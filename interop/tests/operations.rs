@@ -131,11 +131,11 @@ fn a_second_server_on_the_same_port_does_not_start() {
 #[test]
 fn ctl_says_where_it_looked_when_no_server_runs() {
     let mut server = server();
-    let (code, output) = server.tandem(&["ctl", "node.status"]);
+    let (code, output) = server.tandem(&["ctl", "status"]);
     assert_eq!(code, 0, "{output}");
     assert!(output.contains(&server.address().to_string()), "{output}");
     server.kill();
-    let (code, output) = server.tandem(&["ctl", "node.status"]);
+    let (code, output) = server.tandem(&["ctl", "status"]);
     assert_eq!(code, 1, "{output}");
     let admin = format!(
         "cannot reach the server at http://{}",

@@ -14,10 +14,10 @@ pub struct Arguments {
     #[command(flatten)]
     file: ConfigurationFile,
     /// Print the configuration reference in Markdown.
-    #[arg(long, conflicts_with_all = ["config", "example", "effective"])]
+    #[arg(long, conflicts_with_all = ["example", "effective"])]
     reference: bool,
     /// Print an example file with every key and its default, commented out.
-    #[arg(long, conflicts_with_all = ["config", "effective"])]
+    #[arg(long, conflicts_with = "effective")]
     example: bool,
     /// Print the effective configuration, including defaults.
     #[arg(long)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConfigurationFile {
     /// Configuration file (TOML); without it, every key has its default.
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", global = true, env = "TANDEM_CONFIG")]
     pub config: Option<PathBuf>,
 }
 

@@ -12,9 +12,9 @@ pub(crate) fn show(result: &str) -> ExitCode {
     }
 }
 
-/// Prints an error in the format that all commands share.
+/// Prints an error with its causes, in the format that all commands share.
 pub(crate) fn complain(problem: impl std::fmt::Display) -> ExitCode {
-    for (number, line) in problem.to_string().lines().enumerate() {
+    for (number, line) in format!("{problem:#}").lines().enumerate() {
         let lead = if number == 0 { "tandem: " } else { "        " };
         eprintln!("{lead}{line}");
     }

@@ -1,13 +1,14 @@
 //! Access control of the admin interface of a running server, and the limits of its connections.
 mod common;
 
-use common::{Place, get, metric, none, run};
+use common::{PATIENCE, Place, get, metric, none, run};
 use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::str::FromStr as _;
 use std::time::{Duration, Instant};
-use tandem::ctl::{Access, call};
+use tandem::ctl::{Access, Address, call};
 use tandem::serve::{Phase, Server};
 
 const TOKEN: &str = "c2f1a07e65d94b8ea3f0";
@@ -111,15 +112,14 @@ fn with_a_token_only_health_is_open() {
         let wrong = format!("{host}Authorization: Bearer {}\r\n", TOKEN.to_uppercase());
         assert_eq!(drain(&server, &wrong), 401);
         assert_eq!(server.control().phase(), Phase::Ready);
-        let url = format!("http://{}", server.admin_address());
-        let refused = blocking({
-            let url = url.clone();
-            move || call(&Access::http(url), "node.version", &none())
-        });
-        let refused = refused.await.expect_err("without a token");
-        assert!(refused.contains("--token-file"), "{refused}");
-        let token = Some(TOKEN.to_owned());
-        let version = blocking(move || call(&Access::Http { url, token }, "node.version", &none()));
+        let address = Address::from_str(&server.admin_address().to_string()).expect("an address");
+        let version = |token: Option<&str>| {
+            let access = Access::to(address.clone(), token.map(str::to_owned));
+            blocking(move || call(&access, "node.version", &none(), PATIENCE))
+        };
+        let refused = version(None).await.expect_err("without a token");
+        assert!(refused.to_string().contains("--token-file"), "{refused}");
+        let version = version(Some(TOKEN));
         assert!(version.await.expect("with it")["version"].is_string());
     });
 }
@@ -136,9 +136,11 @@ fn the_unix_socket_needs_no_token_and_goes_with_the_server() {
             socket.display()
         ));
         let server = place.start().await;
-        let access = Access::Socket(socket.clone());
-        let found = blocking(move || call(&access, "location.list", &json!({ "limit": 5 })));
-        assert_eq!(found.await, Ok(json!({ "addresses": [], "next": null })));
+        let access = Access::to(Address::Socket(socket.clone()), None);
+        let params = json!({ "limit": 5 });
+        let found = blocking(move || call(&access, "location.list", &params, PATIENCE));
+        let found = found.await.expect("answered");
+        assert_eq!(found, json!({ "addresses": [], "next": null }));
         assert!(UnixStream::connect(&socket).is_ok());
         server.stop(false).await;
         assert!(!socket.exists());

@@ -150,25 +150,6 @@ fn the_log_begins_with_what_an_operator_must_know() {
 }
 
 #[test]
-fn ctl_speaks_to_a_running_server_and_says_so_when_it_refuses() {
-    let place = Place::new("");
-    let serving = Serving::start(&place);
-    let url = serving.admin();
-    let answered = tandem(&["ctl", "node.version", "--url", &url]);
-    assert_eq!(
-        text(&answered.stdout),
-        format!("{{\n  \"version\": \"{}\"\n}}\n", env!("CARGO_PKG_VERSION"))
-    );
-    assert_eq!(answered.status.code(), Some(0));
-    let refused = tandem(&["ctl", "location.list", "limit=0", "--url", &url]);
-    assert_eq!(
-        text(&refused.stderr),
-        "tandem: location.list: `limit` = 0: must be a whole number from 1 to 10000\n"
-    );
-    assert_eq!(refused.status.code(), Some(1));
-}
-
-#[test]
 fn sigterm_drains_saves_and_ends_with_success() {
     let place = Place::new(OPEN);
     let serving = Serving::start(&place);

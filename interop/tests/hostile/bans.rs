@@ -123,7 +123,7 @@ fn a_password_guesser_is_banned_until_the_operator_lifts_it() {
     });
     fail2ban_finds(&server, &source, 10);
 
-    let (code, listed) = server.tandem(&["ctl", "bans.list"]);
+    let (code, listed) = server.tandem(&["ctl", "bans"]);
     assert!(code == 0 && listed.contains(&source), "{listed}");
     let lifted = server.rpc("bans.remove", &json!({ "source": source }));
     assert_eq!(lifted["removed"], true);

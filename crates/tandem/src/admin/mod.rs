@@ -10,7 +10,7 @@ mod process;
 mod rpc;
 mod totals;
 
-pub use methods::{METHODS, Method, Param};
+pub use methods::{METHODS, Method, Param, catalogue};
 pub use metrics::exposition;
 
 use crate::config;

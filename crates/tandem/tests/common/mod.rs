@@ -6,6 +6,7 @@ use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use tandem::ctl::Access;
 use tandem::serve::Server;
 use tandem_store::{Registrations, Store, StoredCredentials, Subscriber};
 use tempfile::TempDir;
@@ -178,7 +179,11 @@ pub async fn post(server: &Server, content_type: &'static str, body: String) -> 
 /// The result of a method, or the server's error.
 pub async fn call(server: &Server, method: &'static str, params: Value) -> Result<Value, String> {
     let url = format!("http://{}", server.admin_address());
-    blocking(move || tandem::ctl::call(&tandem::ctl::Access::http(url), method, &params)).await
+    let access = Access::to(url.parse().expect("an address"), None);
+    blocking(move || {
+        tandem::ctl::call(&access, method, &params, PATIENCE).map_err(|error| format!("{error:#}"))
+    })
+    .await
 }
 
 /// A metric's value by its full name with labels.

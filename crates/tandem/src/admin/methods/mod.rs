@@ -176,7 +176,7 @@ pub const METHODS: &[Method] = &[
         name: "rpc.methods",
         summary: "Lists all methods.",
         params: &[],
-        run: |_, _| Box::pin(async { Ok(list()) }),
+        run: |_, _| Box::pin(async { Ok(catalogue()) }),
     },
     Method {
         name: "stats.summary",
@@ -296,7 +296,8 @@ impl Arguments {
     }
 }
 
-fn list() -> Value {
+/// All methods with their parameters, as `rpc.methods` returns them.
+pub fn catalogue() -> Value {
     let describe = |method: &Method| {
         let params: Vec<Value> = method
             .params

@@ -1,0 +1,111 @@
+//! Text in aligned columns.
+use std::fmt;
+
+/// Spaces between columns.
+const GAP: &str = "  ";
+
+/// Rows of cells. Numbers are aligned to the right, text to the left.
+#[derive(Default)]
+pub struct Table {
+    heading: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with a heading.
+    pub fn new<const COLUMNS: usize>(heading: [&str; COLUMNS]) -> Self {
+        Self {
+            heading: heading.map(str::to_owned).to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub fn row<const COLUMNS: usize>(&mut self, cells: [&dyn fmt::Display; COLUMNS]) {
+        self.rows
+            .push(cells.map(|cell| printable(&cell.to_string())).to_vec());
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &Vec<String>> {
+        let heading = Some(&self.heading).filter(|heading| !heading.is_empty());
+        heading.into_iter().chain(&self.rows)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.lines().map(Vec::len).max().unwrap_or_default();
+        let cells = |column: usize| self.lines().filter_map(move |line| line.get(column));
+        let length = |cell: &String| cell.chars().count();
+        let widths: Vec<usize> = (0..columns)
+            .map(|column| cells(column).map(length).max().unwrap_or_default())
+            .collect();
+        let numbers = |column: usize| {
+            let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.all(|cell| is_number(cell))
+        };
+        let right: Vec<bool> = (0..columns).map(numbers).collect();
+        for line in self.lines() {
+            let aligned: Vec<String> = line
+                .iter()
+                .zip(widths.iter().zip(&right))
+                .map(|(cell, (&width, right))| match right {
+                    true => format!("{cell:>width$}"),
+                    false => format!("{cell:<width$}"),
+                })
+                .collect();
+            writeln!(formatter, "{}", aligned.join(GAP).trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn is_number(cell: &str) -> bool {
+    !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Escapes control characters: a cell may contain what a peer sent, and must not control the operator's terminal.
+fn printable(cell: &str) -> String {
+    let mut text = String::with_capacity(cell.len());
+    for letter in cell.chars() {
+        if letter.is_control() {
+            text.extend(letter.escape_default());
+        } else {
+            text.push(letter);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_aligned_left_and_numbers_right() {
+        let mut table = Table::new(["ADDRESS", "CALLS", "AGENT"]);
+        table.row([&"älice@example.org", &7, &""]);
+        table.row([&"bob", &12_000, &"baresip"]);
+        assert_eq!(
+            table.to_string(),
+            "ADDRESS            CALLS  AGENT\n\
+             älice@example.org      7\n\
+             bob                12000  baresip\n"
+        );
+    }
+
+    #[test]
+    fn a_table_without_a_heading_begins_with_its_first_row() {
+        let mut table = Table::default();
+        table.row([&"phase", &"ready"]);
+        table.row([&"pid", &7]);
+        assert_eq!(table.to_string(), "phase  ready\npid    7\n");
+    }
+
+    #[test]
+    fn a_peer_cannot_control_the_terminal() {
+        let mut table = Table::default();
+        table.row([&"phone\u{1b}[2J\u{9b}1m\nx"]);
+        assert_eq!(table.to_string(), "phone\\u{1b}[2J\\u{9b}1m\\nx\n");
+    }
+}
