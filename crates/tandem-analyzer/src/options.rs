@@ -12,6 +12,8 @@ use std::time::Duration;
 const CONNECTION_BYTES: usize = 64 << 20;
 /// Maximum number of IP packets, of at most 64 KiB, with missing fragments.
 const FRAGMENTED: usize = 1_024;
+/// Largest bound of a histogram bucket.
+const LONGEST_BUCKET: Duration = Duration::from_secs(1_000);
 /// Default port of SIP.
 const SIP: u16 = 5060;
 
@@ -37,9 +39,9 @@ pub struct Arguments {
     /// Write every SIP message to this file, in the same formats.
     #[arg(long, value_name = "FILE")]
     messages: Option<PathBuf>,
-    /// Upper bounds of the histogram buckets in metrics, in seconds.
-    #[arg(long, value_name = "SECONDS", value_delimiter = ',', value_parser = bucket,
-        default_values = ["0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5"])]
+    /// Upper bounds of the histogram buckets in metrics.
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = bucket,
+        default_values = ["100us", "250us", "500us", "1ms", "2500us", "5ms", "10ms", "25ms", "50ms", "100ms", "250ms", "500ms", "1s", "2500ms", "5s"])]
     buckets: Vec<u64>,
     /// Serve Prometheus metrics at this address while capturing.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "interface")]
@@ -179,17 +181,13 @@ fn port(text: &str) -> Result<Port, String> {
         .ok_or_else(|| "use a port from 1 to 65535, or any".to_owned())
 }
 
-/// Parses seconds, as nanoseconds.
+/// Parses a duration, as nanoseconds.
 fn bucket(text: &str) -> Result<u64, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "use seconds, such as 0.005".to_owned())?;
-    let nanoseconds = (seconds * 1e9).round();
-    if !(1.0..=1e12).contains(&nanoseconds) {
-        return Err("must be from 0.000000001 to 1000 seconds".to_owned());
+    let bound = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if bound.is_zero() || bound > LONGEST_BUCKET {
+        return Err("must be from 1ns to 1000s".to_owned());
     }
-    #[expect(clippy::cast_sign_loss, reason = "it was just looked at")]
-    Ok(nanoseconds as u64)
+    Ok(bound.as_nanos() as u64)
 }
 
 fn mistake(what: &str) -> io::Error {

@@ -66,7 +66,11 @@ fn a_certificate_is_made_checked_and_never_overwritten_unasked() {
         text(&again.stderr)
     );
     assert_eq!(std::fs::read(inner.join("key.pem")).expect("a key"), key);
-    let forced = make(&inner, &["tandem.localhost"], &["--force", "--days", "10"]);
+    let forced = make(
+        &inner,
+        &["tandem.localhost"],
+        &["--force", "--lifetime", "10d"],
+    );
     assert!(forced.status.success(), "{}", text(&forced.stderr));
     assert_ne!(std::fs::read(inner.join("key.pem")).expect("a key"), key);
     let file = folder.path().join("tandem.toml");
@@ -111,7 +115,7 @@ fn names_that_are_none_are_refused() {
 fn renewed_files_are_taken_over_by_a_reload_and_bad_ones_change_nothing() {
     let folder = tempfile::tempdir().expect("a directory");
     assert!(
-        make(folder.path(), &["tandem.localhost"], &["--days", "30"])
+        make(folder.path(), &["tandem.localhost"], &["--lifetime", "30d"])
             .status
             .success()
     );

@@ -17,7 +17,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     analyze(arguments).unwrap_or_else(complain)
 }
 
-fn analyze(arguments: &Arguments) -> io::Result<ExitCode> {
+fn analyze(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let plan = arguments.plan()?;
     let runtime = Runtime::new()?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -41,7 +41,7 @@ fn analyze(arguments: &Arguments) -> io::Result<ExitCode> {
     // Does not wait for a scrape in progress.
     runtime.shutdown_background();
     let text = if arguments.json {
-        serde_json::to_string_pretty(&report).map_err(io::Error::other)? + "\n"
+        serde_json::to_string_pretty(&report)? + "\n"
     } else {
         report.to_string()
     };
