@@ -4,17 +4,22 @@ use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
 use crate::configuration_file::ConfigurationFile;
 use crate::lab::{self, LabCommand};
-use crate::output::complain;
-use crate::user::{self, UserCommand};
-use crate::{check, completions, config, ctl, manual, serve};
+use crate::{check, completions, ctl, manual, serve, user};
 use clap::{CommandFactory, Parser, Subcommand};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use tandem_analyzer::Arguments as AnalyzeArguments;
 
 /// Tandem, a SIP server: registrar and proxy.
 #[derive(Debug, Parser)]
-#[command(name = "tandem", version, disable_help_subcommand = true)]
+#[command(
+    name = "tandem",
+    version,
+    disable_help_subcommand = true,
+    after_help = "Examples:
+  tandem serve --config tandem.toml
+  tandem user add alice@example.org --config tandem.toml
+  tandem ctl status"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -23,39 +28,61 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the SIP server in the foreground; without a configuration file, it listens on UDP and TCP port 5060.
+    #[command(after_help = "Examples:
+  tandem serve
+  tandem serve --config tandem.toml")]
     Serve(ConfigurationFile),
     /// Add, change, list, remove and import subscribers.
-    User {
-        #[command(subcommand)]
-        command: UserCommand,
-        /// Configuration file (TOML) with database and domains; without it, both have their defaults.
-        #[arg(long, short, value_name = "FILE", global = true)]
-        config: Option<PathBuf>,
-    },
+    #[command(after_help = "Examples:
+  tandem user add alice@example.org
+  tandem user list --config tandem.toml")]
+    User(user::Arguments),
     /// Create certificates.
+    #[command(after_help = "Examples:
+  tandem certificate self-signed --name example.org --folder .")]
     Certificate {
         #[command(subcommand)]
         command: CertificateCommand,
     },
-    /// Call an admin method of a running server; `tandem ctl rpc.methods` lists the methods.
+    /// Show the state of a running server and control it.
+    #[command(after_help = "Examples:
+  tandem ctl status
+  tandem ctl locations --watch
+  tandem ctl ban 192.0.2.7 --for 1h")]
     Ctl(ctl::Arguments),
     /// Validate a configuration file and print a summary of what would run.
+    #[command(after_help = "Examples:
+  tandem check --config tandem.toml
+  tandem check --example")]
     Check(check::Arguments),
     /// Measure the capacity of this machine and the cost of a running server.
+    #[command(after_help = "Examples:
+  tandem bench stack --ports 1,100")]
     Bench {
         #[command(subcommand)]
         command: BenchCommand,
     },
     /// Generate the traffic of thousands of phones and count it exactly.
+    #[command(after_help = "Examples:
+  tandem lab run call --rate 200 --phones 1000
+  tandem lab capacity call --server 192.0.2.1")]
     Lab {
         #[command(subcommand)]
         command: LabCommand,
     },
     /// Measure the response times of a SIP server from captured packets.
+    #[command(after_help = "Examples:
+  tandem analyze --pcap calls.pcapng --server 192.0.2.1
+  tandem analyze --interface eth0 --server 192.0.2.1:5060 --duration 60s")]
     Analyze(Box<AnalyzeArguments>),
     /// Print the completion script of a shell.
+    #[command(after_help = "Examples:
+  tandem completions bash
+  tandem completions zsh")]
     Completions(completions::Arguments),
     /// Write a manual page for each command.
+    #[command(after_help = "Examples:
+  tandem man --output /usr/local/share/man/man1")]
     Man(manual::Arguments),
 }
 
@@ -63,18 +90,7 @@ enum Command {
 pub fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(file) => serve::run(file),
-        Command::User { command, config } => match config::load(config.as_deref()) {
-            Ok(configuration) => {
-                let domains: Vec<String> = configuration
-                    .general
-                    .domains
-                    .into_iter()
-                    .map(|domain| domain.0)
-                    .collect();
-                user::run(command, &configuration.database.url.0, &domains)
-            }
-            Err(mistakes) => complain(mistakes),
-        },
+        Command::User(arguments) => user::run(arguments),
         Command::Certificate { command } => certificate::run(&command),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Bench { command } => bench::run(&command),
@@ -83,5 +99,62 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
         Command::Man(arguments) => manual::run(&arguments, Cli::command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands that users see, each with its own subcommands.
+    fn visible(command: &clap::Command) -> Vec<&clap::Command> {
+        let inner = command.get_subcommands().filter(|one| !one.is_hide_set());
+        std::iter::once(command)
+            .chain(inner.flat_map(visible))
+            .collect()
+    }
+
+    /// The example lines of the help.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string);
+        let lines = help.as_deref().unwrap_or_default().lines();
+        lines
+            .filter_map(|line| line.strip_prefix("  "))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Whether this is a profile of traffic. Three commands share the profiles, and show them in their own examples.
+    fn is_profile(name: &str) -> bool {
+        let words: Vec<&str> = name.split(' ').collect();
+        matches!(
+            words[..],
+            ["tandem", "lab", "run" | "capacity" | "overload", _]
+        )
+    }
+
+    #[test]
+    fn every_command_has_one_to_three_examples_of_itself_that_are_valid() {
+        let mut program = Cli::command();
+        program.build();
+        for command in visible(&program) {
+            let name = command.get_bin_name().unwrap_or("tandem");
+            if is_profile(name) {
+                continue;
+            }
+            let examples = examples(command);
+            assert!(
+                (1..=3).contains(&examples.len()),
+                "`{name} --help` has {} examples",
+                examples.len()
+            );
+            for example in examples {
+                let words = example.split_whitespace();
+                if let Err(error) = Cli::command().try_get_matches_from(words) {
+                    panic!("an example of `{name} --help` is invalid: {example}\n{error}");
+                }
+                assert!(example.starts_with(name), "`{name} --help`: {example}");
+            }
+        }
     }
 }

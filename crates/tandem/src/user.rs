@@ -8,6 +8,8 @@ mod list;
 mod password;
 mod report;
 
+use crate::configuration_file::ConfigurationFile;
+use crate::output::complain;
 use address::SubscriberAddress;
 use clap::Subcommand;
 use import::ImportArguments;
@@ -19,57 +21,91 @@ use std::process::ExitCode;
 use tandem_store::{Registrations, Store, StoreError, Subscriber};
 use tokio::runtime::Runtime;
 
+/// The command and the configuration file.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: UserCommand,
+    #[command(flatten)]
+    file: ConfigurationFile,
+}
+
 /// The subscriber commands.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
-    /// Add a subscriber: `tandem user add alice@example.org`
+    /// Add a subscriber.
     ///
-    /// Without --password or --password-stdin, the command prompts for the password.
+    /// Without --password and --password-file, the command prompts for the password.
+    #[command(after_help = "Examples:
+  tandem user add alice@example.org
+  tandem user add alice --password-file alice.password --config tandem.toml")]
     Add {
-        /// Subscriber: `alice@example.org`, or `alice` in the first configured domain
+        /// Subscriber: alice@example.org, or alice in the first configured domain.
         #[arg(value_name = "ADDRESS")]
         address: SubscriberAddress,
         /// Source of the password
         #[command(flatten)]
         password: PasswordArguments,
     },
-    /// Change the password of a subscriber
+    /// Change the password of a subscriber.
     ///
-    /// Without --password or --password-stdin, the command prompts for the password. Registrations made with the old password end;
+    /// Without --password and --password-file, the command prompts for the password. Registrations made with the old password end;
     /// on a running server, within two seconds.
+    #[command(after_help = "Examples:
+  tandem user passwd alice@example.org
+  tandem user passwd alice@example.org --keep-registrations --password-file -")]
     Passwd {
-        /// Subscriber: `alice@example.org`, or `alice` in the first configured domain
+        /// Subscriber: alice@example.org, or alice in the first configured domain.
         #[arg(value_name = "ADDRESS")]
         address: SubscriberAddress,
         /// Source of the password
         #[command(flatten)]
         password: PasswordArguments,
-        /// Keep existing registrations until they expire
+        /// Keep existing registrations until they expire.
         #[arg(long)]
         keep_registrations: bool,
     },
-    /// List subscribers, one address per line
+    /// List subscribers, one address per line.
+    #[command(after_help = "Examples:
+  tandem user list --domain example.org
+  tandem user list --limit 10 --json")]
     List(ListArguments),
-    /// Remove a subscriber; existing registrations stay until they expire
+    /// Remove a subscriber; existing registrations stay until they expire.
+    #[command(after_help = "Examples:
+  tandem user remove alice@example.org")]
     Remove {
-        /// Subscriber: `alice@example.org`, or `alice` in the first configured domain
+        /// Subscriber: alice@example.org, or alice in the first configured domain.
         #[arg(value_name = "ADDRESS")]
         address: SubscriberAddress,
     },
-    /// Import subscribers from a file with lines `username,domain,password`
+    /// Import subscribers from a file with lines `username,domain,password`.
     ///
     /// A first line `username,domain,password`, empty lines and lines that start with # are skipped. Quote fields that contain a comma
     /// or a quote: "se,cret". Invalid lines are reported with the reason and skipped; the others are imported.
+    #[command(after_help = "Examples:
+  tandem user import subscribers.csv
+  tandem user import --replace --dry-run subscribers.csv")]
     Import(ImportArguments),
 }
 
-/// Runs the command on the database at `database_url`. `domains` are the configured domains; the first one completes addresses without a
-/// domain. The exit code is 0 for success, 1 for failure, 2 for an invalid command line.
-pub fn run(command: UserCommand, database_url: &str, domains: &[String]) -> ExitCode {
+/// Runs the command on the configured database. The first configured domain completes addresses without a domain. The exit code is 0
+/// for success, 1 for failure, 2 for an invalid command line.
+pub fn run(arguments: Arguments) -> ExitCode {
+    let configuration = match arguments.file.load() {
+        Ok(configuration) => configuration,
+        Err(mistakes) => return complain(mistakes),
+    };
+    let domains = configuration.general.domains;
+    let domains: Vec<String> = domains.into_iter().map(|domain| domain.0).collect();
     let mut out = std::io::stdout();
     let mut notes = std::io::stderr();
-    let done = Session::new(database_url, domains, &mut out, &mut notes)
-        .and_then(|mut session| session.perform(command));
+    let done = Session::new(
+        &configuration.database.url.0,
+        &domains,
+        &mut out,
+        &mut notes,
+    )
+    .and_then(|mut session| session.perform(arguments.command));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -181,7 +217,7 @@ impl<'a> Session<'a> {
         let password = match given {
             Some(password) => password,
             None if !self.exists(&store, &username, &domain)? => {
-                return Err(nobody_to_change(&format!("{username}@{domain}")));
+                return Err(no_such_subscriber(&format!("{username}@{domain}")));
             }
             None => password::ask(&username, &domain)?,
         };
@@ -205,7 +241,7 @@ impl<'a> Session<'a> {
                     "changed the password of {username}@{domain}{ended}"
                 ))
             }
-            Err(StoreError::Missing { address }) => Err(nobody_to_change(&address)),
+            Err(StoreError::Missing { address }) => Err(no_such_subscriber(&address)),
             Err(error) => Err(error.into()),
         }
     }
@@ -286,7 +322,7 @@ fn exists_already(address: &str) -> Failure {
     ))
 }
 
-fn nobody_to_change(address: &str) -> Failure {
+fn no_such_subscriber(address: &str) -> Failure {
     Failure::Failed(format!(
         "no such subscriber: {address}; to add it: tandem user add {address}"
     ))

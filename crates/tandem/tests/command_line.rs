@@ -48,6 +48,10 @@ fn every_visible_command_has_a_manual_page() {
     let page = |name: &str| std::fs::read_to_string(folder.join(name)).expect(name);
     assert!(page("tandem.1").contains("tandem\\-user(1)"));
     assert!(page("tandem-user-passwd.1").contains("Change the password of a subscriber"));
+    let examples =
+        ".nf\ntandem user add alice@example.org\ntandem user add alice \\-\\-password\\-file ";
+    let add = page("tandem-user-add.1");
+    assert!(add.contains(examples), "one line for each example: {add}");
     let hidden = "tandem-bench-stack-server.1";
     assert!(!folder.join(hidden).exists(), "{hidden}");
 }

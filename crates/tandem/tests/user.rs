@@ -2,6 +2,7 @@
 mod common;
 
 use common::Place;
+use sip_message::digest::ha1_md5;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
 use tandem_store::{AddressBindings, Store};
@@ -44,16 +45,65 @@ fn a_password_comes_from_standard_input() {
     let place = Place::new("");
     let (code, out, _) = said(&user(
         &place,
-        &["add", "alice", "--password-stdin"],
+        &["add", "alice", "--password-file", "-"],
         "secret\n",
     ));
     assert_eq!(
         (code, out.as_str()),
         (Some(0), "added alice@tandem.localhost\n")
     );
-    let (code, _, notes) = said(&user(&place, &["passwd", "alice", "--password-stdin"], ""));
+    let (code, _, notes) = said(&user(
+        &place,
+        &["passwd", "alice", "--password-file", "-"],
+        "",
+    ));
     assert_eq!(code, Some(2), "{notes}");
     assert!(notes.contains("the password is empty"), "{notes}");
+}
+
+#[test]
+fn a_password_comes_from_a_file() {
+    let place = Place::new("");
+    let file = place.file().with_file_name("alice.password");
+    std::fs::write(&file, "secret\nsecond line\n").expect("written");
+    let given = file.display().to_string();
+    let (code, out, notes) = said(&user(
+        &place,
+        &["add", "alice", "--password-file", &given],
+        "",
+    ));
+    assert_eq!(
+        (code, out.as_str()),
+        (Some(0), "added alice@tandem.localhost\n"),
+        "{notes}"
+    );
+    assert_eq!(
+        credentials(&place, "alice"),
+        ha1_md5(b"alice", b"tandem.localhost", b"secret")
+    );
+    std::fs::remove_file(&file).expect("removed");
+    let (code, _, notes) = said(&user(
+        &place,
+        &["passwd", "alice", "--password-file", &given],
+        "",
+    ));
+    assert_eq!(code, Some(1), "{notes}");
+    let problem = format!("tandem: the password file {given} cannot be read: No such file");
+    assert!(notes.starts_with(&problem), "{notes}");
+}
+
+/// The stored H(user:realm:password) in MD5.
+fn credentials(place: &Place, username: &str) -> [u8; 16] {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let found = runtime.block_on(async {
+        let store = Store::open(&place.database_url()).await.expect("opens");
+        let subscribers = store.subscribers();
+        subscribers.find(username, "tandem.localhost").await
+    });
+    found.expect("finds").expect("the subscriber").ha1_md5
 }
 
 #[test]
@@ -61,7 +111,7 @@ fn without_a_terminal_nobody_is_asked_for_a_password() {
     let place = Place::new("");
     let (code, out, notes) = said(&user(&place, &["add", "alice"], "secret\n"));
     assert_eq!((code, out.as_str()), (Some(2), ""));
-    assert!(notes.contains("--password-stdin"), "{notes}");
+    assert!(notes.contains("--password-file"), "{notes}");
 }
 
 #[test]

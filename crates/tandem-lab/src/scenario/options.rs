@@ -16,10 +16,16 @@ use std::time::Duration;
 #[derive(Clone, Debug, Subcommand)]
 pub enum ScenarioCommand {
     /// Generate a scenario file: calls with caller, callee and time.
+    #[command(after_help = "Examples:
+  tandem lab scenario generate day --peak 50 --output day.csv")]
     Generate(GenerateArguments),
     /// Check a scenario file: format, phones, order, waits against rates.
+    #[command(after_help = "Examples:
+  tandem lab scenario validate day.csv --phones 1000")]
     Validate(ValidateArguments),
     /// Draw a scenario file as SVG.
+    #[command(after_help = "Examples:
+  tandem lab scenario plot day.csv --output day.svg")]
     Plot(PlotArguments),
 }
 
@@ -61,6 +67,8 @@ struct PhoneArguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Shape {
     /// A constant rate.
+    #[command(after_help = "Examples:
+  tandem lab scenario generate constant --rate 5 --duration 10min --output calls.csv")]
     Constant {
         /// Calls per second.
         #[arg(long, default_value_t = 1.0)]
@@ -70,6 +78,8 @@ enum Shape {
         duration: Duration,
     },
     /// A rate that rises in steps.
+    #[command(after_help = "Examples:
+  tandem lab scenario generate step --rate 12 --step 6 --every 5min --output calls.csv")]
     Step {
         /// Initial calls per second.
         #[arg(long, default_value_t = 12.0)]
@@ -85,6 +95,8 @@ enum Shape {
         duration: Duration,
     },
     /// The shape of measured days.
+    #[command(after_help = "Examples:
+  tandem lab scenario generate day --peak 50 --duration 1h --output day.csv")]
     Day {
         /// File with lines `timestamp_utc_ms,calls` at equal intervals (default: a week of Milan; Telecom Italia, Barlacchi et al. 2015,
         /// Open Database License 1.0).

@@ -14,11 +14,16 @@ use tandem_lab::connections::{Arguments as ConnectionsArguments, HolderArguments
 pub enum BenchCommand {
     /// Measure transactions per second between a client stack and a server stack over real sockets, both on one core. Each
     /// transaction is a REGISTER and its 200.
+    #[command(after_help = "Examples:
+  tandem bench stack --ports 1,100
+  tandem bench stack --transport udp --event-loop epoll --json")]
     Stack(stack::StackArguments),
     /// Run a server stack for the client stack of the parent process.
     #[command(hide = true)]
     StackServer,
     /// Measure what TCP and TLS connections cost a running server: memory of idle ones, CPU of short-lived ones, calls over them.
+    #[command(after_help = "Examples:
+  tandem bench connections --server 127.0.0.1:5060 --pid 4242")]
     Connections(Box<ConnectionsArguments>),
     /// Hold connections for another `tandem` process.
     #[command(hide = true)]

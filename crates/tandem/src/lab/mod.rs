@@ -22,16 +22,30 @@ use tandem_lab::scenario::ScenarioCommand;
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
     /// Generate the traffic of many phones against a server and count it exactly.
+    #[command(after_help = "Examples:
+  tandem lab run call --rate 200 --phones 1000
+  tandem lab run register --server 192.0.2.1 --duration 60s --html report.html")]
     Run(Box<RunArguments>),
     /// Run phones that a controller commands.
+    #[command(after_help = "Examples:
+  tandem lab agent --controller 192.0.2.9:8070 --phones 500 --server 192.0.2.1")]
     Agent(Box<AgentArguments>),
     /// Command agents by a scenario, and serve a page that shows the progress.
+    #[command(after_help = "Examples:
+  tandem lab controller --scenarios scenarios/")]
     Controller(ControllerArguments),
     /// Search for the highest rate at which a server meets a service objective.
+    #[command(after_help = "Examples:
+  tandem lab capacity call --server 192.0.2.1 --p99 500ms --html report.html")]
     Capacity(Box<CapacityArguments>),
     /// Measure what a server still does beyond its capacity, and how soon it recovers.
+    #[command(after_help = "Examples:
+  tandem lab overload call --server 192.0.2.1 --factors 1,2,3")]
     Overload(Box<OverloadArguments>),
     /// Generate, validate and plot scenario files, which list caller, callee and time of each call.
+    #[command(after_help = "Examples:
+  tandem lab scenario generate day --output day.csv
+  tandem lab scenario validate day.csv")]
     Scenario {
         #[command(subcommand)]
         command: Box<ScenarioCommand>,

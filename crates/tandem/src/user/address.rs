@@ -1,6 +1,7 @@
 //! Subscriber addresses: `alice@example.org`, with an optional `sip:` as in a copied address.
 
 use super::report::Failure;
+use anyhow::{Context as _, bail, ensure};
 use std::str::FromStr;
 
 /// In characters; longer than the user parts of any numbering plan.
@@ -18,9 +19,9 @@ pub struct SubscriberAddress {
 }
 
 impl FromStr for SubscriberAddress {
-    type Err = String;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> anyhow::Result<Self> {
         let text = without_scheme(text);
         let (username, domain) = match text.rsplit_once('@') {
             Some((username, domain)) => (username, Some(canonical_domain(domain)?)),
@@ -64,23 +65,20 @@ fn without_scheme(text: &str) -> &str {
 
 /// Checks that this can be the user part of an address of record (RFC 3261 section 25.1, `user`); returns the reason if not. Escapes
 /// are rejected, because the digest username would have to be written without them.
-pub(super) fn check_username(username: &str) -> Result<(), String> {
-    if username.is_empty() {
-        return Err("the username is empty".to_owned());
-    }
-    if username.len() > MAX_USERNAME {
-        return Err(format!(
-            "the username has {} characters; at most {MAX_USERNAME} are allowed",
-            username.len()
-        ));
-    }
-    match username.chars().find(|&letter| !is_user_character(letter)) {
-        None => Ok(()),
-        Some(odd) => Err(format!(
+pub(super) fn check_username(username: &str) -> anyhow::Result<()> {
+    ensure!(!username.is_empty(), "the username is empty");
+    ensure!(
+        username.len() <= MAX_USERNAME,
+        "the username has {} characters; at most {MAX_USERNAME} are allowed",
+        username.len()
+    );
+    if let Some(odd) = username.chars().find(|&letter| !is_user_character(letter)) {
+        bail!(
             "the username \"{}\" contains {odd:?}; only letters, digits and -_.!~*'()&=+$,;?/ are allowed",
             username.escape_debug()
-        )),
+        );
     }
+    Ok(())
 }
 
 fn is_user_character(letter: char) -> bool {
@@ -89,10 +87,8 @@ fn is_user_character(letter: char) -> bool {
 
 /// The domain in its stored form: lower case, no final dot. A host name, an IPv4 address, or an IPv6 address in brackets; returns the
 /// reason if it is none of these.
-pub(super) fn canonical_domain(domain: &str) -> Result<String, String> {
-    if domain.is_empty() {
-        return Err("the domain is empty".to_owned());
-    }
+pub(super) fn canonical_domain(domain: &str) -> anyhow::Result<String> {
+    ensure!(!domain.is_empty(), "the domain is empty");
     if let Some(inside) = domain
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
@@ -100,11 +96,9 @@ pub(super) fn canonical_domain(domain: &str) -> Result<String, String> {
         return inside
             .parse::<std::net::Ipv6Addr>()
             .map(|ip| format!("[{ip}]"))
-            .map_err(|_| {
-                format!(
-                    "the domain \"{}\" is not an IPv6 address",
-                    domain.escape_debug()
-                )
+            .with_context(|| {
+                let domain = domain.escape_debug();
+                format!("the domain \"{domain}\" is not an IPv6 address")
             });
     }
     if let Ok(ip) = domain.parse::<std::net::Ipv4Addr>() {
@@ -115,8 +109,8 @@ pub(super) fn canonical_domain(domain: &str) -> Result<String, String> {
     Ok(name.to_ascii_lowercase())
 }
 
-fn check_host_name(name: &str) -> Result<(), String> {
-    let refused = |reason: &str| Err(format!("the domain \"{}\" {reason}", name.escape_debug()));
+fn check_host_name(name: &str) -> anyhow::Result<()> {
+    let refused = |reason: &str| bail!("the domain \"{}\" {reason}", name.escape_debug());
     if name.len() > MAX_DOMAIN {
         return refused("is longer than 253 characters");
     }
@@ -159,7 +153,9 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<(String, String), String> {
-        let address: SubscriberAddress = text.parse()?;
+        let address: SubscriberAddress = text
+            .parse()
+            .map_err(|problem: anyhow::Error| problem.to_string())?;
         Ok(address
             .complete(&["Default.example".to_owned()])
             .expect("has a default"))

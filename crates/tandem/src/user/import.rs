@@ -33,13 +33,13 @@ const MAX_FOREIGN_DOMAINS: usize = 5;
 /// The file to import, and the handling of existing subscribers.
 #[derive(Debug, Args)]
 pub struct ImportArguments {
-    /// File to import, in UTF-8; `-` reads standard input
+    /// File to import, in UTF-8; - is standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Set the passwords of existing subscribers from the file; without this option, existing subscribers are reported and kept unchanged
+    /// Set the passwords of existing subscribers from the file; without this option, existing subscribers are reported and kept unchanged.
     #[arg(long)]
     replace: bool,
-    /// Only check the file for invalid lines, without touching the database
+    /// Only check the file for invalid lines, without touching the database.
     #[arg(long)]
     dry_run: bool,
 }
@@ -139,7 +139,7 @@ impl Work<'_, '_> {
                 Ok(Some(Err(problem))) => {
                     self.tally.lines += 1;
                     self.tally.refused += 1;
-                    self.complain(lines.number(), &problem);
+                    self.complain(lines.number(), &problem.to_string());
                 }
                 Ok(None) => return self.write(&mut window, lines.consumed()),
                 Err(error) => {

@@ -9,13 +9,13 @@ use std::ops::ControlFlow;
 /// Filter and format of the list.
 #[derive(Debug, Args)]
 pub struct ListArguments {
-    /// List only subscribers of this domain
+    /// List only subscribers of this domain.
     #[arg(long, value_name = "DOMAIN", value_parser = address::canonical_domain)]
     domain: Option<String>,
-    /// List at most N subscribers, ordered by username
+    /// List at most N subscribers, ordered by username.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Print a JSON array of objects with username and domain
+    /// Print a JSON array of objects with username and domain.
     #[arg(long)]
     json: bool,
 }

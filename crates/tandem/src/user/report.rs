@@ -15,13 +15,18 @@ pub(super) enum Failure {
     /// The command completed in part; the rest has already been reported.
     Incomplete,
     /// The reader of the output closed the pipe: `tandem user list | head`.
-    NobodyReads,
+    OutputClosed,
 }
 
 impl Failure {
+    /// The command failed, with these causes.
+    pub(super) fn failed(problem: &anyhow::Error) -> Self {
+        Self::Failed(format!("{problem:#}"))
+    }
+
     pub(super) fn from_output(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::NobodyReads,
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
             _ => Self::Failed(format!("the output cannot be written: {error}")),
         }
     }
@@ -30,7 +35,7 @@ impl Failure {
         match self {
             Self::Usage(_) => ExitCode::from(2),
             Self::Failed(_) | Self::Incomplete => ExitCode::FAILURE,
-            Self::NobodyReads => ExitCode::SUCCESS,
+            Self::OutputClosed => ExitCode::SUCCESS,
         }
     }
 
@@ -38,7 +43,7 @@ impl Failure {
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let text = match self {
             Self::Usage(problem) | Self::Failed(problem) => problem.as_str(),
-            Self::Incomplete | Self::NobodyReads => "",
+            Self::Incomplete | Self::OutputClosed => "",
         };
         text.lines().map(|line| format!("tandem: {line}"))
     }

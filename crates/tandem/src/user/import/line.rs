@@ -1,6 +1,11 @@
 //! Parses lines `username,domain,password` into entries or errors (RFC 4180, but one record per line).
+//!
+//! The lines are split by `csv-core`, not by a `csv::Reader`. That reader has no bound on a record: a quote that is never closed makes
+//! the rest of the file one field, in memory, and is not reported. Here a line has at most `MAX_LINE` bytes, and an open quote is an
+//! error of its line.
 
 use crate::user::{address, password};
+use anyhow::{Context as _, anyhow, bail};
 use csv_core::{ReadRecordResult, Reader};
 use std::io::{self, BufRead, Read};
 
@@ -55,14 +60,13 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The next significant line: an entry, or its error. `None` at the end.
-    pub(super) fn next_entry(&mut self) -> io::Result<Option<Result<Entry, String>>> {
+    pub(super) fn next_entry(&mut self) -> io::Result<Option<anyhow::Result<Entry>>> {
         loop {
             match self.read_line()? {
                 Line::End => return Ok(None),
                 Line::TooLong => {
-                    return Ok(Some(Err(format!(
-                        "the line is longer than {MAX_LINE} bytes"
-                    ))));
+                    let problem = anyhow!("the line is longer than {MAX_LINE} bytes");
+                    return Ok(Some(Err(problem)));
                 }
                 Line::Read => {}
             }
@@ -120,13 +124,13 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    fn parse(&mut self) -> Result<Entry, String> {
+    fn parse(&mut self) -> anyhow::Result<Entry> {
         // The line end makes an unclosed quote visible: the quoted field swallows it.
         self.line.push(b'\n');
         self.parser.reset();
         let fields = split(&mut self.parser, &self.line, &mut self.fields)?;
         let [username, domain, password] = fields.as_slice() else {
-            return Err(miscounted(&self.line, fields.len()));
+            bail!(miscounted(&self.line, fields.len()));
         };
         let username = username.trim();
         address::check_username(username)?;
@@ -142,24 +146,20 @@ impl<R: BufRead> Lines<R> {
 }
 
 /// Splits a line, including its end, into unquoted fields.
-fn split<'f>(parser: &mut Reader, line: &[u8], into: &'f mut [u8]) -> Result<Vec<&'f str>, String> {
+fn split<'f>(parser: &mut Reader, line: &[u8], into: &'f mut [u8]) -> anyhow::Result<Vec<&'f str>> {
     let mut ends = [0; MAX_FIELDS];
     let (result, _, _, count) = parser.read_record(line, into, &mut ends);
     match result {
         ReadRecordResult::Record => {}
-        ReadRecordResult::OutputEndsFull => return Err(miscounted(line, MAX_FIELDS)),
-        _ => {
-            return Err(
-                "a quote is not closed; write a quote inside a quoted field twice".to_owned(),
-            );
-        }
+        ReadRecordResult::OutputEndsFull => bail!(miscounted(line, MAX_FIELDS)),
+        _ => bail!("a quote is not closed; write a quote inside a quoted field twice"),
     }
     let mut start = 0;
     let mut fields = Vec::with_capacity(count);
     for &end in ends.iter().take(count) {
         let bytes = into.get(start..end).unwrap_or_default();
-        let text = std::str::from_utf8(bytes)
-            .map_err(|_| "the line is not UTF-8; save the file as UTF-8".to_owned())?;
+        let text =
+            std::str::from_utf8(bytes).context("the line is not UTF-8; save the file as UTF-8")?;
         fields.push(text);
         start = end;
     }
@@ -216,6 +216,7 @@ mod tests {
                 assert_eq!(entry.line, lines.number());
                 (entry.username, entry.domain, entry.password)
             });
+            let entry = entry.map_err(|problem| problem.to_string());
             read.push((lines.number(), entry));
         }
         assert_eq!(lines.consumed(), input.len() as u64);
