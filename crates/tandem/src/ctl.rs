@@ -32,6 +32,7 @@ use std::time::Duration;
 
 /// The command, the server and the format.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of all commands")]
 pub struct Arguments {
     #[command(subcommand)]
     command: CtlCommand,

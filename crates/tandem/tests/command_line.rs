@@ -1,17 +1,9 @@
 //! What the program offers to shells and to readers of manual pages.
+mod common;
+
+use common::{tandem, text};
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn tandem(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tandem"))
-        .args(arguments)
-        .output()
-        .expect("the program runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use std::process::Command;
 
 #[test]
 fn bash_completes_commands_with_the_printed_script() {
@@ -52,6 +44,10 @@ fn every_visible_command_has_a_manual_page() {
         ".nf\ntandem user add alice@example.org\ntandem user add alice \\-\\-password\\-file ";
     let add = page("tandem-user-add.1");
     assert!(add.contains(examples), "one line for each example: {add}");
+    assert!(
+        add.contains("TANDEM\\_CONFIG") || add.contains("TANDEM_CONFIG"),
+        "{add}"
+    );
     let hidden = "tandem-bench-stack-server.1";
     assert!(!folder.join(hidden).exists(), "{hidden}");
 }

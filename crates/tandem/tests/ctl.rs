@@ -1,7 +1,7 @@
 //! `tandem ctl` as operators run it, against a server in this process.
 mod common;
 
-use common::{PATIENCE, Phone, Place, run};
+use common::{PATIENCE, Phone, Place, run, text};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -17,10 +17,6 @@ fn ctl(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
     command.arg("ctl").args(words).env_remove("TANDEM_CONFIG");
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn failure(command: &mut Command) -> String {

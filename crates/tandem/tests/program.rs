@@ -1,25 +1,14 @@
 //! The program as operators run it: its output, signals and exit codes.
 mod common;
 
-use common::{PATIENCE, Phone, Place};
+use common::{PATIENCE, Phone, Place, tandem, text};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 const OPEN: &str = "[auth]\nchallenge = []\n";
-
-fn tandem(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tandem"))
-        .args(arguments)
-        .output()
-        .expect("the program runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// `tandem serve` in a separate process, ready. It is killed when the test ends.
 struct Serving {

@@ -67,7 +67,7 @@ pub enum CtlCommand {
     Ban {
         /// IPv4 address, or any address of an IPv6 /64 network; with /56, the network of 56 bits.
         source: String,
-        /// Duration in whole seconds (default: `bans.duration` of the server).
+        /// Duration of the ban (default: `bans.duration` of the server).
         #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
         duration: Option<Duration>,
     },

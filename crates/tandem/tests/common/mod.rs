@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tandem::ctl::Access;
 use tandem::serve::Server;
@@ -115,6 +116,19 @@ fn subscriber(username: &str, password: &str) -> Subscriber {
         domain: domain.to_owned(),
         credentials,
     }
+}
+
+/// Runs the program to its end.
+pub fn tandem(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tandem"))
+        .args(arguments)
+        .output()
+        .expect("the program runs")
+}
+
+/// What the program printed.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Runs a test on a runtime like that of the program.

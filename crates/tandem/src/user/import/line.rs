@@ -1,8 +1,7 @@
 //! Parses lines `username,domain,password` into entries or errors (RFC 4180, but one record per line).
 //!
-//! The lines are split by `csv-core`, not by a `csv::Reader`. That reader has no bound on a record: a quote that is never closed makes
-//! the rest of the file one field, in memory, and is not reported. Here a line has at most `MAX_LINE` bytes, and an open quote is an
-//! error of its line.
+//! `csv-core` splits the lines, not `csv::Reader`, whose records have no bound. There, a quote that is never closed makes the rest of
+//! the file one field in memory, without an error. Here, a line has at most `MAX_LINE` bytes, and an open quote is an error of its line.
 
 use crate::user::{address, password};
 use anyhow::{Context as _, anyhow, bail};
