@@ -2,7 +2,7 @@
 use super::changed_subscribers::Followed;
 use super::figures::Figures;
 use super::log::LogControl;
-use super::order;
+use super::{order, service_manager};
 use crate::config::{self, Changes, Configuration, Mistakes};
 use arc_swap::ArcSwap;
 use sip_elements::metrics::WorkerMetrics;
@@ -240,7 +240,9 @@ impl Control {
     /// to all workers again, whether or not the file has changed since.
     pub async fn reload(&self) -> Result<Vec<String>, Refused> {
         let _one_at_a_time = self.ordering.lock().await;
+        service_manager::reloading();
         let result = self.try_reload().await;
+        service_manager::reloaded(result.is_ok());
         self.figures.reloaded(result.is_ok());
         result
     }

@@ -12,6 +12,7 @@ mod questions;
 mod resolver;
 mod saver;
 mod server;
+mod service_manager;
 mod upkeep;
 mod workers;
 

@@ -4,7 +4,7 @@ use super::control::{Control, Phase};
 use super::log::LogControl;
 use super::resolver::Resolver;
 use super::saver::Saver;
-use super::{banner, bans, questions, upkeep, workers};
+use super::{banner, bans, questions, service_manager, upkeep, workers};
 use crate::admin;
 use crate::config::{self, Configuration, Durability};
 use sip_elements::auth::StoredCredentials;
@@ -112,6 +112,10 @@ impl Server {
         for line in banner::lines(&server.control, server.admin.address()).await {
             info!("{line}");
         }
+        service_manager::started(
+            server.workers.listeners().len(),
+            server.workers.stats().len(),
+        );
         Ok(server)
     }
 
@@ -127,17 +131,18 @@ impl Server {
 
     /// Stops accepting calls and waits until calls in setup are done or the configured time has passed. Returns whether they are done.
     pub async fn drain(&self) -> bool {
+        let longest = self
+            .control
+            .configuration
+            .load()
+            .shutdown
+            .drain_timeout
+            .duration();
+        service_manager::stopping(longest + LAST_SAVE + QUICK_SAVE);
         if let Err(error) = self.control.drain_to_end().await {
             warn!(%error, "could not start draining on all workers");
         }
-        let deadline = Instant::now()
-            + self
-                .control
-                .configuration
-                .load()
-                .shutdown
-                .drain_timeout
-                .duration();
+        let deadline = Instant::now() + longest;
         loop {
             // The workers need time to take the order before the first check.
             tokio::time::sleep(DRAIN_LOOK).await;
