@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help run build console test check fuzz interop interop-event-loops bench simulate setup setup-test
+.PHONY: help run build console package test-package test check fuzz interop interop-event-loops bench simulate setup setup-test setup-package setup-test-package
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -18,6 +18,12 @@ build: setup ## Build the release binary: target/release/tandem
 
 console: ## Build the web page of `tandem lab controller`; the next build embeds it
 	scripts/console
+
+package: setup-package ## Build the Debian package and its debug symbols: target/debian
+	@scripts/package
+
+test-package: package setup-test-package ## Install the package in a clean system, register a phone, remove it; asks for root
+	@scripts/test-package
 
 test: setup-test check ## Run what CI runs: lints, tests, simulator seeds, real peers, fuzzing
 	cargo test --workspace --no-fail-fast
@@ -55,3 +61,9 @@ setup:
 
 setup-test:
 	@scripts/setup test
+
+setup-package:
+	@scripts/setup package
+
+setup-test-package:
+	@scripts/setup test-package
