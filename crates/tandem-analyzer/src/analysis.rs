@@ -242,7 +242,8 @@ impl Messages {
                     return counters.add(ignored_as(why, rest), 1);
                 }
             };
-            self.message(&seen, moment, path, cut_off, None, counters);
+            let observed = Observed::new(&seen, cut_off);
+            self.message(observed, moment, path, None, counters);
             rest = rest.get(seen.length..).unwrap_or_default();
             if rest.is_empty() {
                 return;
@@ -260,21 +261,23 @@ impl Messages {
         counters: &mut Counters,
     ) {
         match Glance::parse(bytes) {
-            Ok(seen) => self.message(&seen, moment, path, false, Some(server), counters),
+            Ok(seen) => {
+                let observed = Observed::new(&seen, false);
+                self.message(observed, moment, path, Some(server), counters);
+            }
             Err(error) => counters.add(ignored_as(error.into(), bytes), 1),
         }
     }
 
     fn message(
         &mut self,
-        seen: &Glance<'_>,
+        observed: Result<Observed<'_>, Unobserved>,
         moment: Moment,
         path: &Path,
-        cut_off: bool,
         server: Option<&mut Option<Side>>,
         counters: &mut Counters,
     ) {
-        let observed = match Observed::new(seen, cut_off) {
+        let observed = match observed {
             Ok(observed) => observed,
             Err(why) => return counters.add(ignored_as(why, &[]), 1),
         };

@@ -241,7 +241,7 @@ impl Locations {
             }
             return Ok(read(Live::only(binding, now)));
         }
-        self.apply(key, address, now, change, true, read)
+        self.apply(address, now, change, true, read)
             .map(|(result, _)| result)
     }
 
@@ -249,7 +249,6 @@ impl Locations {
     /// how many bindings ended.
     fn apply<C: Change, R>(
         &self,
-        key: AddressKey,
         address: &[u8],
         now: Time,
         change: &C,
@@ -260,7 +259,7 @@ impl Locations {
         let records = self.records.pin();
         // The most places that any attempt needed. Places that the last attempt did not need are returned.
         let mut taken = 0;
-        let result = records.compute(key, |entry| {
+        let result = records.compute(self.hasher.key(address), |entry| {
             let old = entry
                 .map(|(_, record)| record)
                 .inspect(|record| record.times().seal());
@@ -352,8 +351,7 @@ impl Locations {
     /// Restores a saved binding at start. It replaces a binding with the same contact. A binding that does not fit is
     /// skipped and counted as refused.
     pub fn restore(&self, address: &[u8], binding: &Binding<'_>) {
-        let (key, change) = (self.hasher.key(address), Restore(*binding));
-        let _refused = self.apply(key, address, Time::default(), &change, false, |_| ());
+        let _refused = self.apply(address, Time::default(), &Restore(*binding), false, |_| ());
         make_room(&self.records);
     }
 
@@ -381,7 +379,7 @@ impl Locations {
             return 0;
         };
         let change = Disconnect { flow, outlives };
-        let changed = self.apply(key, record.address(), now, &change, true, |_| ());
+        let changed = self.apply(record.address(), now, &change, true, |_| ());
         changed.map_or(0, |((), ended)| ended)
     }
 
@@ -418,10 +416,10 @@ impl Locations {
         self.next_end.swap(u32::MAX, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         let mut swept = 0;
-        for (key, record) in &self.records.pin() {
+        for record in self.records.pin().values() {
             match record.first_end(&self.user_agents) {
                 Some(end) if end <= seconds => {
-                    let changed = self.apply(*key, record.address(), now, &Expire, true, |_| ());
+                    let changed = self.apply(record.address(), now, &Expire, true, |_| ());
                     swept += changed.map_or(0, |((), ended)| ended);
                 }
                 end => self.note_end(end),

@@ -2,7 +2,7 @@
 
 use super::close::RefuseReason;
 use super::connection::Stage;
-use super::connections::Connections;
+use super::connections::{Connections, Opened};
 use super::listening::Listening;
 use crate::event_loop::EventLoop;
 use crate::tls::TlsSession;
@@ -86,7 +86,14 @@ impl Connections {
         };
         let directory = &self.shared.directory;
         let destination = directory.destination(protocol, flow.remote, None);
-        let inserted = self.insert(event_loop, socket, flow, destination, stage, tls);
+        let opened = Opened {
+            socket,
+            flow,
+            destination,
+            stage,
+            tls,
+        };
+        let inserted = self.insert(event_loop, opened);
         let Some(name) = inserted else {
             self.leave_peer(peer, is_counted);
             return Err(RefuseReason::TableFull);

@@ -71,6 +71,15 @@ pub(crate) struct Connections {
     pub(super) descriptor_reserve: DescriptorReserve,
 }
 
+/// A socket that becomes a connection.
+pub(super) struct Opened {
+    pub(super) socket: OwnedFd,
+    pub(super) flow: Flow,
+    pub(super) destination: Destination,
+    pub(super) stage: Stage,
+    pub(super) tls: Option<TlsSession>,
+}
+
 impl Connections {
     pub(crate) fn new(
         (worker, workers): (u16, usize),
@@ -123,31 +132,22 @@ impl Connections {
     }
 
     /// Adds a connection that holds a slot. `None`: it cannot be watched, and its slot is free again.
-    pub(super) fn insert(
-        &mut self,
-        event_loop: &mut EventLoop,
-        socket: OwnedFd,
-        flow: Flow,
-        destination: Destination,
-        stage: Stage,
-        tls: Option<TlsSession>,
-    ) -> Option<u32> {
-        let inserted = self.insert_in_slot(event_loop, socket, flow, destination, stage, tls);
+    pub(super) fn insert(&mut self, event_loop: &mut EventLoop, opened: Opened) -> Option<u32> {
+        let inserted = self.insert_in_slot(event_loop, opened);
         if inserted.is_none() {
             self.shared.connection_slots.leave();
         }
         inserted
     }
 
-    fn insert_in_slot(
-        &mut self,
-        event_loop: &mut EventLoop,
-        socket: OwnedFd,
-        flow: Flow,
-        destination: Destination,
-        stage: Stage,
-        tls: Option<TlsSession>,
-    ) -> Option<u32> {
+    fn insert_in_slot(&mut self, event_loop: &mut EventLoop, opened: Opened) -> Option<u32> {
+        let Opened {
+            socket,
+            flow,
+            destination,
+            stage,
+            tls,
+        } = opened;
         let (worker, options) = (self.worker, &self.options);
         let protocol = self.protocol(flow.listener);
         if tls.is_none() && matches!(protocol, Protocol::Tls | Protocol::Wss) {

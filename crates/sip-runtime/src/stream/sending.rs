@@ -2,7 +2,7 @@
 
 use super::close::{CloseReason, RefuseReason};
 use super::connection::{Buffers, Connection, Stage};
-use super::connections::{Connections, shut_down_closing};
+use super::connections::{Connections, Opened, shut_down_closing};
 use super::directory::Destination;
 use super::queue::Queue;
 use super::socket;
@@ -118,7 +118,14 @@ impl Connections {
                     .connection_slots
                     .take(self.options.max_connections) =>
             {
-                self.insert(event_loop, socket, flow, to, Stage::Connecting, tls)
+                let opened = Opened {
+                    socket,
+                    flow,
+                    destination: to,
+                    stage: Stage::Connecting,
+                    tls,
+                };
+                self.insert(event_loop, opened)
                     .ok_or(RefuseReason::TableFull)
             }
             Ok(_) => Err(RefuseReason::TableFull),

@@ -98,7 +98,8 @@ impl Phone {
         let authorization = unasked
             .then(|| self.authorize(draft.method.as_bytes(), &draft.uri))
             .flatten();
-        self.send_client(now, draft, purpose, authorization.as_deref(), 0, output);
+        let proof = (authorization.as_deref(), 0);
+        self.send_client(now, draft, purpose, proof, output);
     }
 
     fn send_client(
@@ -106,8 +107,7 @@ impl Phone {
         now: Time,
         draft: Draft,
         purpose: Purpose,
-        authorization: Option<&str>,
-        challenges: u32,
+        (authorization, challenges): (Option<&str>, u32),
         output: &mut PhoneOutput,
     ) {
         let (via, branch) = self.new_via();
@@ -299,14 +299,8 @@ impl Phone {
             Purpose::Cancel | Purpose::Probe => draft.cseq + 1,
         };
         let authorization = self.authorize(draft.method.as_bytes(), &draft.uri);
-        self.send_client(
-            now,
-            draft,
-            purpose,
-            authorization.as_deref(),
-            challenges,
-            output,
-        );
+        let proof = (authorization.as_deref(), challenges);
+        self.send_client(now, draft, purpose, proof, output);
     }
 
     /// Handles the end of a request, except a 2xx to an INVITE; `None` means that there was no response.

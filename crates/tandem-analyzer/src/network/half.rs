@@ -50,7 +50,7 @@ impl Bytes {
         fits
     }
 
-    const fn return_undeliverable(&mut self, count: usize) {
+    const fn release(&mut self, count: usize) {
         self.used = self.used.saturating_sub(count);
     }
 }
@@ -98,10 +98,10 @@ impl Half {
         self.end.is_some() && self.end == self.next
     }
 
-    pub(super) fn return_undeliverable(&self, bytes: &mut Bytes) {
-        bytes.return_undeliverable(self.begun.len());
+    pub(super) fn release(&self, bytes: &mut Bytes) {
+        bytes.release(self.begun.len());
         for (_, _, payload) in &self.ahead {
-            bytes.return_undeliverable(payload.len());
+            bytes.release(payload.len());
         }
     }
 
@@ -118,7 +118,7 @@ impl Half {
             // A new connection between the same ports, or a repeated SYN.
             first = first.wrapping_add(1);
             if self.next != Some(first) {
-                self.return_undeliverable(bytes);
+                self.release(bytes);
                 *self = Self::default();
                 (self.next, self.following) = (Some(first), true);
             }
@@ -130,33 +130,20 @@ impl Half {
             return;
         }
         let next = *self.next.get_or_insert(first);
+        let piece = (first, segment.moment, segment.payload);
         match distance(next, first) {
             away if away.unsigned_abs() > FARTHEST => {
                 counters.add(Counter::TcpLost, 1);
                 self.give_up(bytes);
                 self.next = Some(first);
-                self.in_order(
-                    first,
-                    segment.payload,
-                    segment.moment,
-                    bytes,
-                    counters,
-                    take,
-                );
+                self.in_order(piece, bytes, counters, take);
             }
             ahead if ahead > 0 => {
                 counters.add(Counter::TcpOutOfOrder, 1);
                 self.keep(first, segment, bytes, counters, take);
             }
             _ => {
-                if !self.in_order(
-                    first,
-                    segment.payload,
-                    segment.moment,
-                    bytes,
-                    counters,
-                    take,
-                ) {
+                if !self.in_order(piece, bytes, counters, take) {
                     counters.add(Counter::TcpRetransmitted, 1);
                     return;
                 }
@@ -203,9 +190,7 @@ impl Half {
     /// Processes the new part of bytes that begin at or before the expected one. Returns whether there is a new part.
     fn in_order(
         &mut self,
-        first: u32,
-        payload: &[u8],
-        moment: Moment,
+        (first, moment, payload): (u32, Moment, &[u8]),
         bytes: &mut Bytes,
         counters: &mut Counters,
         take: &mut impl FnMut(&[u8], Moment, &mut Counters),
@@ -236,8 +221,8 @@ impl Half {
             let resume = self.ahead.front().map_or(first, |(first, ..)| *first);
             self.skip_to(resume, bytes, counters, take);
             if self.next.is_some_and(|next| distance(next, first) <= 0) {
-                let moment = segment.moment;
-                self.in_order(first, segment.payload, moment, bytes, counters, take);
+                let piece = (first, segment.moment, segment.payload);
+                self.in_order(piece, bytes, counters, take);
                 self.catch_up(None, bytes, counters, take);
             }
             return;
@@ -263,15 +248,9 @@ impl Half {
             && self.next.is_some_and(|next| distance(next, *first) <= 0)
             && let Some((first, own, payload)) = self.ahead.pop_front()
         {
-            bytes.return_undeliverable(payload.len());
-            self.in_order(
-                first,
-                &payload,
-                moment.unwrap_or(own),
-                bytes,
-                counters,
-                take,
-            );
+            bytes.release(payload.len());
+            let piece = (first, moment.unwrap_or(own), &payload[..]);
+            self.in_order(piece, bytes, counters, take);
         }
     }
 
@@ -295,7 +274,7 @@ impl Half {
             }
         }
         let mut held = std::mem::take(&mut self.begun);
-        bytes.return_undeliverable(held.len());
+        bytes.release(held.len());
         let is_held = !held.is_empty();
         if is_held {
             held.extend_from_slice(new);
@@ -350,14 +329,14 @@ impl Half {
 
     /// The current message cannot be completed: wait for the next one.
     fn lose_track(&mut self, bytes: &mut Bytes) {
-        bytes.return_undeliverable(self.begun.len());
+        bytes.release(self.begun.len());
         self.begun = Vec::new();
         self.framer = framer();
         self.following = false;
     }
 
     fn give_up(&mut self, bytes: &mut Bytes) {
-        self.return_undeliverable(bytes);
+        self.release(bytes);
         self.begun = Vec::new();
         self.ahead.clear();
         self.framer = framer();

@@ -167,7 +167,7 @@ impl Streams {
     fn forget(&mut self, key: &Key) {
         if let Some(connection) = self.connections.remove(key) {
             for half in connection.halves {
-                half.return_undeliverable(&mut self.waiting);
+                half.release(&mut self.waiting);
             }
         }
     }

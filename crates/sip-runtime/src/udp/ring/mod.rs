@@ -278,7 +278,7 @@ impl RingDatagrams {
         push: &mut impl FnMut(&squeue::Entry) -> bool,
     ) -> &'a [Outgoing] {
         self.outbound
-            .queue(listener, messages, bytes, requests, &self.stats, push)
+            .queue((listener, messages, bytes), requests, &self.stats, push)
     }
 
     /// How many GSO batches the kernel has not completed yet.

@@ -93,9 +93,7 @@ impl Outbound {
     /// messages that are left.
     pub(super) fn queue<'a>(
         &mut self,
-        listener: u16,
-        messages: &'a [Outgoing],
-        bytes: &[u8],
+        (listener, messages, bytes): (u16, &'a [Outgoing], &[u8]),
         requests: usize,
         stats: &WorkerStats,
         push: &mut impl FnMut(&squeue::Entry) -> bool,
