@@ -27,7 +27,7 @@ test-package: package setup-test-package ## Install the package in a clean syste
 
 test: setup-test check ## Run what CI runs: lints, tests, simulator seeds, real peers, fuzzing
 	cargo test --workspace --no-fail-fast
-	TANDEM_INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
+	INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
 	scripts/fuzz 60
 
 check: setup ## Check formatting, lints, licences and links; compile everything, including fuzz targets

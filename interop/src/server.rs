@@ -23,7 +23,7 @@ pub struct ServerOptions {
     pub workers: u16,
     /// The address it listens at.
     pub address: IpAddr,
-    /// The event loop of its workers: the value of `TANDEM_INTEROP_EVENT_LOOP`, or `auto`.
+    /// The event loop of its workers: the value of `INTEROP_EVENT_LOOP`, or `auto`.
     pub event_loop: String,
     /// The soft and hard limit of open file descriptors. `None`: the limits of the test.
     pub descriptors: Option<(u64, u64)>,
@@ -37,7 +37,7 @@ impl Default for ServerOptions {
             users: ["alice", "bob", "carol"].map(String::from).to_vec(),
             workers: 2,
             address: Ipv4Addr::LOCALHOST.into(),
-            event_loop: std::env::var("TANDEM_INTEROP_EVENT_LOOP").unwrap_or("auto".into()),
+            event_loop: std::env::var("INTEROP_EVENT_LOOP").unwrap_or("auto".into()),
             descriptors: None,
         }
     }
@@ -68,9 +68,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// The path of the binary: next to the test binaries of this build, or the value of `TANDEM_BINARY`.
+    /// The path of the binary: next to the test binaries of this build, or the value of `INTEROP_BINARY`.
     pub fn binary() -> PathBuf {
-        if let Some(path) = std::env::var_os("TANDEM_BINARY") {
+        if let Some(path) = std::env::var_os("INTEROP_BINARY") {
             return path.into();
         }
         let own = std::env::current_exe().expect("path of the test");

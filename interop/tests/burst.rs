@@ -1,7 +1,7 @@
 //! Makes many calls at a steady rate, twice. No call fails, no message is sent twice, and nothing stays behind in the
 //! tables or in memory.
 //!
-//! `TANDEM_INTEROP_CALLS=10000 TANDEM_INTEROP_RATE=500` selects the full run, with the timers of the RFC.
+//! `INTEROP_CALLS=10000 INTEROP_RATE=500` selects the full run, with the timers of the RFC.
 
 use interop::{Outcome, Scenario, Server, ServerOptions, eventually};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_burst_of_calls_fails_none_repeats_nothing_and_leaves_nothing_behind() {
-    let full = std::env::var_os("TANDEM_INTEROP_CALLS").is_some();
+    let full = std::env::var_os("INTEROP_CALLS").is_some();
     let (calls, rate) = (number("CALLS", 2000), number("RATE", 200));
     // Transactions live for 64 times T1 after their call.
     let t1 = if full { 500 } else { 200 };
@@ -85,6 +85,6 @@ fn transactions(server: &Server) -> u64 {
 }
 
 fn number(name: &str, default: u32) -> u32 {
-    let value = std::env::var(format!("TANDEM_INTEROP_{name}"));
+    let value = std::env::var(format!("INTEROP_{name}"));
     value.map_or(default, |value| value.parse().expect("a number"))
 }

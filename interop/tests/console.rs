@@ -1,7 +1,7 @@
 //! Agents, a controller and its page in a browser. A scenario is registered and run, an agent vanishes, and the
 //! controller restarts.
 //!
-//! Screenshots go to the folder that the test prints. `TANDEM_INTEROP_SECONDS=10` selects the full rate test.
+//! Screenshots go to the folder that the test prints. `INTEROP_SECONDS=10` selects the full rate test.
 
 use interop::{Child, Laboratory, Look, Page, Server, ServerOptions};
 use serde_json::{Value, json};
@@ -230,10 +230,10 @@ fn a_thousand_commands_a_second_leave_in_time_and_every_call_is_accounted_for() 
     let server = server();
     let laboratory = Laboratory::start();
     // 1,200 calls per second.
-    let seconds = std::env::var("TANDEM_INTEROP_SECONDS").map_or(3, |seconds| {
+    let seconds = std::env::var("INTEROP_SECONDS").map_or(3, |seconds| {
         seconds
             .parse::<u32>()
-            .expect("TANDEM_INTEROP_SECONDS is a number")
+            .expect("INTEROP_SECONDS is a number")
     });
     let calls = 1_200 * seconds;
     laboratory.scenario("fast.csv", calls, &[1, 1, 0, 1, 1, 1], &PAIRS);
