@@ -231,9 +231,7 @@ fn a_thousand_commands_a_second_leave_in_time_and_every_call_is_accounted_for() 
     let laboratory = Laboratory::start();
     // 1,200 calls per second.
     let seconds = std::env::var("INTEROP_SECONDS").map_or(3, |seconds| {
-        seconds
-            .parse::<u32>()
-            .expect("INTEROP_SECONDS is a number")
+        seconds.parse::<u32>().expect("INTEROP_SECONDS is a number")
     });
     let calls = 1_200 * seconds;
     laboratory.scenario("fast.csv", calls, &[1, 1, 0, 1, 1, 1], &PAIRS);

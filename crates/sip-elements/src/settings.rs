@@ -34,8 +34,8 @@ pub enum Strangers {
 pub enum ChallengedMethods {
     /// Every method.
     All,
-    /// These methods, in upper case. If empty, digest is off and the operator trusts the network.
-    Listed(Vec<String>),
+    /// These methods. If empty, digest is off and the operator trusts the network.
+    Listed(Vec<Method<'static>>),
 }
 
 impl ChallengedMethods {
@@ -43,7 +43,7 @@ impl ChallengedMethods {
     pub fn contains(&self, method: Method<'_>) -> bool {
         match self {
             Self::All => true,
-            Self::Listed(methods) => is_listed(methods, method),
+            Self::Listed(methods) => methods.contains(&method),
         }
     }
 
@@ -56,13 +56,6 @@ impl ChallengedMethods {
     pub fn clear(&mut self) {
         *self = Self::Listed(Vec::new());
     }
-}
-
-/// Whether a list of method names contains this method.
-pub(crate) fn is_listed(methods: &[String], method: Method<'_>) -> bool {
-    methods
-        .iter()
-        .any(|name| name.as_bytes() == method.as_bytes())
 }
 
 /// Settings of the registrar (section 10.3).
@@ -103,8 +96,8 @@ pub struct ProxySettings {
     pub foreign: Foreign,
     /// What to do with requests from other domains for our subscribers.
     pub strangers: Strangers,
-    /// Methods that other domains may send to our subscribers outside a dialog, in upper case.
-    pub stranger_methods: Vec<String>,
+    /// Methods that other domains may send to our subscribers outside a dialog.
+    pub stranger_methods: Vec<Method<'static>>,
     /// The next hop for all requests that this server is not responsible for.
     pub outbound: Option<NextHop>,
     /// Trusted peers. Their identity header fields are kept (RFC 3325), and they may speak for our subscribers.
@@ -186,8 +179,59 @@ pub struct Settings {
     pub server_header: String,
 }
 
+impl Default for RegistrarSettings {
+    fn default() -> Self {
+        Self {
+            default_expires: Duration::from_secs(3_600),
+            min_expires: Duration::from_secs(60),
+            max_expires: Duration::from_secs(7_200),
+            max_contacts: 10,
+            follow_contact: false,
+            answer_when_saved: false,
+            longest_unsaved: Duration::from_millis(520),
+        }
+    }
+}
+
+impl Default for ProxySettings {
+    fn default() -> Self {
+        Self {
+            foreign: Foreign::Refuse,
+            strangers: Strangers::Accept,
+            stranger_methods: vec![Method::Invite, Method::Message],
+            outbound: None,
+            trusted_peers: Networks::default(),
+            edge_proxies: Networks::default(),
+            off_limits: Networks::default(),
+            session_descriptions: SessionDescriptions::Pass,
+            record_route: true,
+            dialog_lifetime: Duration::from_secs(24 * 3_600),
+            timer_c: Duration::from_secs(185),
+            no_answer: Some(Duration::from_secs(3)),
+            dead_target_lifetime: Duration::from_secs(30),
+            max_targets: 16,
+        }
+    }
+}
+
+impl Default for TableLimits {
+    fn default() -> Self {
+        Self {
+            server_transactions: 400_000,
+            client_transactions: 400_000,
+            response_contexts: 200_000,
+            parked_requests: 20_000,
+            refreshed_targets: 100_000,
+            held_bytes: 256 << 20,
+            amplification: 3,
+            retry_after: 10,
+        }
+    }
+}
+
 impl Settings {
-    /// Creates settings with careful defaults for these domains (the first is the default) and listeners.
+    /// Creates settings with careful defaults for these domains (the first is the default) and listeners. These are also the defaults of
+    /// the server's configuration file.
     ///
     /// - Every method is challenged, with MD5, which every phone supports.
     /// - No relaying.
@@ -199,46 +243,14 @@ impl Settings {
             challenge: ChallengedMethods::All,
             algorithms: vec![Algorithm::Md5],
             nonce_lifetime: Duration::from_secs(300),
-            question_deadline: Duration::from_secs(5),
+            question_deadline: Duration::from_secs(3),
             bans: BanSettings::default(),
-            registrar: RegistrarSettings {
-                default_expires: Duration::from_secs(3600),
-                min_expires: Duration::from_secs(60),
-                max_expires: Duration::from_secs(7200),
-                max_contacts: 10,
-                follow_contact: false,
-                answer_when_saved: false,
-                longest_unsaved: Duration::from_millis(520),
-            },
-            proxy: ProxySettings {
-                foreign: Foreign::Refuse,
-                strangers: Strangers::Accept,
-                stranger_methods: vec!["INVITE".into(), "MESSAGE".into()],
-                outbound: None,
-                trusted_peers: Networks::default(),
-                edge_proxies: Networks::default(),
-                off_limits: Networks::default(),
-                session_descriptions: SessionDescriptions::Pass,
-                record_route: true,
-                dialog_lifetime: Duration::from_secs(24 * 3600),
-                timer_c: Duration::from_secs(185),
-                no_answer: None,
-                dead_target_lifetime: Duration::from_secs(30),
-                max_targets: 10,
-            },
+            registrar: RegistrarSettings::default(),
+            proxy: ProxySettings::default(),
             timers: TimerSettings::default(),
-            limits: TableLimits {
-                server_transactions: 400_000,
-                client_transactions: 400_000,
-                response_contexts: 200_000,
-                parked_requests: 20_000,
-                refreshed_targets: 100_000,
-                held_bytes: 256 << 20,
-                amplification: 3,
-                retry_after: 5,
-            },
+            limits: TableLimits::default(),
             max_header_fields: 256,
-            server_header: String::new(),
+            server_header: "Tandem".to_owned(),
         }
     }
 }

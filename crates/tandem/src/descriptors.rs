@@ -1,7 +1,8 @@
 //! Derives the maximum number of connections from the limit of open descriptors. Descriptors for other purposes are reserved, so that
 //! connecting peers cannot cut off the admin interface or the database.
-use crate::config::{Configuration, MOST_CONNECTIONS, MOST_PER_PEER, Transport};
+use crate::config::{Configuration, MOST_CONNECTIONS, MOST_PER_PEER};
 use sip_runtime::StreamOptions;
+use sip_transport::Protocol;
 
 /// Descriptors reserved for what the server opens at run time: connections of the admin interface and the database, sockets for DNS
 /// queries, files that a reload reads.
@@ -74,7 +75,7 @@ pub fn taken(configuration: &Configuration, listeners: usize) -> u64 {
 /// A warning if the file asks for more connections than the limit allows.
 pub fn shortage(configuration: &Configuration, limit: Option<u64>, taken: u64) -> Option<String> {
     let mut listens = configuration.listen.iter();
-    if listens.all(|listen| listen.transport == Transport::Udp) {
+    if listens.all(|listen| listen.transport == Protocol::Udp) {
         return None;
     }
     let wanted = configuration.connections.max?;
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
     use crate::config::Listen;
 
-    fn configured(max: Option<usize>, transport: Transport) -> Configuration {
+    fn configured(max: Option<usize>, transport: Protocol) -> Configuration {
         let mut configuration = Configuration::default();
         configuration.connections.max = max;
         configuration.listen = vec![Listen {
@@ -104,33 +105,33 @@ mod tests {
 
     #[test]
     fn more_connections_than_descriptors_are_told() {
-        let configuration = configured(Some(1_000_000), Transport::Tcp);
+        let configuration = configured(Some(1_000_000), Protocol::Tcp);
         let told = shortage(&configuration, Some(20_000), 100).expect("a shortage");
         assert!(
             told.contains("which is 19708") && told.contains("connections.max"),
             "{told}"
         );
         assert_eq!(shortage(&configuration, None, 100), None);
-        let few = configured(Some(10), Transport::Tcp);
+        let few = configured(Some(10), Protocol::Tcp);
         assert_eq!(shortage(&few, Some(20_000), 100), None);
     }
 
     #[test]
     fn the_default_adapts_to_the_limit() {
-        let configuration = configured(None, Transport::Tcp);
+        let configuration = configured(None, Protocol::Tcp);
         assert_eq!(shortage(&configuration, Some(200), 100), None);
     }
 
     #[test]
     fn datagrams_need_no_descriptors() {
-        let configuration = configured(Some(1_000_000), Transport::Udp);
+        let configuration = configured(Some(1_000_000), Protocol::Udp);
         assert_eq!(shortage(&configuration, Some(200), 100), None);
     }
 
     #[test]
     fn there_is_always_a_reserve_beside_the_connections() {
         for limit in [64, 100, 256, 1_024, 20_000, 1 << 30] {
-            let configuration = configured(None, Transport::Tcp);
+            let configuration = configured(None, Protocol::Tcp);
             let room = Room::new(&configuration, Some(limit), 40);
             let reserve = limit - 40 - room.connections.min(limit as usize - 40) as u64;
             assert!(reserve >= RESERVE.min(limit / 4).min(limit - 40), "{limit}");
@@ -140,7 +141,7 @@ mod tests {
                 "{limit}"
             );
         }
-        let unlimited = Room::new(&configured(None, Transport::Tcp), None, 40);
+        let unlimited = Room::new(&configured(None, Protocol::Tcp), None, 40);
         assert_eq!(
             unlimited,
             Room {
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_the_file_says_counts_as_far_as_there_is_room() {
-        let mut configuration = configured(Some(500), Transport::Tcp);
+        let mut configuration = configured(Some(500), Protocol::Tcp);
         configuration.connections.max_per_peer = Some(400);
         let room = Room::new(&configuration, Some(20_000), 100);
         assert_eq!((room.connections, room.per_peer), (500, 400));

@@ -28,7 +28,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Ok(configuration) => configuration,
         Err(mistakes) => return complain(mistakes),
     };
-    let domains = configuration.general.domains;
+    let domains = configuration.domains;
     let domains: Vec<String> = domains.into_iter().map(|domain| domain.0).collect();
     let mut out = std::io::stdout();
     let mut notes = std::io::stderr();

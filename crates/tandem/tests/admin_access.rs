@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::str::FromStr as _;
 use std::time::{Duration, Instant};
+use tandem::config::{Environment, Loaded, Mistakes};
 use tandem::ctl::{Access, Address, call};
 use tandem::serve::{Phase, Server};
 
@@ -201,21 +202,25 @@ fn from(address: &str, server: SocketAddr) -> String {
     answer
 }
 
+fn parse(text: &str) -> Result<Loaded, Mistakes> {
+    tandem::config::parse(text, "tandem.toml", &Environment::default())
+}
+
 #[test]
 fn beyond_loopback_it_does_not_start_without_a_token() {
     for address in ["0.0.0.0:8060", "[::]:8060", "192.0.2.1:8060"] {
         let text = format!("[admin]\nlisten = \"{address}\"\n");
-        let mistakes = tandem::config::parse(&text, "tandem.toml").expect_err(address);
+        let mistakes = parse(&text).expect_err(address);
         let said = mistakes.to_string();
         assert!(
             said.contains("2:10") && said.contains("admin.token_file"),
             "{said}"
         );
         let with = format!("{text}token_file = \"/etc/tandem/admin.token\"\n");
-        tandem::config::parse(&with, "tandem.toml").expect("with a token");
+        parse(&with).expect("with a token");
     }
     for address in ["127.0.0.1:8060", "[::1]:8060", "[::ffff:127.0.0.1]:8060"] {
         let text = format!("[admin]\nlisten = \"{address}\"\n");
-        tandem::config::parse(&text, "tandem.toml").expect(address);
+        parse(&text).expect(address);
     }
 }

@@ -92,7 +92,7 @@ fn a_certificate_is_made_checked_and_never_overwritten_unasked() {
     assert!(!checked.status.success());
     let complaint = text(&checked.stderr);
     assert!(
-        complaint.contains("key.pem: cannot be read: No such file"),
+        complaint.contains("key.pem\"`: cannot be read: No such file"),
         "{complaint}"
     );
 }

@@ -289,6 +289,93 @@ fn check_prints_what_would_run_or_every_mistake() {
     );
 }
 
+/// The lines that `tandem check` prints for a configuration, and its exit code.
+fn checked(configuration: &str, variables: &[(&str, &str)]) -> (Vec<String>, Option<i32>) {
+    let place = Place::new("");
+    place.configure_exactly(configuration);
+    let output = Command::new(env!("CARGO_BIN_EXE_tandem"))
+        .args(["check", "--config", "tandem.toml"])
+        .current_dir(place.file().parent().expect("a directory"))
+        .envs(variables.iter().copied())
+        .output()
+        .expect("the program runs");
+    let printed = text(&output.stdout) + &text(&output.stderr);
+    let lines = printed.lines().map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("tandem: ").unwrap_or(line).to_owned()
+    });
+    (lines.collect(), output.status.code())
+}
+
+#[test]
+fn check_finds_everything_that_this_machine_lacks_at_once() {
+    let configuration = r#"
+[[listen]]
+address = "127.0.0.1:5060"
+[[listen]]
+transport = "tls"
+address = "192.0.2.77:5061"
+[[certificate]]
+chain = "missing.pem"
+key = "missing.key"
+[[certificate]]
+chain = "tandem.toml"
+key = "other.key"
+[tls]
+client_certificates = "optional"
+client_ca = "missing-ca.pem"
+[database]
+url = "sqlite:missing/tandem.db"
+[admin]
+listen = "127.0.0.1:0"
+token_file = "missing.token"
+socket = "/missing/tandem.sock"
+"#;
+    let missing = "No such file or directory (os error 2)";
+    let expected = [
+        "tandem.toml:6:11: `listen[1].address = \"192.0.2.77:5061\"`: this machine does not have this address: `ip address` lists the addresses that it has".to_owned(),
+        format!("tandem.toml:8:9: `certificate[0].chain = \"missing.pem\"`: cannot be read: {missing}"),
+        format!("tandem.toml:9:7: `certificate[0].key = \"missing.key\"`: cannot be read: {missing}"),
+        "tandem.toml:11:9: `certificate[1].chain = \"tandem.toml\"`: has no certificate: \"-----BEGIN CERTIFICATE-----\" is missing".to_owned(),
+        format!("tandem.toml:12:7: `certificate[1].key = \"other.key\"`: cannot be read: {missing}"),
+        format!("tandem.toml:15:13: `tls.client_ca = \"missing-ca.pem\"`: cannot be read: {missing}"),
+        "tandem.toml:17:7: `database.url = \"sqlite:missing/tandem.db\"`: no such directory: missing; create it".to_owned(),
+        format!("tandem.toml:20:14: `admin.token_file = \"missing.token\"`: the token file missing.token: {missing}"),
+        "tandem.toml:21:10: `admin.socket = \"/missing/tandem.sock\"`: no such directory: /missing; create it".to_owned(),
+    ];
+    assert_eq!(checked(configuration, &[]), (expected.to_vec(), Some(1)));
+}
+
+#[test]
+fn check_warns_of_what_does_not_keep_the_server_from_starting() {
+    let (lines, code) = checked("[auth]\nchallenge = []\n[workers]\npin = [0, 9999]\n", &[]);
+    assert_eq!(code, Some(0), "{lines:?}");
+    let warnings: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("WARNING       "))
+        .collect();
+    assert_eq!(
+        warnings,
+        [
+            "digest authentication is off (`auth.challenge = []`): anyone can register and call under any identity",
+            "`workers.pin`: this machine has no CPU 9999, or this process may not use it: workers are not pinned to it",
+        ]
+    );
+}
+
+#[test]
+fn variables_override_the_file_and_mistakes_name_them() {
+    let (lines, code) = checked("[workers]\ncount = 1\n", &[("TANDEM_WORKERS_COUNT", "3")]);
+    assert_eq!(code, Some(0), "{lines:?}");
+    assert!(lines.contains(&"workers       3".to_owned()), "{lines:?}");
+    let variables = [("TANDEM_DATABASE_URL", "sqlite:/missing/t.db")];
+    let expected = "TANDEM_DATABASE_URL: `database.url = \"sqlite:/missing/t.db\"`: no such directory: /missing; create it";
+    assert_eq!(
+        checked("", &variables),
+        (vec![expected.to_owned()], Some(1))
+    );
+}
+
 #[test]
 fn the_reference_and_the_example_file_are_printed() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

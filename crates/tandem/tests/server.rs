@@ -244,7 +244,7 @@ fn draining_waits_for_the_ack_of_a_call_that_is_answered_meanwhile() {
 #[test]
 fn draining_ends_when_its_time_is_over() {
     run(async {
-        let (_place, server) = Place::new(&format!("{OPEN}[shutdown]\ndrain_timeout = 1\n"))
+        let (_place, server) = Place::new(&format!("{OPEN}[shutdown]\ndrain_timeout = \"1s\"\n"))
             .start_alone()
             .await;
         let _phones = ringing_call(&server, "ringing");

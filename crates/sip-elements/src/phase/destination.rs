@@ -8,7 +8,6 @@ use crate::domains::address_of_record;
 use crate::location::Binding;
 use crate::metrics::Refused;
 use crate::routing::{Routing, Target};
-use crate::settings::is_listed;
 use crate::{Foreign, Round, Settings, Strangers};
 use sip_message::{HeaderName, Host, Message, Method, Scheme, Uri};
 use sip_transport::{Flow, Protocol};
@@ -161,7 +160,7 @@ fn refuse_strangers(round: &Round<'_>, method: Method<'_>) -> Result<(), Refusal
             Refused::Stranger,
             "Requests from other domains are not accepted",
         ),
-        Strangers::Accept if is_listed(&proxy.stranger_methods, method) => return Ok(()),
+        Strangers::Accept if proxy.stranger_methods.contains(&method) => return Ok(()),
         Strangers::Accept => (
             Refused::StrangerMethod,
             "Method is not accepted from other domains",

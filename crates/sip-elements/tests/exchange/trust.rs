@@ -6,6 +6,7 @@ use crate::bench::{
 };
 use sip_elements::routing::NextHop;
 use sip_elements::{ChallengedMethods, Foreign, Settings, Strangers};
+use sip_message::Method;
 use sip_transport::Networks;
 
 const BOB_URI: &str = "sip:bob@example.org";
@@ -220,7 +221,7 @@ fn subscribers_reach_other_domains_once_they_have_proven_who_they_are() {
     let victim = "sip:someone@198.51.100.20";
     let challenged = [
         ChallengedMethods::All,
-        ChallengedMethods::Listed(vec!["REGISTER".into(), "INVITE".into()]),
+        ChallengedMethods::Listed(vec![Method::Register, Method::Invite]),
     ];
     for challenge in challenged {
         let mut settings = trusting_peer(settings());
@@ -243,7 +244,7 @@ fn subscribers_reach_other_domains_once_they_have_proven_who_they_are() {
 #[test]
 fn without_relaying_credentials_are_asked_for_only_where_they_help() {
     let mut settings = settings();
-    settings.challenge = ChallengedMethods::Listed(vec!["REGISTER".into()]);
+    settings.challenge = ChallengedMethods::Listed(vec![Method::Register]);
     let victim = "sip:someone@198.51.100.20";
     let mut bench = with_bob(settings.clone());
     assert_eq!(prove_and_send(&mut bench, "MESSAGE", victim, ""), Err(403));

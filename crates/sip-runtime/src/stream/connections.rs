@@ -192,9 +192,9 @@ impl Connections {
             return;
         };
         let is_believed = match aliases {
-            Aliases::Nobody => false,
+            Aliases::None => false,
             Aliases::Certified => connection.is_certified(),
-            Aliases::Everybody => true,
+            Aliases::All => true,
         };
         if !is_believed || !connection.is_accepted || connection.alias.is_some() {
             return;

@@ -12,11 +12,11 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aliases {
     /// No peer.
-    Nobody,
+    None,
     /// Peers with a certificate that we trust.
     Certified,
     /// Every peer. A peer may then take over requests that are meant for others at its address.
-    Everybody,
+    All,
 }
 
 /// Decides which peers may connect. Every worker calls it for each accepted connection, so it must not block.

@@ -10,7 +10,7 @@ use sip_elements::{
     SessionDescriptions, Settings, Shared, StoreFailed, TableLimits,
 };
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
-use sip_message::{KeyHasher, Message};
+use sip_message::{KeyHasher, Message, Method};
 use sip_simulator::{
     Account, BoundContact, Bounds, Census, Dice, Held, HostFacts, HostPlan, Machine, Profile,
 };
@@ -408,10 +408,7 @@ fn shared(plan: &HostPlan, hasher: KeyHasher, dice: &mut Dice) -> Shared {
 /// The methods of phones that are challenged.
 fn challenged(methods: &ChallengedMethods) -> Vec<String> {
     let all = ["REGISTER", "INVITE", "MESSAGE"].map(str::to_owned);
-    let challenged = |method: &String| match methods {
-        ChallengedMethods::All => true,
-        ChallengedMethods::Listed(listed) => listed.contains(method),
-    };
+    let challenged = |method: &String| methods.contains(Method::from_bytes(method.as_bytes()));
     all.into_iter().filter(challenged).collect()
 }
 

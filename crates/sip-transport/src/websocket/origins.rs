@@ -11,7 +11,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins {
     /// Whether all pages may.
-    pub everybody: bool,
+    pub all: bool,
     /// Origins as browsers write them, such as `https://phone.example.org`.
     pub listed: Vec<String>,
     /// Hosts whose pages may connect with any scheme and port: the server's domains.
@@ -22,10 +22,10 @@ impl Origins {
     /// Whether a page of `origin` may connect if it asks for `host` (the `Host` header field). `is_secure`: over TLS.
     pub fn admit(&self, origin: &[u8], host: &[u8], is_secure: bool) -> bool {
         let Ok(origin) = std::str::from_utf8(origin) else {
-            return self.everybody;
+            return self.all;
         };
         let is_listed = |listed: &String| listed.eq_ignore_ascii_case(origin);
-        self.everybody
+        self.all
             || self.listed.iter().any(is_listed)
             || host_of_origin(origin).is_some_and(|page| {
                 let is_ours = |own: &String| own.eq_ignore_ascii_case(page);
@@ -64,7 +64,7 @@ mod tests {
 
     fn origins() -> Origins {
         Origins {
-            everybody: false,
+            all: false,
             listed: vec!["https://phone.example.net".to_owned()],
             hosts: vec!["example.org".to_owned()],
         }
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn every_page_may_where_the_operator_says_so() {
-        let everybody = Origins {
-            everybody: true,
+        let all = Origins {
+            all: true,
             ..Origins::default()
         };
-        assert!(everybody.admit(b"https://evil.example", b"example.org", false));
-        assert!(everybody.admit(b"null", b"example.org", false));
-        assert!(everybody.admit(b"\xff", b"example.org", false));
+        assert!(all.admit(b"https://evil.example", b"example.org", false));
+        assert!(all.admit(b"null", b"example.org", false));
+        assert!(all.admit(b"\xff", b"example.org", false));
         assert!(!origins().admit(b"https://evil.example", b"example.org", false));
     }
 }

@@ -29,11 +29,11 @@ fn open(chunks: &[&[u8]], origins: &Origins) -> (Upgrade, String) {
 }
 
 fn open_whole(request: &str) -> (Upgrade, String) {
-    let everybody = Origins {
-        everybody: true,
+    let all = Origins {
+        all: true,
         ..Origins::default()
     };
-    open(&[request.as_bytes()], &everybody)
+    open(&[request.as_bytes()], &all)
 }
 
 /// Replaces one piece of the request, expects this refusal, and returns the response.

@@ -1,6 +1,7 @@
-//! The catalogue: the description of a key, and the macro that derives a section's type, reader and reference from one list.
-use super::read::TableReader;
-use super::value::Setting;
+//! The catalogue: the description of each key, the values that it accepts, and the chapters of the reference.
+use super::keyword::one_of;
+use super::section::{Member, MemberKind, Occurs, Section};
+use super::value::{Setting, quoted};
 
 /// When a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,50 +23,103 @@ pub struct Key {
     pub allowed: String,
     /// Default in TOML; `None` if the key is not set by default.
     pub default: Option<String>,
+    /// Whether the file must contain the key.
+    pub required: bool,
     /// Value in TOML for the reference: the default, or an example if there is none.
     pub example: String,
     /// When a change takes effect.
     pub changes: Changes,
 }
 
-/// A section of the file, as documented in the reference.
+/// A section of the file, as documented in the reference: a nested section has a chapter of its own.
 #[derive(Clone, Debug)]
 pub struct Chapter {
-    /// Table name; empty for the keys above the first table.
-    pub name: &'static str,
-    /// Whether it may occur several times (`[[name]]`).
-    pub repeated: bool,
+    /// Name with the names of the sections that contain it (`gateway.limits`); empty for the keys above the first section.
+    pub path: String,
+    /// Section header in the file: `[name]` or `[[name]]`; empty for the keys above the first section.
+    pub header: String,
     /// Description; lines of Markdown.
     pub doc: &'static str,
+    /// The choices that have this section; empty if it does not depend on a choice.
+    pub when: Vec<String>,
     /// Keys in the order of the reference.
-    pub keys: Vec<Key>,
+    pub keys: Vec<ChapterKey>,
+}
+
+/// A key in its chapter.
+#[derive(Clone, Debug)]
+pub struct ChapterKey {
+    /// The key.
+    pub key: Key,
+    /// The choices that have this key (`type = "internal"`); empty if it does not depend on a choice.
+    pub when: Vec<String>,
 }
 
 impl Chapter {
-    /// Section header in the file: `[name]` or `[[name]]`; empty for the keys above the first table.
-    pub fn header(&self) -> String {
-        match (self.name, self.repeated) {
-            ("", _) => String::new(),
-            (name, false) => format!("[{name}]"),
-            (name, true) => format!("[[{name}]]"),
-        }
+    /// The choices that have this section, as a phrase; empty if it does not depend on a choice.
+    pub fn choices(&self) -> String {
+        either(&self.when)
     }
 }
 
-/// A typed section of the file.
-pub trait Section: Default + PartialEq {
-    /// Table name; empty for the keys above the first table.
-    const NAME: &'static str;
-    /// Whether it may occur several times.
-    const REPEATED: bool;
-    /// Reads the section. Invalid values are reported through the reader and replaced by their defaults.
-    fn read(table: &TableReader<'_, '_>) -> Self;
-    /// The section's chapter of the reference.
-    fn chapter() -> Chapter;
-    /// Keys and their values in TOML, without keys that are not set.
-    fn values(&self) -> Vec<(&'static str, String)>;
-    /// The keys that differ between two values of the section, and when each change takes effect.
-    fn differences(&self, other: &Self) -> Vec<(&'static str, Changes)>;
+impl ChapterKey {
+    /// The choices that have this key, as a phrase; empty if it does not depend on a choice.
+    pub fn choices(&self) -> String {
+        either(&self.when)
+    }
+}
+
+fn either(choices: &[String]) -> String {
+    let quoted: Vec<String> = choices.iter().map(|choice| format!("`{choice}`")).collect();
+    quoted.join(" or ")
+}
+
+/// The chapters of a section and of all sections nested in it.
+pub fn chapters<S: Section>() -> Vec<Chapter> {
+    let top = Chapter {
+        path: String::new(),
+        header: String::new(),
+        doc: S::DOC,
+        when: Vec::new(),
+        keys: Vec::new(),
+    };
+    let mut chapters = Vec::new();
+    add_chapters(&mut chapters, top, S::members());
+    chapters
+}
+
+fn add_chapters(chapters: &mut Vec<Chapter>, mut chapter: Chapter, members: Vec<Member>) {
+    let mut nested = Vec::new();
+    for Member { name, when, kind } in members {
+        match kind {
+            MemberKind::Key(key) => chapter.keys.push(ChapterKey { key, when }),
+            MemberKind::Section {
+                occurs,
+                doc,
+                members,
+            } => {
+                let path = match chapter.path.as_str() {
+                    "" => name.to_owned(),
+                    parent => format!("{parent}.{name}"),
+                };
+                let section = Chapter {
+                    header: match occurs {
+                        Occurs::Repeatedly => format!("[[{path}]]"),
+                        Occurs::Once | Occurs::AtMostOnce => format!("[{path}]"),
+                    },
+                    path,
+                    doc,
+                    when,
+                    keys: Vec::new(),
+                };
+                nested.push((section, members));
+            }
+        }
+    }
+    chapters.push(chapter);
+    for (section, members) in nested {
+        add_chapters(chapters, section, members);
+    }
 }
 
 type Admits<T> = Box<dyn Fn(&T) -> bool>;
@@ -77,12 +131,19 @@ pub struct Rule<T> {
     admits: Admits<T>,
     /// Shown in the reference if the key is not set by default.
     example: Option<T>,
+    /// Whether the file must contain the key.
+    required: bool,
 }
 
 impl<T: Setting> Rule<T> {
     /// Whether the key accepts this value.
     pub fn admits(&self, value: &T) -> bool {
         (self.admits)(value)
+    }
+
+    /// Whether the file must contain the key.
+    pub const fn is_required(&self) -> bool {
+        self.required
     }
 
     /// The phrase that describes the accepted values.
@@ -97,6 +158,15 @@ pub fn any<T: Setting>() -> Rule<T> {
         allowed: String::new(),
         admits: Box::new(|_| true),
         example: None,
+        required: false,
+    }
+}
+
+/// Every value of the type, which the file must contain. The default of such a key is only the example in the reference.
+pub fn required<T: Setting>() -> Rule<T> {
+    Rule {
+        required: true,
+        ..any()
     }
 }
 
@@ -105,7 +175,7 @@ pub fn between<T: Setting + PartialOrd + 'static>(low: T, high: T) -> Rule<T> {
     Rule {
         allowed: format!(" from {} to {}", low.to_prose(), high.to_prose()),
         admits: Box::new(move |value| *value >= low && *value <= high),
-        example: None,
+        ..any()
     }
 }
 
@@ -126,7 +196,7 @@ where
     Rule {
         allowed: rule.allowed,
         admits: Box::new(move |value| value.as_ref().is_none_or(|value| (rule.admits)(value))),
-        example: Some(Some(example)),
+        ..optional(Some(example))
     }
 }
 
@@ -138,7 +208,7 @@ where
     Rule {
         allowed: ", at least one".to_owned(),
         admits: Box::new(|list| !list.is_empty()),
-        example: None,
+        ..any()
     }
 }
 
@@ -158,75 +228,28 @@ impl Key {
             doc,
             allowed: rule.phrase(),
             example: example.or_else(|| written.clone()).unwrap_or_default(),
-            default: written,
+            default: written.filter(|_| !rule.required),
+            required: rule.required,
+            changes,
+        }
+    }
+
+    /// Builds the key that selects one of several choices, the first by default; called by `choice!`.
+    pub fn of_choice(
+        name: &'static str,
+        doc: &'static str,
+        changes: Changes,
+        words: &[&str],
+    ) -> Self {
+        let default = quoted(words.first().copied().unwrap_or_default());
+        Self {
+            name,
+            doc,
+            allowed: one_of(words.iter().copied()),
+            example: default.clone(),
+            default: Some(default),
+            required: false,
             changes,
         }
     }
 }
-
-/// Declares a section. Each key is a line `when name: Type = default, rule;`, where `when` is `reload` or `restart`.
-macro_rules! section {
-    (
-        $(#[doc = $section_doc:literal])+
-        $type:ident = $name:literal $(, repeated = $repeated:literal)? {
-            $(
-                $(#[doc = $doc:literal])+
-                $changes:ident $key:ident : $value:ty = $default:expr, $rule:expr;
-            )+
-        }
-    ) => {
-        $(#[doc = $section_doc])+
-        #[derive(Clone, Debug, PartialEq)]
-        pub struct $type {
-            $( $(#[doc = $doc])+ pub $key: $value, )+
-        }
-
-        impl Default for $type {
-            fn default() -> Self {
-                Self { $( $key: $default, )+ }
-            }
-        }
-
-        impl $crate::config::catalogue::Section for $type {
-            const NAME: &'static str = $name;
-            const REPEATED: bool = false $( || $repeated )?;
-
-            fn read(table: &$crate::config::read::TableReader<'_, '_>) -> Self {
-                Self { $( $key: table.value(stringify!($key), $default, &$rule), )+ }
-            }
-
-            fn chapter() -> $crate::config::catalogue::Chapter {
-                $crate::config::catalogue::Chapter {
-                    name: Self::NAME,
-                    repeated: Self::REPEATED,
-                    doc: concat!($($section_doc, "\n"),+),
-                    keys: vec![ $(
-                        $crate::config::catalogue::Key::new::<$value>(
-                            stringify!($key),
-                            concat!($($doc, "\n"),+),
-                            section!(@changes $changes),
-                            &$default,
-                            &$rule,
-                        ),
-                    )+ ],
-                }
-            }
-
-            fn values(&self) -> Vec<(&'static str, String)> {
-                let values = [$( (stringify!($key), $crate::config::value::Setting::to_toml(&self.$key)) ),+];
-                values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
-            }
-
-            fn differences(&self, other: &Self) -> Vec<(&'static str, $crate::config::catalogue::Changes)> {
-                let mut found = Vec::new();
-                $( if self.$key != other.$key {
-                    found.push((stringify!($key), section!(@changes $changes)));
-                } )+
-                found
-            }
-        }
-    };
-    (@changes reload) => { $crate::config::catalogue::Changes::Reload };
-    (@changes restart) => { $crate::config::catalogue::Changes::Restart };
-}
-pub(crate) use section;

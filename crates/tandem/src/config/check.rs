@@ -1,14 +1,16 @@
 //! Checks across keys: combinations that are invalid although each value is valid.
-use super::keyword::{ClientCertificates, Transport};
-use super::read::Document;
+use super::document::Document;
+use super::keyword::{Challengeable, Keyword};
 use super::sections::Configuration;
 use super::value::Setting;
+use sip_elements::ChallengedMethods;
 
 /// Reports invalid combinations of keys.
 pub fn together(configuration: &Configuration, document: &Document<'_>) {
     listeners(configuration, document);
     certificates(configuration, document);
     lifetimes(configuration, document);
+    timers(configuration, document);
     admin(configuration, document);
     repetitions(configuration, document);
 }
@@ -34,27 +36,10 @@ fn listeners(configuration: &Configuration, document: &Document<'_>) {
     }
 }
 
-/// Certificates and authorities that TLS requires.
+/// The certificate that a listener for TLS requires.
 fn certificates(configuration: &Configuration, document: &Document<'_>) {
-    for (index, certificate) in configuration.certificate.iter().enumerate() {
-        let rows = [
-            ("chain", &certificate.chain, "key"),
-            ("key", &certificate.key, "chain"),
-        ];
-        for (name, value, other) in rows {
-            if value.is_none() {
-                document.report_at(
-                    &format!("certificate[{index}].{other}"),
-                    format!(
-                        "`certificate[{index}].{name}` is missing: each [[certificate]] needs `chain` and `key`"
-                    ),
-                );
-            }
-        }
-    }
     for (index, listen) in configuration.listen.iter().enumerate() {
-        let needs_one = matches!(listen.transport, Transport::Tls | Transport::Wss);
-        if needs_one && configuration.certificate.is_empty() {
+        if listen.transport.is_secure() && configuration.certificate.is_empty() {
             let word = listen.transport.word();
             document.report_at(
                 &format!("listen[{index}].transport"),
@@ -64,16 +49,6 @@ fn certificates(configuration: &Configuration, document: &Document<'_>) {
                 ),
             );
         }
-    }
-    let tls = &configuration.tls;
-    if tls.client_certificates != ClientCertificates::None && tls.client_ca.is_none() {
-        document.report_at(
-            "tls.client_certificates",
-            format!(
-                "`tls.client_certificates = \"{}\"`: requires `tls.client_ca`, the authorities that client certificates are verified against",
-                tls.client_certificates.word()
-            ),
-        );
     }
 }
 
@@ -107,23 +82,44 @@ fn lifetimes(configuration: &Configuration, document: &Document<'_>) {
         Some(row) => *row,
         None => return,
     };
-    // If the file contains only one of the two, report that one.
-    let blamed = [higher, lower].map(|name| format!("registrar.{name}"));
-    let at = blamed
-        .iter()
-        .find(|path| document.is_given(path))
-        .unwrap_or(&blamed[0]);
+    let at = blamed(
+        document,
+        &format!("registrar.{higher}"),
+        &format!("registrar.{lower}"),
+    );
+    let [min, default, max] = [min, default, max].map(|lifetime| lifetime.to_prose());
     document.report_at(
-        at,
+        &at,
         format!("`{at}`: min_expires ({min}), default_expires ({default}) and max_expires ({max}) must satisfy min ≤ default ≤ max"),
     );
 }
 
+fn timers(configuration: &Configuration, document: &Document<'_>) {
+    let timers = &configuration.timers;
+    if timers.t1 > timers.t2 {
+        let at = blamed(document, "timers.t2", "timers.t1");
+        let (t1, t2) = (timers.t1.to_prose(), timers.t2.to_prose());
+        document.report_at(
+            &at,
+            format!("`{at}`: t1 ({t1}) must not be longer than t2 ({t2}), the maximum retransmission interval"),
+        );
+    }
+}
+
+/// The path to report of two that contradict each other: the second only if the first has its default.
+fn blamed(document: &Document<'_>, first: &str, second: &str) -> String {
+    let paths = [first, second];
+    let given = paths.into_iter().find(|path| document.is_given(path));
+    given.unwrap_or(first).to_owned()
+}
+
 fn repetitions(configuration: &Configuration, document: &Document<'_>) {
     repeated("admin.hosts", &configuration.admin.hosts, document);
-    repeated("domains", &configuration.general.domains, document);
-    let challenged = configuration.auth.challenge.listed().unwrap_or_default();
-    repeated("auth.challenge", challenged, document);
+    repeated("domains", &configuration.domains, document);
+    if let ChallengedMethods::Listed(methods) = &configuration.auth.challenge {
+        let methods: Vec<_> = methods.iter().copied().map(Challengeable).collect();
+        repeated("auth.challenge", &methods, document);
+    }
     let stranger_methods = &configuration.proxy.stranger_methods;
     repeated("proxy.stranger_methods", stranger_methods, document);
     repeated("auth.algorithms", &configuration.auth.algorithms, document);

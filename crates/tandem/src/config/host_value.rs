@@ -4,6 +4,7 @@ use sip_message::{Host, Scheme, Uri};
 use sip_transport::Protocol;
 use sip_transport::selection::Destination;
 use std::net::SocketAddr;
+use std::path::Path;
 use toml::de::DeValue;
 
 /// A file path; a relative path starts at the working directory.
@@ -202,6 +203,14 @@ fn protocol(token: &[u8]) -> Result<Protocol, Wrong> {
 /// The database URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseUrl(pub String);
+
+impl DatabaseUrl {
+    /// The file of the database.
+    pub fn file(&self) -> &Path {
+        let path = self.0.strip_prefix("sqlite:").unwrap_or(&self.0);
+        Path::new(path.strip_prefix("//").unwrap_or(path))
+    }
+}
 
 impl Setting for DatabaseUrl {
     fn expected() -> String {

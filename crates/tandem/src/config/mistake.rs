@@ -1,11 +1,22 @@
 //! Errors in a configuration with their place: file, line, column, key, value and what is allowed.
 use std::fmt;
 
+/// Where a value comes from; ordered like [`Mistakes::list`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Line and column in the file, both from 1.
+    Line(usize, usize),
+    /// An environment variable.
+    Variable(String),
+    /// A key or section that is not in the file, or the file as a whole.
+    File,
+}
+
 /// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Line and column, both from 1; `None` if the error concerns a key that is not in the file.
-    pub place: Option<(usize, usize)>,
+    /// Where it is.
+    pub place: Place,
     /// What is wrong and how to fix it.
     pub message: String,
 }
@@ -15,7 +26,7 @@ pub struct Mistake {
 pub struct Mistakes {
     /// The file name as given on the command line, or a placeholder if there is no file.
     pub file: String,
-    /// At least one error, in the order of the file.
+    /// At least one error: those with a line in the order of the file, then those of the environment, then all others.
     pub list: Vec<Mistake>,
 }
 
@@ -25,7 +36,7 @@ impl Mistakes {
         Self {
             file: file.into(),
             list: vec![Mistake {
-                place: None,
+                place: Place::File,
                 message: message.into(),
             }],
         }
@@ -34,17 +45,16 @@ impl Mistakes {
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, mistake) in self.list.iter().enumerate() {
+        for (index, Mistake { place, message }) in self.list.iter().enumerate() {
             if index > 0 {
                 formatter.write_str("\n")?;
             }
-            match mistake.place {
-                Some((line, column)) => write!(
-                    formatter,
-                    "{}:{line}:{column}: {}",
-                    self.file, mistake.message
-                )?,
-                None => write!(formatter, "{}: {}", self.file, mistake.message)?,
+            match place {
+                Place::Line(line, column) => {
+                    write!(formatter, "{}:{line}:{column}: {message}", self.file)?;
+                }
+                Place::Variable(name) => write!(formatter, "{name}: {message}")?,
+                Place::File => write!(formatter, "{}: {message}", self.file)?,
             }
         }
         Ok(())

@@ -1,12 +1,20 @@
-//! The configuration file: parsed into typed keys with all errors reported, then resolved into the settings of the server.
+//! The configuration: a TOML file and environment variables, parsed into typed keys with all errors reported, then resolved into the
+//! settings of the server.
 //!
-//! `sections.rs` is the catalogue of keys. `read.rs` reads a file against it, `check.rs` checks combinations of keys, `resolve.rs`
-//! derives the settings of data plane and control plane, and `reference.rs` generates the documentation.
+//! `sections.rs` lists all keys. `read/` reads a file against it, `check.rs` checks combinations of keys, `resolve.rs` derives the settings
+//! of data plane and control plane, and `reference.rs` generates the documentation.
+//!
+//! The reader walks the parsed TOML itself, without serde. An operator gets all errors at once, each with line, column, value, what is
+//! allowed and a likely correction. A deserializer stops at the first error, and the catalogue would be needed beside it anyway, because
+//! it holds defaults, ranges and the reference.
 
 mod catalogue;
 mod check;
+mod declare;
+mod document;
+mod duration_value;
+mod environment;
 mod host_value;
-mod interval;
 mod keyword;
 mod mistake;
 mod network_value;
@@ -14,19 +22,19 @@ mod origin;
 mod read;
 mod reference;
 mod resolve;
+mod section;
 mod sections;
 mod value;
+mod write;
 
-pub use catalogue::{Changes, Chapter, Key};
+pub use catalogue::{Changes, Chapter, ChapterKey, Key};
+pub use document::Places;
+pub use environment::Environment;
 pub use host_value::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
 };
-pub use interval::Interval;
-pub use keyword::{
-    Aliases, Challenged, ChallengedMethods, ClientCertificates, Digest, Durability, EventLoop,
-    Foreign, LogFormat, LogLevel, StrangerMethod, Strangers, TlsVersion, Transport,
-};
-pub use mistake::{Mistake, Mistakes, nearest};
+pub use keyword::{Challengeable, Durability, Keyword, LogFormat, LogLevel, StrangerMethod};
+pub use mistake::{Mistake, Mistakes, Place, nearest};
 pub use network_value::Network;
 pub use origin::Origin;
 pub use reference::{example, reference};
@@ -34,27 +42,44 @@ pub use resolve::{
     MOST_CONNECTIONS, MOST_PER_PEER, listeners, location_limits, peer_policy, runtime_options,
     save_time, settings, speaks_tls, tls_settings,
 };
-pub use sections::{
-    Admin, Auth, Bans, Certificate, Configuration, Connections, Database, Dns, General, Limits,
-    Listen, Location, Log, Proxy, Registrar, Shutdown, Timers, Tls, Udp, Workers,
-};
+pub use sections::*;
+pub use write::effective;
 
-use catalogue::Section;
-use read::{Document, TableReader};
-use sections::for_each_section;
+use document::Document;
+use read::TableReader;
+use section::Section;
 use std::path::Path;
 use toml::de::DeTable;
 
 /// Stands for the file name in messages if there is no file.
 const NO_FILE: &str = "(built-in defaults)";
 
-/// Reads a file, or returns the defaults if `file` is `None`.
+/// A configuration, and where its values come from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The values of all keys.
+    pub configuration: Configuration,
+    /// The name of the file in messages.
+    pub file: String,
+    /// Where each value comes from.
+    pub places: Places,
+}
+
+/// Reads a file, or begins with the defaults if `file` is `None`; then applies the environment of this process.
 ///
 /// # Errors
-/// All errors in the file.
+/// All errors in the file and in the environment.
 pub fn load(file: Option<&Path>) -> Result<Configuration, Mistakes> {
+    load_with(file, &Environment::of_process()).map(|loaded| loaded.configuration)
+}
+
+/// Reads a file, or begins with the defaults if `file` is `None`; then applies the variables of `environment`.
+///
+/// # Errors
+/// All errors in the file and in the environment.
+pub fn load_with(file: Option<&Path>, environment: &Environment) -> Result<Loaded, Mistakes> {
     let Some(path) = file else {
-        return parse("", NO_FILE);
+        return parse("", NO_FILE, environment);
     };
     let name = path.display().to_string();
     let text = std::fs::read(path)
@@ -63,7 +88,7 @@ pub fn load(file: Option<&Path>) -> Result<Configuration, Mistakes> {
         let line = text_line(error.as_bytes(), error.utf8_error().valid_up_to());
         Mistakes::one(&name, format!("line {line} is not UTF-8 text"))
     })?;
-    parse(&text, &name)
+    parse(&text, &name, environment)
 }
 
 fn text_line(bytes: &[u8], offset: usize) -> usize {
@@ -75,72 +100,52 @@ fn text_line(bytes: &[u8], offset: usize) -> usize {
         + 1
 }
 
-/// Parses the text of a file; `file` is its name in messages.
+/// Parses the text of a file, whose name in messages is `file`, and applies the variables of `environment`.
 ///
 /// # Errors
-/// All errors in the text.
-pub fn parse(text: &str, file: &str) -> Result<Configuration, Mistakes> {
-    let chapters = Configuration::chapters();
-    let known = chapters
-        .iter()
-        .flat_map(|chapter| chapter.keys.iter().map(|key| (chapter.header(), key.name)))
-        .collect();
-    let document = Document::new(text, known);
-    let (table, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
-        document.report(
-            error.span().map(|span| span.start),
-            format!("invalid TOML: {}", error.message()),
-        );
-    }
-    // Keys recovered from broken TOML may be wrong, so they are not checked.
-    let configuration = if errors.is_empty() {
-        read(&document, table.get_ref(), &chapters)
-    } else {
-        Configuration::default()
-    };
-    let list = document.into_mistakes();
-    if list.is_empty() {
-        Ok(configuration)
-    } else {
-        Err(Mistakes {
+/// All errors in the text and in the environment.
+pub fn parse(text: &str, file: &str, environment: &Environment) -> Result<Loaded, Mistakes> {
+    let read = parse_section(text, environment, check::together);
+    match read {
+        Ok((configuration, places)) => Ok(Loaded {
+            configuration,
+            file: file.to_owned(),
+            places,
+        }),
+        Err(list) => Err(Mistakes {
             file: file.to_owned(),
             list,
-        })
+        }),
     }
 }
 
-fn read<'d, 'i>(
-    document: &'d Document<'i>,
-    table: &'d DeTable<'i>,
-    chapters: &[Chapter],
-) -> Configuration {
-    let root = TableReader::root(document, table);
-    let own = chapters
-        .iter()
-        .filter(|chapter| chapter.name.is_empty())
-        .flat_map(|chapter| chapter.keys.iter().map(|key| key.name));
-    let sections = chapters
-        .iter()
-        .map(|chapter| chapter.name)
-        .filter(|name| !name.is_empty());
-    root.refuse_unknown(&own.chain(sections).collect::<Vec<_>>());
-    macro_rules! read_all {
-        ($($field:ident $type:ident),+) => {
-            Configuration {
-                general: General::read(&root),
-                listen: root.sections(),
-                certificate: root.sections(),
-                $( $field: root.section(), )+
-            }
-        };
+/// Parses a text into a section and all sections nested in it; `check` reports invalid combinations of keys.
+fn parse_section<S: Section>(
+    text: &str,
+    environment: &Environment,
+    check: impl Fn(&S, &Document<'_>),
+) -> Result<(S, Places), Vec<Mistake>> {
+    let document = Document::new(text, environment, catalogue::chapters::<S>());
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let place = error.span().map(|span| document::Source::Text(span.start));
+        document.report(place, format!("invalid TOML: {}", error.message()));
     }
-    let mut configuration = for_each_section!(read_all);
-    if configuration.listen.is_empty() {
-        configuration.listen = Listen::defaults();
+    // Keys recovered from broken TOML may be wrong, so they are not checked.
+    let section = if errors.is_empty() {
+        let section = TableReader::root(&document, table.get_ref()).read();
+        document.refuse_unknown_variables();
+        check(&section, &document);
+        section
+    } else {
+        S::default()
+    };
+    let (mistakes, places) = document.finish();
+    if mistakes.is_empty() {
+        Ok((section, places))
+    } else {
+        Err(mistakes)
     }
-    check::together(&configuration, document);
-    configuration
 }
 
 #[cfg(test)]

@@ -1,22 +1,43 @@
 //! Generates `docs/configuration.md` and `tandem.example.toml` from the catalogue.
-use super::catalogue::{Changes, Chapter, Key, Section};
+use super::catalogue::{Changes, Chapter, ChapterKey};
+use super::section::Section as _;
 use super::sections::{Configuration, Listen};
+use super::write::to_toml;
 use std::fmt::Write as _;
 
-const INTRODUCTION: &str = "\
-# Configuration
+const INTRODUCTION: &str = r#"# Configuration
 
 `tandem serve --config tandem.toml` reads one TOML file. Every key has a default, so the file contains only the keys that you want to
 change, and `tandem serve` also runs without a file. Tandem rejects unknown keys and invalid values, and reports the line, the value and
 what is allowed. `tandem check --config tandem.toml` finds all errors without starting the server, and prints what would run.
 
-SIGHUP or `tandem ctl config.reload` reads the file again, together with the certificates that it names. A reload applies all changes or
+SIGHUP or `tandem ctl reload` reads the file again, together with the certificates that it names. A reload applies all changes or
 none: if anything is wrong, nothing changes and the response says why. The response also names each worker that did not take the order
 ([admin](admin.md)). Keys marked *restart* cannot change while the server runs.
 
+## Environment
+
+An environment variable overrides a key of the file: `TANDEM_`, the section, `_` and the key, in upper case. `TANDEM_ADMIN_LISTEN` sets
+`admin.listen`, and `TANDEM_DOMAINS` sets `domains`. The value is written as in the file, but a string needs no quotes:
+
+```sh
+TANDEM_DATABASE_URL=sqlite:/var/lib/tandem/tandem.db
+TANDEM_WORKERS_COUNT=4
+TANDEM_DOMAINS='["example.org", "example.net"]'
+```
+
+With `_FILE` after its name, a variable names a file that contains the value, such as a secret of a container:
+`TANDEM_DATABASE_URL_FILE=/run/secrets/url`. Line ends at the end of the file are removed. Tandem does not show such a value in messages.
+
+- Only the file can set the keys of a section that may occur several times, such as `[[listen]]`.
+- Tandem rejects an unknown variable that begins with `TANDEM_`, like an unknown key. `TANDEM_CONFIG` names the file, as `--config` does.
+- Variables that Kubernetes sets in every pod for a Service named `tandem` (`TANDEM_SERVICE_…`, `TANDEM_PORT…`) are ignored.
+- `tandem check --effective` prints the value of every key, and the variable that it comes from.
+- A reload reads the named files again. The variables themselves do not change while the server runs.
+
 `tandem check --reference` generates this page. [tandem.example.toml](../tandem.example.toml) contains every key with its default.
 
-";
+"#;
 
 /// The reference in Markdown.
 pub fn reference() -> String {
@@ -30,38 +51,48 @@ pub fn reference() -> String {
 }
 
 fn write_chapter(page: &mut String, chapter: &Chapter) {
-    let title = match chapter.name {
+    let title = match chapter.header.as_str() {
         "" => "Above the first section".to_owned(),
-        _ => format!("`{}`", chapter.header()),
+        header => format!("`{header}`"),
     };
     let _ = writeln!(page, "## {title}\n\n{}\n", joined(chapter.doc));
-    let _ = writeln!(page, "```toml");
-    if !chapter.name.is_empty() {
-        let _ = writeln!(page, "{}", chapter.header());
+    if !chapter.when.is_empty() {
+        let _ = writeln!(page, "Only with {}.\n", chapter.choices());
     }
-    for key in &chapter.keys {
-        let _ = writeln!(page, "{} = {}", key.name, key.example);
+    let _ = writeln!(page, "```toml");
+    if !chapter.header.is_empty() {
+        let _ = writeln!(page, "{}", chapter.header);
+    }
+    for entry in &chapter.keys {
+        // The first choice is shown; keys of others would be wrong beside it.
+        let lead = if entry.when.is_empty() { "" } else { "# " };
+        let _ = writeln!(page, "{lead}{} = {}", entry.key.name, entry.key.example);
     }
     let _ = writeln!(page, "```\n");
-    for key in &chapter.keys {
-        write_key(page, chapter, key);
+    for entry in &chapter.keys {
+        write_key(page, chapter, entry);
     }
 }
 
-fn write_key(page: &mut String, chapter: &Chapter, key: &Key) {
-    let path = match chapter.name {
+fn write_key(page: &mut String, chapter: &Chapter, entry: &ChapterKey) {
+    let key = &entry.key;
+    let path = match chapter.path.as_str() {
         "" => key.name.to_owned(),
         section => format!("{section}.{}", key.name),
     };
-    let default = key
-        .default
-        .as_ref()
-        .map_or_else(|| "not set".to_owned(), |default| format!("`{default}`"));
     let changes = match key.changes {
         Changes::Reload => "on reload",
         Changes::Restart => "on *restart*",
     };
     let _ = writeln!(page, "### `{path}`\n\n{}\n", joined(key.doc));
+    if !entry.when.is_empty() {
+        let _ = writeln!(page, "- Only with {}", entry.choices());
+    }
+    let default = match &key.default {
+        Some(default) => format!("`{default}`"),
+        None if key.required => "none; the key is required".to_owned(),
+        None => "not set".to_owned(),
+    };
     let _ = writeln!(
         page,
         "- Value: {}\n- Default: {default}\n- Changes take effect: {changes}\n",
@@ -83,6 +114,9 @@ const EXAMPLE_INTRODUCTION: &str = "\
 # You can delete any line. The reference is docs/configuration.md; `tandem check --config FILE` shows what a file means.
 ";
 
+/// The section whose defaults are several sections.
+const LISTEN: &str = "listen";
+
 /// The example file: every key, commented out.
 pub fn example() -> String {
     let mut file = EXAMPLE_INTRODUCTION.to_owned();
@@ -91,34 +125,43 @@ pub fn example() -> String {
         for line in wrapped(chapter.doc) {
             let _ = writeln!(file, "## {line}");
         }
-        if !chapter.name.is_empty() {
-            let _ = writeln!(file, "# {}", chapter.header());
+        if !chapter.header.is_empty() {
+            let _ = writeln!(file, "# {}", chapter.header);
         }
-        for key in &chapter.keys {
-            file.push('\n');
-            for line in wrapped(key.doc) {
-                let _ = writeln!(file, "## {line}");
-            }
-            let not_set = if key.default.is_none() {
-                "; not set by default"
-            } else {
-                ""
-            };
-            for line in wrapped(&format!("Value: {}{not_set}.", key.allowed)) {
-                let _ = writeln!(file, "## {line}");
-            }
-            let _ = writeln!(file, "# {} = {}", key.name, key.example);
+        for entry in &chapter.keys {
+            write_example(&mut file, entry);
         }
-        if chapter.name == Listen::NAME {
+        if chapter.path == LISTEN {
             for listen in Listen::defaults().iter().skip(1) {
-                let _ = writeln!(file, "\n# {}", chapter.header());
-                for (key, value) in listen.values() {
-                    let _ = writeln!(file, "# {key} = {value}");
+                let _ = writeln!(file, "\n# {}", chapter.header);
+                for line in to_toml(&listen.values(), &|_, line| line).lines() {
+                    let _ = writeln!(file, "# {line}");
                 }
             }
         }
     }
     file
+}
+
+fn write_example(file: &mut String, entry: &ChapterKey) {
+    let key = &entry.key;
+    file.push('\n');
+    for line in wrapped(key.doc) {
+        let _ = writeln!(file, "## {line}");
+    }
+    let default = match key.default {
+        Some(_) => "",
+        None if key.required => "; required",
+        None => "; not set by default",
+    };
+    let only = match entry.choices().as_str() {
+        "" => String::new(),
+        choices => format!("; only with {choices}"),
+    };
+    for line in wrapped(&format!("Value: {}{default}{only}.", key.allowed)) {
+        let _ = writeln!(file, "## {line}");
+    }
+    let _ = writeln!(file, "# {} = {}", key.name, key.example);
 }
 
 /// Wraps a paragraph into lines of at most 96 characters.

@@ -1,25 +1,20 @@
 //! Converts the configuration into the settings of data plane and control plane.
-use super::host_value::FilePath;
-use super::keyword::{
-    Aliases, ChallengedMethods, ClientCertificates, Digest, Durability, EventLoop, Foreign,
-    Strangers, TlsVersion, Transport,
-};
+use super::keyword::Durability;
 use super::network_value::Network;
 use super::origin::Origin;
-use super::sections::{Configuration, Listen};
+use super::sections::{Configuration, Listen, Proxy, TlsClients};
 use sip_elements::bans::BanSettings;
 use sip_elements::location::LocationLimits;
 use sip_elements::routing::NextHop;
 use sip_elements::{
     Domains, ProxySettings, RegistrarSettings, SessionDescriptions, Settings, TableLimits,
 };
-use sip_message::digest::Algorithm;
-use sip_runtime::tls::{self, CertificateFiles, TlsSettings};
-use sip_runtime::{Clock, EventLoopKind, Options, PeerPolicy, StreamOptions, expand_wildcard};
+use sip_runtime::tls::{CertificateFiles, ClientCertificates, TlsSettings};
+use sip_runtime::{Clock, Options, PeerPolicy, StreamOptions, expand_wildcard};
 use sip_transaction::TimerSettings;
+use sip_transport::Listener;
 use sip_transport::overload::OverloadSettings;
 use sip_transport::websocket::Origins;
-use sip_transport::{Listener, Protocol};
 use std::time::Duration;
 
 /// The listeners, with each wildcard expanded into one listener per address of the machine.
@@ -64,13 +59,7 @@ pub fn listeners(configuration: &Configuration) -> Result<Vec<Listener>, String>
 
 fn listener(listen: &Listen) -> Listener {
     Listener {
-        protocol: match listen.transport {
-            Transport::Udp => Protocol::Udp,
-            Transport::Tcp => Protocol::Tcp,
-            Transport::Tls => Protocol::Tls,
-            Transport::Ws => Protocol::Ws,
-            Transport::Wss => Protocol::Wss,
-        },
+        protocol: listen.transport,
         address: listen.address,
         prefix_length: if listen.address.is_ipv4() { 32 } else { 128 },
         advertised: listen
@@ -85,7 +74,8 @@ fn listener(listen: &Listen) -> Listener {
 /// The settings of the workers; `listeners` are the bound ones.
 pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settings {
     let Configuration {
-        general,
+        domains,
+        server_header,
         auth,
         bans,
         proxy,
@@ -95,27 +85,19 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
         limits,
         ..
     } = configuration;
-    let names: Vec<String> = general
-        .domains
-        .iter()
-        .map(|domain| domain.0.clone())
-        .collect();
+    let names: Vec<String> = domains.iter().map(|domain| domain.0.clone()).collect();
     Settings {
         domains: Domains::new(&names, listeners),
         listeners: listeners.to_vec(),
-        challenge: challenged(&auth.challenge),
-        algorithms: auth
-            .algorithms
-            .iter()
-            .map(|digest| algorithm(*digest))
-            .collect(),
-        nonce_lifetime: auth.nonce_lifetime.duration(),
-        question_deadline: limits.question_deadline.duration(),
+        challenge: auth.challenge.clone(),
+        algorithms: auth.algorithms.clone(),
+        nonce_lifetime: auth.nonce_lifetime,
+        question_deadline: limits.question_deadline,
         bans: BanSettings {
             automatic: bans.enabled,
             failures: bans.failures,
-            window: bans.window.duration(),
-            duration: bans.duration.duration(),
+            window: bans.window,
+            duration: bans.duration,
             drop_user_agents: bans
                 .drop_user_agents
                 .iter()
@@ -123,48 +105,19 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
                 .collect(),
         },
         registrar: RegistrarSettings {
-            default_expires: registrar.default_expires.duration(),
-            min_expires: registrar.min_expires.duration(),
-            max_expires: registrar.max_expires.duration(),
+            default_expires: registrar.default_expires,
+            min_expires: registrar.min_expires,
+            max_expires: registrar.max_expires,
             max_contacts: registrar.max_contacts,
             follow_contact: registrar.follow_contact,
             answer_when_saved: location.durability == Durability::Commit,
-            longest_unsaved: location.save_interval.duration() + save_time(configuration),
+            longest_unsaved: location.save_interval + save_time(configuration),
         },
-        proxy: ProxySettings {
-            foreign: match proxy.foreign {
-                Foreign::Refuse => sip_elements::Foreign::Refuse,
-                Foreign::Subscribers => sip_elements::Foreign::Subscribers,
-                Foreign::Relay => sip_elements::Foreign::Relay,
-            },
-            strangers: match proxy.strangers {
-                Strangers::Accept => sip_elements::Strangers::Accept,
-                Strangers::Refuse => sip_elements::Strangers::Refuse,
-            },
-            stranger_methods: proxy
-                .stranger_methods
-                .iter()
-                .map(|method| method.word().to_owned())
-                .collect(),
-            outbound: proxy
-                .outbound
-                .as_ref()
-                .map(|hop| NextHop::Server(hop.0.clone())),
-            trusted_peers: Network::set(&proxy.trusted_peers),
-            edge_proxies: Network::set(&proxy.edge_proxies),
-            off_limits: Network::set(&proxy.off_limits),
-            session_descriptions: SessionDescriptions::Pass,
-            record_route: proxy.record_route,
-            dialog_lifetime: proxy.dialog_lifetime.duration(),
-            timer_c: proxy.timer_c.duration(),
-            no_answer: Some(proxy.no_answer.duration()),
-            dead_target_lifetime: proxy.dead_target_lifetime.duration(),
-            max_targets: proxy.max_targets,
-        },
+        proxy: proxy_settings(proxy),
         timers: TimerSettings {
-            t1: timers.t1.duration(),
-            t2: timers.t2.duration(),
-            t4: timers.t4.duration(),
+            t1: timers.t1,
+            t2: timers.t2,
+            t4: timers.t4,
         },
         limits: TableLimits {
             server_transactions: limits.server_transactions,
@@ -177,64 +130,68 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             retry_after: limits.retry_after,
         },
         max_header_fields: limits.header_fields,
-        server_header: general.server_header.clone(),
+        server_header: server_header.clone(),
     }
 }
 
-fn challenged(methods: &ChallengedMethods) -> sip_elements::ChallengedMethods {
-    match methods {
-        ChallengedMethods::All => sip_elements::ChallengedMethods::All,
-        ChallengedMethods::Listed(methods) => sip_elements::ChallengedMethods::Listed(
-            methods
-                .iter()
-                .map(|method| method.word().to_owned())
-                .collect(),
-        ),
+fn proxy_settings(proxy: &Proxy) -> ProxySettings {
+    ProxySettings {
+        foreign: proxy.foreign,
+        strangers: proxy.strangers,
+        stranger_methods: proxy
+            .stranger_methods
+            .iter()
+            .map(|method| method.0)
+            .collect(),
+        outbound: proxy
+            .outbound
+            .as_ref()
+            .map(|hop| NextHop::Server(hop.0.clone())),
+        trusted_peers: Network::set(&proxy.trusted_peers),
+        edge_proxies: Network::set(&proxy.edge_proxies),
+        off_limits: Network::set(&proxy.off_limits),
+        session_descriptions: SessionDescriptions::Pass,
+        record_route: proxy.record_route,
+        dialog_lifetime: proxy.dialog_lifetime,
+        timer_c: proxy.timer_c,
+        no_answer: Some(proxy.no_answer),
+        dead_target_lifetime: proxy.dead_target_lifetime,
+        max_targets: proxy.max_targets,
     }
 }
 
 /// Time budget for one save: half of `max_lag`, because changes that arrive during a save wait for the next one.
 pub fn save_time(configuration: &Configuration) -> Duration {
-    configuration.location.max_lag.duration() / 2
-}
-
-fn algorithm(digest: Digest) -> Algorithm {
-    match digest {
-        Digest::Md5 => Algorithm::Md5,
-        Digest::Sha256 => Algorithm::Sha256,
-    }
+    configuration.location.max_lag / 2
 }
 
 /// Whether the server uses TLS. If not, startup skips reading the system's trusted authorities.
 pub fn speaks_tls(configuration: &Configuration) -> bool {
-    let is_secure = |listen: &Listen| matches!(listen.transport, Transport::Tls | Transport::Wss);
+    let is_secure = |listen: &Listen| listen.transport.is_secure();
     !configuration.certificate.is_empty() || configuration.listen.iter().any(is_secure)
 }
 
 /// TLS settings; the files are not read yet.
 pub fn tls_settings(configuration: &Configuration) -> TlsSettings {
-    let path = |path: &Option<FilePath>| path.as_ref().map(|path| path.0.clone());
     let tls = &configuration.tls;
+    let (client_certificates, clients) = match &tls.clients {
+        TlsClients::None => (ClientCertificates::None, None),
+        TlsClients::Optional(clients) => (ClientCertificates::Optional, Some(clients)),
+        TlsClients::Required(clients) => (ClientCertificates::Required, Some(clients)),
+    };
     TlsSettings {
         certificates: configuration
             .certificate
             .iter()
             .map(|certificate| CertificateFiles {
-                chain: path(&certificate.chain).unwrap_or_default(),
-                key: path(&certificate.key).unwrap_or_default(),
+                chain: certificate.chain.0.clone(),
+                key: certificate.key.0.clone(),
             })
             .collect(),
-        min_version: match tls.min_version {
-            TlsVersion::V12 => tls::TlsVersion::V1_2,
-            TlsVersion::V13 => tls::TlsVersion::V1_3,
-        },
-        client_certificates: match tls.client_certificates {
-            ClientCertificates::None => tls::ClientCertificates::None,
-            ClientCertificates::Optional => tls::ClientCertificates::Optional,
-            ClientCertificates::Required => tls::ClientCertificates::Required,
-        },
-        client_ca: path(&tls.client_ca),
-        server_ca: path(&tls.server_ca),
+        min_version: tls.min_version,
+        client_certificates,
+        client_ca: clients.map(|clients| clients.client_ca.0.clone()),
+        server_ca: tls.server_ca.as_ref().map(|file| file.0.clone()),
         verify_servers: tls.verify_servers,
         ..TlsSettings::default()
     }
@@ -257,11 +214,11 @@ pub const MOST_PER_PEER: u32 = 1_000;
 /// The peers that are trusted and the origins whose pages may open a WebSocket.
 pub fn peer_policy(configuration: &Configuration) -> PeerPolicy {
     let origins = configuration.connections.origins.iter();
-    let domains = configuration.general.domains.iter();
+    let domains = configuration.domains.iter();
     PeerPolicy {
         trusted: Network::set(&configuration.proxy.trusted_peers),
         origins: Origins {
-            everybody: origins.clone().any(|origin| origin.0 == Origin::ANYWHERE),
+            all: origins.clone().any(|origin| origin.0 == Origin::ANYWHERE),
             listed: origins.map(|origin| origin.0.clone()).collect(),
             hosts: domains.map(|domain| domain.0.clone()).collect(),
         },
@@ -280,17 +237,12 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
         ..
     } = configuration;
     Options {
-        event_loop: match workers.event_loop {
-            EventLoop::Auto => EventLoopKind::Auto,
-            EventLoop::Epoll => EventLoopKind::Epoll,
-            EventLoop::Poll => EventLoopKind::Poll,
-            EventLoop::IoUring => EventLoopKind::IoUring,
-        },
-        gather: workers.gather.duration(),
+        event_loop: workers.event_loop,
+        gather: workers.gather,
         overload: overload.enabled.then(|| OverloadSettings {
-            target: overload.target.duration(),
-            interval: overload.interval.duration(),
-            t1: timers.t1.duration(),
+            target: overload.target,
+            interval: overload.interval,
+            t1: timers.t1,
             ..OverloadSettings::default()
         }),
         receive_buffer: udp.receive_buffer,
@@ -305,18 +257,14 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
             max_queued: connections.max_queued,
             max_partial: connections.max_partial,
             max_held_per_peer: connections.max_held_per_peer,
-            open_timeout: connections.open_timeout.duration(),
-            silent_timeout: connections.silent_timeout.duration(),
-            message_timeout: connections.message_timeout.duration(),
-            write_timeout: connections.write_timeout.duration(),
-            idle_timeout: connections.idle_timeout.duration(),
-            unproven_timeout: Some(connections.unproven_timeout.duration()),
-            keep_alive: connections.keep_alive.duration(),
-            aliases: match connections.aliases {
-                Aliases::Nobody => sip_runtime::Aliases::Nobody,
-                Aliases::Certified => sip_runtime::Aliases::Certified,
-                Aliases::Everybody => sip_runtime::Aliases::Everybody,
-            },
+            open_timeout: connections.open_timeout,
+            silent_timeout: connections.silent_timeout,
+            message_timeout: connections.message_timeout,
+            write_timeout: connections.write_timeout,
+            idle_timeout: connections.idle_timeout,
+            unproven_timeout: Some(connections.unproven_timeout),
+            keep_alive: connections.keep_alive,
+            aliases: connections.aliases,
             ..StreamOptions::default()
         },
         share_port: udp.share_port,

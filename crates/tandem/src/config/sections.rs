@@ -1,39 +1,103 @@
-//! The catalogue of all configuration keys: the single source of types, defaults, checks, the reference and the example file.
-use super::catalogue::{
-    Changes, Chapter, Section, any, between, not_empty, optional, optional_between, section,
-};
+//! The catalogue of all configuration keys: the single source of types, checks, the reference and the example file. A default that the
+//! crates below have, too, is taken from them, so that tests and fuzzing run with the defaults of the server.
+use super::catalogue::{any, between, not_empty, optional, optional_between, required};
+use super::declare::{choice, section};
+use super::duration_value::{days, hours, micros, millis, seconds};
 use super::host_value::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
 };
-use super::interval::{Interval, days, hours, micros, millis, seconds};
-use super::keyword::{
-    Aliases, ChallengedMethods, ClientCertificates, Digest, Durability, EventLoop, Foreign,
-    LogFormat, LogLevel, StrangerMethod, Strangers, TlsVersion, Transport,
-};
+use super::keyword::{Durability, LogFormat, LogLevel, StrangerMethod};
 use super::network_value::Network;
 use super::origin::Origin;
+use sip_elements::bans::BanSettings;
+use sip_elements::{
+    ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, Settings, Strangers, TableLimits,
+};
+use sip_message::digest::Algorithm;
+use sip_runtime::tls::{TlsSettings, TlsVersion};
+use sip_runtime::{Aliases, EventLoopKind, Options, StreamOptions};
+use sip_transaction::TimerSettings;
+use sip_transport::Protocol;
+use sip_transport::overload::OverloadSettings;
 use sip_transport::selection::Destination;
-use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 section! {
     /// The identity of the server. Place these keys above the first section.
-    General = "" {
+    Configuration {
         /// The domains that this server is responsible for. The first domain also covers the server's own addresses: a phone that knows
         /// only an address registers and calls in the first domain.
         reload domains: Vec<DomainName> = vec![DomainName("tandem.localhost".to_owned())], not_empty();
 
         /// Value of the `Server` header field in the server's own responses. If empty, the field is omitted.
-        reload server_header: String = "Tandem".to_owned(), any();
+        reload server_header: String = settings().server_header, any();
+
+        /// In the order of the file; never empty after reading.
+        section listen: Vec<Listen> = Listen::defaults();
+
+        /// In the order of the file.
+        section certificate: Vec<Certificate>;
+
+        /// TLS.
+        section tls: Tls;
+
+        /// Worker threads.
+        section workers: Workers;
+
+        /// Overload control.
+        section overload: Overload;
+
+        /// The database.
+        section database: Database;
+
+        /// Digest authentication.
+        section auth: Auth;
+
+        /// Bans.
+        section bans: Bans;
+
+        /// The proxy.
+        section proxy: Proxy;
+
+        /// Name resolution.
+        section dns: Dns;
+
+        /// The registrar.
+        section registrar: Registrar;
+
+        /// The location service.
+        section location: Location;
+
+        /// Timers.
+        section timers: Timers;
+
+        /// Upper limits.
+        section limits: Limits;
+
+        /// The HTTP interface.
+        section admin: Admin;
+
+        /// The log.
+        section log: Log;
+
+        /// UDP sockets.
+        section udp: Udp;
+
+        /// Connections.
+        section connections: Connections;
+
+        /// Shutdown.
+        section shutdown: Shutdown;
     }
 }
 
 section! {
     /// The addresses that the server listens on. Without a `[[listen]]` section, it listens on UDP and TCP port 5060 of every IPv4
     /// address.
-    Listen = "listen", repeated = true {
+    Listen {
         /// The transport protocol.
-        restart transport: Transport = Transport::Udp, any();
+        restart transport: Protocol = Protocol::Udp, any();
 
         /// Address and port to bind. A wildcard (`0.0.0.0`, `[::]`) becomes one listener for each address of that family that the machine
         /// has at startup. With port 0, the kernel chooses the port.
@@ -55,30 +119,25 @@ section! {
     /// exactly that name, then one with a wildcard for its first label. The first section is for clients that request no name or an
     /// unknown name. It is also the certificate that the server presents to servers that ask for one. Each reload reads the files again,
     /// even if the configuration is unchanged. Established sessions keep their certificate.
-    Certificate = "certificate", repeated = true {
+    Certificate {
         /// PEM file with the server's certificate, followed by the intermediate certificates up to the root. Its names should be the
-        /// domains, as DNS names or as `sip:` URIs (RFC 5922). Required.
-        reload chain: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/chain.pem".into())));
+        /// domains, as DNS names or as `sip:` URIs (RFC 5922).
+        reload chain: FilePath = FilePath("/etc/tandem/chain.pem".into()), required();
 
         /// PEM file with the unencrypted private key of the first certificate in `chain`: ECDSA, Ed25519 or RSA. ECDSA on P-256 costs the
-        /// least CPU time. Required.
-        reload key: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/key.pem".into())));
+        /// least CPU time.
+        reload key: FilePath = FilePath("/etc/tandem/key.pem".into()), required();
     }
 }
 
 section! {
     /// TLS settings for inbound and outbound connections.
-    Tls = "tls" {
+    Tls {
         /// The minimum TLS version.
-        reload min_version: TlsVersion = TlsVersion::V12, any();
+        reload min_version: TlsVersion = TlsSettings::default().min_version, any();
 
-        /// Whether the server requests a certificate from clients. `"optional"` rejects only invalid certificates; `"required"` also
-        /// rejects clients without one. The server verifies client certificates against `client_ca`.
-        reload client_certificates: ClientCertificates = ClientCertificates::None, any();
-
-        /// PEM file with the authorities that client certificates are verified against. Required if the server requests client
-        /// certificates.
-        reload client_ca: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/client-ca.pem".into())));
+        /// Verification of clients.
+        inline clients: TlsClients;
 
         /// PEM file with the authorities that the certificates of other servers are verified against. If omitted, the server uses the
         /// authorities that the operating system trusts.
@@ -86,25 +145,49 @@ section! {
 
         /// Verify the certificates of servers that Tandem connects to. A certificate must name the domain of the URI, compared as a whole,
         /// without wildcards (RFC 5922). Use `false` only in a laboratory: anyone on the path can then read and change all traffic.
-        reload verify_servers: bool = true, any();
+        reload verify_servers: bool = TlsSettings::default().verify_servers, any();
+    }
+}
+
+choice! {
+    /// How TLS clients are verified.
+    TlsClients {
+        /// Whether the server requests a certificate from clients. `"optional"` rejects only invalid certificates; `"required"` also
+        /// rejects clients without one.
+        reload client_certificates = {
+            /// No certificate is requested.
+            None = "none",
+            /// Clients may present one.
+            Optional(ClientAuthorities) = "optional",
+            /// Clients must present one.
+            Required(ClientAuthorities) = "required",
+        }
+    }
+}
+
+section! {
+    /// What the certificates of TLS clients are verified against.
+    ClientAuthorities {
+        /// PEM file with the authorities that client certificates are verified against.
+        reload client_ca: FilePath = FilePath("/etc/tandem/client-ca.pem".into()), required();
     }
 }
 
 section! {
     /// The threads that process SIP.
-    Workers = "workers" {
+    Workers {
         /// Number of worker threads. `"auto"` starts one for each core.
         restart count: Count = Count::Auto, any();
 
         /// How a worker waits for its sockets. `"auto"` selects the method with the lowest cost and logs the choice with its reason.
         /// `"io_uring"` (Linux 6.1 or later) receives and sends with the same system call that waits. If the kernel forbids it, the server
         /// does not start and reports what forbids it.
-        restart event_loop: EventLoop = EventLoop::Auto, any();
+        restart event_loop: EventLoopKind = EventLoopKind::default(), any();
 
         /// How long a busy worker lets messages gather before it looks at its sockets again. It then handles several messages per wake-up,
         /// which saves CPU time at the cost of a small delay. A worker does this while it is busy for more than about two thirds of the
         /// time, measured every 20 ms. Below that, it handles each message as it arrives. `"0s"` disables gathering.
-        restart gather: Interval = micros(100), between(micros(0), millis(10));
+        restart gather: Duration = Options::default().gather, between(micros(0), millis(10));
 
         /// CPU numbers to pin workers to: the first worker to the first CPU, and so on. If there are more workers than numbers, the list
         /// starts again from the beginning. An empty list pins no worker.
@@ -114,23 +197,23 @@ section! {
 
 section! {
     /// Behaviour when more requests arrive than the server can process. Messages of existing calls are always processed first.
-    Overload = "overload" {
+    Overload {
         /// Reject new requests during overload, with 503 and a `Retry-After` between `limits.retry_after` and twice that value. With
         /// `false`, all requests wait for their turn without a time limit.
         restart enabled: bool = true, any();
 
         /// Queueing delay of the oldest request above which the queue counts as standing. A burst that ends before `interval` does is
         /// processed in full.
-        restart target: Interval = millis(25), between(millis(1), seconds(1));
+        restart target: Duration = OverloadSettings::default().target, between(millis(1), seconds(1));
 
         /// How long the queue must stand before new requests are rejected.
-        restart interval: Interval = millis(200), between(millis(10), seconds(10));
+        restart interval: Duration = OverloadSettings::default().interval, between(millis(10), seconds(10));
     }
 }
 
 section! {
     /// Persistent storage: subscribers, and registrations across restarts.
-    Database = "database" {
+    Database {
         /// `sqlite:` followed by a path. A relative path starts at the working directory.
         restart url: DatabaseUrl = DatabaseUrl("sqlite:tandem.db".to_owned()), any();
     }
@@ -138,19 +221,19 @@ section! {
 
 section! {
     /// Digest authentication (RFC 3261 section 22, RFC 8760).
-    Auth = "auth" {
+    Auth {
         /// Methods that the server challenges when a request outside a dialog claims to come from one of its domains or addresses:
         /// `"all"`, or a list. Other methods are forwarded to subscribers without proof of the sender: `NOTIFY` can restart a phone, and
         /// `REFER` can make it call. An empty list disables digest authentication: anyone can then register and call under any identity.
         /// ACK and CANCEL cannot be challenged.
-        reload challenge: ChallengedMethods = ChallengedMethods::All, any();
+        reload challenge: ChallengedMethods = settings().challenge, any();
 
         /// Algorithms to offer, in order of preference, each in its own challenge (RFC 8760). Put SHA-256 first if all phones support it.
         /// Some phones that know only MD5, such as baresip 1.0, give up if the server offers anything else as well.
-        reload algorithms: Vec<Digest> = vec![Digest::Md5], not_empty();
+        reload algorithms: Vec<Algorithm> = settings().algorithms, not_empty();
 
         /// Lifetime of a nonce. After that, the phone receives a new one without asking its user (`stale=true`).
-        reload nonce_lifetime: Interval = seconds(300), between(seconds(5), days(1));
+        reload nonce_lifetime: Duration = settings().nonce_lifetime, between(seconds(5), days(1));
 
         /// Number of nonces whose counters are kept for replay protection, over all workers. Each phone that reuses a nonce needs one
         /// slot.
@@ -161,31 +244,31 @@ section! {
 
         /// How long cached credentials are used before the server queries the database again. Changes made with `tandem user` take effect
         /// within two seconds, regardless of this value.
-        restart cache_lifetime: Interval = hours(1), between(seconds(1), days(7));
+        restart cache_lifetime: Duration = hours(1), between(seconds(1), days(7));
 
         /// How long the result "no such subscriber" is cached.
-        restart unknown_lifetime: Interval = seconds(30), between(seconds(1), hours(1));
+        restart unknown_lifetime: Duration = seconds(30), between(seconds(1), hours(1));
     }
 }
 
 section! {
     /// Protection against scanners and password guessing. A failure counts only if its source is proven: by credentials that answer a
     /// nonce sent there, or by a connection. Failures never ban loopback, `proxy.trusted_peers` or `proxy.edge_proxies`.
-    Bans = "bans" {
+    Bans {
         /// Ban a source after too many failures. A source is an IPv4 address or an IPv6 /64 network; eight times as many failures ban an
-        /// IPv6 /56 network. With `false`, the delays after wrong passwords remain, as do `tandem ctl bans.add` and the log lines for
+        /// IPv6 /56 network. With `false`, the delays after wrong passwords remain, as do `tandem ctl ban` and the log lines for
         /// fail2ban.
-        reload enabled: bool = true, any();
+        reload enabled: bool = BanSettings::default().automatic, any();
 
         /// Number of failures within `window` that ban a source. Many phones can share an address. One phone with a wrong password causes
         /// about 15 failures in five minutes, because delays slow it down.
-        reload failures: u32 = 50, between(1, 1_000_000);
+        reload failures: u32 = BanSettings::default().failures, between(1, 1_000_000);
 
         /// Time window in which failures are counted.
-        reload window: Interval = seconds(300), between(seconds(1), days(1));
+        reload window: Duration = BanSettings::default().window, between(seconds(1), days(1));
 
         /// Duration of a ban.
-        reload duration: Interval = seconds(600), between(seconds(1), days(7));
+        reload duration: Duration = BanSettings::default().duration, between(seconds(1), days(7));
 
         /// User-Agent prefixes, compared without case, such as `"friendly-scanner"` or `"sipvicious"`. Matching requests are dropped
         /// without a response. Scanners can send any User-Agent, so this only reduces log lines and responses.
@@ -199,20 +282,20 @@ section! {
 
 section! {
     /// How requests are forwarded (RFC 3261 section 16).
-    Proxy = "proxy" {
+    Proxy {
         /// What happens to requests for other domains. With `"refuse"`, requests of subscribers and trusted peers leave through `outbound`
         /// if it is set; all others are rejected with 403. `"subscribers"` forwards requests of subscribers and trusted peers, even
         /// without `outbound`. `"relay"` forwards requests of all senders. This makes the server an open relay, unless something in front
         /// of it controls access.
-        reload foreign: Foreign = Foreign::Refuse, any();
+        reload foreign: Foreign = ProxySettings::default().foreign, any();
 
         /// What happens to requests from other domains to subscribers. `"accept"` forwards the methods in `stranger_methods`; `"refuse"`
         /// rejects all with 403. Trusted peers are not strangers.
-        reload strangers: Strangers = Strangers::Accept, any();
+        reload strangers: Strangers = ProxySettings::default().strangers, any();
 
         /// Methods that other domains may send to subscribers outside a dialog. Other methods are rejected with 403. The server has no
         /// proof of who sends these requests.
-        reload stranger_methods: Vec<StrangerMethod> = vec![StrangerMethod::Invite, StrangerMethod::Message], any();
+        reload stranger_methods: Vec<StrangerMethod> = stranger_methods(), any();
 
         /// Next hop for all requests that the server is not responsible for: an address, or a name whose servers are found by NAPTR, SRV
         /// and address records (RFC 3263). If omitted, requests go where their URI points.
@@ -232,38 +315,38 @@ section! {
         reload off_limits: Vec<Network> = Vec::new(), any();
 
         /// Keep this server in the path of dialogs (Record-Route).
-        reload record_route: bool = true, any();
+        reload record_route: bool = ProxySettings::default().record_route, any();
 
         /// How long requests inside a dialog are relayed after the dialog began. A longer call continues, but requests in it are rejected
         /// with 481, unless a re-INVITE, UPDATE or SUBSCRIBE has refreshed the dialog within that time, as session timers do (RFC 4028).
-        reload dialog_lifetime: Interval = hours(24), between(seconds(600), hours(720));
+        reload dialog_lifetime: Duration = ProxySettings::default().dialog_lifetime, between(seconds(600), hours(720));
 
         /// Timer C: how long a phone may ring before its branch is cancelled. The RFC requires more than three minutes.
-        reload timer_c: Interval = seconds(185), between(seconds(1), hours(1));
+        reload timer_c: Duration = ProxySettings::default().timer_c, between(seconds(1), hours(1));
 
         /// How long an INVITE waits for the first response before the server tries another server of its next hop, or the phones with the
         /// next lower `q`. Without an alternative, it waits 64 times `t1`. A server that is alive answers 100 within 200 ms. In 3 s the
         /// request is sent three times, so the loss of two datagrams does not look like a dead server. Any other request waits this long,
         /// and at least 8 times `t1`, before another server is tried: a healthy server may be silent for that long (RFC 4320).
-        reload no_answer: Interval = seconds(3), between(millis(100), hours(1));
+        reload no_answer: Duration = ProxySettings::default().no_answer.unwrap_or_default(), between(millis(100), hours(1));
 
         /// How long a server of a next hop is tried last after it did not answer, could not be reached or answered 503. Then one call
         /// tries it again. `Retry-After` in the 503 can ask for a shorter time. With `"0s"`, failures are not recorded.
-        reload dead_target_lifetime: Interval = seconds(30), between(seconds(0), hours(1));
+        reload dead_target_lifetime: Duration = ProxySettings::default().dead_target_lifetime, between(seconds(0), hours(1));
 
         /// Maximum number of targets that a request is forked to, and of servers of a next hop that it tries.
-        reload max_targets: usize = 16, between(1, 256);
+        reload max_targets: usize = ProxySettings::default().max_targets, between(1, 256);
     }
 }
 
 section! {
     /// Name resolution of next hops (RFC 3263).
-    Dns = "dns" {
+    Dns {
         /// Name servers, queried in turn. An empty list uses those of `/etc/resolv.conf`. Names in `/etc/hosts` are not queried.
         restart servers: Vec<SocketAddr> = Vec::new(), any();
 
         /// How long a name server may take to answer before the query is retried.
-        restart timeout: Interval = millis(800), between(millis(50), seconds(30));
+        restart timeout: Duration = millis(800), between(millis(50), seconds(30));
 
         /// Number of retries for a query without an answer.
         restart attempts: usize = 2, between(0, 10);
@@ -275,38 +358,38 @@ section! {
 
 section! {
     /// Registrations (RFC 3261 section 10).
-    Registrar = "registrar" {
+    Registrar {
         /// Minimum lifetime of a binding. A REGISTER that asks for less is rejected with 423 and `Min-Expires`.
-        reload min_expires: Interval = seconds(60), between(seconds(1), days(1));
+        reload min_expires: Duration = RegistrarSettings::default().min_expires, between(seconds(1), days(1));
 
         /// Lifetime of a binding if the phone does not ask for one.
-        reload default_expires: Interval = hours(1), between(seconds(1), days(30));
+        reload default_expires: Duration = RegistrarSettings::default().default_expires, between(seconds(1), days(30));
 
         /// Maximum lifetime of a binding. Longer requested lifetimes are shortened to this value.
-        reload max_expires: Interval = hours(2), between(seconds(1), days(30));
+        reload max_expires: Duration = RegistrarSettings::default().max_expires, between(seconds(1), days(30));
 
         /// Maximum number of contacts per address of record. A REGISTER with more is rejected with 403.
-        reload max_contacts: usize = 10, between(1, 1_000);
+        reload max_contacts: usize = RegistrarSettings::default().max_contacts, between(1, 1_000);
 
         /// Send requests for a phone to the host in its `Contact`, even if its REGISTER came from another address. With `false`, they go
         /// to the address that the REGISTER came from. This reaches phones behind NAT, and no subscriber can direct calls to other
         /// addresses.
-        reload follow_contact: bool = false, any();
+        reload follow_contact: bool = RegistrarSettings::default().follow_contact, any();
     }
 }
 
 section! {
     /// The location service, which stores the bindings.
-    Location = "location" {
+    Location {
         /// Where bindings are stored. `"memory"` keeps them in memory and saves changes to the database within a fraction of a second.
         restart store: LocationStore = LocationStore::Memory, any();
 
         /// How often changed bindings are saved. All changes are written in one transaction or a few.
-        reload save_interval: Interval = millis(20), between(millis(10), seconds(60));
+        reload save_interval: Duration = millis(20), between(millis(10), seconds(60));
 
         /// How much later than `save_interval` a registration that was answered 200 may reach the database. If saving falls behind,
         /// responses wait until their bindings are saved. If too many responses wait, registrations are answered 503.
-        reload max_lag: Interval = seconds(1), between(millis(100), seconds(60));
+        reload max_lag: Duration = seconds(1), between(millis(100), seconds(60));
 
         /// When registrations are answered. `"interval"` answers at once: if the process is killed, registrations of the last
         /// `save_interval` and `max_lag` may be lost. `"commit"` answers when the binding is in the database and the disk has confirmed
@@ -318,52 +401,52 @@ section! {
 
 section! {
     /// The timers of RFC 3261 section 17.1.1.1.
-    Timers = "timers" {
+    Timers {
         /// Estimated round-trip time, and the first retransmission interval.
-        reload t1: Interval = millis(500), between(millis(10), seconds(10));
+        reload t1: Duration = TimerSettings::default().t1, between(millis(10), seconds(10));
 
         /// Maximum retransmission interval of requests other than INVITE and of responses to INVITE.
-        reload t2: Interval = seconds(4), between(millis(10), seconds(60));
+        reload t2: Duration = TimerSettings::default().t2, between(millis(10), seconds(60));
 
         /// Maximum time that a message may stay in the network.
-        reload t4: Interval = seconds(5), between(millis(10), seconds(60));
+        reload t4: Duration = TimerSettings::default().t4, between(millis(10), seconds(60));
     }
 }
 
 section! {
     /// Upper limits. A request that exceeds a limit is answered 503 with `Retry-After`.
-    Limits = "limits" {
+    Limits {
         /// Server transactions per worker. Over UDP, each lives for about 32 seconds.
-        reload server_transactions: usize = 400_000, between(100, 50_000_000);
+        reload server_transactions: usize = TableLimits::default().server_transactions, between(100, 50_000_000);
 
         /// Client transactions per worker.
-        reload client_transactions: usize = 400_000, between(100, 50_000_000);
+        reload client_transactions: usize = TableLimits::default().client_transactions, between(100, 50_000_000);
 
         /// Forwarded requests per worker that wait for a final response.
-        reload response_contexts: usize = 200_000, between(100, 50_000_000);
+        reload response_contexts: usize = TableLimits::default().response_contexts, between(100, 50_000_000);
 
         /// Requests per worker that wait for the database or a name server.
-        reload parked_requests: usize = 20_000, between(10, 1_000_000);
+        reload parked_requests: usize = TableLimits::default().parked_requests, between(10, 1_000_000);
 
         /// Dialogs per worker whose Contact was refreshed during the dialog; each party counts. When the table is full, the oldest entries
         /// are evicted. One source has at most a quarter of the entries. A dialog whose entry is evicted keeps the Contact that it began
         /// with. An entry takes up to 320 bytes.
-        reload refreshed_targets: usize = 100_000, between(0, 10_000_000);
+        reload refreshed_targets: usize = TableLimits::default().refreshed_targets, between(0, 10_000_000);
 
         /// Bytes of messages that each worker holds: requests that wait or may be retransmitted, and responses that may be retransmitted.
         /// One unproven source (an IPv4 address or an IPv6 /64 network) gets a sixteenth of this and of the tables above; all unproven
         /// sources together get three quarters. One source gets a quarter for its authenticated subscribers and a quarter for its dialogs.
         /// These shares do not apply to `proxy.trusted_peers`. Requests inside dialogs may exceed each table by half, and those without a
         /// body may also exceed the bytes by half.
-        reload held_bytes: usize = 256 << 20, between(1 << 20, 1 << 40);
+        reload held_bytes: usize = TableLimits::default().held_bytes, between(1 << 20, 1 << 40);
 
         /// Maximum number of bytes sent over UDP per byte received, in response to a request whose sender is unproven. A higher value lets
         /// attackers use the server as an amplifier against other addresses.
-        reload amplification: u32 = 3, between(1, 1_000);
+        reload amplification: u32 = TableLimits::default().amplification, between(1, 1_000);
 
         /// How long a request waits for the database or a name server. After that, it is answered 500, or 504 for a name server. A change
         /// does not affect requests that already wait.
-        reload question_deadline: Interval = seconds(3), between(millis(50), seconds(30));
+        reload question_deadline: Duration = settings().question_deadline, between(millis(50), seconds(30));
 
         /// Bindings in total.
         restart bindings: usize = 1_000_000, between(100, 100_000_000);
@@ -373,17 +456,17 @@ section! {
         restart pending_changes: usize = 200_000, between(100, 100_000_000);
 
         /// Maximum number of header field lines in a message. A request with more is answered 400; a response with more is dropped.
-        reload header_fields: usize = 256, between(32, 512);
+        reload header_fields: usize = settings().max_header_fields, between(32, 512);
 
         /// Value of `Retry-After`, in seconds.
-        reload retry_after: u32 = 10, between(1, 3_600);
+        reload retry_after: u32 = TableLimits::default().retry_after, between(1, 3_600);
     }
 }
 
 section! {
     /// The HTTP interface: health, metrics, JSON-RPC. Its clients have full control of the server. On a loopback address it needs no
     /// token; checks of the Host and Origin header fields keep web pages out.
-    Admin = "admin" {
+    Admin {
         /// Address and port. An address that other machines can reach requires `token_file`.
         restart listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8060)), any();
 
@@ -403,7 +486,7 @@ section! {
 
 section! {
     /// The server's log, written to standard error.
-    Log = "log" {
+    Log {
         /// Minimum severity of log records.
         reload level: LogLevel = LogLevel::Info, any();
 
@@ -414,31 +497,31 @@ section! {
 
 section! {
     /// UDP sockets.
-    Udp = "udp" {
+    Udp {
         /// Receive buffer to request from the kernel for each socket, in bytes. The log and the metrics show the granted size. The kernel
         /// grants more than `net.core.rmem_max` only to a privileged process.
-        restart receive_buffer: usize = 4_194_304, between(65_536, 1_073_741_824);
+        restart receive_buffer: usize = Options::default().receive_buffer, between(65_536, 1_073_741_824);
 
         /// Pass messages to one address that are ready at the same time to the kernel as one buffer, which the kernel splits
         /// (`UDP_SEGMENT`). This saves CPU time if much traffic goes to few addresses, such as trunks and other servers. Messages longer
         /// than 1,200 bytes are sent individually, and so are all messages if the kernel does not support segmentation.
-        restart segmentation: bool = true, any();
+        restart segmentation: bool = Options::default().segmentation, any();
 
         /// Let the kernel deliver each datagram to the home worker of its call, regardless of its source address. This saves CPU time with
         /// several workers, and spreads the traffic of one trunk over all of them. If the kernel does not accept the program for it (the
         /// log says so), or with `share_port`, workers hand messages over to the home worker.
-        restart steering: bool = true, any();
+        restart steering: bool = Options::default().steering, any();
 
         /// Allow another process to be bound to the same address already, and share its traffic. With `false`, the server refuses to
         /// share, because a forgotten process would silently take half of the requests.
-        restart share_port: bool = false, any();
+        restart share_port: bool = Options::default().share_port, any();
     }
 }
 
 section! {
     /// TCP and the transports on top of it. Deadlines close connections whose peers are slow, silent or send invalid data. The metrics
     /// count these by reason.
-    Connections = "connections" {
+    Connections {
         /// Maximum number of connections, over all workers. If omitted, as many as the limit of open files (`RLIMIT_NOFILE`) allows; the
         /// server raises that limit as far as the system permits. There are never more than that limit leaves: the server reserves
         /// descriptors for the admin interface, the database, the log and connections that it opens.
@@ -449,25 +532,25 @@ section! {
         restart max_per_peer: Option<u32> = None, optional_between(1, 1_000_000, 1_000);
 
         /// Maximum size of a message's start line and header fields, in bytes.
-        restart max_header: usize = 32_768, between(1_024, 65_536);
+        restart max_header: usize = StreamOptions::default().max_header, between(1_024, 65_536);
 
         /// Maximum size of a message's body, in bytes.
-        restart max_body: usize = 65_536, between(1_024, 196_608);
+        restart max_body: usize = StreamOptions::default().max_body, between(1_024, 196_608);
 
         /// Maximum number of bytes queued for one peer. A message that does not fit is not sent, and its peer is treated as unreachable.
-        restart max_queue: usize = 262_144, between(65_536, 67_108_864);
+        restart max_queue: usize = StreamOptions::default().max_queue, between(65_536, 67_108_864);
 
         /// Maximum number of bytes queued for all peers together. Each worker has an equal share, of which strangers can fill at most
         /// three quarters.
-        restart max_queued: usize = 268_435_456, between(1_048_576, 17_179_869_184);
+        restart max_queued: usize = StreamOptions::default().max_queued, between(1_048_576, 17_179_869_184);
 
         /// Maximum number of bytes that incomplete messages may take in all connections together. Each worker has an equal share. Beyond
         /// it, the worker closes the connection whose message has been incomplete for the longest time.
-        restart max_partial: usize = 134_217_728, between(1_048_576, 17_179_869_184);
+        restart max_partial: usize = StreamOptions::default().max_partial, between(1_048_576, 17_179_869_184);
 
         /// Maximum number of bytes that the connections from one IPv4 address or one IPv6 /64 network may hold in both directions, over
         /// all workers. Connections of `proxy.trusted_peers` do not count. Set this higher than `max_queue`.
-        restart max_held_per_peer: usize = 4_194_304, between(262_144, 17_179_869_184);
+        restart max_held_per_peer: usize = StreamOptions::default().max_held_per_peer, between(262_144, 17_179_869_184);
 
         /// Origins whose pages may open a WebSocket, such as `"https://phone.example.org"`. The origins of the server's domains and of the
         /// host that the page connects to are always allowed (over `ws:` only if that host is an IP address or `localhost`). `"*"` allows
@@ -476,45 +559,45 @@ section! {
 
         /// Which peers may claim that requests to their address and the port in their Via use the connection that they opened (`alias`,
         /// RFC 5923). `"certified"` trusts peers with a client certificate that the server trusts.
-        restart aliases: Aliases = Aliases::Certified, any();
+        restart aliases: Aliases = StreamOptions::default().aliases, any();
 
         /// How long opening a connection may take, including its handshake and the first write.
-        restart open_timeout: Interval = seconds(5), between(seconds(1), seconds(60));
+        restart open_timeout: Duration = StreamOptions::default().open_timeout, between(seconds(1), seconds(60));
 
         /// How long an accepted connection may take until its first message.
-        restart silent_timeout: Interval = seconds(30), between(seconds(1), hours(1));
+        restart silent_timeout: Duration = StreamOptions::default().silent_timeout, between(seconds(1), hours(1));
 
         /// How long a message may take from its first byte to its last.
-        restart message_timeout: Interval = seconds(10), between(seconds(1), hours(1));
+        restart message_timeout: Duration = StreamOptions::default().message_timeout, between(seconds(1), hours(1));
 
         /// How long a peer may read none of the data queued for it.
-        restart write_timeout: Interval = seconds(10), between(seconds(1), hours(1));
+        restart write_timeout: Duration = StreamOptions::default().write_timeout, between(seconds(1), hours(1));
 
         /// How long an accepted connection may go without a message while its peer is a stranger: until one of its requests is
         /// authenticated or belongs to a dialog, or one of its calls rings. Keep-alives do not count. After eight times this duration, the
         /// connection is closed regardless of its traffic. Peers in `proxy.trusted_peers` are not strangers.
-        restart unproven_timeout: Interval = seconds(32), between(seconds(1), hours(1));
+        restart unproven_timeout: Duration = seconds(32), between(seconds(1), hours(1));
 
         /// How long a connection may be idle once its peer is no longer a stranger. Keep-alives count as traffic.
-        restart idle_timeout: Interval = hours(3), between(seconds(10), days(7));
+        restart idle_timeout: Duration = StreamOptions::default().idle_timeout, between(seconds(10), days(7));
 
         /// Idle time after which the kernel probes whether the peer is still there (`SO_KEEPALIVE`).
-        restart keep_alive: Interval = seconds(120), between(seconds(10), hours(2));
+        restart keep_alive: Duration = StreamOptions::default().keep_alive, between(seconds(10), hours(2));
     }
 }
 
 section! {
     /// How the server shuts down.
-    Shutdown = "shutdown" {
+    Shutdown {
         /// How long calls in setup may take to finish after SIGTERM. A second signal ends the server immediately.
-        reload drain_timeout: Interval = seconds(30), between(seconds(0), hours(1));
+        reload drain_timeout: Duration = seconds(30), between(seconds(0), hours(1));
     }
 }
 
 impl Listen {
     /// The listeners of a file without a `[[listen]]` section.
     pub fn defaults() -> Vec<Self> {
-        [Transport::Udp, Transport::Tcp]
+        [Protocol::Udp, Protocol::Tcp]
             .map(|transport| Self {
                 transport,
                 ..Self::default()
@@ -533,104 +616,13 @@ fn example_next_hop() -> NextHop {
     })
 }
 
-/// The parsed configuration file, with defaults for omitted keys.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "each is a section, documented at its type")]
-pub struct Configuration {
-    pub general: General,
-    /// In the order of the file; never empty after parsing.
-    pub listen: Vec<Listen>,
-    /// In the order of the file.
-    pub certificate: Vec<Certificate>,
-    pub tls: Tls,
-    pub workers: Workers,
-    pub overload: Overload,
-    pub database: Database,
-    pub auth: Auth,
-    pub bans: Bans,
-    pub proxy: Proxy,
-    pub dns: Dns,
-    pub registrar: Registrar,
-    pub location: Location,
-    pub timers: Timers,
-    pub limits: Limits,
-    pub admin: Admin,
-    pub log: Log,
-    pub udp: Udp,
-    pub connections: Connections,
-    pub shutdown: Shutdown,
+/// The methods that other domains may send by default, as far as they can be listed in a file.
+fn stranger_methods() -> Vec<StrangerMethod> {
+    let methods = ProxySettings::default().stranger_methods;
+    methods.into_iter().map(StrangerMethod).collect()
 }
 
-/// Expands `$do!(field Type)` for every section that may occur at most once.
-macro_rules! for_each_section {
-    ($do:ident) => {
-        $do! {
-            tls Tls, workers Workers, overload Overload, database Database, auth Auth, bans Bans, proxy Proxy, dns Dns, registrar Registrar, location Location, timers Timers,
-            limits Limits, admin Admin, log Log, udp Udp, connections Connections, shutdown Shutdown
-        }
-    };
-}
-pub(super) use for_each_section;
-
-impl Configuration {
-    /// The chapters of the reference, in order.
-    pub fn chapters() -> Vec<Chapter> {
-        macro_rules! chapters {
-            ($($field:ident $type:ident),+) => { vec![General::chapter(), Listen::chapter(), Certificate::chapter(), $($type::chapter()),+] };
-        }
-        for_each_section!(chapters)
-    }
-
-    /// The configuration as TOML: every key that has a value, including defaults.
-    pub fn to_toml(&self) -> String {
-        let mut file = String::new();
-        write_values(&mut file, &self.general);
-        for listen in &self.listen {
-            let _ = write!(file, "\n[[{}]]\n", Listen::NAME);
-            write_values(&mut file, listen);
-        }
-        for certificate in &self.certificate {
-            let _ = write!(file, "\n[[{}]]\n", Certificate::NAME);
-            write_values(&mut file, certificate);
-        }
-        macro_rules! write_all {
-            ($($field:ident $type:ident),+) => { $(
-                let _ = write!(file, "\n[{}]\n", $type::NAME);
-                write_values(&mut file, &self.$field);
-            )+ };
-        }
-        for_each_section!(write_all);
-        file
-    }
-
-    /// The paths of the keys that differ between two configurations, and when each change takes effect.
-    pub fn differences(&self, other: &Self) -> Vec<(String, Changes)> {
-        let mut found: Vec<(String, Changes)> = self
-            .general
-            .differences(&other.general)
-            .into_iter()
-            .map(|(key, changes)| (key.to_owned(), changes))
-            .collect();
-        if self.listen != other.listen {
-            found.push(("listen".to_owned(), Changes::Restart));
-        }
-        if self.certificate != other.certificate {
-            found.push((Certificate::NAME.to_owned(), Changes::Reload));
-        }
-        macro_rules! compare {
-            ($($field:ident $type:ident),+) => { $(
-                for (key, changes) in self.$field.differences(&other.$field) {
-                    found.push((format!("{}.{key}", $type::NAME), changes));
-                }
-            )+ };
-        }
-        for_each_section!(compare);
-        found
-    }
-}
-
-fn write_values<S: Section>(file: &mut String, section: &S) {
-    for (key, value) in section.values() {
-        let _ = writeln!(file, "{key} = {value}");
-    }
+/// The settings of a worker that tests and fuzzing use.
+fn settings() -> Settings {
+    Settings::new(&[], Vec::new())
 }

@@ -13,7 +13,6 @@ pub async fn lines(control: &Control, admin: SocketAddr) -> Vec<String> {
     );
     lines.push(format!("configuration: {source}"));
     let domains: Vec<&str> = configuration
-        .general
         .domains
         .iter()
         .map(|domain| domain.0.as_str())

@@ -34,7 +34,7 @@ pub fn sweep(control: Arc<Control>) -> JoinHandle<()> {
         loop {
             ticks.tick().await;
             if let Some(data_plane) = control.data_plane() {
-                let window = control.configuration.load().bans.window.duration();
+                let window = control.configuration.load().bans.window;
                 data_plane.shared.bans.sweep(window, control.clock.now());
             }
         }

@@ -116,12 +116,7 @@ async fn serve(
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;
         };
-        let deadline = control
-            .configuration
-            .load()
-            .limits
-            .question_deadline
-            .duration();
+        let deadline = control.configuration.load().limits.question_deadline;
         let Some(left) = deadline.checked_sub(since.elapsed()) else {
             lookups(&control, &question).ended(Ending::Late);
             continue;

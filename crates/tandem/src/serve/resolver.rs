@@ -251,7 +251,7 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 
 fn options(settings: &Dns, system: ResolverOpts, reach: Reach) -> ResolverOpts {
     let mut options = system;
-    options.timeout = settings.timeout.duration();
+    options.timeout = settings.timeout;
     options.attempts = settings.attempts;
     options.cache_size = settings.cache_size as u64;
     options.negative_min_ttl = Some(SHORTEST_ABSENCE);

@@ -121,7 +121,7 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool
     let mut rate = Rate::default();
     loop {
         let configuration = control.configuration.load_full();
-        let interval = configuration.location.save_interval.duration();
+        let interval = configuration.location.save_interval;
         let last = tokio::select! {
             _ = &mut finished => true,
             () = sleep(pause_after_failure.unwrap_or(interval)) => false,

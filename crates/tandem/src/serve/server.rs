@@ -131,13 +131,7 @@ impl Server {
 
     /// Stops accepting calls and waits until calls in setup are done or the configured time has passed. Returns whether they are done.
     pub async fn drain(&self) -> bool {
-        let longest = self
-            .control
-            .configuration
-            .load()
-            .shutdown
-            .drain_timeout
-            .duration();
+        let longest = self.control.configuration.load().shutdown.drain_timeout;
         service_manager::stopping(longest + LAST_SAVE + QUICK_SAVE);
         if let Err(error) = self.control.drain_to_end().await {
             warn!(%error, "could not start draining on all workers");

@@ -14,6 +14,7 @@ use sip_transport::{Listener, Time};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Duration;
 use tracing::{info, warn};
 
 /// Creates the empty tables that all workers share. The signing secret survives a restart, and so do nonces and Record-Route cookies.
@@ -25,14 +26,18 @@ pub(super) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared
         locations: Locations::new(config::location_limits(configuration)),
         credentials: CredentialCache::new(
             auth.cache_size,
-            known.whole_seconds(),
-            unknown.whole_seconds(),
+            whole_seconds(known),
+            whole_seconds(unknown),
         ),
         nonces: Nonces::new(pair(first), auth.nonce_slots),
         bans: Bans::new(configuration.bans.table),
         dead_targets: DeadTargets::default(),
         hasher: KeyHasher::new(pair(second)),
     }
+}
+
+fn whole_seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// Converts sixteen bytes into the key of a keyed hash.

@@ -86,7 +86,7 @@ fn a_connection_that_the_node_closes_ends_behind_what_was_sent() {
 #[test]
 fn a_leaving_connection_gets_no_new_messages() {
     let options = StreamOptions {
-        aliases: Aliases::Everybody,
+        aliases: Aliases::All,
         ..StreamOptions::default()
     };
     let switches = Switches::start(ANYWHERE[0], 1, options);

@@ -289,9 +289,9 @@ fn check_alias(aliases: Aliases, is_certified: bool, is_believed: bool) {
 #[test]
 fn an_alias_is_believed_of_whom_the_operator_says() {
     for (aliases, believed) in [
-        (Aliases::Nobody, [false, false]),
+        (Aliases::None, [false, false]),
         (Aliases::Certified, [false, true]),
-        (Aliases::Everybody, [true, true]),
+        (Aliases::All, [true, true]),
     ] {
         check_alias(aliases, false, believed[0]);
         check_alias(aliases, true, believed[1]);

@@ -51,7 +51,7 @@ pub(super) fn add(control: &Control, arguments: &Arguments) -> Result<Value, Fai
     let source = source(arguments)?;
     let seconds = arguments.number("seconds").unwrap_or_else(|| {
         let bans = &control.configuration.load().bans;
-        bans.duration.duration().as_secs()
+        bans.duration.as_secs()
     });
     let until = control.clock.now() + Duration::from_secs(seconds);
     if !data_plane(control)?.shared.bans.ban(source, until) {

@@ -27,7 +27,7 @@ pub(super) fn status(control: &Control) -> Value {
         "uptime_seconds": control.started.elapsed().as_secs(),
         "configuration": control.file.as_ref().map(|file| file.display().to_string()),
         "database": control.store().map(|store| store.url().to_owned()),
-        "domains": configuration.general.domains.iter().map(|domain| domain.0.as_str()).collect::<Vec<_>>(),
+        "domains": configuration.domains.iter().map(|domain| domain.0.as_str()).collect::<Vec<_>>(),
         "listeners": listeners,
         "workers": totals.metrics().len(),
         "registrations": totals.locations().live,

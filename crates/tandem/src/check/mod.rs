@@ -1,8 +1,13 @@
-//! `tandem check`: validates a configuration and summarizes what it would run.
-use crate::config::{self, Configuration};
+//! `tandem check`: validates a configuration, finds what is missing on this machine, and summarizes what it would run.
+
+mod machine;
+
+use crate::config::{self, Challengeable, Configuration, Environment, Keyword, Loaded, Mistakes};
 use crate::configuration_file::ConfigurationFile;
 use crate::descriptors::{shortage, taken};
 use crate::output::{complain, show};
+use humantime::format_duration;
+use sip_elements::ChallengedMethods;
 use sip_runtime::tls::Certificate;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -32,24 +37,36 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.example {
         return show(&config::example());
     }
-    let summary = match arguments.file.load() {
-        Ok(configuration) if arguments.effective => Ok(configuration.to_toml()),
-        Ok(configuration) => describe(&configuration),
-        Err(mistakes) => Err(mistakes.to_string()),
+    let loaded = match config::load_with(arguments.file.path(), &Environment::of_process()) {
+        Ok(loaded) => loaded,
+        Err(mistakes) => return complain(mistakes),
     };
-    match summary {
+    if arguments.effective {
+        return show(&config::effective(&loaded));
+    }
+    match summary(loaded) {
         Ok(text) => show(&text),
         Err(problem) => complain(problem),
     }
 }
 
-/// A summary of what would run, for people.
+/// A summary of what would run, or everything that would keep the server from starting.
+fn summary(loaded: Loaded) -> Result<String, String> {
+    let list = machine::errors(&loaded);
+    if list.is_empty() {
+        return describe(&loaded.configuration);
+    }
+    let file = loaded.file;
+    Err(Mistakes { file, list }.to_string())
+}
+
+/// A summary of what would run, for people, with warnings about what it should not.
 ///
 /// # Errors
 /// A listener or a certificate that cannot be used, with the reason.
-pub fn describe(configuration: &Configuration) -> Result<String, String> {
+fn describe(configuration: &Configuration) -> Result<String, String> {
     let Configuration {
-        general,
+        domains,
         workers,
         database,
         auth,
@@ -65,7 +82,7 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     };
     line(
         "domains",
-        listed(general.domains.iter().map(|domain| domain.0.as_str())),
+        listed(domains.iter().map(|domain| domain.0.as_str())),
     );
     let listeners = config::listeners(configuration)?;
     let taken = taken(configuration, listeners.len());
@@ -85,19 +102,16 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     }
     line("tls", peers(configuration));
     line("workers", workers.count.resolve().to_string());
-    // The limit depends on where the command runs: the server may have another one.
-    let limit = sip_runtime::raise_descriptor_limit();
-    if let Some(shortage) = shortage(configuration, limit, taken) {
-        line("WARNING", shortage);
-    }
     line("database", database.url.0.clone());
-    let methods = match auth.challenge.listed() {
-        None => "all methods".to_owned(),
-        Some(methods) => listed(methods.iter().map(|method| method.word())),
+    let methods = match &auth.challenge {
+        ChallengedMethods::All => "all methods".to_owned(),
+        ChallengedMethods::Listed(methods) => {
+            listed(methods.iter().map(|method| Challengeable(*method).word()))
+        }
     };
     let algorithms = listed(auth.algorithms.iter().map(|digest| digest.word()));
     let digest = if auth.challenge.is_empty() {
-        "off: anyone can register and call under any identity".to_owned()
+        "off".to_owned()
     } else {
         format!("{algorithms} for {methods}")
     };
@@ -113,9 +127,9 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     );
     let registrar = format!(
         "{} to {}, {} by default, {} contacts per address of record",
-        registrar.min_expires,
-        registrar.max_expires,
-        registrar.default_expires,
+        format_duration(registrar.min_expires),
+        format_duration(registrar.max_expires),
+        format_duration(registrar.default_expires),
         registrar.max_contacts
     );
     line("registrations", registrar);
@@ -129,11 +143,31 @@ pub fn describe(configuration: &Configuration) -> Result<String, String> {
     );
     line("limits", tables);
     line("admin", format!("http://{}", admin.listen));
+    for warning in warnings(configuration, taken) {
+        line("WARNING", warning);
+    }
     Ok(text)
+}
+
+/// What does not keep the server from starting, but is probably not intended.
+fn warnings(configuration: &Configuration, descriptors: u64) -> Vec<String> {
+    let digest_is_off = configuration.auth.challenge.is_empty();
+    let no_digest = "digest authentication is off (`auth.challenge = []`): anyone can register and call under any identity";
+    // The limit depends on where the command runs: the server may have another one.
+    let limit = sip_runtime::raise_descriptor_limit();
+    let found = [
+        digest_is_off.then(|| no_digest.to_owned()),
+        machine::missing_processors(configuration),
+        shortage(configuration, limit, descriptors),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 /// Each certificate with its names and last day.
 fn certificates(configuration: &Configuration) -> Result<Vec<String>, String> {
+    if !config::speaks_tls(configuration) {
+        return Ok(Vec::new());
+    }
     let settings = config::tls_settings(configuration);
     let context = settings.load(None).map_err(|errors| errors.to_string())?;
     let now = SystemTime::now();
@@ -163,7 +197,7 @@ fn peers(configuration: &Configuration) -> String {
     format!(
         "{} and later; clients' certificates: {}; servers are {servers}",
         tls.min_version.word(),
-        tls.client_certificates.word()
+        tls.clients.word()
     )
 }
 

@@ -1,0 +1,88 @@
+//! The generated documents are those in the repository, and their examples are valid files.
+use super::*;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Compares a committed file with the generated text; `WRITE_DOCS=1` writes the file.
+fn committed(path: &str, made: &str) {
+    let path = format!("{ROOT}/{path}");
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        std::fs::write(&path, made).expect("the file is written");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == made,
+        "{path} differs from the catalogue: run the tests once with WRITE_DOCS=1"
+    );
+}
+
+#[test]
+fn the_reference_is_the_one_the_catalogue_makes() {
+    committed("docs/configuration.md", &reference());
+}
+
+#[test]
+fn the_example_file_is_the_one_the_catalogue_makes() {
+    committed("tandem.example.toml", &example());
+}
+
+#[test]
+fn every_example_in_the_reference_is_a_valid_file() {
+    let page = reference();
+    let mut blocks = 0;
+    for block in page.split("```toml\n").skip(1) {
+        let block = block.split("```").next().unwrap_or_default();
+        assert_eq!(mistakes(block), [] as [&str; 0], "in\n{block}");
+        blocks += 1;
+    }
+    assert_eq!(blocks, Configuration::chapters().len());
+}
+
+#[test]
+fn the_example_file_means_the_defaults_as_it_is_and_uncommented() {
+    let file = example();
+    assert_eq!(parse(&file).expect("right"), parse("").expect("right"));
+    let chapters = Configuration::chapters();
+    let keys = chapters.iter().flat_map(|chapter| &chapter.keys);
+    let optional: Vec<&str> = keys
+        .filter(|entry| entry.key.default.is_none())
+        .map(|entry| entry.key.name)
+        .collect();
+    // A section without defaults exists only if the file contains it.
+    let absent: Vec<String> = chapters
+        .iter()
+        .filter(|chapter| {
+            let mut keys = chapter.keys.iter();
+            keys.all(|entry| entry.key.default.is_none())
+        })
+        .map(|chapter| chapter.header.clone())
+        .collect();
+    let uncommented: String = file
+        .lines()
+        .skip_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| {
+            !line.starts_with('-')
+                && !absent.iter().any(|header| line == header)
+                && !optional
+                    .iter()
+                    .any(|name| line.starts_with(&format!("{name} =")))
+        })
+        .fold(String::new(), |all, line| all + line + "\n");
+    assert_eq!(
+        parse(&uncommented).expect("right"),
+        parse("").expect("right")
+    );
+    assert_eq!(
+        uncommented.lines().count(),
+        chapters
+            .iter()
+            .map(|chapter| chapter.keys.len() + 1)
+            .sum::<usize>()
+            - 1
+            - absent.len()
+            - optional.len()
+            // The second listener: its header, transport, address and proxy_protocol.
+            + 4
+    );
+}
