@@ -49,6 +49,33 @@ fn the_state_of_a_server_is_shown_in_aligned_columns() {
             status.contains("\nlistener       udp 127.0.0.1:"),
             "{status}"
         );
+        assert_eq!(Phone::new(&server, "alice").register("a", 1).0, 200);
+        let stats = printed(&server, "stats").await;
+        assert!(
+            stats.contains("\nrequests              REGISTER: 1\n"),
+            "{stats}"
+        );
+        assert!(stats.contains("\nregistrations         1\n"), "{stats}");
+        let workers = printed(&server, "workers").await;
+        let first_words: Vec<&str> = workers
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        assert_eq!(first_words, ["WORKER", "0", "1", "total"]);
+        assert!(
+            printed(&server, "proxy")
+                .await
+                .starts_with("created              0\n")
+        );
+        assert_eq!(printed(&server, "targets").await, "no failed servers\n");
+        assert_eq!(printed(&server, "subscribers").await, "0\n");
+    });
+}
+
+#[test]
+fn registrations_are_listed_page_by_page() {
+    run(async {
+        let (_place, server) = Place::new(OPEN).start_alone().await;
         assert_eq!(printed(&server, "locations").await, "no registrations\n");
         let alice = Phone::new(&server, "alice");
         assert_eq!(alice.register("a", 1).0, 200);
@@ -70,30 +97,20 @@ fn the_state_of_a_server_is_shown_in_aligned_columns() {
             lines[1].starts_with(&format!("alice@tandem.localhost  {contact}  ")),
             "{locations}"
         );
+        assert_eq!(Phone::new(&server, "bob").register("b", 1).0, 200);
+        let page = printed(&server, "locations --limit 1").await;
+        assert!(
+            page.ends_with("\nmore follow; continue with --after alice@tandem.localhost\n"),
+            "{page}"
+        );
+        let rest = printed(&server, "locations --after alice@tandem.localhost").await;
+        assert!(rest.contains("\nbob@tandem.localhost  "), "{rest}");
+        assert!(!rest.contains("alice"), "{rest}");
         let location = printed(&server, "location alice@tandem.localhost").await;
         assert!(
             location.starts_with(&format!("contact     {contact}\nq           1\n")),
             "{location}"
         );
-        let stats = printed(&server, "stats").await;
-        assert!(
-            stats.contains("\nrequests              REGISTER: 1\n"),
-            "{stats}"
-        );
-        assert!(stats.contains("\nregistrations         1\n"), "{stats}");
-        let workers = printed(&server, "workers").await;
-        let first_words: Vec<&str> = workers
-            .lines()
-            .filter_map(|line| line.split_whitespace().next())
-            .collect();
-        assert_eq!(first_words, ["WORKER", "0", "1", "total"]);
-        assert!(
-            printed(&server, "proxy")
-                .await
-                .starts_with("created              0\n")
-        );
-        assert_eq!(printed(&server, "targets").await, "no failed servers\n");
-        assert_eq!(printed(&server, "subscribers").await, "0\n");
     });
 }
 

@@ -53,7 +53,7 @@ impl FromStr for Address {
 
 /// Who chose the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Origin {
+enum ChosenBy {
     /// The option `--admin`.
     Option,
     /// A key of the configuration, and its file; `None`: the defaults.
@@ -67,7 +67,7 @@ pub struct Access {
     pub address: Address,
     /// What callers over TCP must send, if the server requires it.
     pub token: Option<String>,
-    origin: Origin,
+    chosen_by: ChosenBy,
 }
 
 impl fmt::Debug for Access {
@@ -82,7 +82,7 @@ impl Access {
         Self {
             address,
             token,
-            origin: Origin::Option,
+            chosen_by: ChosenBy::Option,
         }
     }
 
@@ -100,37 +100,37 @@ impl Access {
             return Ok(Self::to(address.clone(), token));
         }
         let admin = file.load()?.admin;
-        let from = |key| Origin::Configuration(key, file.path().map(Path::to_owned));
+        let by = |key| ChosenBy::Configuration(key, file.path().map(Path::to_owned));
         if let Some(path) = admin.socket {
             return Ok(Self {
                 address: Address::Socket(path.0),
                 token: None,
-                origin: from("admin.socket"),
+                chosen_by: by("admin.socket"),
             });
         }
         let configured = admin.token_file.filter(|_| token.is_none());
         let configured = configured.map(|file| Token::read_text(&file.0));
         Ok(Self {
-            address: format!("{}", reachable(admin.listen)).parse()?,
+            address: reachable(admin.listen).to_string().parse()?,
             token: token.or(configured.transpose()?),
-            origin: from("admin.listen"),
+            chosen_by: by("admin.listen"),
         })
     }
 
     /// What to do if no server answers at the address.
     pub(super) fn advice(&self) -> String {
-        match &self.origin {
-            Origin::Option => {
+        match &self.chosen_by {
+            ChosenBy::Option => {
                 "The address is that of --admin. Check that a server runs there: `admin.listen` or `admin.socket` of its configuration"
                     .to_owned()
             }
-            Origin::Configuration(key, Some(file)) => {
+            ChosenBy::Configuration(key, Some(file)) => {
                 let file = file.display();
                 format!(
                     "The address is `{key}` of {file}. Start the server with `tandem serve --config {file}`, or name another one with --admin"
                 )
             }
-            Origin::Configuration(key, None) => format!(
+            ChosenBy::Configuration(key, None) => format!(
                 "The address is the default of `{key}`. Name the server's configuration file with --config, or its address with --admin"
             ),
         }

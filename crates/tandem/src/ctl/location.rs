@@ -1,5 +1,5 @@
 //! The results of `location.list`, `location.get` and `location.remove` as text.
-use super::table::Table;
+use super::table::{Table, printable};
 use super::text::duration;
 use serde::Deserialize;
 use std::fmt;
@@ -87,10 +87,10 @@ impl fmt::Display for Locations {
         }
         table.fmt(formatter)?;
         match &self.next {
-            Some(last) => writeln!(
-                formatter,
-                "more follow: tandem ctl locations --after {last}"
-            ),
+            Some(last) => {
+                let last = printable(last);
+                writeln!(formatter, "more follow; continue with --after {last}")
+            }
             None => Ok(()),
         }
     }

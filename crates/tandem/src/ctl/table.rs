@@ -65,7 +65,7 @@ fn is_number(cell: &str) -> bool {
 }
 
 /// Escapes control characters: a cell may contain what a peer sent, and must not control the operator's terminal.
-fn printable(cell: &str) -> String {
+pub fn printable(cell: &str) -> String {
     let mut text = String::with_capacity(cell.len());
     for letter in cell.chars() {
         if letter.is_control() {
