@@ -9,29 +9,25 @@ use sip_transport::Counter;
 pub enum DropReason {
     NotSip,
     MalformedResponse,
-    MalformedAck,
     StrayResponse,
     ForgedResponse,
     StrayAck,
     KeepAlive,
     TooManyHeaders,
-    Foreign,
     NoTarget,
     Banned,
     Scanner,
     WaitingFull,
 }
 /// Their labels, in the order of [`DropReason`].
-pub const DROPS: [&str; 13] = [
+pub const DROPS: [&str; 11] = [
     "not_sip",
     "malformed_response",
-    "malformed_ack",
     "stray_response",
     "forged_response",
     "stray_ack",
     "keep_alive",
     "too_many_headers",
-    "foreign",
     "no_target",
     "banned",
     "scanner",
