@@ -339,7 +339,7 @@ fn a_live_capture_sees_what_tshark_sees_and_tells_prometheus() {
     calls(&server, |scenario| scenario, bob);
     let packets = capture.finish();
     let told = packets.dissect(&[]);
-    let bucket = "tandem_analyzer_response_time_seconds_bucket{step=\"authenticated_forwarded\",method=\"INVITE\",le=\"+Inf\"}";
+    let bucket = "tandem_analyzer_response_time_seconds_bucket{le=\"+Inf\",step=\"authenticated_forwarded\",method=\"INVITE\"}";
     wait_until("the metrics have all calls", || {
         get(metrics, "/metrics").is_some_and(|page| page.contains(&format!("{bucket} {CALLS}\n")))
     });

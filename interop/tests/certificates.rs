@@ -74,7 +74,7 @@ fn a_certificate_is_exchanged_while_calls_are_made_and_none_is_lost() {
     }
     let begun = server.count("tandem_connections_begun_total", "by=\"peer\"");
     assert!(begun >= u64::from(CALLS), "{begun} connections");
-    assert_eq!(server.count("tandem_reloads_total", "taken_over"), 6);
+    assert_eq!(server.count("tandem_reloads_total", "applied"), 6);
 }
 
 #[test]

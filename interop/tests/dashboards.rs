@@ -107,11 +107,12 @@ fn problem(prometheus: &Prometheus, shown: &BTreeSet<String>, expression: &str) 
 /// The 99th percentile of a method's durations from the server's own metrics, as Prometheus defines it.
 fn p99(server: &Server, method: &str) -> f64 {
     let (_, page) = server.http("/metrics");
-    let of_method = format!("tandem_request_duration_seconds_bucket{{method=\"{method}\",le=\"");
+    let of_method = format!("\",method=\"{method}\"}} ");
     let buckets: Vec<(f64, f64)> = page
         .lines()
         .filter_map(|line| {
-            let (bound, count) = line.strip_prefix(&of_method)?.split_once("\"} ")?;
+            let bucket = line.strip_prefix("tandem_request_duration_seconds_bucket{le=\"")?;
+            let (bound, count) = bucket.split_once(&of_method)?;
             let bound = if bound == "+Inf" {
                 f64::INFINITY
             } else {

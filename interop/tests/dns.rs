@@ -290,10 +290,10 @@ fn a_name_that_does_not_exist_is_refused_with_its_reason_and_not_asked_for_each_
     let refused = Scenario::new("call_refused").to(FAR).run(&server);
     let line = refusal(&refused, "SIP/2.0 500");
     assert_eq!(line, "SIP/2.0 500 Next hop has no address");
-    assert_eq!(server.count("tandem_lookups_total", "missing"), 1);
+    assert_eq!(server.count("tandem_lookups_total", "not_found"), 1);
     let again = Scenario::new("call_refused").to(FAR).calls(5);
     again.with(&["-r", "100"]).run(&server);
-    assert_eq!(server.count("tandem_lookups_total", "missing"), 6);
+    assert_eq!(server.count("tandem_lookups_total", "not_found"), 6);
     // sipp starts slowly, so the first answer may already have expired.
     let asked = names.asked("NAPTR", "nowhere.carrier.test");
     assert!(asked <= 2, "asked {asked} times");

@@ -1,6 +1,7 @@
 //! Derives the maximum number of connections from the limit of open descriptors. Descriptors for other purposes are reserved, so that
 //! connecting peers cannot cut off the admin interface or the database.
 use crate::config::{Configuration, MOST_CONNECTIONS, MOST_PER_PEER};
+use procfs::process::Process;
 use sip_runtime::StreamOptions;
 use sip_transport::Protocol;
 
@@ -68,7 +69,8 @@ fn left(limit: Option<u64>, taken: u64) -> usize {
 /// Descriptors in use once the server listens on so many `listeners`, including those open now if the system reports them.
 pub fn taken(configuration: &Configuration, listeners: usize) -> u64 {
     let workers = u64::from(configuration.workers.count.resolve());
-    let open = std::fs::read_dir("/proc/self/fd").map_or(OTHERS, |open| open.count() as u64);
+    let open = Process::myself().and_then(|process| process.fd_count());
+    let open = open.map_or(OTHERS, |open| open as u64);
     open.max(OTHERS) + workers * (listeners as u64 + OF_WORKER)
 }
 

@@ -1,7 +1,8 @@
 //! Tandem, a SIP server: command line, configuration, wiring of data plane and control plane, administration.
 //!
 //! ```text
-//! cli ─┬─ serve ─ control plane: admin (HTTP), questions, saver, upkeep ─▶ sip-runtime ─▶ sip-elements
+//! cli ─┬─ serve ── questions, saver, upkeep ─┐
+//!      │    └───── admin (HTTP) ─────────────┴─ control ─▶ sip-runtime ─▶ sip-elements
 //!      ├─ analyze, bench, certificate, check, completions, ctl, lab, manual, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
@@ -15,10 +16,12 @@ pub mod cli;
 mod completions;
 pub mod config;
 mod configuration_file;
+pub mod control;
 pub mod ctl;
 mod descriptors;
 mod lab;
 mod manual;
+mod metrics;
 mod output;
 pub mod serve;
 mod user;

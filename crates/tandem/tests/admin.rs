@@ -1,9 +1,10 @@
 //! The admin interface of a running server: health, metrics, JSON-RPC, and the consistency of the documentation.
 mod common;
 
-use common::{Phone, Place, call, get, metric, none, post, run};
+use common::{PATIENCE, Phone, Place, blocking, call, get, metric, none, post, run};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use tandem::ctl::Access;
 
 const DOCUMENTATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
@@ -27,46 +28,43 @@ fn a_running_server_is_live_and_ready() {
     });
 }
 
+/// Labels whose values are open-ended or explain themselves.
+const UNEXPLAINED_LABELS: [&str; 7] = [
+    "class", "code", "file", "method", "name", "version", "worker",
+];
+
 #[test]
-fn the_documentation_lists_exactly_the_metrics_there_are_with_their_types() {
+fn every_metric_is_on_the_page_and_every_label_value_is_documented() {
     run(async {
         let (_place, server) = Place::new("").start_alone().await;
         let (status, text) = get(&server, "/metrics").await;
         assert_eq!(status, 200);
-        let shown: BTreeSet<(String, String)> = text
+        let reference = page("metrics.md");
+        let documented = reference.lines().filter_map(|line| {
+            let (name, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+            Some((name, rest.split(' ').next()?))
+        });
+        let shown: BTreeSet<(&str, &str)> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
-            .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
             .collect();
-        let documented: BTreeSet<(String, String)> = page("metrics.md")
-            .lines()
-            .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
-            .map(|(name, rest)| {
-                (
-                    name.to_owned(),
-                    rest.split(' ').next().unwrap_or_default().to_owned(),
-                )
-            })
+        let expected: BTreeSet<(&str, &str)> = documented
+            .map(|(name, kind)| (name.strip_suffix("_total").unwrap_or(name), kind))
             .collect();
-        assert_eq!(shown, documented);
+        assert_eq!(shown, expected);
         for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let name = line.split(['{', ' ']).next().unwrap_or_default();
-            let family = ["_bucket", "_sum", "_count"]
-                .iter()
-                .find_map(|suffix| name.strip_suffix(suffix))
-                .unwrap_or(name);
-            assert!(
-                shown
-                    .iter()
-                    .any(|(known, _)| known == name || known == family),
-                "a sample without family: {line}"
-            );
-            assert!(
-                line.rsplit(' ')
-                    .next()
-                    .is_some_and(|value| value.parse::<f64>().is_ok()),
-                "no number: {line}"
-            );
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            assert!(value.parse::<f64>().is_ok(), "no number: {line}");
+            let labels = series.split_once('{').map_or("", |(_, labels)| labels);
+            for (label, value) in labels.split(',').filter_map(|it| it.split_once("=\"")) {
+                let value = value.trim_end_matches(['"', '}']);
+                assert!(
+                    label == "le"
+                        || UNEXPLAINED_LABELS.contains(&label)
+                        || reference.contains(&format!("`{value}`")),
+                    "{value} is not documented: {line}"
+                );
+            }
         }
     });
 }
@@ -338,7 +336,7 @@ fn status_and_configuration_say_what_runs() {
         assert_eq!(status["workers"], 2);
         assert_eq!(status["domains"], json!(["tandem.localhost"]));
         assert_eq!(status["configuration"], place.file().display().to_string());
-        let address = server.control().data_plane().expect("it runs").listeners[0].address;
+        let address = server.running().listeners[0].address;
         assert_eq!(status["listeners"][0]["address"], address.to_string());
         let shown = call(&server, "config.show", none())
             .await
@@ -354,7 +352,7 @@ fn a_server_that_is_still_starting_is_live_but_not_ready() {
     run(async {
         let place = Place::new("");
         let configuration = tandem::config::load(Some(&place.file())).expect("right");
-        let control = std::sync::Arc::new(tandem::serve::Control::new(
+        let control = std::sync::Arc::new(tandem::control::Control::new(
             Some(place.file()),
             configuration,
             None,
@@ -375,8 +373,22 @@ fn a_server_that_is_still_starting_is_live_but_not_ready() {
         let (status, page) = common::http_get(format!("{url}/metrics")).await;
         assert_eq!(status, 200);
         assert!(
-            page.contains("\ntandem_ready 0\n") && page.contains("\ntandem_workers 0\n"),
+            page.contains("\ntandem_ready 0\n") && !page.contains("tandem_registrations"),
             "{page}"
         );
+        let rpc = |method: &'static str| {
+            let access = Access::to(url.parse().expect("an address"), None);
+            blocking(move || {
+                tandem::ctl::call(&access, method, &none(), PATIENCE)
+                    .map_err(|error| format!("{error:#}"))
+            })
+        };
+        let status = rpc("node.status").await.expect("a status");
+        assert_eq!(status["phase"], "starting");
+        assert_eq!(status["listeners"], json!([]));
+        for method in ["stats.summary", "subscribers.count", "config.reload"] {
+            let refused = Err(format!("{method}: the server is starting"));
+            assert_eq!(rpc(method).await, refused);
+        }
     });
 }

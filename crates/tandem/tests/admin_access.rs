@@ -9,8 +9,9 @@ use std::os::unix::net::UnixStream;
 use std::str::FromStr as _;
 use std::time::{Duration, Instant};
 use tandem::config::{Environment, Loaded, Mistakes};
+use tandem::control::Phase;
 use tandem::ctl::{Access, Address, call};
-use tandem::serve::{Phase, Server};
+use tandem::serve::Server;
 
 const TOKEN: &str = "c2f1a07e65d94b8ea3f0";
 const DRAIN: &str = r#"{"jsonrpc": "2.0", "id": 1, "method": "node.drain"}"#;

@@ -377,11 +377,12 @@ fn variables_override_the_file_and_mistakes_name_them() {
 }
 
 #[test]
-fn the_reference_and_the_example_file_are_printed() {
+fn the_references_and_the_example_file_are_printed() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     for (flag, file) in [
         ("--reference", "docs/configuration.md"),
         ("--example", "tandem.example.toml"),
+        ("--metrics", "docs/metrics.md"),
     ] {
         let committed =
             std::fs::read_to_string(format!("{root}/{file}")).expect("the file is there");

@@ -7,10 +7,7 @@ use tandem::serve::Server;
 
 /// The `Server` header field that the server sends.
 fn server_header(phone: &Phone, server: &Server, call_id: &str) -> String {
-    let uri = format!(
-        "sip:{}",
-        server.control().data_plane().expect("it runs").listeners[0].address
-    );
+    let uri = format!("sip:{}", server.running().listeners[0].address);
     phone.send("OPTIONS", &uri, &uri, call_id, 1, "");
     let (status, response) = phone.final_response("OPTIONS");
     assert_eq!(status, 200, "{response}");
@@ -37,7 +34,7 @@ fn a_changed_file_is_taken_over_by_every_worker_at_once() {
             headers_of_all_workers(&phone, &server, "before"),
             ["Tandem"]
         );
-        let address = server.control().data_plane().expect("it runs").listeners[0].address;
+        let address = server.running().listeners[0].address;
         let text = std::fs::read_to_string(place.file()).expect("the file");
         place.configure_exactly(&format!(
             "server_header = \"Other\"\n{text}\n[timers]\nt1 = \"200ms\"\n"
@@ -48,16 +45,13 @@ fn a_changed_file_is_taken_over_by_every_worker_at_once() {
             Ok(json!({ "changed": ["server_header", "timers.t1"] }))
         );
         assert_eq!(headers_of_all_workers(&phone, &server, "after"), ["Other"]);
-        assert_eq!(
-            server.control().data_plane().expect("it runs").listeners[0].address,
-            address
-        );
+        assert_eq!(server.running().listeners[0].address, address);
         assert_eq!(
             call(&server, "config.reload", none()).await,
             Ok(json!({ "changed": [] }))
         );
         assert_eq!(
-            metric(&server, "tandem_reloads_total{result=\"taken_over\"}").await,
+            metric(&server, "tandem_reloads_total{result=\"applied\"}").await,
             2
         );
     });
@@ -90,7 +84,7 @@ fn a_wrong_file_changes_nothing_and_every_mistake_is_reported() {
         );
         assert_eq!(headers_of_all_workers(&phone, &server, "after"), ["Tandem"]);
         assert_eq!(
-            metric(&server, "tandem_reloads_total{result=\"refused\"}").await,
+            metric(&server, "tandem_reloads_total{result=\"rejected\"}").await,
             1
         );
         place.configure_exactly(&good);

@@ -1,20 +1,19 @@
 //! The HTTP interface: health for load balancers, metrics for Prometheus, JSON-RPC for operators. It opens early at startup, and is never
 //! on the call path.
 
-mod connection_metrics;
-pub(crate) mod exposition;
-mod message_metrics;
+mod failure;
 mod methods;
 mod metrics;
 mod process;
 mod rpc;
-mod totals;
 
-pub use methods::{METHODS, Method, Param, catalogue};
-pub use metrics::exposition;
+pub use methods::{METHODS, Method, Param, Params, catalogue};
+pub(crate) use metrics::metrics_reference;
 
 use crate::config;
-use crate::serve::{Control, Phase};
+use crate::control::{Control, Phase};
+use crate::metrics::CONTENT_TYPE;
+use anyhow::{Context as _, anyhow};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
@@ -32,8 +31,6 @@ use tokio::task::JoinHandle;
 
 /// Maximum size of a request body, in bytes.
 const LARGEST_BODY: usize = 1 << 20;
-/// Content type of Prometheus' text format.
-pub(crate) const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Limits on connections. Each needs at most 32 KiB for the header and 1 MiB for the body.
 const LIMITS: Limits = Limits {
     connections: 128,
@@ -78,7 +75,7 @@ impl Drop for Listening {
 ///
 /// # Errors
 /// Why it could not be opened, and how to fix it.
-pub async fn listen(control: &Arc<Control>) -> Result<Listening, String> {
+pub async fn listen(control: &Arc<Control>) -> anyhow::Result<Listening> {
     let config::Admin {
         listen: address,
         hosts,
@@ -86,14 +83,14 @@ pub async fn listen(control: &Arc<Control>) -> Result<Listening, String> {
         socket,
     } = control.configuration.load().admin.clone();
     let refused = |error: std::io::Error| {
-        format!(
+        anyhow!(
             "the admin interface cannot listen on {address}: {error}; stop the program that listens there, or change `admin.listen`"
         )
     };
     let token = token_file.map(|file| Token::read(&file.0)).transpose();
     let guard = Guard {
         hosts: hosts.into_iter().map(|host| host.0).collect(),
-        token: token.map_err(|error| format!("`admin.token_file`: {error}"))?,
+        token: token.context("`admin.token_file`")?,
         open: "/health/",
         ..Guard::new(LARGEST_BODY)
     };
@@ -104,7 +101,7 @@ pub async fn listen(control: &Arc<Control>) -> Result<Listening, String> {
         Some(path) => Some(bind_socket(path)?),
         None => None,
     };
-    let counts = &control.figures.admin;
+    let counts = &control.counters.admin;
     let serve = |guard| {
         (
             router(Arc::clone(control)),
@@ -134,9 +131,9 @@ pub async fn listen(control: &Arc<Control>) -> Result<Listening, String> {
     })
 }
 
-fn bind_socket(path: &std::path::Path) -> Result<UnixListener, String> {
+fn bind_socket(path: &std::path::Path) -> anyhow::Result<UnixListener> {
     tandem_http::bind_unix(path).map_err(|error| {
-        format!(
+        anyhow!(
             "the admin interface cannot listen on {}: {error}; remove the existing file, or change `admin.socket`",
             path.display()
         )
@@ -176,7 +173,11 @@ async fn ready(State(control): State<Arc<Control>>) -> Response {
 }
 
 async fn metrics_page(State(control): State<Arc<Control>>) -> Response {
-    ([(header::CONTENT_TYPE, METRICS_TYPE)], exposition(&control)).into_response()
+    (
+        [(header::CONTENT_TYPE, CONTENT_TYPE)],
+        metrics::page(control),
+    )
+        .into_response()
 }
 
 /// JSON-RPC over HTTP. The content type is required because a web page can send it only after a CORS preflight request.

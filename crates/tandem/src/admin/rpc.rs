@@ -1,21 +1,11 @@
 //! JSON-RPC 2.0: reads requests, notifications and batches, and answers with the error codes of the specification.
-use super::methods::{self, Failure};
-use crate::serve::Control;
+use super::failure::{Failure, code};
+use super::methods;
+use crate::control::Control;
 use serde_json::{Map, Value, json};
 
 /// Maximum number of calls in one batch.
 const LARGEST_BATCH: usize = 100;
-
-/// Error codes of the specification, and our own.
-pub(super) mod code {
-    pub(in crate::admin) const PARSE_ERROR: i64 = -32_700;
-    pub(in crate::admin) const INVALID_REQUEST: i64 = -32_600;
-    pub(in crate::admin) const METHOD_NOT_FOUND: i64 = -32_601;
-    pub(in crate::admin) const INVALID_PARAMS: i64 = -32_602;
-    pub(in crate::admin) const INTERNAL_ERROR: i64 = -32_603;
-    /// Our own: the call is valid, but the current state does not allow it.
-    pub(in crate::admin) const REFUSED: i64 = -32_000;
-}
 
 /// Answers a request or a batch; `None` if it contains only notifications.
 pub async fn answer(control: &Control, body: &[u8]) -> Option<Value> {

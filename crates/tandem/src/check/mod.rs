@@ -2,6 +2,7 @@
 
 mod machine;
 
+use crate::admin::metrics_reference;
 use crate::config::{self, Challengeable, Configuration, Environment, Keyword, Loaded, Mistakes};
 use crate::configuration_file::ConfigurationFile;
 use crate::descriptors::{shortage, taken};
@@ -15,6 +16,10 @@ use std::time::SystemTime;
 
 /// The file to check, or the document to print instead.
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct Arguments {
     #[command(flatten)]
     file: ConfigurationFile,
@@ -24,6 +29,9 @@ pub struct Arguments {
     /// Print an example file with every key and its default, commented out.
     #[arg(long, conflicts_with = "effective")]
     example: bool,
+    /// Print the reference of all metrics in Markdown.
+    #[arg(long, conflicts_with_all = ["reference", "example", "effective"])]
+    metrics: bool,
     /// Print the effective configuration, including defaults.
     #[arg(long)]
     effective: bool,
@@ -33,6 +41,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.reference {
         return show(&config::reference());
+    }
+    if arguments.metrics {
+        return show(&metrics_reference());
     }
     if arguments.example {
         return show(&config::example());

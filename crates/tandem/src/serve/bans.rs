@@ -2,23 +2,21 @@
 //!
 //! The lines are an interface: `deploy/fail2ban` parses them. The data plane escapes names in them, and limits the lines per source and
 //! window.
-use super::control::Control;
+use super::upkeep::ticks;
+use crate::control::{Control, Running};
 use sip_elements::Record;
 use sip_elements::bans::{Notice, Offence};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
-/// Records that may wait for the log. The workers count those beyond.
-pub const WAITING_RECORDS: usize = 4_096;
 /// How often expired entries are removed.
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// Logs what the workers record, until the last worker has stopped.
-pub fn log(control: Arc<Control>, mut records: mpsc::Receiver<Record>) -> JoinHandle<()> {
+pub(super) fn log(control: Arc<Control>, mut records: mpsc::Receiver<Record>) -> JoinHandle<()> {
     tokio::spawn(async move {
         while let Some(Record::Notice(notice)) = records.recv().await {
             write(&notice, control.clock.now());
@@ -27,16 +25,13 @@ pub fn log(control: Arc<Control>, mut records: mpsc::Receiver<Record>) -> JoinHa
 }
 
 /// Removes expired entries while the server runs.
-pub fn sweep(control: Arc<Control>) -> JoinHandle<()> {
+pub(super) fn sweep(control: Arc<Control>, running: Arc<Running>) -> JoinHandle<()> {
     tokio::spawn(async move {
-        let mut ticks = interval(SWEEP);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = ticks(SWEEP);
         loop {
             ticks.tick().await;
-            if let Some(data_plane) = control.data_plane() {
-                let window = control.configuration.load().bans.window;
-                data_plane.shared.bans.sweep(window, control.clock.now());
-            }
+            let window = control.configuration.load().bans.window;
+            running.shared.bans.sweep(window, control.clock.now());
         }
     })
 }

@@ -4,26 +4,20 @@ mod banner;
 mod bans;
 mod bindings;
 mod changed_subscribers;
-mod control;
-mod figures;
-mod log;
-mod order;
 mod questions;
 mod resolver;
 mod saver;
 mod server;
-mod service_manager;
 mod upkeep;
 mod workers;
 
-pub use control::{Control, DataPlane, Phase, Refused};
-pub use figures::{Ending, Figure, Figures, Lookups};
-pub use log::LogControl;
-pub use server::{Server, StartError};
+pub use server::Server;
 
 use crate::config::Configuration;
 use crate::configuration_file::ConfigurationFile;
+use crate::control::{LogControl, log};
 use crate::output::complain;
+use anyhow::{Context as _, bail};
 use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
@@ -33,38 +27,35 @@ const THREADS: usize = 2;
 
 /// Runs the server until a signal ends it.
 pub fn run(file: ConfigurationFile) -> ExitCode {
-    let configuration = match file.load() {
-        Ok(configuration) => configuration,
-        Err(mistakes) => return complain(mistakes),
-    };
+    match run_on_runtime(file) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(format_args!("{error:#}")),
+    }
+}
+
+fn run_on_runtime(file: ConfigurationFile) -> anyhow::Result<()> {
+    let configuration = file.load()?;
     let log = log::start(&configuration.log);
     let control_plane = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .thread_name("control")
         .enable_all()
-        .build();
-    let control_plane = match control_plane {
-        Ok(control_plane) => control_plane,
-        Err(error) => return complain(format!("cannot start the control plane: {error}")),
-    };
+        .build()
+        .context("cannot start the control plane")?;
     let ended = control_plane.block_on(serve(file, configuration, log));
     // A pending name lookup must not keep the process alive.
     control_plane.shutdown_background();
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => complain(problem),
-    }
+    ended
 }
 
 async fn serve(
     file: ConfigurationFile,
     configuration: Configuration,
     log: Option<LogControl>,
-) -> Result<(), String> {
-    let mut signals =
-        Signals::open().map_err(|error| format!("cannot receive signals: {error}"))?;
+) -> anyhow::Result<()> {
+    let mut signals = Signals::open().context("cannot receive signals")?;
     let server = tokio::select! {
-        started = Server::start(file.config, configuration, log) => started.map_err(|error| error.to_string())?,
+        started = Server::start(file.config, configuration, log) => started?,
         () = signals.end() => return Ok(()),
     };
     signals.until_end(&server).await;
@@ -80,12 +71,11 @@ async fn serve(
         saved = server.stop(quickly) => saved,
         () = signals.end() => false,
     };
-    if saved {
-        info!("stopped; all registrations are saved");
-        Ok(())
-    } else {
-        Err("some registrations could not be saved".to_owned())
+    if !saved {
+        bail!("some registrations could not be saved");
     }
+    info!("stopped; all registrations are saved");
+    Ok(())
 }
 
 /// The signals that the server handles.
@@ -125,7 +115,7 @@ impl Signals {
 }
 
 async fn reload(server: &Server) {
-    match server.control().reload().await {
+    match server.control().reload(server.running()).await {
         Ok(changed) if changed.is_empty() => info!("reloaded: no changes"),
         Ok(changed) => info!("reloaded: {}", changed.join(", ")),
         Err(error) => error!("reload: {error}"),

@@ -1,9 +1,8 @@
-//! Answers the data plane's questions: credentials from the database, next hops from the resolver. Each question has a deadline, and the
+//! Takes the data plane's questions and records, and answers the questions: credentials from the database, next hops from the resolver. Each question has a deadline, and the
 //! number of questions in progress is bounded. A question past its deadline is dropped, because its request has already been answered.
-use super::changed_subscribers;
-use super::control::{Control, Phase};
-use super::figures::{Ending, Lookups};
+use super::changed_subscribers::ChangedSubscribers;
 use super::resolver::{Located, Resolver};
+use crate::control::{Control, LookupCounters, LookupResult, Running};
 use sip_elements::auth::{Cached, StoredCredentials};
 use sip_elements::{Answer, NameServersFailed, NotDescribed, Question, Record, StoreFailed};
 use sip_transport::selection::{Candidate, Destination};
@@ -17,27 +16,29 @@ use tracing::{debug, warn};
 
 /// Questions that may wait. The worker counts those beyond and lets their deadlines pass.
 const WAITING: usize = 65_536;
+/// Records that may wait for the log. The workers count those beyond.
+const WAITING_RECORDS: usize = 4_096;
 /// Concurrent database reads.
 const CREDENTIALS_AT_ONCE: usize = 16;
 /// Next hops located concurrently.
 const NAMES_AT_ONCE: usize = 1_024;
 
 /// A question with its worker and its arrival time.
-struct Asked {
+struct Queued {
     worker: u16,
     question: Question,
     since: Instant,
 }
 
-/// The queues for the workers' questions. Names have a queue of their own, so that an unreachable name server does not delay registrations.
+/// The workers' end of the queues. Records have a queue of their own. So have names: an unreachable name server does not delay registrations.
 #[derive(Clone, Debug)]
-pub struct Desk {
-    credentials: mpsc::Sender<Asked>,
-    names: mpsc::Sender<Asked>,
+pub(super) struct ControlQueues {
+    credentials: mpsc::Sender<Queued>,
+    names: mpsc::Sender<Queued>,
     records: mpsc::Sender<Record>,
 }
 
-impl sip_runtime::ControlPlane<Question, Record> for Desk {
+impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
     fn ask(&mut self, worker: u16, question: Question) -> Result<(), Question> {
         let queue = match question {
             Question::Credentials { .. } => &self.credentials,
@@ -45,7 +46,7 @@ impl sip_runtime::ControlPlane<Question, Record> for Desk {
             Question::Resolve { .. } | Question::Describe { .. } => &self.names,
         };
         queue
-            .try_send(Asked {
+            .try_send(Queued {
                 worker,
                 question,
                 since: Instant::now(),
@@ -60,145 +61,182 @@ impl sip_runtime::ControlPlane<Question, Record> for Desk {
     }
 }
 
-/// Opens the desk and starts its tasks, which end when the last clone of the desk is dropped. `records` takes what the workers record.
-pub fn open(
-    control: &Arc<Control>,
-    resolver: Resolver,
-    records: mpsc::Sender<Record>,
-) -> (Desk, [JoinHandle<()>; 2]) {
-    let (credentials, asked_credentials) = mpsc::channel(WAITING);
-    let (names, asked_names) = mpsc::channel(WAITING);
-    let resolver = Arc::new(resolver);
-    let tasks = [
-        tokio::spawn(serve(
-            Arc::clone(control),
-            Arc::clone(&resolver),
-            asked_credentials,
-            CREDENTIALS_AT_ONCE,
-        )),
-        tokio::spawn(serve(
-            Arc::clone(control),
-            resolver,
-            asked_names,
-            NAMES_AT_ONCE,
-        )),
-    ];
-    let desk = Desk {
+/// Questions on their way to the [`Responder`].
+pub(super) struct QueuedQuestions {
+    credentials: mpsc::Receiver<Queued>,
+    names: mpsc::Receiver<Queued>,
+}
+
+/// Creates the queues: the workers' end, and the ends for questions and records. What the workers send waits in them until it is taken.
+pub(super) fn queues() -> (ControlQueues, QueuedQuestions, mpsc::Receiver<Record>) {
+    let (credentials, queued_credentials) = mpsc::channel(WAITING);
+    let (names, queued_names) = mpsc::channel(WAITING);
+    let (records, queued_records) = mpsc::channel(WAITING_RECORDS);
+    let queues = ControlQueues {
         credentials,
         names,
         records,
     };
-    (desk, tasks)
+    let questions = QueuedQuestions {
+        credentials: queued_credentials,
+        names: queued_names,
+    };
+    (queues, questions, queued_records)
 }
 
-async fn serve(
-    control: Arc<Control>,
-    resolver: Arc<Resolver>,
-    mut asked: mpsc::Receiver<Asked>,
-    at_once: usize,
-) {
-    // The first question may arrive before startup is complete.
-    if control
-        .watch_phase()
-        .wait_for(|phase| *phase != Phase::Starting)
-        .await
-        .is_err()
-    {
-        return;
+/// Finds the answers and sends them to the workers.
+#[derive(Debug)]
+pub(super) struct Responder {
+    pub(super) control: Arc<Control>,
+    pub(super) running: Arc<Running>,
+    pub(super) subscribers: Arc<ChangedSubscribers>,
+    pub(super) resolver: Resolver,
+}
+
+impl Responder {
+    /// Starts the tasks. They end when the last clone of the [`ControlQueues`] is dropped.
+    pub(super) fn start(self, questions: QueuedQuestions) -> [JoinHandle<()>; 2] {
+        let responder = Arc::new(self);
+        let QueuedQuestions { credentials, names } = questions;
+        [
+            tokio::spawn(Arc::clone(&responder).serve(credentials, CREDENTIALS_AT_ONCE)),
+            tokio::spawn(responder.serve(names, NAMES_AT_ONCE)),
+        ]
     }
-    let places = Arc::new(Semaphore::new(at_once));
-    while let Some(Asked {
-        worker,
-        question,
-        since,
-    }) = asked.recv().await
-    {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
+
+    async fn serve(self: Arc<Self>, mut queue: mpsc::Receiver<Queued>, at_once: usize) {
+        let permits = Arc::new(Semaphore::new(at_once));
+        while let Some(queued) = queue.recv().await {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
+                return;
+            };
+            let configuration = self.control.configuration.load_full();
+            let deadline = configuration.limits.question_deadline;
+            let Some(left) = deadline.checked_sub(queued.since.elapsed()) else {
+                self.count(&queued.question, LookupResult::TimedOut);
+                continue;
+            };
+            let responder = Arc::clone(&self);
+            tokio::spawn(async move {
+                responder
+                    .respond(queued.worker, queued.question, left)
+                    .await;
+                drop(permit);
+            });
+        }
+    }
+
+    async fn respond(&self, worker: u16, question: Question, left: Duration) {
+        let answer = match question {
+            Question::Credentials {
+                ticket,
+                username,
+                domain,
+            } => Answer::Credentials {
+                ticket,
+                result: self.credentials(&username, &domain, left).await,
+            },
+            Question::Resolve {
+                ticket,
+                destination,
+                seed,
+            } => Answer::Resolved {
+                ticket,
+                result: self.locate(&destination, seed, left).await,
+            },
+            Question::Describe { ticket, .. } => Answer::Described {
+                ticket,
+                result: Err(NotDescribed),
+            },
         };
-        let deadline = control.configuration.load().limits.question_deadline;
-        let Some(left) = deadline.checked_sub(since.elapsed()) else {
-            lookups(&control, &question).ended(Ending::Late);
-            continue;
+        self.send(worker, answer).await;
+    }
+
+    fn count(&self, question: &Question, result: LookupResult) {
+        let counters = &self.control.counters;
+        let lookups: &LookupCounters = match question {
+            Question::Credentials { .. } => &counters.credentials,
+            Question::Resolve { .. } | Question::Describe { .. } => &counters.names,
         };
-        let (control, resolver) = (Arc::clone(&control), Arc::clone(&resolver));
-        tokio::spawn(async move {
-            match question {
-                Question::Credentials {
-                    ticket,
-                    username,
-                    domain,
-                } => {
-                    let result = credentials(&control, &username, &domain, left).await;
-                    answer(&control, worker, Answer::Credentials { ticket, result }).await;
-                }
-                Question::Resolve {
-                    ticket,
-                    destination,
-                    seed,
-                } => {
-                    let result = locate(&control, &resolver, &destination, seed, left).await;
-                    answer(&control, worker, Answer::Resolved { ticket, result }).await;
-                }
-                Question::Describe { ticket, .. } => {
-                    let result = Err(NotDescribed);
-                    answer(&control, worker, Answer::Described { ticket, result }).await;
+        lookups.of(result).inc();
+    }
+
+    /// Queries the database and stores the result in the cache, where the request looks it up.
+    async fn credentials(
+        &self,
+        username: &[u8],
+        domain: &[u8],
+        left: Duration,
+    ) -> Result<Credentials, StoreFailed> {
+        let clock = self.control.clock;
+        let cache = &self.running.shared.credentials;
+        // An earlier request of the same subscriber may have filled the cache.
+        match cache.find(username, domain, clock.now()) {
+            Cached::Known(known) => return Ok(Some(known)),
+            Cached::Unknown => return Ok(None),
+            Cached::NotCached => {}
+        }
+        // If the subscriber changes while the query runs, the result may be outdated, so the query is repeated.
+        let found = timeout(left, async {
+            loop {
+                let asking = cache.asking(username, domain);
+                self.subscribers.catch_up().await?;
+                let found = stored(&self.running.store, username, domain).await?;
+                if cache.answered(asking, found, clock.now()) {
+                    return Ok::<_, StoreError>(found);
                 }
             }
-            drop(place);
         });
+        let (lookup, result) = match found.await {
+            Ok(Ok(found)) if found.is_some() => (LookupResult::Found, Ok(found)),
+            Ok(Ok(_)) => (LookupResult::NotFound, Ok(None)),
+            Ok(Err(error)) => {
+                warn!(%error, "subscriber lookup failed");
+                (LookupResult::Failed, Err(StoreFailed))
+            }
+            Err(_) => (LookupResult::TimedOut, Err(StoreFailed)),
+        };
+        self.control.counters.credentials.of(lookup).inc();
+        result
     }
-}
 
-fn lookups<'c>(control: &'c Control, question: &Question) -> &'c Lookups {
-    match question {
-        Question::Credentials { .. } => &control.figures.credentials,
-        Question::Resolve { .. } | Question::Describe { .. } => &control.figures.names,
+    /// Locates a next hop within the remaining time.
+    async fn locate(
+        &self,
+        destination: &Destination,
+        seed: u64,
+        left: Duration,
+    ) -> Result<Vec<Candidate>, NameServersFailed> {
+        let located = timeout(left, self.resolver.locate(destination, seed)).await;
+        let (lookup, result) = match located {
+            Ok(Located { candidates, .. }) if !candidates.is_empty() => {
+                (LookupResult::Found, Ok(candidates))
+            }
+            Ok(located) if located.incomplete => (LookupResult::Failed, Err(NameServersFailed)),
+            Ok(_) => (LookupResult::NotFound, Ok(Vec::new())),
+            Err(_) => (LookupResult::TimedOut, Err(NameServersFailed)),
+        };
+        if lookup != LookupResult::Found {
+            debug!(host = %destination.host, result = lookup.label(), "next hop not located");
+        }
+        self.control.counters.names.of(lookup).inc();
+        result
+    }
+
+    /// Sends an answer to its worker. If the inbox is full, retries with growing pauses and then drops the answer.
+    async fn send(&self, worker: u16, mut answer: Answer) {
+        for pause in [1, 4, 16, 64, 256] {
+            match self.running.workers.send(worker, answer) {
+                Ok(()) | Err(sip_runtime::SendError::Gone(_)) => return,
+                Err(sip_runtime::SendError::Full(back)) => answer = back,
+            }
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+        warn!(worker, "worker inbox stays full: dropped an answer");
     }
 }
 
 type Credentials = Option<StoredCredentials>;
-
-/// Queries the database and stores the result in the cache, where the request looks it up.
-async fn credentials(
-    control: &Control,
-    username: &[u8],
-    domain: &[u8],
-    left: Duration,
-) -> Result<Credentials, StoreFailed> {
-    let (Some(store), Some(data_plane)) = (control.store(), control.data_plane()) else {
-        return Err(StoreFailed);
-    };
-    let cache = &data_plane.shared.credentials;
-    // An earlier request of the same subscriber may have filled the cache.
-    match cache.find(username, domain, control.clock.now()) {
-        Cached::Known(known) => return Ok(Some(known)),
-        Cached::Unknown => return Ok(None),
-        Cached::NotCached => {}
-    }
-    // If the subscriber changes while the query runs, the result may be outdated, so the query is repeated.
-    let found = timeout(left, async {
-        loop {
-            let asking = cache.asking(username, domain);
-            changed_subscribers::catch_up(control, store).await?;
-            let found = stored(store, username, domain).await?;
-            if cache.answered(asking, found, control.clock.now()) {
-                return Ok::<_, StoreError>(found);
-            }
-        }
-    });
-    let (ending, result) = match found.await {
-        Ok(Ok(found)) if found.is_some() => (Ending::Found, Ok(found)),
-        Ok(Ok(_)) => (Ending::Missing, Ok(None)),
-        Ok(Err(error)) => {
-            warn!(%error, "subscriber lookup failed");
-            (Ending::Failed, Err(StoreFailed))
-        }
-        Err(_) => (Ending::Late, Err(StoreFailed)),
-    };
-    control.figures.credentials.ended(ending);
-    result
-}
 
 /// The credentials of a subscriber in the database.
 async fn stored(store: &Store, username: &[u8], domain: &[u8]) -> Result<Credentials, StoreError> {
@@ -212,41 +250,4 @@ async fn stored(store: &Store, username: &[u8], domain: &[u8]) -> Result<Credent
         ha1_md5: found.ha1_md5,
         ha1_sha256: found.ha1_sha256,
     }))
-}
-
-/// Locates a next hop within the remaining time.
-async fn locate(
-    control: &Control,
-    resolver: &Resolver,
-    destination: &Destination,
-    seed: u64,
-    left: Duration,
-) -> Result<Vec<Candidate>, NameServersFailed> {
-    let (ending, result) = match timeout(left, resolver.locate(destination, seed)).await {
-        Ok(Located { candidates, .. }) if !candidates.is_empty() => (Ending::Found, Ok(candidates)),
-        Ok(located) if located.incomplete => (Ending::Failed, Err(NameServersFailed)),
-        Ok(_) => (Ending::Missing, Ok(Vec::new())),
-        Err(_) => (Ending::Late, Err(NameServersFailed)),
-    };
-    if ending != Ending::Found {
-        debug!(host = %destination.host, ?ending, "next hop not located");
-    }
-    control.figures.names.ended(ending);
-    result
-}
-
-/// Sends an answer to its worker. If the inbox is full, retries with growing pauses and then drops the answer.
-async fn answer(control: &Control, worker: u16, answer: Answer) {
-    let Some(data_plane) = control.data_plane() else {
-        return;
-    };
-    let mut answer = answer;
-    for pause in [1, 4, 16, 64, 256] {
-        match data_plane.handle.send(worker, answer) {
-            Ok(()) | Err(sip_runtime::SendError::Gone(_)) => return,
-            Err(sip_runtime::SendError::Full(back)) => answer = back,
-        }
-        tokio::time::sleep(Duration::from_millis(pause)).await;
-    }
-    warn!(worker, "worker inbox stays full: dropped an answer");
 }

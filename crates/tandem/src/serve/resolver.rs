@@ -1,6 +1,7 @@
 //! Locates the servers of a destination (RFC 3263): queries name servers for the records that the selection requests, step by step.
 //! Positive and negative answers are cached for their TTL in a cache of bounded size. A query in progress is not sent again.
 use crate::config::Dns;
+use anyhow::anyhow;
 use futures_util::future::join_all;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts,
@@ -28,16 +29,6 @@ const LONGEST_PRESENCE: Duration = Duration::from_secs(86_400);
 const LONGEST_ABSENCE: Duration = Duration::from_secs(900);
 /// Concurrent queries to one name server.
 const UNDER_WAY: usize = 256;
-
-/// Why a resolver could not be created, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoResolver(String);
-
-impl std::fmt::Display for NoResolver {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
 
 /// The result of locating a destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +62,7 @@ impl Resolver {
     ///
     /// # Errors
     /// An error in the system's configuration.
-    pub fn new(settings: &Dns, reach: Reach) -> Result<Self, NoResolver> {
+    pub fn new(settings: &Dns, reach: Reach) -> anyhow::Result<Self> {
         let (config, system) = if settings.servers.is_empty() {
             system_conf::read_system_conf().unwrap_or_else(|error| {
                 warn!(%error, "cannot read name servers from /etc/resolv.conf: names are looked up in /etc/hosts only");
@@ -86,9 +77,8 @@ impl Resolver {
         let mut builder =
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         *builder.options_mut() = options(settings, system, reach);
-        let mut dns = builder
-            .build()
-            .map_err(|error| NoResolver(format!("cannot resolve names: {error}")))?;
+        let built = builder.build();
+        let mut dns = built.map_err(|error| anyhow!("cannot resolve names: {error}"))?;
         let hosts = Arc::new(Hosts::from_system().unwrap_or_default());
         dns.set_hosts(Arc::clone(&hosts));
         Ok(Self { dns, hosts, reach })

@@ -2,13 +2,13 @@
 //! much can be saved in time. Beyond that, responses to REGISTER wait (`sip_elements`, `registrar/held.rs`), so that answered registrations
 //! reach the database soon at any load. Metrics show the lag.
 use super::bindings::{ListenerNames, snapshot};
-use super::control::{Control, DataPlane};
 use crate::config;
+use crate::control::{Control, Running};
 use sip_elements::Answer;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tandem_store::{AddressBindings, Store, StoreError};
+use tandem_store::{AddressBindings, StoreError};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -33,12 +33,12 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Starts saving. Has no effect until data plane and store exist.
-    pub fn start(control: Arc<Control>) -> Self {
+    /// Starts saving.
+    pub fn start(control: Arc<Control>, running: Arc<Running>) -> Self {
         let (finish, finished) = oneshot::channel();
         Self {
             finish,
-            task: tokio::spawn(run(control, finished)),
+            task: tokio::spawn(run(control, running, finished)),
         }
     }
 
@@ -67,8 +67,8 @@ struct Unsaved {
 
 impl Unsaved {
     /// Adds the changes since the last call. Beyond `most` addresses, the list is replaced by a full save.
-    fn gather(&mut self, data_plane: &DataPlane, most: usize) {
-        let changes = data_plane.shared.locations.take_changes();
+    fn gather(&mut self, running: &Running, most: usize) {
+        let changes = running.shared.locations.take_changes();
         self.save = changes.save;
         self.everything |= changes.everything;
         self.addresses.extend(changes.addresses);
@@ -79,9 +79,9 @@ impl Unsaved {
     }
 
     /// Number of addresses of record.
-    fn count(&self, data_plane: &DataPlane) -> u64 {
+    fn count(&self, running: &Running) -> u64 {
         if self.everything {
-            data_plane.shared.locations.stats().addresses
+            running.shared.locations.stats().addresses
         } else {
             self.addresses.len() as u64
         }
@@ -115,7 +115,13 @@ impl Rate {
     }
 }
 
-async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool {
+async fn run(
+    control: Arc<Control>,
+    running: Arc<Running>,
+    mut finished: oneshot::Receiver<()>,
+) -> bool {
+    let saving = Saving::new(&control, &running);
+    let counter = &control.counters.unsaved;
     let mut unsaved = Unsaved::default();
     let mut pause_after_failure = None;
     let mut rate = Rate::default();
@@ -126,31 +132,20 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool
             _ = &mut finished => true,
             () = sleep(pause_after_failure.unwrap_or(interval)) => false,
         };
-        let Some(saving) = Saving::new(&control) else {
-            if last {
-                return true;
-            }
-            continue;
-        };
         // Counted before they are taken: a concurrent reader sees them twice rather than not at all.
-        let taking = saving.data_plane.shared.locations.pending_changes() as u64;
-        let unsaved_before = control.figures.unsaved.value();
-        control.figures.unsaved.set(unsaved_before + taking);
-        unsaved.gather(saving.data_plane, configuration.limits.pending_changes);
-        let count = unsaved.count(saving.data_plane);
-        control.figures.unsaved.set(count);
+        counter.inc_by(running.shared.locations.pending_changes() as u64);
+        unsaved.gather(&running, configuration.limits.pending_changes);
+        let count = unsaved.count(&running);
+        counter.set(count);
         let began = Instant::now();
         let saved = saving.save(&mut unsaved).await;
-        control
-            .figures
-            .unsaved
-            .set(unsaved.count(saving.data_plane));
+        counter.set(unsaved.count(&running));
         pause_after_failure = match saved {
             Ok(()) if last => return true,
             Ok(()) => {
                 rate.learn(count, began.elapsed());
                 let room = rate.in_time(config::save_time(&configuration));
-                tell_workers(saving.data_plane, unsaved.save, room);
+                tell_workers(&running, unsaved.save, room);
                 if pause_after_failure.is_some() {
                     info!("saving bindings works again");
                 }
@@ -167,18 +162,18 @@ async fn run(control: Arc<Control>, mut finished: oneshot::Receiver<()>) -> bool
 
 /// Lets the workers send the responses that waited for this save. A worker with a full inbox is notified by the next save, which covers
 /// this one.
-fn tell_workers(data_plane: &DataPlane, save: u64, room: usize) {
-    data_plane.shared.locations.note_saved(save, room);
-    for (worker, metrics) in (0..).zip(&data_plane.metrics) {
+fn tell_workers(running: &Running, save: u64, room: usize) {
+    running.shared.locations.note_saved(save, room);
+    for (worker, metrics) in (0..).zip(&running.metrics) {
         if metrics.held_answers.value() > 0 {
-            let _ = data_plane.handle.send(worker, Answer::Saved);
+            let _ = running.workers.send(worker, Answer::Saved);
         }
     }
 }
 
 /// Counts a failure, logs the first of a series, and returns the pause before the next attempt.
 fn failed(control: &Control, error: &StoreError, last_pause: Option<Duration>) -> Duration {
-    control.figures.save_failures.increment();
+    control.counters.save_failures.inc();
     match last_pause {
         None => {
             error!(%error, "cannot save changed bindings; they stay in memory and saving is retried");
@@ -214,22 +209,17 @@ impl Iterator for Batches {
 /// The context of a save.
 struct Saving<'c> {
     control: &'c Control,
-    store: &'c Store,
-    data_plane: &'c DataPlane,
+    running: &'c Running,
     names: ListenerNames,
 }
 
 impl<'c> Saving<'c> {
-    /// `None` before store and data plane exist.
-    fn new(control: &'c Control) -> Option<Self> {
-        let (store, data_plane) = (control.store()?, control.data_plane()?);
-        let names = ListenerNames::new(&data_plane.listeners);
-        Some(Self {
+    fn new(control: &'c Control, running: &'c Running) -> Self {
+        Self {
             control,
-            store,
-            data_plane,
-            names,
-        })
+            running,
+            names: ListenerNames::new(&running.listeners),
+        }
     }
 
     /// Saves the waiting changes. Those that fail keep waiting.
@@ -237,32 +227,37 @@ impl<'c> Saving<'c> {
         if unsaved.everything {
             self.save_everything().await?;
             unsaved.everything = false;
-            self.control.figures.saves.increment();
+            self.control.counters.saves.inc();
         }
         let mut waiting = Batches::of(std::mem::take(&mut unsaved.addresses));
         while let Some(batch) = waiting.next() {
-            let saved = self.store.locations().save(&self.snapshots(&batch)).await;
+            let saved = self
+                .running
+                .store
+                .locations()
+                .save(&self.snapshots(&batch))
+                .await;
             if let Err(error) = saved {
                 unsaved
                     .addresses
                     .extend(batch.into_iter().chain(waiting.left));
                 return Err(error);
             }
-            self.control.figures.saves.increment();
+            self.control.counters.saves.inc();
         }
         Ok(())
     }
 
     async fn save_everything(&self) -> Result<(), StoreError> {
         let mut addresses: Vec<Box<[u8]>> = Vec::new();
-        let locations = &self.data_plane.shared.locations;
+        let locations = &self.running.shared.locations;
         locations.for_each(self.control.clock.now(), |address, _| {
             // The bindings of an address are adjacent.
             if addresses.last().is_none_or(|last| **last != *address) {
                 addresses.push(address.into());
             }
         });
-        let mut full = self.store.locations().begin_full_save().await?;
+        let mut full = self.running.store.locations().begin_full_save().await?;
         for batch in Batches::of(addresses) {
             full.add(&self.snapshots(&batch)).await?;
         }
@@ -272,7 +267,7 @@ impl<'c> Saving<'c> {
 
     fn snapshots<'a>(&'a self, addresses: &'a [Box<[u8]>]) -> Vec<AddressBindings<'a>> {
         let now = self.control.clock.now();
-        let locations = &self.data_plane.shared.locations;
+        let locations = &self.running.shared.locations;
         addresses
             .iter()
             .map(|address| snapshot(locations, &self.names, address, now))

@@ -1,23 +1,25 @@
 //! A running server: the order of startup and shutdown.
 use super::bindings::{self, ListenerNames};
-use super::control::{Control, Phase};
-use super::log::LogControl;
+use super::changed_subscribers::ChangedSubscribers;
+use super::questions::{self, Responder};
 use super::resolver::Resolver;
 use super::saver::Saver;
-use super::{banner, bans, questions, service_manager, upkeep, workers};
+use super::workers::{self, Parts};
+use super::{banner, bans, upkeep};
 use crate::admin;
 use crate::config::{self, Configuration, Durability};
+use crate::control::{Control, LogControl, Running, service_manager, tables};
+use anyhow::Error;
 use sip_elements::auth::StoredCredentials;
 use sip_elements::{Answer, Shared};
-use sip_runtime::Running;
+use sip_runtime::tls::{LoadErrors, SharedTls};
 use sip_transport::Listener;
 use sip_transport::selection::Reach;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tandem_store::{Commits, NodeName, Store};
-use tokio::sync::mpsc;
+use tandem_store::{Commits, NodeName, Store, StoreError};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
@@ -28,29 +30,12 @@ const LAST_SAVE: Duration = Duration::from_secs(10);
 /// Time limit of the last save in an immediate stop.
 const QUICK_SAVE: Duration = Duration::from_secs(1);
 
-/// Why the server did not start, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartError(String);
-
-impl StartError {
-    fn new(what: impl std::fmt::Display) -> Self {
-        Self(what.to_string())
-    }
-}
-
-impl std::fmt::Display for StartError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StartError {}
-
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
     control: Arc<Control>,
-    workers: Running<Answer>,
+    running: Arc<Running>,
+    workers: sip_runtime::Running<Answer>,
     saver: Saver,
     tasks: Vec<JoinHandle<()>>,
     admin: admin::Listening,
@@ -66,62 +51,62 @@ impl Server {
         file: Option<PathBuf>,
         configuration: Configuration,
         log: Option<LogControl>,
-    ) -> Result<Self, StartError> {
+    ) -> anyhow::Result<Self> {
         let control = Arc::new(Control::new(file, configuration, log));
-        if config::speaks_tls(&control.configuration.load()) {
-            let tls = config::tls_settings(&control.configuration.load()).load(None);
-            control.set_tls(tls.map_err(StartError::new)?);
-        }
-        let admin = admin::listen(&control).await.map_err(StartError)?;
-        let url = control.configuration.load().database.url.0.clone();
-        info!("reading subscribers and registrations from {url}");
-        let commits = match control.configuration.load().location.durability {
-            Durability::Interval => Commits::Written,
-            Durability::Commit => Commits::Synced,
+        let configuration = control.configuration.load_full();
+        let tls = load_tls(&configuration)?;
+        let admin = admin::listen(&control).await?;
+        let store = open_store(&configuration).await?;
+        let shared = Arc::new(tables::shared(&configuration, &store.secret().await?));
+        let version = warm_credentials(&control, &store, &shared).await?;
+        let listeners = config::listeners(&configuration).map_err(Error::msg)?;
+        let restored = restore(&control, &store, &shared, &listeners).await?;
+        let resolver = Resolver::new(&configuration.dns, Reach::of(&listeners))?;
+        let (queues, questions, records) = questions::queues();
+        let parts = Parts {
+            store,
+            tls,
+            shared,
+            listeners,
+            restored,
         };
-        let store = Store::open_as(&url, NodeName::default(), commits).await;
-        let store = store.map_err(StartError::new)?;
-        let store = control.set_store(store);
-        let secret = store.secret().await.map_err(StartError::new)?;
-        let shared = Arc::new(workers::shared(&control.configuration.load(), &secret));
-        let version = warm_credentials(&control, store, &shared).await?;
-        let listeners = config::listeners(&control.configuration.load()).map_err(StartError)?;
-        let restored = restore(&control, store, &shared, &listeners).await?;
-        let dns = &control.configuration.load().dns;
-        let resolver = Resolver::new(dns, Reach::of(&listeners)).map_err(StartError::new)?;
-        let (records, recorded) = mpsc::channel(bans::WAITING_RECORDS);
-        let (desk, desk_tasks) = questions::open(&control, resolver, records);
-        let workers =
-            workers::start(&control, listeners, shared, &desk, restored).map_err(StartError)?;
-        let mut tasks = vec![
-            bans::log(Arc::clone(&control), recorded),
-            bans::sweep(Arc::clone(&control)),
-            upkeep::sweep(Arc::clone(&control)),
-            upkeep::follow_subscribers(Arc::clone(&control), version),
-        ];
-        tasks.extend(desk_tasks);
-        let saver = Saver::start(Arc::clone(&control));
-        control.enter(Phase::Ready);
+        let (workers, running) = workers::start(&control, parts, &queues)?;
+        let running = Arc::new(running);
+        let subscribers = ChangedSubscribers::new(control.clone(), running.clone(), version);
+        let responder = Responder {
+            control: Arc::clone(&control),
+            running: Arc::clone(&running),
+            subscribers: Arc::new(subscribers),
+            resolver,
+        };
+        let mut tasks = upkeep_tasks(&responder);
+        tasks.push(bans::log(Arc::clone(&control), records));
+        tasks.extend(responder.start(questions));
         let server = Self {
-            control,
-            workers,
-            saver,
             tasks,
+            saver: Saver::start(Arc::clone(&control), Arc::clone(&running)),
+            control,
+            running,
+            workers,
             admin,
         };
-        for line in banner::lines(&server.control, server.admin.address()).await {
+        server.control.publish(Arc::clone(&server.running));
+        for line in banner::lines(&server.control, &server.running, server.admin.address()).await {
             info!("{line}");
         }
-        service_manager::started(
-            server.workers.listeners().len(),
-            server.workers.stats().len(),
-        );
+        let running = &server.running;
+        service_manager::started(running.listeners.len(), running.metrics.len());
         Ok(server)
     }
 
-    /// The state shared by the tasks.
-    pub fn control(&self) -> &Arc<Control> {
+    /// The state of the control plane.
+    pub fn control(&self) -> &Control {
         &self.control
+    }
+
+    /// What the server runs.
+    pub fn running(&self) -> &Running {
+        &self.running
     }
 
     /// The address of the admin interface.
@@ -131,16 +116,17 @@ impl Server {
 
     /// Stops accepting calls and waits until calls in setup are done or the configured time has passed. Returns whether they are done.
     pub async fn drain(&self) -> bool {
-        let longest = self.control.configuration.load().shutdown.drain_timeout;
+        let configuration = self.control.configuration.load_full();
+        let longest = configuration.shutdown.drain_timeout;
         service_manager::stopping(longest + LAST_SAVE + QUICK_SAVE);
-        if let Err(error) = self.control.drain_to_end().await {
+        if let Err(error) = self.control.drain_for_shutdown(&self.running).await {
             warn!(%error, "could not start draining on all workers");
         }
         let deadline = Instant::now() + longest;
         loop {
             // The workers need time to take the order before the first check.
             tokio::time::sleep(DRAIN_LOOK).await;
-            match in_progress(&self.control) {
+            match self.running.in_progress() {
                 0 => return true,
                 _ if Instant::now() < deadline => {}
                 left => {
@@ -154,45 +140,49 @@ impl Server {
     /// Stops the server: first the workers, then a last save, then the rest. Returns whether all bindings are saved. `quickly` limits the
     /// save to one second.
     pub async fn stop(self, quickly: bool) -> bool {
-        let Self {
-            control,
-            workers,
-            saver,
-            tasks,
-            admin,
-        } = self;
-        control.enter(Phase::Stopping);
+        self.control.stop();
         // Joins the worker threads, which end after their current round.
+        let workers = self.workers;
         let _ = tokio::task::spawn_blocking(move || workers.stop()).await;
-        let saved = saver
-            .finish(if quickly { QUICK_SAVE } else { LAST_SAVE })
-            .await;
-        for task in &tasks {
+        let patience = if quickly { QUICK_SAVE } else { LAST_SAVE };
+        let saved = self.saver.finish(patience).await;
+        for task in &self.tasks {
             task.abort();
         }
-        admin.close();
-        if let Some(store) = control.store() {
-            let _ = tokio::time::timeout(QUICK_SAVE, store.close()).await;
-        }
+        self.admin.close();
+        let _ = tokio::time::timeout(QUICK_SAVE, self.running.store.close()).await;
         saved
     }
 }
 
-/// Number of requests that wait for a final response, the control plane or a save, plus answered calls that wait for their ACK.
-fn in_progress(control: &Control) -> u64 {
-    let metrics = control
-        .data_plane()
-        .map(|data_plane| data_plane.metrics.as_slice())
-        .unwrap_or_default();
-    metrics
-        .iter()
-        .map(|worker| {
-            worker.response_contexts.value()
-                + worker.parked.value()
-                + worker.held_answers.value()
-                + worker.unacknowledged.value()
-        })
-        .sum()
+/// Starts the periodic tasks.
+fn upkeep_tasks(responder: &Responder) -> Vec<JoinHandle<()>> {
+    let (control, running) = (&responder.control, &responder.running);
+    vec![
+        bans::sweep(Arc::clone(control), Arc::clone(running)),
+        upkeep::sweep(Arc::clone(control), Arc::clone(running)),
+        upkeep::follow_subscribers(Arc::clone(control), Arc::clone(&responder.subscribers)),
+    ]
+}
+
+/// Loads the certificates; `None`: the configuration does not use TLS.
+fn load_tls(configuration: &Configuration) -> Result<Option<Arc<SharedTls>>, LoadErrors> {
+    if !config::speaks_tls(configuration) {
+        return Ok(None);
+    }
+    let context = config::tls_settings(configuration).load(None)?;
+    Ok(Some(SharedTls::new(context)))
+}
+
+/// Opens the database that the configuration names.
+async fn open_store(configuration: &Configuration) -> Result<Store, StoreError> {
+    let url = &configuration.database.url.0;
+    info!("reading subscribers and registrations from {url}");
+    let commits = match configuration.location.durability {
+        Durability::Interval => Commits::Written,
+        Durability::Commit => Commits::Synced,
+    };
+    Store::open_as(url, NodeName::default(), commits).await
 }
 
 /// Fills the credentials cache up to its capacity. Returns the version of the subscribers from which changes must be followed.
@@ -200,9 +190,9 @@ async fn warm_credentials(
     control: &Control,
     store: &Store,
     shared: &Shared,
-) -> Result<u64, StartError> {
+) -> Result<u64, StoreError> {
     let subscribers = store.subscribers();
-    let version = subscribers.version().await.map_err(StartError::new)?;
+    let version = subscribers.version().await?;
     let mut room = control.configuration.load().auth.cache_size;
     let now = control.clock.now();
     let filled = subscribers.for_each(|username, domain, found| {
@@ -217,7 +207,7 @@ async fn warm_credentials(
                 .insert(username.as_bytes(), domain.as_bytes(), Some(known), now);
         }
     });
-    filled.await.map_err(StartError::new)?;
+    filled.await?;
     Ok(version)
 }
 
@@ -227,15 +217,13 @@ async fn restore(
     store: &Store,
     shared: &Shared,
     listeners: &[Listener],
-) -> Result<u64, StartError> {
+) -> Result<u64, StoreError> {
     let names = ListenerNames::new(listeners);
     let now = control.clock.now();
-    let found = bindings::restore(store, &shared.locations, &names, now).await;
-    let found = found.map_err(StartError::new)?;
+    let found = bindings::restore(store, &shared.locations, &names, now).await?;
     if found.unreadable > 0 {
-        let rows = found.unreadable;
         warn!(
-            rows,
+            rows = found.unreadable,
             "skipped bindings in the database that could not be read"
         );
     }

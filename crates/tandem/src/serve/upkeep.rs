@@ -1,10 +1,10 @@
 //! Periodic tasks: remove expired bindings and dead targets, follow changed subscribers.
-use super::changed_subscribers;
-use super::control::{Control, Phase};
+use super::changed_subscribers::ChangedSubscribers;
+use crate::control::{Control, Phase, Running};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 
 /// How often expired entries are removed.
@@ -13,50 +13,45 @@ const SWEEP: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_secs(1);
 
 /// Removes expired entries while the server runs.
-pub fn sweep(control: Arc<Control>) -> JoinHandle<()> {
+pub(super) fn sweep(control: Arc<Control>, running: Arc<Running>) -> JoinHandle<()> {
     tokio::spawn(async move {
-        let mut tick = ticks(SWEEP);
+        let mut ticks = ticks(SWEEP);
         loop {
-            tick.tick().await;
-            if let Some(data_plane) = control.data_plane() {
-                let now = control.clock.now();
-                data_plane.shared.dead_targets.sweep(now);
-                let locations = Arc::clone(&data_plane.shared);
-                // A sweep of a million bindings takes long, so it runs on a blocking thread.
-                let swept =
-                    tokio::task::spawn_blocking(move || locations.locations.sweep(now)).await;
-                debug!(
-                    ended = swept.unwrap_or_default(),
-                    "removed expired bindings"
-                );
-            }
+            ticks.tick().await;
+            let now = control.clock.now();
+            running.shared.dead_targets.sweep(now);
+            let shared = Arc::clone(&running.shared);
+            // A sweep of a million bindings takes long, so it runs on a blocking thread.
+            let swept = tokio::task::spawn_blocking(move || shared.locations.sweep(now)).await;
+            debug!(
+                ended = swept.unwrap_or_default(),
+                "removed expired bindings"
+            );
         }
     })
 }
 
-/// Removes cached credentials of subscribers that were added, removed or changed, while the server runs. `version` is the version of the
-/// subscribers with which the cache was filled.
-pub fn follow_subscribers(control: Arc<Control>, version: u64) -> JoinHandle<()> {
-    control.followed_subscribers.begin(version);
+/// Polls for subscribers that were added, removed or changed, while the server runs.
+pub(super) fn follow_subscribers(
+    control: Arc<Control>,
+    subscribers: Arc<ChangedSubscribers>,
+) -> JoinHandle<()> {
     tokio::spawn(async move {
-        let mut tick = ticks(POLL);
+        let mut ticks = ticks(POLL);
         let mut failing = false;
         loop {
-            tick.tick().await;
+            ticks.tick().await;
             if control.phase() == Phase::Stopping {
                 return;
             }
-            let Some(store) = control.store() else {
-                continue;
-            };
-            match changed_subscribers::catch_up(&control, store).await {
+            match subscribers.catch_up().await {
                 Ok(()) => {
                     if std::mem::take(&mut failing) {
                         info!("polling for changed subscribers works again");
                     }
                 }
                 Err(error) => {
-                    control.figures.poll_failures.increment();
+                    control.counters.poll_failures.inc();
                     if !std::mem::replace(&mut failing, true) {
                         warn!(%error, "cannot poll for changed subscribers; cached credentials stay in use");
                     }
@@ -66,7 +61,8 @@ pub fn follow_subscribers(control: Arc<Control>, version: u64) -> JoinHandle<()>
     })
 }
 
-fn ticks(every: Duration) -> tokio::time::Interval {
+/// Ticks at this interval. A tick that comes late delays the following ones.
+pub(super) fn ticks(every: Duration) -> Interval {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks

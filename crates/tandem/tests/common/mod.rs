@@ -212,7 +212,7 @@ pub async fn metric(server: &Server, name: &str) -> u64 {
         .expect("a whole number")
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work)
         .await
         .expect("it did not panic")
@@ -227,7 +227,7 @@ pub struct Phone {
 
 impl Phone {
     pub fn new(server: &Server, name: &'static str) -> Self {
-        let to = server.control().data_plane().expect("it runs").listeners[0].address;
+        let to = server.running().listeners[0].address;
         Self::at(to, name)
     }
 

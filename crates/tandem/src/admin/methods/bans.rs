@@ -1,7 +1,7 @@
 //! The methods `bans.list`, `bans.add` and `bans.remove`.
-use super::{Arguments, Failure};
-use crate::admin::rpc::code;
-use crate::serve::{Control, DataPlane};
+use super::arguments::Arguments;
+use crate::admin::failure::{Failure, code};
+use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_elements::bans::{Ban, Source};
 use std::net::IpAddr;
@@ -9,12 +9,6 @@ use std::time::Duration;
 
 /// Maximum duration of a manual ban: one year, in seconds.
 pub(super) const LONGEST: u64 = 31_536_000;
-
-fn data_plane(control: &Control) -> Result<&DataPlane, Failure> {
-    control
-        .data_plane()
-        .ok_or_else(|| Failure::refused("the server is still starting"))
-}
 
 fn source(arguments: &Arguments) -> Result<Source, Failure> {
     let given = arguments.text("source").unwrap_or_default();
@@ -35,26 +29,27 @@ fn source(arguments: &Arguments) -> Result<Source, Failure> {
     })
 }
 
-pub(super) fn list(control: &Control) -> Result<Value, Failure> {
+pub(super) fn list(control: &Control, running: &Running) -> Value {
     let now = control.clock.now();
     let mut bans = Vec::new();
-    data_plane(control)?
-        .shared
-        .bans
-        .for_each(now, |ban| bans.push(ban));
+    running.shared.bans.for_each(now, |ban| bans.push(ban));
     bans.sort_unstable_by_key(|ban| ban.source);
     let shown = |ban: &Ban| json!({ "source": ban.source.to_string(), "seconds": (ban.until - now).as_secs() });
-    Ok(json!({ "bans": bans.iter().map(shown).collect::<Vec<_>>() }))
+    json!({ "bans": bans.iter().map(shown).collect::<Vec<_>>() })
 }
 
-pub(super) fn add(control: &Control, arguments: &Arguments) -> Result<Value, Failure> {
+pub(super) fn add(
+    control: &Control,
+    running: &Running,
+    arguments: &Arguments,
+) -> Result<Value, Failure> {
     let source = source(arguments)?;
     let seconds = arguments.number("seconds").unwrap_or_else(|| {
         let bans = &control.configuration.load().bans;
         bans.duration.as_secs()
     });
     let until = control.clock.now() + Duration::from_secs(seconds);
-    if !data_plane(control)?.shared.bans.ban(source, until) {
+    if !running.shared.bans.ban(source, until) {
         return Err(Failure::refused(
             "the table of bans is full: increase `bans.table`",
         ));
@@ -62,7 +57,7 @@ pub(super) fn add(control: &Control, arguments: &Arguments) -> Result<Value, Fai
     Ok(json!({ "source": source.to_string(), "seconds": seconds }))
 }
 
-pub(super) fn remove(control: &Control, arguments: &Arguments) -> Result<Value, Failure> {
-    let lifted = data_plane(control)?.shared.bans.lift(source(arguments)?);
+pub(super) fn remove(running: &Running, arguments: &Arguments) -> Result<Value, Failure> {
+    let lifted = running.shared.bans.lift(source(arguments)?);
     Ok(json!({ "removed": lifted }))
 }

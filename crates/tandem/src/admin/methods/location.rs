@@ -1,7 +1,7 @@
 //! The methods `location.list`, `location.get` and `location.remove`.
-use super::{Arguments, Failure};
-use crate::admin::rpc::code;
-use crate::serve::{Control, DataPlane};
+use super::arguments::Arguments;
+use crate::admin::failure::{Failure, code};
+use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_elements::location::Binding;
 use sip_message::Uri;
@@ -11,12 +11,6 @@ use std::sync::Arc;
 
 /// Default page size, in addresses of record.
 const PAGE: u64 = 100;
-
-fn data_plane(control: &Control) -> Result<&DataPlane, Failure> {
-    control
-        .data_plane()
-        .ok_or_else(|| Failure::refused("the server is still starting"))
-}
 
 /// `user@domain` in canonical form, without a scheme.
 fn address(arguments: &Arguments) -> Result<Vec<u8>, Failure> {
@@ -38,27 +32,35 @@ fn address(arguments: &Arguments) -> Result<Vec<u8>, Failure> {
     Ok(canonical)
 }
 
-pub(super) fn get(control: &Control, arguments: &Arguments) -> Result<Value, Failure> {
-    let data_plane = data_plane(control)?;
+pub(super) fn get(
+    control: &Control,
+    running: &Running,
+    arguments: &Arguments,
+) -> Result<Value, Failure> {
     let address = address(arguments)?;
     let now = control.clock.now();
     let mut bindings = Vec::new();
-    data_plane.shared.locations.visit(&address, now, |binding| {
-        bindings.push(shown(binding, &data_plane.listeners, now));
+    running.shared.locations.visit(&address, now, |binding| {
+        bindings.push(shown(binding, &running.listeners, now));
     });
     Ok(json!({ "address": lossy(&address), "bindings": bindings }))
 }
 
-pub(super) fn remove(control: &Control, arguments: &Arguments) -> Result<Value, Failure> {
-    let removed = data_plane(control)?
-        .shared
-        .locations
-        .remove(&address(arguments)?, control.clock.now());
+pub(super) fn remove(
+    control: &Control,
+    running: &Running,
+    arguments: &Arguments,
+) -> Result<Value, Failure> {
+    let locations = &running.shared.locations;
+    let removed = locations.remove(&address(arguments)?, control.clock.now());
     Ok(json!({ "removed": removed }))
 }
 
-pub(super) async fn list(control: &Control, arguments: Arguments) -> Result<Value, Failure> {
-    let data_plane = data_plane(control)?;
+pub(super) async fn list(
+    control: &Control,
+    running: &Running,
+    arguments: Arguments,
+) -> Result<Value, Failure> {
     let limit = arguments.number("limit").unwrap_or(PAGE);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let after = arguments
@@ -66,7 +68,7 @@ pub(super) async fn list(control: &Control, arguments: Arguments) -> Result<Valu
         .unwrap_or_default()
         .as_bytes()
         .to_vec();
-    let (shared, listeners) = (Arc::clone(&data_plane.shared), data_plane.listeners.clone());
+    let (shared, listeners) = (Arc::clone(&running.shared), running.listeners.clone());
     let now = control.clock.now();
     // Finding the next page reads all addresses, so it runs on a blocking thread.
     let page = tokio::task::spawn_blocking(move || {

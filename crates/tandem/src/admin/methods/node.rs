@@ -1,42 +1,47 @@
 //! The methods `node.status` and `node.drain`.
-use super::{Arguments, Failure};
-use crate::admin::totals::Totals;
-use crate::serve::Control;
+use super::arguments::Arguments;
+use crate::admin::failure::Failure;
+use crate::control::{Control, Running};
 use serde_json::{Value, json};
+use sip_transport::Listener;
 
+/// The status of the server. While it starts, there is no database, listener, worker or registration.
 pub(super) fn status(control: &Control) -> Value {
     let configuration = control.configuration.load();
-    let totals = Totals(control.data_plane());
-    let listeners: Vec<Value> = control
-        .data_plane()
-        .map(|data_plane| data_plane.listeners.as_slice())
-        .unwrap_or_default()
-        .iter()
-        .map(|listener| {
-            json!({
-                "transport": listener.protocol.via_token().to_ascii_lowercase(),
-                "address": listener.address.to_string(),
-                "advertised": listener.advertised,
-            })
-        })
-        .collect();
+    let running = control.running();
+    let running = running.as_deref();
+    let listeners = running.map(|running| running.listeners.as_slice());
+    let listeners = listeners.unwrap_or_default().iter();
+    let domains = configuration.domains.iter();
     json!({
         "phase": control.phase().word(),
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "uptime_seconds": control.started.elapsed().as_secs(),
         "configuration": control.file.as_ref().map(|file| file.display().to_string()),
-        "database": control.store().map(|store| store.url().to_owned()),
-        "domains": configuration.domains.iter().map(|domain| domain.0.as_str()).collect::<Vec<_>>(),
-        "listeners": listeners,
-        "workers": totals.metrics().len(),
-        "registrations": totals.locations().live,
+        "database": running.map(|running| running.store.url()),
+        "domains": domains.map(|domain| domain.0.as_str()).collect::<Vec<_>>(),
+        "listeners": listeners.map(listener).collect::<Vec<_>>(),
+        "workers": running.map_or(0, |running| running.metrics.len()),
+        "registrations": running.map_or(0, |running| running.shared.locations.stats().live),
     })
 }
 
-pub(super) async fn drain(control: &Control, arguments: Arguments) -> Result<Value, Failure> {
+fn listener(listener: &Listener) -> Value {
+    json!({
+        "transport": listener.protocol.via_token().to_ascii_lowercase(),
+        "address": listener.address.to_string(),
+        "advertised": listener.advertised,
+    })
+}
+
+pub(super) async fn drain(
+    control: &Control,
+    running: &Running,
+    arguments: Arguments,
+) -> Result<Value, Failure> {
     control
-        .drain(arguments.truth("on").unwrap_or(true))
+        .drain(running, arguments.truth("on").unwrap_or(true))
         .await
         .map_err(Failure::refused)?;
     Ok(json!({ "phase": control.phase().word() }))

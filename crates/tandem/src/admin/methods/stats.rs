@@ -1,7 +1,6 @@
 //! The methods `transactions.stats`, `proxy.stats` and `stats.summary`.
 use crate::admin::process;
-use crate::admin::totals::Totals;
-use crate::serve::Control;
+use crate::control::{Control, Running};
 use serde_json::{Map, Value, json};
 use sip_elements::metrics::{DROPS, TRANSACTION_COUNTS};
 use sip_message::Method;
@@ -28,48 +27,45 @@ fn occurred<'l>(
     all
 }
 
-pub(super) fn transactions(control: &Control) -> Value {
-    let totals = Totals(control.data_plane());
+pub(super) fn transactions(running: &Running) -> Value {
     let of_worker = |counters: &[Counter]| {
         let at = |place| counters.get(place).map_or(0, Counter::value);
         labelled(TRANSACTION_COUNTS, at)
     };
-    let workers: Vec<_> = totals
-        .metrics()
+    let workers: Vec<_> = running
+        .metrics
         .iter()
         .map(|worker| of_worker(&worker.transactions))
         .collect();
     let total = labelled(TRANSACTION_COUNTS, |place| {
-        totals.sip_at(|worker| &worker.transactions, place)
+        running.sip_at(|worker| &worker.transactions, place)
     });
     json!({ "total": total, "workers": workers })
 }
 
-pub(super) fn proxy(control: &Control) -> Value {
-    let totals = Totals(control.data_plane());
+pub(super) fn proxy(running: &Running) -> Value {
     json!({
-        "created": totals.sip(|worker| &worker.response_contexts_created),
-        "ended": totals.sip(|worker| &worker.response_contexts_ended),
-        "live": totals.sip(|worker| &worker.response_contexts),
-        "parked": totals.sip(|worker| &worker.parked),
-        "refused_full": totals.sip(|worker| &worker.refused_full),
+        "created": running.sip(|worker| &worker.response_contexts_created),
+        "ended": running.sip(|worker| &worker.response_contexts_ended),
+        "live": running.sip(|worker| &worker.response_contexts),
+        "parked": running.sip(|worker| &worker.parked),
+        "refused_full": running.sip(|worker| &worker.refused_full),
     })
 }
 
-pub(super) fn summary(control: &Control) -> Value {
-    let totals = Totals(control.data_plane());
+pub(super) fn summary(control: &Control, running: &Running) -> Value {
     let requests = occurred(Method::LABELS, |place| {
-        totals.sip_at(|worker| &worker.requests, place)
+        running.sip_at(|worker| &worker.requests, place)
     });
     let codes: Vec<String> = (100..700).map(|code: u16| code.to_string()).collect();
     let sent = occurred(codes.iter().map(String::as_str), |place| {
-        totals.sip_at(|worker| &worker.responses_sent, place)
+        running.sip_at(|worker| &worker.responses_sent, place)
     });
     let received = occurred(["1xx", "2xx", "3xx", "4xx", "5xx", "6xx"], |place| {
-        totals.sip_at(|worker| &worker.responses_received, place)
+        running.sip_at(|worker| &worker.responses_received, place)
     });
-    let dropped = occurred(DROPS, |place| totals.sip_at(|worker| &worker.drops, place));
-    let locations = totals.locations();
+    let dropped = occurred(DROPS, |place| running.sip_at(|worker| &worker.drops, place));
+    let locations = running.shared.locations.stats();
     json!({
         "uptime_seconds": control.started.elapsed().as_secs(),
         "requests": requests,
@@ -77,16 +73,16 @@ pub(super) fn summary(control: &Control) -> Value {
         "responses_received": received,
         "dropped": dropped,
         "transactions": {
-            "server": totals.transactions("servers_live"),
-            "client": totals.transactions("clients_live"),
+            "server": running.transactions("servers_live"),
+            "client": running.transactions("clients_live"),
         },
-        "forwarding": totals.sip(|worker| &worker.response_contexts),
-        "parked": totals.sip(|worker| &worker.parked),
-        "unacknowledged": totals.sip(|worker| &worker.unacknowledged),
+        "forwarding": running.sip(|worker| &worker.response_contexts),
+        "parked": running.sip(|worker| &worker.parked),
+        "unacknowledged": running.sip(|worker| &worker.unacknowledged),
         "registrations": locations.live,
         "registered_addresses": locations.addresses,
-        "unsaved_addresses": totals.unsaved(&control.figures),
-        "kernel_drops": totals.io(|worker| &worker.kernel_drops),
+        "unsaved_addresses": running.unsaved_addresses(&control.counters),
+        "kernel_drops": running.io(|worker| &worker.kernel_drops),
         "resident_memory_bytes": process::resident_memory(),
         "cpu_seconds": process::cpu_seconds(),
     })

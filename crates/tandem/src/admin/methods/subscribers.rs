@@ -1,14 +1,13 @@
 //! The method `subscribers.count`.
-use super::{Arguments, Failure};
-use crate::serve::Control;
+use super::arguments::Arguments;
+use crate::admin::failure::Failure;
+use crate::control::Running;
 use serde_json::{Value, json};
 
-pub(super) async fn count(control: &Control, arguments: Arguments) -> Result<Value, Failure> {
-    let store = control
-        .store()
-        .ok_or_else(|| Failure::refused("the server is still starting"))?;
+pub(super) async fn count(running: &Running, arguments: Arguments) -> Result<Value, Failure> {
     let domain = arguments.text("domain").map(str::to_ascii_lowercase);
-    let count = store
+    let count = running
+        .store
         .subscribers()
         .count(domain.as_deref())
         .await

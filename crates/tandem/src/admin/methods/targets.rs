@@ -1,17 +1,13 @@
 //! The method `targets.dead`.
-use super::Failure;
-use crate::serve::Control;
+use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_elements::TargetFailure;
 
 /// The servers of next hops that failed recently, ordered by address.
-pub(super) fn dead(control: &Control) -> Result<Value, Failure> {
-    let data_plane = control
-        .data_plane()
-        .ok_or_else(|| Failure::refused("the server is still starting"))?;
+pub(super) fn dead(control: &Control, running: &Running) -> Value {
     let now = control.clock.now();
     let mut found = Vec::new();
-    let dead = &data_plane.shared.dead_targets;
+    let dead = &running.shared.dead_targets;
     dead.for_each(|candidate, until, why| found.push((candidate, until, why)));
     found.sort_by_key(|(candidate, ..)| (candidate.address, candidate.protocol.via_token()));
     let shown = found.into_iter().map(|(candidate, until, why)| {
@@ -22,7 +18,7 @@ pub(super) fn dead(control: &Control) -> Result<Value, Failure> {
             "tried_again_in": (until - now).as_secs(),
         })
     });
-    Ok(json!({ "targets": shown.collect::<Vec<_>>() }))
+    json!({ "targets": shown.collect::<Vec<_>>() })
 }
 
 const fn word(why: TargetFailure) -> &'static str {

@@ -5,6 +5,38 @@ use std::time::{Duration, Instant};
 /// Pause before a full inbox is retried: a running worker empties its inbox in that time.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// What earlier orders left behind.
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    /// The last order to drain may not have reached every worker.
+    pub(super) is_drain_unfinished: bool,
+    /// The server drains to shut down, which cannot be reverted.
+    pub(super) is_shutting_down: bool,
+}
+
+/// Some workers did not take an order; the others follow it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} of {workers} (counted from 0) did not take the order, because the inbox stays full or the thread has ended; all other workers follow the order: retry",
+    numbered(missing)
+)]
+pub struct Undelivered {
+    /// The numbers of these workers, in ascending order.
+    pub missing: Vec<u16>,
+    /// Total number of workers.
+    pub workers: u16,
+}
+
+fn numbered(workers: &[u16]) -> String {
+    let noun = if workers.len() == 1 {
+        "worker"
+    } else {
+        "workers"
+    };
+    let numbers: Vec<String> = workers.iter().map(u16::to_string).collect();
+    format!("{noun} {}", numbers.join(", "))
+}
+
 /// Calls `send` for each of `workers` workers, and retries those with a full inbox until all have the order or `patience` has passed.
 ///
 /// # Errors
@@ -13,7 +45,7 @@ pub(super) async fn deliver<A>(
     workers: u16,
     patience: Duration,
     mut send: impl FnMut(u16) -> Result<(), SendError<A>>,
-) -> Result<(), Vec<u16>> {
+) -> Result<(), Undelivered> {
     let deadline = Instant::now() + patience;
     let mut gone = Vec::new();
     let mut full: Vec<u16> = (0..workers).collect();
@@ -31,9 +63,13 @@ pub(super) async fn deliver<A>(
         }
         tokio::time::sleep(PAUSE).await;
     }
-    gone.append(&mut full);
-    gone.sort_unstable();
-    if gone.is_empty() { Ok(()) } else { Err(gone) }
+    let mut missing = [gone, full].concat();
+    missing.sort_unstable();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(Undelivered { missing, workers })
+    }
 }
 
 #[cfg(test)]
@@ -61,7 +97,7 @@ mod tests {
             .build()
             .expect("a runtime");
         let outcome = runtime.block_on(deliver(3, patience, send));
-        (got, outcome)
+        (got, outcome.map_err(|undelivered| undelivered.missing))
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::time::Duration;
 use tracing::warn;
 
 /// The server accepts requests.
-pub fn started(listeners: usize, workers: usize) {
+pub(crate) fn started(listeners: usize, workers: usize) {
     let status = format!("Started with {listeners} listener(s) and {workers} worker(s)");
     send(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
 /// A reload begins. [`reloaded`] ends it.
-pub fn reloading() {
+pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => send(&[
             NotifyState::Reloading,
@@ -23,7 +23,7 @@ pub fn reloading() {
 }
 
 /// A reload has ended. The server runs on, also if it `applied` nothing.
-pub fn reloaded(applied: bool) {
+pub(crate) fn reloaded(applied: bool) {
     let status = if applied {
         "Reloaded the configuration"
     } else {
@@ -33,7 +33,7 @@ pub fn reloaded(applied: bool) {
 }
 
 /// The server drains, then stops. It asks for `longest` to do so, whatever limit the service manager has by itself.
-pub fn stopping(longest: Duration) {
+pub(crate) fn stopping(longest: Duration) {
     let longest = u32::try_from(longest.as_micros()).unwrap_or(u32::MAX);
     send(&[
         NotifyState::Stopping,

@@ -1,0 +1,24 @@
+//! The state of the control plane and the orders that change it. `serve` builds and runs it; `admin` shows it and passes orders on.
+//!
+//! [`Control`] exists from the start of the process. [`Running`] exists once the server runs. It is complete, and published once, with the
+//! change from [`Phase::Starting`] to [`Phase::Ready`].
+
+mod counters;
+mod drain;
+mod lifecycle;
+pub(crate) mod log;
+mod order;
+mod reload;
+mod running;
+pub(crate) mod service_manager;
+mod state;
+pub(crate) mod tables;
+
+pub use counters::{ControlCounters, LookupCounters, LookupResult};
+pub use drain::DrainError;
+pub use lifecycle::Phase;
+pub use log::LogControl;
+pub use order::Undelivered;
+pub use reload::ReloadError;
+pub use running::Running;
+pub use state::Control;

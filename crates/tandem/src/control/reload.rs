@@ -1,0 +1,113 @@
+//! Reload: reads the configuration file and its certificates again, and applies all changes or none.
+use super::order::Undelivered;
+use super::running::Running;
+use super::service_manager;
+use super::state::Control;
+use crate::config::{self, Changes, Configuration, Mistakes};
+use sip_elements::Answer;
+use sip_runtime::tls::{LoadErrors, TlsContext};
+use std::sync::Arc;
+
+/// Why a reload was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReloadError {
+    /// The server runs without a configuration file.
+    #[error("the server was started without --config: no file to reload")]
+    NoFile,
+    /// The file has errors.
+    #[error("nothing changed: the file has errors:\n{0}")]
+    Mistakes(Mistakes),
+    /// The TLS files that the configuration names have errors.
+    #[error("nothing changed: certificates have errors:\n{0}")]
+    Certificates(LoadErrors),
+    /// These keys cannot change while the server runs.
+    #[error(
+        "nothing changed: {} cannot change while the server runs; restart the server, or revert {}",
+        quoted(.0),
+        pronoun(.0)
+    )]
+    NeedsRestart(Vec<String>),
+    /// The workers not named here have the new settings. The next reload sends them to all workers again, whether or not the file has
+    /// changed since.
+    #[error(transparent)]
+    Undelivered(#[from] Undelivered),
+}
+
+fn quoted(keys: &[String]) -> String {
+    let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    keys.join(", ")
+}
+
+const fn pronoun(keys: &[String]) -> &'static str {
+    if keys.len() == 1 { "it" } else { "them" }
+}
+
+impl Control {
+    /// Reads the file and its certificates again, and applies all changes or none. Returns the keys that changed, including
+    /// `certificate` if only the certificates' files changed.
+    ///
+    /// # Errors
+    /// Why nothing changed; or [`ReloadError::Undelivered`].
+    pub async fn reload(&self, running: &Running) -> Result<Vec<String>, ReloadError> {
+        let _one_at_a_time = self.orders.lock().await;
+        service_manager::reloading();
+        let result = self.try_reload(running).await;
+        service_manager::reloaded(result.is_ok());
+        let counter = match &result {
+            Ok(_) => &self.counters.reloads,
+            Err(_) => &self.counters.reload_failures,
+        };
+        counter.inc();
+        result
+    }
+
+    async fn try_reload(&self, running: &Running) -> Result<Vec<String>, ReloadError> {
+        let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
+        let fresh = config::load(Some(file)).map_err(ReloadError::Mistakes)?;
+        let differences = self.configuration.load().differences(&fresh);
+        let fixed: Vec<String> = differences
+            .iter()
+            .filter(|(_, changes)| *changes == Changes::Restart)
+            .map(|(key, _)| key.clone())
+            .collect();
+        if !fixed.is_empty() {
+            return Err(ReloadError::NeedsRestart(fixed));
+        }
+        let tls = load_certificates(running, &fresh).map_err(ReloadError::Certificates)?;
+        let settings = Arc::new(config::settings(&fresh, &running.listeners));
+        self.order(running, &Answer::Settings(settings)).await?;
+        if let Some(log) = &self.log {
+            log.set_level(fresh.log.level);
+        }
+        running.peer_policy.replace(config::peer_policy(&fresh));
+        self.configuration.store(Arc::new(fresh));
+        let mut changed: Vec<String> = differences.into_iter().map(|(key, _)| key).collect();
+        if replace_certificates(running, tls) && !changed.iter().any(|key| key == "certificate") {
+            changed.push("certificate".to_owned());
+        }
+        Ok(changed)
+    }
+}
+
+/// Loads the TLS context of a new configuration; `None` if it does not use TLS.
+fn load_certificates(
+    running: &Running,
+    fresh: &Configuration,
+) -> Result<Option<TlsContext>, LoadErrors> {
+    let previous = running.tls.as_ref().map(|tls| tls.context());
+    if previous.is_none() && !config::speaks_tls(fresh) {
+        return Ok(None);
+    }
+    let context = config::tls_settings(fresh).load(previous.as_deref())?;
+    Ok(Some(context))
+}
+
+/// Uses `fresh` for new handshakes. Returns whether the certificates changed.
+fn replace_certificates(running: &Running, fresh: Option<TlsContext>) -> bool {
+    let (Some(tls), Some(fresh)) = (&running.tls, fresh) else {
+        return false;
+    };
+    let others = !fresh.certificates().same_as(tls.context().certificates());
+    tls.replace(fresh);
+    others
+}

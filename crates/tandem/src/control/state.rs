@@ -1,0 +1,84 @@
+//! What exists from the start of the process.
+use super::counters::ControlCounters;
+use super::lifecycle::{Lifecycle, Phase};
+use super::log::LogControl;
+use super::order::{self, Orders, Undelivered};
+use super::running::Running;
+use crate::config::Configuration;
+use arc_swap::ArcSwap;
+use sip_elements::Answer;
+use sip_runtime::Clock;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// How long a worker's inbox may stay full before an order to it fails.
+const ORDER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The state of the control plane, shared by the tasks of the control plane and the admin interface.
+#[derive(Debug)]
+pub struct Control {
+    /// The clock of both planes.
+    pub clock: Clock,
+    /// Start time.
+    pub started: Instant,
+    /// The configuration file; `None`: built-in defaults.
+    pub file: Option<PathBuf>,
+    /// The configuration in force.
+    pub configuration: ArcSwap<Configuration>,
+    /// Counters of the control plane.
+    pub counters: ControlCounters,
+    pub(super) lifecycle: ArcSwap<Lifecycle>,
+    pub(super) log: Option<LogControl>,
+    /// Serializes reloads and drains.
+    pub(super) orders: Mutex<Orders>,
+    pub(super) order_patience: Duration,
+}
+
+impl Control {
+    /// Creates the state at process start.
+    pub fn new(
+        file: Option<PathBuf>,
+        configuration: Configuration,
+        log: Option<LogControl>,
+    ) -> Self {
+        Self {
+            clock: Clock::start(),
+            started: Instant::now(),
+            file,
+            configuration: ArcSwap::from_pointee(configuration),
+            counters: ControlCounters::default(),
+            lifecycle: ArcSwap::default(),
+            log,
+            orders: Mutex::default(),
+            order_patience: ORDER_PATIENCE,
+        }
+    }
+
+    /// The current phase.
+    pub fn phase(&self) -> Phase {
+        self.lifecycle.load().phase()
+    }
+
+    /// The running server; `None` while it starts.
+    pub fn running(&self) -> Option<Arc<Running>> {
+        self.lifecycle.load().running().map(Arc::clone)
+    }
+
+    /// Publishes the running server: it is ready.
+    pub fn publish(&self, running: Arc<Running>) {
+        self.lifecycle.store(Arc::new(Lifecycle::Ready(running)));
+    }
+
+    /// Enters [`Phase::Stopping`], which is final.
+    pub fn stop(&self) {
+        self.lifecycle.rcu(|lifecycle| lifecycle.stopping());
+    }
+
+    /// Sends an order to every worker, waiting for room in their inboxes.
+    pub(super) async fn order(&self, running: &Running, order: &Answer) -> Result<(), Undelivered> {
+        let send = |worker| running.workers.send(worker, order.clone());
+        order::deliver(running.workers.workers(), self.order_patience, send).await
+    }
+}
