@@ -25,3 +25,4 @@ mod metrics;
 mod output;
 pub mod serve;
 mod user;
+mod warnings;

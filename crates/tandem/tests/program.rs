@@ -377,6 +377,26 @@ fn variables_override_the_file_and_mistakes_name_them() {
 }
 
 #[test]
+fn a_server_without_digest_authentication_is_warned_about() {
+    let warning = "digest authentication is off";
+    let checked = |place: &Place| {
+        let file = place.file().display().to_string();
+        text(&tandem(&["check", "--config", &file]).stdout)
+    };
+    let open = Place::new(OPEN);
+    assert!(checked(&open).contains(&format!("WARNING       {warning}")));
+    let is_logged = |place: &Place| {
+        let serving = Serving::start(place);
+        let mut lines = serving.banner.iter();
+        lines.any(|line| line.contains("WARN") && line.contains(warning))
+    };
+    assert!(is_logged(&open));
+    let closed = Place::new("");
+    assert!(!checked(&closed).contains("WARNING"));
+    assert!(!is_logged(&closed));
+}
+
+#[test]
 fn the_references_and_the_example_file_are_printed() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     for (flag, file) in [

@@ -7,6 +7,7 @@ use crate::config::{self, Challengeable, Configuration, Environment, Keyword, Lo
 use crate::configuration_file::ConfigurationFile;
 use crate::descriptors::{shortage, taken};
 use crate::output::{complain, show};
+use crate::warnings::dangerous_settings;
 use humantime::format_duration;
 use sip_elements::ChallengedMethods;
 use sip_runtime::tls::Certificate;
@@ -162,16 +163,17 @@ fn describe(configuration: &Configuration) -> Result<String, String> {
 
 /// What does not keep the server from starting, but is probably not intended.
 fn warnings(configuration: &Configuration, descriptors: u64) -> Vec<String> {
-    let digest_is_off = configuration.auth.challenge.is_empty();
-    let no_digest = "digest authentication is off (`auth.challenge = []`): anyone can register and call under any identity";
     // The limit depends on where the command runs: the server may have another one.
     let limit = sip_runtime::raise_descriptor_limit();
-    let found = [
-        digest_is_off.then(|| no_digest.to_owned()),
+    let of_machine = [
         machine::missing_processors(configuration),
         shortage(configuration, limit, descriptors),
     ];
-    found.into_iter().flatten().collect()
+    let dangerous = dangerous_settings(configuration).into_iter();
+    dangerous
+        .map(str::to_owned)
+        .chain(of_machine.into_iter().flatten())
+        .collect()
 }
 
 /// Each certificate with its names and last day.
@@ -201,7 +203,7 @@ fn certificates(configuration: &Configuration) -> Result<Vec<String>, String> {
 fn peers(configuration: &Configuration) -> String {
     let tls = &configuration.tls;
     let servers = match (&tls.server_ca, tls.verify_servers) {
-        (_, false) => "NOT verified: anyone on the path can read and change all traffic".to_owned(),
+        (_, false) => "NOT verified".to_owned(),
         (Some(file), true) => format!("verified by {}", file.0.display()),
         (None, true) => "verified by the system's authorities".to_owned(),
     };

@@ -9,6 +9,7 @@ use super::{banner, bans, upkeep};
 use crate::admin;
 use crate::config::{self, Configuration, Durability};
 use crate::control::{Control, LogControl, Running, service_manager, tables};
+use crate::warnings::dangerous_settings;
 use anyhow::Error;
 use sip_elements::auth::StoredCredentials;
 use sip_elements::{Answer, Shared};
@@ -54,6 +55,9 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let control = Arc::new(Control::new(file, configuration, log));
         let configuration = control.configuration.load_full();
+        for warning in dangerous_settings(&configuration) {
+            warn!("{warning}");
+        }
         let tls = load_tls(&configuration)?;
         let admin = admin::listen(&control).await?;
         let store = open_store(&configuration).await?;
