@@ -84,11 +84,10 @@ def build():
     """Builds the measured programs, unless BENCH_NO_BUILD is set."""
     if BUILDS:
         print(f"scripts/bench: builds first, up to {BUILD_MINUTES} minutes", flush=True)
-    if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem", "--package", "tandem-lab"], cwd=ROOT).returncode:
+    if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem"], cwd=ROOT).returncode:
         raise BenchError("the programs could not be built: what cargo said is above")
-    missing = [name for name in ("tandem", "tandem-lab", "udp-floor") if not os.path.exists(program(name))]
-    if missing:
-        raise BenchError(f"{program(missing[0])} is not there: run without BENCH_NO_BUILD")
+    if not os.path.exists(program("tandem")):
+        raise BenchError(f"{program('tandem')} is not there: run without BENCH_NO_BUILD")
 
 
 def settings_of(folder, rounds=1, quick=False, loads=(), servers=()):

@@ -12,6 +12,7 @@ from .settings import on_core, program
 
 MORE = "steering = {}\n[log]\nlevel = \"warn\"\n"
 SECONDS = 4
+PROFILES = {"w1": "keep-alive", "w3": "call"}
 METRICS = {"contexts": "tandem_response_contexts_created_total", "requests": "tandem_requests_total", "handed": "tandem_handovers_total",
            "cpu": "tandem_process_cpu_seconds_total"}
 
@@ -47,8 +48,8 @@ def measure(arguments, cores, domains):
     try:
         for number, domain in enumerate(domains):
             core = cores[number % len(cores)]
-            command = [program("tandem-lab"), arguments.workload, "--server", f"127.0.0.1:{servers.TANDEM}", "--domain", domain,
-                       "--users", "1000", "--window", str(arguments.window), "--count", "1000000000"]
+            command = [program("tandem"), "lab", "run", PROFILES[arguments.workload], "--server", f"127.0.0.1:{servers.TANDEM}", "--domain", domain,
+                       "--busy-poll", "--ports", "2", "--window", str(arguments.window), "--duration", "1h"]
             generators.append(subprocess.Popen(on_core(core, command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         time.sleep(SECONDS)
         before, begun = {name: servers.metric(metric) for name, metric in METRICS.items()}, time.monotonic()

@@ -243,8 +243,8 @@ def kamailio_connections(settings, transport, key="p256", allocator="fm"):
 
 
 def floor(settings):
-    """A server that only echoes: the kernel's cost for a datagram in and one out."""
-    command = on_core(settings.server_core, [program("udp-floor"), f"127.0.0.1:{FLOOR}"])
+    """A server that only sends back what it receives: the kernel's cost for a datagram in and one out."""
+    command = on_core(settings.server_core, [program("tandem"), "bench", "floor", f"127.0.0.1:{FLOOR}"])
     return Server("floor", command, settings.folder, FLOOR, lambda _: is_bound(FLOOR))
 
 

@@ -33,6 +33,10 @@ class Settings:
         """The number, or a tenth of it in a quick run."""
         return whole // 10 if self.quick else whole
 
+    def time(self, seconds):
+        """A time for the command line, of a tenth in a quick run."""
+        return f"{seconds * 1000 // (10 if self.quick else 1)}ms"
+
     def wants(self, server):
         """Whether this server takes part. The io_uring variants of Tandem take part only if `--servers` names them."""
         return server in self.servers if self.servers else server not in ("ring", "plain-ring")

@@ -1,22 +1,23 @@
 """Measures the workloads W1 to W4 and the kernel's floor: CPU time of the server per unit, and delays.
 
-Each server runs alone on one processor. The generator (`tandem-lab`) runs on the other. Servers take turns. Each is warmed up before a
-figure. The loads:
+Each server runs alone on one processor. The generator (`tandem lab run --busy-poll`) runs on the other. Servers take turns. Each is warmed up
+before a figure. The loads:
 
     full    as much as one processor of the server carries: 256 units in progress at a time
     equal   the same number of units per second for all servers, which each of them can carry
     after   full load again, and the CPU time in the half minute after it for what calls leave behind (one round, W4)
     shared  full load again, with all phones at one address: flatters Tandem, because datagrams leave in trains (one round)
 
-Stock Kamailio has one round at full load and no other load. It takes longest, and no verdict depends on it.
+Stock Kamailio has one round at full load and no other load. No verdict depends on it.
 
-At all loads but `shared`, each of the 100,000 phones has its own address, as real phones have.
+At all loads but `shared`, the 100,000 phones have 65,535 addresses, so that hardly two messages in a row go to one address.
 """
 import json
 import statistics
 from dataclasses import dataclass
 
 from . import results, servers
+from .rows import PERCENTILES
 from .settings import BenchError, on_core, output_of, program
 
 # The rate at equal load, as a share of what the slowest server carries at full load.
@@ -33,11 +34,21 @@ ONCE = ("after", "shared")
 NOT_WRITTEN = "tandem_location_refreshes_not_written_total"
 
 
+# Seconds of a figure, and of the warm-up before it.
+SECONDS, WARM_UP = 4, 2
+PHONES = 100_000
+# Addresses of the phones: each in 127/8, or one for all. Callers and callees then have two ports.
+APART = ("--addresses", "65535", "--from", "127.1.0.0", "--ports", "1")
+TOGETHER = ("--ports", "2")
+
+
 @dataclass(frozen=True)
 class Workload:
-    """`rate` is the rate at equal load if this run has no figures at full load."""
+    """`profile` is that of `tandem lab run` with its options. `delay` is its delay from when a unit was due. `rate` is the rate at equal load if
+    this run has no figures at full load."""
 
-    count: int
+    profile: tuple[str, ...]
+    delay: str
     rate: int
     challenge: tuple[str, ...] = ("REGISTER",)
     defines: tuple[str, ...] = ()
@@ -46,12 +57,12 @@ class Workload:
 
 
 WORKLOADS = {
-    "floor": Workload(500_000, 80_000),
-    "w1": Workload(500_000, 80_000),
-    "w2": Workload(400_000, 60_000),
-    "w2c": Workload(200_000, 30_000),
-    "w3": Workload(60_000, 8_000),
-    "w4": Workload(60_000, 7_000, ("REGISTER", "INVITE"), ("WITH_AUTH", "WITH_DIALOG"), linger=35),
+    "floor": Workload(("echo",), "other_response_delay", 80_000),
+    "w1": Workload(("keep-alive",), "other_response_delay", 80_000),
+    "w2": Workload(("register", "--register-first"), "due_to_registration", 60_000),
+    "w2c": Workload(("register", "--register-first", "--nonces", "fresh"), "due_to_registration", 30_000),
+    "w3": Workload(("call",), "due_to_answer", 8_000),
+    "w4": Workload(("call", "--nonces", "fresh"), "due_to_answer", 7_000, ("REGISTER", "INVITE"), ("WITH_AUTH", "WITH_DIALOG"), linger=35),
 }
 
 
@@ -77,25 +88,43 @@ def server_for(name, workload, settings):
     return servers.tandem(settings, challenge=workload.challenge, segmentation=segmentation, event_loop=event_loop)
 
 
-def measure(settings, server, name, load, pace, users, count, warm_up):
-    """The report of one run of the generator."""
-    where = [] if load == "shared" else ["--own-addresses"]
-    command = [program("tandem-lab"), name, "--server", server.address, "--users", str(settings.count(users)), *where, *pace,
-               "--warm-up", str(settings.count(warm_up)), "--count", str(settings.count(count)), "--pid", str(server.pid), "--json"]
-    text, _ = output_of(on_core(settings.client_core, command))
-    if not text:
-        raise BenchError(f"the generator gave no figures for {server.name}: what it said is above")
-    return json.loads(text)
+def measure(settings, server, name, load, pace, phones=PHONES):
+    """The figures of one run of the generator."""
+    workload, report = WORKLOADS[name], settings.folder / "run.json"
+    report.unlink(missing_ok=True)
+    command = [program("tandem"), "lab", "run", *workload.profile, "--server", server.address, "--phones", str(settings.count(phones)),
+               *(TOGETHER if load == "shared" else APART), "--order", "ascending", "--busy-poll", *pace, "--warm-up", settings.time(WARM_UP),
+               "--duration", settings.time(SECONDS), "--pid", str(server.pid), "--stay-registered", "--quiet", "--json", str(report)]
+    said, _ = output_of(on_core(settings.client_core, command))
+    if not report.exists():
+        raise BenchError(f"the generator gave no figures for {server.name}: {said or 'what it said is above'}")
+    return figures_of(json.loads(report.read_text()), workload.delay)
+
+
+def figures_of(report, delay):
+    """The figures of a report that the rows and tables show."""
+    units, cost, delays = next(iter(report["units"].values())), report["cost"], report["delays"].get(delay, {})
+    return {
+        "begun": units["attempted"],
+        "failed": units["failed"] + report["unfinished"],
+        "retransmitted": report["retransmissions_sent"],
+        "units_per_second": report["units_per_second"],
+        **{f"delay_{percentile}_us": delays.get(percentile) for percentile in PERCENTILES},
+        "server_cpu_us_per_unit": cost["cpu_us_per_unit"],
+        "cleanup_us_per_unit": cost["cleanup_us_per_unit"],
+        "server_busy": cost["busy"],
+        "server_memory_bytes": cost["memory_bytes"],
+        "server_peak_memory_bytes": cost["peak_memory_bytes"],
+        "generator_cpu_us_per_unit": report["generator_cpu_us_per_unit"],
+        "generator_kernel_drops": report["losses"]["kernel_drops"],
+        "doubts": report["doubts"],
+    }
 
 
 def remarks_on(figures):
     """The reasons why a run is not clean."""
-    remarks = [f"{figures[key]:,} {said}" for key, said in
-               (("failed", "failed"), ("retransmitted", "sent again"), ("generator_kernel_drops", "dropped by the kernel")) if figures[key]]
-    late = figures["generator_late_units"]
-    if late * 100 > figures["begun"]:
-        remarks.append(f"the generator began {100 * late / figures['begun']:.0f} % of the units more than 1 ms late")
-    return remarks
+    counts = (("failed", "failed"), ("retransmitted", "sent again"))
+    return [f"{figures[key]:,} {said}" for key, said in counts if figures[key]] + figures["doubts"]
 
 
 def run(settings, part, name):
@@ -116,7 +145,7 @@ def run(settings, part, name):
             rate, taking_part = equal_load(part, name, taking_part)
             pace = ["--rate", str(rate)]
         if load == "after":
-            pace += ["--linger", str(workload.linger)]
+            pace += ["--linger", f"{workload.linger}s"]
             taking_part = [server for server in chosen if server in ("tandem", "kamailio")]
         for number in range(1 if load in ONCE else settings.rounds):
             for server in taking_part:
@@ -126,19 +155,11 @@ def run(settings, part, name):
 
 
 def measure_server(settings, part, name, load, server, pace):
-    workload = WORKLOADS[name]
-    count, warm_up = workload.count, workload.count // 2
-    if load == "equal":
-        # The rate decides how long the run takes, not the server: half the units are enough.
-        count //= 2
-    if server == "stock":
-        # Stock Kamailio takes long, so a quarter of the units must be enough.
-        count, warm_up = count // 4, warm_up // 4
-    with server_for(server, workload, settings) as running:
-        figures = measure(settings, running, name, load, pace, 100_000, count, warm_up)
+    with server_for(server, WORKLOADS[name], settings) as running:
+        figures = measure(settings, running, name, load, pace)
         if name in ("w2", "w2c") and running.name == "tandem":
             figures["refreshes_not_written"] = servers.metric_if_any(NOT_WRITTEN)
-    value = figures["clean_up_us_per_unit" if load == "after" else "server_cpu_us_per_unit"]
+    value = figures["cleanup_us_per_unit" if load == "after" else "server_cpu_us_per_unit"]
     part.add(name if load == "full" else f"{name}.{load}", server, value, figures, remarks_on(figures))
 
 
@@ -176,7 +197,7 @@ def sweep(settings, part):
 
 def measure_sweep(settings, part, allocator, children):
     with servers.kamailio(settings, (), allocator, children) as running:
-        figures = measure(settings, running, "w3", "full", ["--window", "256"], users=20_000, count=30_000, warm_up=10_000)
+        figures = measure(settings, running, "w3", "full", ["--window", "256"], phones=20_000)
     part.add("sweep", f"{allocator} {children}", figures["server_cpu_us_per_unit"], figures, remarks_on(figures))
 
 

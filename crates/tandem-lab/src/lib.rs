@@ -2,9 +2,8 @@
 //!
 //! [`run`] plays many independent phones and counts everything. [`scenario`] generates and checks files of calls, which [`run`] can play.
 //! [`capacity`] searches for the highest rate that a server sustains, and [`overload`] offers more than that. [`controller`] and
-//! [`agent`] spread a scenario over several processes. [`load`] drives one of the workloads W1 to W4 against a server over UDP from one
-//! thread. [`connections`] opens TCP and TLS connections by the thousand. [`stack`] measures transactions between two of Tandem's stacks,
-//! without an application.
+//! [`agent`] spread a scenario over several processes. [`connections`] opens TCP and TLS connections by the thousand. [`stack`] measures
+//! transactions between two stacks of Tandem, without an application. [`floor`] measures the kernel alone.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -16,8 +15,8 @@ pub mod capacity;
 pub mod connections;
 pub mod controller;
 mod credentials;
+pub mod floor;
 pub mod interrupt;
-pub mod load;
 pub mod overload;
 mod page;
 pub mod process;

@@ -15,7 +15,7 @@ use std::time::Duration;
 #[group(id = "search")]
 pub struct Arguments {
     #[command(flatten)]
-    run: run::Arguments,
+    traffic: run::Traffic,
     /// Objective: maximum 99th percentile of the delay.
     #[arg(long, global = true, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     p99: Duration,
@@ -66,12 +66,12 @@ impl Arguments {
     /// # Errors
     /// The profile has no rate, or the search would never end.
     pub fn capacity(&self) -> io::Result<Capacity> {
-        let run = self.run.trial()?;
+        let run = self.traffic.trial()?;
         let first = run.rate();
         let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        if first <= 0.0 || !self.run.has_rate() {
+        if first <= 0.0 || !self.traffic.has_rate() {
             return wrong(
-                "this profile has no rate to vary: use call, options, register, keep-alive, itsp, sbc or tls-churn",
+                "this profile has no rate to vary: use call, options, register, keep-alive, itsp, sbc or tls-churn, without --window",
             );
         }
         if self.cpu.is_some() && self.start.is_none() && self.pid.is_none() {
@@ -107,8 +107,8 @@ impl Arguments {
         })
     }
 
-    /// Options for the output: report files and progress.
-    pub const fn output(&self) -> &run::Arguments {
-        &self.run
+    /// The options of the traffic and of the reports.
+    pub const fn traffic(&self) -> &run::Traffic {
+        &self.traffic
     }
 }

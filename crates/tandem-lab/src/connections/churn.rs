@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, rate: u32) -> io::Result<ChurnReport> {
     let cpu = server.cpu_at_rest()?.saturating_sub(before);
     let each = cpu.saturating_sub(cpu_alone).as_secs_f64() * 1e6 / tally.done.max(1) as f64;
     Ok(ChurnReport {
-        transport: arguments.target.transport.via_token(),
+        transport: arguments.target.transport.protocol().via_token(),
         rate,
         done: tally.done,
         failed: tally.failed,

@@ -1,8 +1,10 @@
 //! One connection to the server, and the messages on it.
 
 use super::options::{Target, Units};
+use super::requests::{Unit, Writer};
 use super::tls::client_config;
-use crate::load::messages::{Nonce, Unit, Writer};
+use crate::credentials::Nonce;
+use crate::run::Subscribers;
 use rustls::pki_types::ServerName;
 use sip_message::{Frame, Framer, Message, Method};
 use std::io::{self, ErrorKind};
@@ -34,6 +36,7 @@ pub(super) struct Opener {
     name: ServerName<'static>,
     /// Used in turn. Empty without TLS.
     connectors: Vec<TlsConnector>,
+    subscribers: Arc<Subscribers>,
     opened: AtomicU64,
 }
 
@@ -54,6 +57,7 @@ impl Opener {
             target: target.clone(),
             name: ServerName::try_from(target.domain.clone()).map_err(io::Error::other)?,
             connectors: connectors?,
+            subscribers: Arc::new(target.subscribers()),
             opened: AtomicU64::new(0),
         }))
     }
@@ -87,15 +91,10 @@ impl Opener {
         };
         Ok(Client {
             stream,
+            server: self.target.server,
             received: Vec::new(),
             framer: Framer::new(LONGEST, LONGEST),
-            writer: Writer {
-                own_addresses: false,
-                domain: self.target.domain.clone(),
-                transport: self.target.transport.via_token(),
-                local,
-                contact: local,
-            },
+            writer: Writer::new(&self.target, local, Arc::clone(&self.subscribers)),
         })
     }
 }
@@ -107,16 +106,13 @@ enum Stream {
 
 pub(super) struct Client {
     stream: Stream,
+    pub(super) server: SocketAddr,
     received: Vec<u8>,
     framer: Framer,
     pub(super) writer: Writer,
 }
 
 impl Client {
-    pub(super) fn local(&self) -> SocketAddr {
-        self.writer.local
-    }
-
     /// Whether the handshake resumed an earlier session.
     pub(super) fn is_resumed(&self) -> bool {
         match &self.stream {
@@ -186,16 +182,14 @@ impl Client {
 
     /// Sends one OPTIONS.
     pub(super) async fn options(&mut self, unit: Unit) -> io::Result<()> {
-        let mut request = Vec::new();
-        self.writer.options(unit, &mut request);
+        let request = self.writer.options(unit);
         let response = self.ask(&request).await?;
         expect(&response, Method::Options)
     }
 
     /// Sends a REGISTER and answers a challenge.
     pub(super) async fn register(&mut self, mut unit: Unit) -> io::Result<()> {
-        let mut request = Vec::new();
-        self.writer.register(unit, None, &mut request);
+        let request = self.writer.register(unit, None);
         let mut response = self.ask(&request).await?;
         let nonce = Message::parse(&response)
             .ok()
@@ -203,8 +197,7 @@ impl Client {
             .and_then(|response| Nonce::of(&response, false));
         if let Some(mut nonce) = nonce {
             unit.cseq += 1;
-            request.clear();
-            self.writer.register(unit, Some(&mut nonce), &mut request);
+            let request = self.writer.register(unit, Some(&mut nonce));
             response = self.ask(&request).await?;
         }
         expect(&response, Method::Register)

@@ -17,6 +17,7 @@ mod line;
 mod options;
 mod phone;
 mod report;
+mod requests;
 mod server;
 mod steps;
 mod tls;

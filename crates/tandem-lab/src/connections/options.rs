@@ -1,7 +1,9 @@
 //! The command line of `bench connections`.
 
+use crate::run::{Pattern, Subscribers};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use sip_transport::Protocol;
 use std::net::SocketAddr;
 
 /// The transport of the connections.
@@ -14,11 +16,10 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The transport in Via.
-    pub(super) const fn via_token(self) -> &'static str {
+    pub(super) const fn protocol(self) -> Protocol {
         match self {
-            Self::Tcp => "TCP",
-            Self::Tls => "TLS",
+            Self::Tcp => Protocol::Tcp,
+            Self::Tls => Protocol::Tls,
         }
     }
 }
@@ -70,6 +71,17 @@ pub struct Target {
 }
 
 impl Target {
+    /// The server's subscribers.
+    pub(super) fn subscribers(&self) -> Subscribers {
+        Subscribers {
+            first: 0,
+            count: u32::MAX,
+            user: Pattern::around("user", ""),
+            password: Pattern::around("password", ""),
+            domain: self.domain.clone(),
+        }
+    }
+
     /// The command line arguments with the same target, for a child process.
     pub(super) fn to_arguments(&self) -> Vec<String> {
         let name = |value: Option<clap::builder::PossibleValue>| {

@@ -2,8 +2,9 @@
 
 use super::client::{Client, Opener, expect};
 use super::options::Units;
-use crate::load::messages::{Nonce, Unit, contact_parameter};
-use crate::load::phone::Callee;
+use super::requests::Unit;
+use crate::credentials::Nonce;
+use crate::run::{Dialog, respond};
 use sip_message::{HeaderName, Message, Method};
 use std::io;
 use std::time::{Duration, Instant};
@@ -54,20 +55,18 @@ pub(super) async fn serve(mut client: Client, user: u64) -> io::Result<()> {
         let Ok(request) = Message::parse(&octets) else {
             continue;
         };
-        let callee = Callee {
-            address: client.local(),
-            parameter: contact_parameter(client.writer.transport),
-            tag: tag.as_bytes(),
+        let (port, subscribers) = (&client.writer.port, &client.writer.subscribers);
+        let contact = |into: &mut Vec<u8>| port.write_contact(subscribers, user as u32, into);
+        let statuses: &[u16] = match request.method() {
+            _ if !request.is_request() => &[],
+            Method::Ack => &[],
+            Method::Invite => &[180, 200],
+            _ => &[200],
         };
         answers.clear();
-        match request.method() {
-            _ if !request.is_request() => {}
-            Method::Ack => {}
-            Method::Invite => {
-                callee.respond(&request, 180, &mut answers);
-                callee.respond(&request, 200, &mut answers);
-            }
-            _ => callee.respond(&request, 200, &mut answers),
+        for status in statuses {
+            let (with, server) = ((*status, tag.as_bytes()), client.server);
+            respond(&request, with, server, contact, &mut answers);
         }
         if !answers.is_empty() {
             client.send(&answers).await?;
@@ -87,14 +86,12 @@ pub(super) struct Call {
 pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> io::Result<Call> {
     let mut unit = first_unit(number, callee);
     let begun = Instant::now();
-    let mut request = Vec::new();
-    caller.writer.invite(unit, None, &mut request);
+    let request = caller.writer.invite(unit, None);
     let mut response = caller.ask(&request).await?;
     if let Some(mut nonce) = challenge_in(&response) {
         acknowledge_refusal(caller, unit, &response).await?;
         unit.cseq += 1;
-        request.clear();
-        caller.writer.invite(unit, Some(&mut nonce), &mut request);
+        let request = caller.writer.invite(unit, Some(&mut nonce));
         response = caller.ask(&request).await?;
     }
     let delay = begun.elapsed();
@@ -112,14 +109,12 @@ pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> io::R
 }
 
 async fn hang_up(caller: &mut Client, mut unit: Unit, answer: &Message<'_>) -> io::Result<()> {
-    let mut request = Vec::new();
-    let writer = &caller.writer;
-    writer.in_dialog(Method::Ack, unit, answer, &mut request);
+    let dialog = Dialog::of(answer, &caller.writer.port, Some(caller.server))
+        .ok_or_else(|| io::Error::other("the 2xx has no contact that can be reached"))?;
+    let request = caller.writer.acknowledge(unit, &dialog);
     caller.send(&request).await?;
     unit.cseq += 1;
-    request.clear();
-    let writer = &caller.writer;
-    writer.in_dialog(Method::Bye, unit, answer, &mut request);
+    let request = caller.writer.hang_up(unit, &dialog);
     let response = caller.ask(&request).await?;
     expect(&response, Method::Bye)
 }
@@ -135,7 +130,6 @@ async fn acknowledge_refusal(caller: &mut Client, unit: Unit, response: &[u8]) -
     let Ok(response) = Message::parse(response) else {
         return Ok(());
     };
-    let mut ack = Vec::new();
-    caller.writer.ack_refusal(unit, &response, &mut ack);
+    let ack = caller.writer.acknowledge_refusal(unit, &response);
     caller.send(&ack).await
 }

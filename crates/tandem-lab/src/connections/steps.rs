@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<HeldReport> {
         Some(runtime.block_on(deliver(&mut caller, last, arguments.calls))?)
     };
     Ok(HeldReport {
-        transport: target.transport.via_token(),
+        transport: target.transport.protocol().via_token(),
         registration_bytes,
         base_bytes: base,
         steps,

@@ -54,9 +54,9 @@ impl Arguments {
         })
     }
 
-    /// Options for the output: report files.
-    pub const fn output(&self) -> &run::Arguments {
-        self.search.output()
+    /// The options of the traffic and of the reports.
+    pub const fn traffic(&self) -> &run::Traffic {
+        self.search.traffic()
     }
 
     /// Reports of other servers to show beside this one.

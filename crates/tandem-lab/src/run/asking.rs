@@ -1,11 +1,10 @@
-//! Units of one transaction, or of two if the server asks for credentials: OPTIONS, NOTIFY, REGISTER.
+//! Units of one transaction, or of two if the server asks for credentials: OPTIONS, NOTIFY, REGISTER, and datagrams to be echoed.
 
 use super::figures::{Delay, Kind};
 use super::messages::{Branch, Heading, push_address};
 use super::phones::{Alarm, NOBODY, Out, Phones, Stage, Unit};
-use super::subscribers::{authorize, push_decimal};
 use crate::credentials::{Nonce, is_stale};
-use sip_message::{HeaderName, Message, Method, NameAddr, RequestWriter};
+use sip_message::{HeaderName, Message, Method, NameAddr};
 use sip_transaction::{ClientOptions, Kind as TransactionKind};
 use sip_transport::{ConnectionId, Flow, Time};
 use std::time::Duration;
@@ -14,6 +13,11 @@ use std::time::Duration;
 const PUT_OFF: Duration = Duration::from_secs(1);
 /// How long a registration may be deferred in total.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Length of a datagram to be echoed, in bytes: that of an ordinary SIP message.
+const ECHO_LENGTH: usize = 600;
+/// The end of a request without a body, after its other header fields.
+const END: &[u8] = b"\r\nContent-Length: 0\r\n\r\n";
 
 impl Phones {
     /// Starts a unit.
@@ -78,7 +82,7 @@ impl Phones {
         let heading = Heading {
             method: match kind {
                 Kind::Register => Method::Register,
-                Kind::KeepAlive => Method::Notify,
+                Kind::KeepAlive | Kind::Echo => Method::Notify,
                 _ => Method::Options,
             },
             uri: &uri,
@@ -94,22 +98,22 @@ impl Phones {
         };
         let nonce = &mut memory.nonce;
         let write = |into: &mut Vec<u8>| {
-            let request = heading.begin(subscribers, Branch::Client(client), into);
+            let branch = Branch::Client(client);
+            if is_registration {
+                let nonce = nonce.as_deref_mut();
+                return heading.register(subscribers, branch, (expires, nonce), into);
+            }
+            let end = into.len() + ECHO_LENGTH;
+            let request = heading.begin(subscribers, branch, into);
             let request = request.header_with(HeaderName::To, |into| {
                 push_address(into, subscribers, phone);
             });
-            let request = match kind {
-                Kind::Register => registration(request, expires, |into| {
-                    port.write_contact(subscribers, phone, into);
-                }),
+            match kind {
                 Kind::KeepAlive => request.header(HeaderName::Event, b"keep-alive"),
-                _ => request,
-            };
-            match nonce.as_mut().filter(|_| is_registration) {
-                Some(nonce) => request.header_with(HeaderName::Authorization, |into| {
-                    authorize(subscribers, phone, nonce, (b"REGISTER", &uri), into);
+                Kind::Echo => request.header_with(HeaderName::Subject, |into| {
+                    into.resize(end.saturating_sub(END.len()).max(into.len()), b'.');
                 }),
-                None => request,
+                _ => request,
             }
             .finish();
         };
@@ -149,6 +153,8 @@ impl Phones {
                 self.figures.record(delay_of(kind), delay);
                 let phone = unit.phone;
                 if kind == Kind::Register {
+                    let since_due = now.saturating_since(unit_due);
+                    self.figures.record(Delay::Registered, since_due);
                     self.registered(phone, response);
                 }
                 self.succeed(now, number);
@@ -205,22 +211,6 @@ impl Phones {
             self.send_question(now, number, output);
         }
     }
-}
-
-fn registration(
-    request: RequestWriter<'_>,
-    expires: u32,
-    contact: impl FnOnce(&mut Vec<u8>),
-) -> RequestWriter<'_> {
-    request
-        .header_with(HeaderName::Contact, |into| {
-            into.push(b'<');
-            contact(into);
-            into.push(b'>');
-        })
-        .header_with(HeaderName::Expires, |into| {
-            push_decimal(into, u64::from(expires));
-        })
 }
 
 const fn delay_of(kind: Kind) -> Delay {

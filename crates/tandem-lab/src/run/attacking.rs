@@ -2,7 +2,6 @@
 //!
 //! An attack succeeds as a unit if the server rejects or ignores it, and fails if the server accepts it.
 
-use super::caller::finish_in_dialog;
 use super::dialog::Dialog;
 use super::figures::{Delay, Kind};
 use super::messages::{Branch, Heading, finish_with_offer, push_address};
@@ -250,17 +249,15 @@ impl Phones {
         };
         let strangers = &self.strangers.extensions;
         output.send(dialog.flow, |into| {
-            let request =
-                heading(Method::Ack, cseq).begin(strangers, Branch::Acknowledgement, into);
-            finish_in_dialog(request, &dialog);
+            let acknowledgement = heading(Method::Ack, cseq);
+            acknowledgement.in_dialog(strangers, Branch::Acknowledgement, &dialog, into);
         });
         let Ok(client) = self.transactions.reserve_client(number) else {
             return;
         };
         let write = |into: &mut Vec<u8>| {
-            let request =
-                heading(Method::Bye, cseq + 1).begin(strangers, Branch::Client(client), into);
-            finish_in_dialog(request, &dialog);
+            let bye = heading(Method::Bye, cseq + 1);
+            bye.in_dialog(strangers, Branch::Client(client), &dialog, into);
         };
         let kind = TransactionKind::NonInvite;
         let options = ClientOptions::new(kind, dialog.flow, port.is_reliable);

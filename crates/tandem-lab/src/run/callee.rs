@@ -1,8 +1,8 @@
 //! The callee's side of calls: 180, 200, and 200 for BYE. It can repeat each response from the request alone.
 
 use super::figures::Delay;
-use super::messages::{number_in, respond};
-use super::phones::{Alarm, Out, Phones, Stage};
+use super::messages::{CALLEE, number_in, respond};
+use super::phones::{Alarm, Out, Phones};
 use rustc_hash::{FxHashMap, FxHasher};
 use sip_message::{Message, Method};
 use sip_transaction::TimerId;
@@ -56,12 +56,6 @@ impl Callees {
         }
     }
 
-    /// When the call of this response was answered.
-    pub(super) fn answered(&self, response: &Message<'_>) -> Option<Time> {
-        let key = key_of(response.call_id()?, response);
-        Some(self.calls.get(&key)?.answered)
-    }
-
     fn end(&mut self, now: Time, key: u64) {
         if let Some(taken) = self.calls.get_mut(&key)
             && taken.stage != Progress::Over
@@ -87,7 +81,14 @@ impl Phones {
             return;
         };
         let key = key_of(call_id, request);
-        let back = response_flow(flow, &via);
+        let mut back = response_flow(flow, &via);
+        if let Some(phone) = self
+            .called_phone(request)
+            .filter(|_| !back.connection.is_some())
+        {
+            // A datagram leaves from the address that the phone has.
+            back.listener = self.port_of(phone).listener;
+        }
         match request.method() {
             Method::Invite => self.called(now, key, back, request, output),
             Method::Ack => self.acknowledged(key),
@@ -95,6 +96,14 @@ impl Phones {
             Method::Cancel => self.cancelled(now, key, back, request, output),
             _ => self.say(200, back, request, output),
         }
+    }
+
+    /// The phone of this thread that a request is for.
+    fn called_phone(&self, request: &Message<'_>) -> Option<u32> {
+        let user = request.uri()?.user?;
+        let phone = self.plan.subscribers.user.number(user)?;
+        let place = phone.checked_sub(self.first)?;
+        ((place as usize) < self.memories.len()).then_some(phone)
     }
 
     fn called(&mut self, now: Time, key: u64, back: Flow, request: &Message<'_>, output: Out<'_>) {
@@ -131,14 +140,11 @@ impl Phones {
         }
     }
 
-    /// Records the transit time of an INVITE if one of our own phones sent it.
+    /// Records the transit time of an INVITE if a phone of this run sent it.
     fn measure_forwarding(&mut self, now: Time, request: &Message<'_>) {
         let number = request.call_id().and_then(number_in);
-        let unit = number.and_then(|number| self.units.get(&number));
-        if let Some(unit) = unit
-            && matches!(unit.stage, Stage::Invited { .. })
-        {
-            let delay = now.saturating_since(unit.asked);
+        if let Some(since) = number.and_then(|number| self.shared.invited.of(number)) {
+            let delay = now.saturating_since(since);
             self.figures.record(Delay::Forwarding, delay);
         }
     }
@@ -153,6 +159,9 @@ impl Phones {
         let Ok(request) = Message::parse(&invite) else {
             return;
         };
+        if let Some(number) = request.call_id().and_then(number_in) {
+            self.shared.answered.note(number, now);
+        }
         let range = self.say_and_show(200, flow, &request, output);
         let timer = self.wheel.arm(now + T1, Alarm::Repeat(key));
         if let Some(taken) = self.callees.calls.get_mut(&key) {
@@ -254,14 +263,13 @@ impl Phones {
         output: Out<'_>,
     ) -> std::ops::Range<usize> {
         let port = &self.ports[usize::from(back.listener.0)];
-        let user = request.uri().and_then(|uri| uri.user);
-        let phone = user.and_then(|user| self.plan.subscribers.user.number(user));
+        let phone = self.called_phone(request);
         let contact = |into: &mut Vec<u8>| {
             let phone = phone.unwrap_or(self.first);
             port.write_contact(&self.plan.subscribers, phone, into);
         };
         output.send(back, |into| {
-            respond(request, status, back.remote, contact, into);
+            respond(request, (status, CALLEE), back.remote, contact, into);
         })
     }
 }

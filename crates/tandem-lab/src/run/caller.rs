@@ -2,21 +2,14 @@
 
 use super::dialog::Dialog;
 use super::figures::{Delay, Kind};
-use super::messages::{Branch, Heading, finish_with_offer, push_address, push_uri};
+use super::messages::{Branch, Heading, push_uri};
 use super::phones::{Alarm, Out, Phones, Stage, Unit};
-use super::subscribers::authorize;
 use crate::credentials::{Nonce, is_stale};
-use sip_message::{HeaderName, Message, Method, RequestWriter};
+use sip_message::{Message, Method};
 use sip_transaction::{ClientOptions, Kind as TransactionKind};
 use sip_transport::{Flow, Time};
 
 impl Phones {
-    /// The default callee of a phone: half of all phones further on.
-    pub(super) fn opposite(&self, phone: u32) -> u32 {
-        let count = self.memories.len() as u32;
-        self.first + (phone - self.first + count.div_ceil(2)) % count
-    }
-
     /// Starts a call.
     pub(super) fn call(&mut self, now: Time, due: Time, phone: u32, callee: u32, output: Out<'_>) {
         let number = self.next_number();
@@ -47,6 +40,7 @@ impl Phones {
         };
         unit.cseq += 1;
         let (phone, cseq) = (unit.phone, unit.cseq);
+        self.shared.invited.note(number, unit.asked);
         let Ok(client) = self.transactions.reserve_client(number) else {
             return self.fail(number, &"too many transactions");
         };
@@ -58,7 +52,9 @@ impl Phones {
             push_uri(&mut uri, subscribers, callee);
             server
         } else {
-            let port = self.port_of(callee);
+            let Some(port) = self.shared.port_of(callee) else {
+                return self.fail(number, &"the callee is no phone of this run");
+            };
             port.write_contact(subscribers, callee, &mut uri);
             port.address
         };
@@ -72,22 +68,8 @@ impl Phones {
         };
         let nonce = &mut self.memories[place].proxy_nonce;
         let write = |into: &mut Vec<u8>| {
-            let request = heading
-                .begin(subscribers, Branch::Client(client), into)
-                .header_with(HeaderName::To, |into| {
-                    push_address(into, subscribers, callee);
-                })
-                .header_with(HeaderName::Contact, |into| {
-                    into.push(b'<');
-                    port.write_contact(subscribers, phone, into);
-                    into.push(b'>');
-                });
-            finish_with_offer(match nonce {
-                Some(nonce) => request.header_with(HeaderName::ProxyAuthorization, |into| {
-                    authorize(subscribers, phone, nonce, (b"INVITE", &uri), into);
-                }),
-                None => request,
-            });
+            let nonce = nonce.as_deref_mut();
+            heading.invite(subscribers, Branch::Client(client), (callee, nonce), into);
         };
         let flow = Flow::to(port.listener, remote);
         let options = ClientOptions::new(TransactionKind::Invite, flow, port.is_reliable);
@@ -215,7 +197,7 @@ impl Phones {
         }
         self.figures
             .record(Delay::Answer, now.saturating_since(due));
-        if let Some(since) = self.callees.answered(response) {
+        if let Some(since) = self.shared.answered.of(number) {
             self.figures
                 .record(Delay::AnswerForwarding, now.saturating_since(since));
         }
@@ -251,8 +233,8 @@ impl Phones {
             cseq: unit.cseq - u32::from(*leaving),
         };
         output.send(dialog.flow, |into| {
-            let request = heading.begin(&self.plan.subscribers, Branch::Acknowledgement, into);
-            finish_in_dialog(request, dialog);
+            let branch = Branch::Acknowledgement;
+            heading.in_dialog(&self.plan.subscribers, branch, dialog, into);
         });
     }
 
@@ -285,19 +267,11 @@ impl Phones {
         };
         let subscribers = &self.plan.subscribers;
         let write = |into: &mut Vec<u8>| {
-            let request = heading.begin(subscribers, Branch::Client(client), into);
-            finish_in_dialog(request, dialog);
+            heading.in_dialog(subscribers, Branch::Client(client), dialog, into);
         };
         let kind = TransactionKind::NonInvite;
         let options = ClientOptions::new(kind, dialog.flow, port.is_reliable);
         self.transactions
             .start_client(now, client, &options, output, write);
     }
-}
-
-pub(super) fn finish_in_dialog(mut request: RequestWriter<'_>, dialog: &Dialog) {
-    for route in &dialog.routes {
-        request = request.header(HeaderName::Route, route);
-    }
-    request.header(HeaderName::To, &dialog.to).finish();
 }

@@ -2,8 +2,9 @@
 
 use super::address::own_address;
 use super::figures::{Figures, Kind};
-use super::options::Transport;
+use super::options::{PhoneOrder, Transport};
 use super::phones::{Order, Out, Phones, Plan, Stage};
+use super::shared::Division;
 use super::worker::{Losses, Workers};
 use super::{CallShape, Counted, Fleet, Profile, Run, Spacing, Subscribers};
 use sip_runtime::{Clock, Handle};
@@ -51,15 +52,14 @@ pub(super) enum Command {
 /// The commanded phones.
 pub struct Commanded {
     workers: Workers,
-    subscribers: Subscribers,
+    division: Division,
 }
 
 /// Sends commands to the phones, from any thread, without blocking.
 #[derive(Clone)]
 pub struct Commander {
     handles: Vec<(Handle<Order>, Clock)>,
-    first: u32,
-    count: u32,
+    division: Division,
 }
 
 impl Commanded {
@@ -80,6 +80,8 @@ impl Commanded {
             seed: 0,
             populate: None,
             stay_registered: false,
+            window: None,
+            costs: None,
             timetable: None,
             fleet: Fleet {
                 protocol: settings.transport.protocol(),
@@ -89,6 +91,7 @@ impl Commanded {
                 ports: settings.ports,
                 workers: settings.workers,
                 cpus: Vec::new(),
+                polls: false,
             },
             plan: Plan {
                 server: Some(settings.server),
@@ -97,11 +100,12 @@ impl Commanded {
                 reuse_nonces: true,
                 expires: settings.expires,
                 most: settings.most,
+                order: PhoneOrder::default(),
             },
         };
         Ok(Self {
             workers: Workers::start(&run)?,
-            subscribers: settings.subscribers.clone(),
+            division: run.division(),
         })
     }
 
@@ -109,8 +113,7 @@ impl Commanded {
     pub fn commander(&self) -> Commander {
         Commander {
             handles: self.workers.handles(),
-            first: self.subscribers.first,
-            count: self.subscribers.count,
+            division: self.division,
         }
     }
 
@@ -168,10 +171,10 @@ impl Commander {
     }
 
     fn command(&self, phone: u32, command: impl FnOnce(&Clock) -> Command) -> bool {
-        let Some(worker) = self.worker_of(phone) else {
+        let Some(thread) = self.division.thread(phone) else {
             return false;
         };
-        let Some((handle, clock)) = self.handles.get(worker) else {
+        let Some((handle, clock)) = self.handles.get(usize::from(thread)) else {
             return false;
         };
         handle.send(0, Order::Do(command(clock))).is_ok()
@@ -182,15 +185,6 @@ impl Commander {
             // If the inbox is full, it is full of calls, which are counted.
             let _ = handle.send(0, Order::Do(command));
         }
-    }
-
-    /// The thread of a phone: thread n begins with phone `count * n / threads`.
-    fn worker_of(&self, phone: u32) -> Option<usize> {
-        let place = phone
-            .checked_sub(self.first)
-            .filter(|place| *place < self.count)?;
-        let threads = self.handles.len() as u64;
-        Some((((u64::from(place) + 1) * threads - 1) / u64::from(self.count)) as usize)
     }
 }
 

@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 
 /// Data for requests within the dialog.
 #[derive(Debug)]
-pub(super) struct Dialog {
+pub(crate) struct Dialog {
     /// To, with the callee's tag.
-    pub(super) to: Box<[u8]>,
+    pub(crate) to: Box<[u8]>,
     /// The callee's contact.
-    pub(super) target: Box<[u8]>,
+    pub(crate) target: Box<[u8]>,
     /// Route header fields, in the order of sending.
     pub(super) routes: Vec<Box<[u8]>>,
     /// The flow for requests.
@@ -20,7 +20,7 @@ pub(super) struct Dialog {
 
 impl Dialog {
     /// From the 2xx of an INVITE. `None` if its contact cannot be reached.
-    pub(super) fn of(
+    pub(crate) fn of(
         response: &Message<'_>,
         port: &Port,
         server: Option<SocketAddr>,

@@ -19,16 +19,19 @@ pub enum Kind {
     Connection,
     /// A hostile request, or bytes that are not a request.
     Attack,
+    /// A keep-alive of 600 bytes that an echo server answers in place: the kernel's cost of two datagrams.
+    Echo,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Options,
         Self::KeepAlive,
         Self::Register,
         Self::Call,
         Self::Connection,
         Self::Attack,
+        Self::Echo,
     ];
 
     /// The plural, as in reports.
@@ -40,6 +43,7 @@ impl Kind {
             Self::Call => "calls",
             Self::Connection => "connections",
             Self::Attack => "attacks",
+            Self::Echo => "echoes",
         }
     }
 }
@@ -51,6 +55,8 @@ impl Kind {
 pub enum Delay {
     /// Registration request delay (RFC 6076 section 4.1): REGISTER to 200.
     Registration,
+    /// From the due time of a registration to its 200; challenge included.
+    Registered,
     /// Session request delay (section 4.3): INVITE to the first 1xx other than 100, or the 2xx.
     SessionRequest,
     /// Session disconnect delay (section 4.4): BYE to its response.
@@ -69,15 +75,16 @@ pub enum Delay {
     Answer,
     /// From the due time of a connection to the response to its request.
     Connection,
-    /// OPTIONS or NOTIFY to its response, or an attack to its end.
+    /// OPTIONS, NOTIFY or a datagram to be echoed to its response, or an attack to its end.
     Other,
     /// How late units began: the delay of the generator itself.
     Lateness,
 }
 
 impl Delay {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Registration,
+        Self::Registered,
         Self::SessionRequest,
         Self::SessionDisconnect,
         Self::Trying,
@@ -95,6 +102,7 @@ impl Delay {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Registration => "registration_request_delay",
+            Self::Registered => "due_to_registration",
             Self::SessionRequest => "session_request_delay",
             Self::SessionDisconnect => "session_disconnect_delay",
             Self::Trying => "invite_to_100",

@@ -1,6 +1,8 @@
 //! The messages of phones, written directly into the output buffer.
 
-use super::subscribers::{Subscribers, push_decimal};
+use super::dialog::Dialog;
+use super::subscribers::{Subscribers, authorize, push_decimal};
+use crate::credentials::Nonce;
 use sip_message::{
     HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter, reason_phrase,
 };
@@ -24,9 +26,9 @@ pub(super) static HASHER: LazyLock<KeyHasher> = LazyLock::new(|| {
 
 /// The socket of phones, or their connection to the server.
 #[derive(Clone, Debug)]
-pub(super) struct Port {
-    pub(super) listener: ListenerId,
-    pub(super) address: SocketAddr,
+pub(crate) struct Port {
+    pub(crate) listener: ListenerId,
+    pub(crate) address: SocketAddr,
     pub(super) is_reliable: bool,
     /// Via up to the branch.
     sent_by: Vec<u8>,
@@ -35,7 +37,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    pub(super) fn new(listener: &Listener, id: ListenerId) -> Self {
+    pub(crate) fn new(listener: &Listener, id: ListenerId) -> Self {
         let transport = match listener.protocol {
             Protocol::Udp => "",
             Protocol::Tcp => ";transport=tcp",
@@ -53,7 +55,7 @@ impl Port {
     }
 
     /// Appends a phone's contact URI.
-    pub(super) fn write_contact(&self, subscribers: &Subscribers, phone: u32, into: &mut Vec<u8>) {
+    pub(crate) fn write_contact(&self, subscribers: &Subscribers, phone: u32, into: &mut Vec<u8>) {
         into.extend_from_slice(b"sip:");
         subscribers.user.write(phone, into);
         into.extend_from_slice(&self.host);
@@ -62,29 +64,31 @@ impl Port {
 
 /// Properties of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heading<'a> {
-    pub(super) method: Method<'a>,
-    pub(super) uri: &'a [u8],
-    pub(super) port: &'a Port,
+pub(crate) struct Heading<'a> {
+    pub(crate) method: Method<'a>,
+    pub(crate) uri: &'a [u8],
+    pub(crate) port: &'a Port,
     /// The sending phone.
-    pub(super) phone: u32,
+    pub(crate) phone: u32,
     /// Number of the call or registration.
-    pub(super) number: u64,
-    pub(super) cseq: u32,
+    pub(crate) number: u64,
+    pub(crate) cseq: u32,
 }
 
 /// Source of a request's branch.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Branch {
+pub(crate) enum Branch {
     /// The transaction of the request.
     Client(ClientId),
     /// The number of the call: an ACK has no transaction.
     Acknowledgement,
+    /// Number and `CSeq` of a request that is sent over a connection without a transaction.
+    Request,
 }
 
 impl Heading<'_> {
     /// Starts a request: header fields up to `CSeq`, except To.
-    pub(super) fn begin<'o>(
+    pub(crate) fn begin<'o>(
         &self,
         subscribers: &Subscribers,
         branch: Branch,
@@ -105,6 +109,12 @@ impl Heading<'_> {
                         into.extend_from_slice(b"z9hG4bK-ack-");
                         push_hexadecimal(into, self.number);
                     }
+                    Branch::Request => {
+                        into.extend_from_slice(b"z9hG4bK-");
+                        push_decimal(into, u64::from(self.cseq));
+                        into.push(b'-');
+                        push_hexadecimal(into, self.number);
+                    }
                 }
                 into.extend_from_slice(b";rport");
             })
@@ -121,6 +131,88 @@ impl Heading<'_> {
                 into.extend_from_slice(self.method.as_bytes());
             })
     }
+
+    /// Writes a REGISTER of the phone itself, with credentials if it has a nonce.
+    pub(crate) fn register(
+        &self,
+        subscribers: &Subscribers,
+        branch: Branch,
+        (expires, nonce): (u32, Option<&mut Nonce>),
+        into: &mut Vec<u8>,
+    ) {
+        let request = self
+            .begin(subscribers, branch, into)
+            .header_with(HeaderName::To, |into| {
+                push_address(into, subscribers, self.phone);
+            });
+        let request = self
+            .contact(subscribers, request)
+            .header_with(HeaderName::Expires, |into| {
+                push_decimal(into, u64::from(expires));
+            });
+        match nonce {
+            Some(nonce) => request.header_with(HeaderName::Authorization, |into| {
+                authorize(
+                    subscribers,
+                    self.phone,
+                    nonce,
+                    (b"REGISTER", self.uri),
+                    into,
+                );
+            }),
+            None => request,
+        }
+        .finish();
+    }
+
+    /// Writes an INVITE with an offer, with credentials if the phone has a nonce.
+    pub(crate) fn invite(
+        &self,
+        subscribers: &Subscribers,
+        branch: Branch,
+        (callee, nonce): (u32, Option<&mut Nonce>),
+        into: &mut Vec<u8>,
+    ) {
+        let request = self
+            .begin(subscribers, branch, into)
+            .header_with(HeaderName::To, |into| {
+                push_address(into, subscribers, callee);
+            });
+        let request = self.contact(subscribers, request);
+        finish_with_offer(match nonce {
+            Some(nonce) => request.header_with(HeaderName::ProxyAuthorization, |into| {
+                authorize(subscribers, self.phone, nonce, (b"INVITE", self.uri), into);
+            }),
+            None => request,
+        });
+    }
+
+    /// Writes a request within a dialog.
+    pub(crate) fn in_dialog(
+        &self,
+        subscribers: &Subscribers,
+        branch: Branch,
+        dialog: &Dialog,
+        into: &mut Vec<u8>,
+    ) {
+        let mut request = self.begin(subscribers, branch, into);
+        for route in &dialog.routes {
+            request = request.header(HeaderName::Route, route);
+        }
+        request.header(HeaderName::To, &dialog.to).finish();
+    }
+
+    fn contact<'o>(
+        &self,
+        subscribers: &Subscribers,
+        request: RequestWriter<'o>,
+    ) -> RequestWriter<'o> {
+        request.header_with(HeaderName::Contact, |into| {
+            into.push(b'<');
+            self.port.write_contact(subscribers, self.phone, into);
+            into.push(b'>');
+        })
+    }
 }
 
 /// Finishes an INVITE.
@@ -136,23 +228,26 @@ pub(super) fn push_address(into: &mut Vec<u8>, subscribers: &Subscribers, phone:
 }
 
 /// Appends `sip:user@domain`.
-pub(super) fn push_uri(into: &mut Vec<u8>, subscribers: &Subscribers, phone: u32) {
+pub(crate) fn push_uri(into: &mut Vec<u8>, subscribers: &Subscribers, phone: u32) {
     into.extend_from_slice(b"sip:");
     subscribers.user.write(phone, into);
     into.push(b'@');
     into.extend_from_slice(subscribers.domain.as_bytes());
 }
 
-/// Appends the response of a callee; a 200 to INVITE has an SDP answer.
-pub(super) fn respond(
+/// The tag of callees that need not be told apart.
+pub(super) const CALLEE: &[u8] = b"callee";
+
+/// Appends the response of a callee with this tag; a 200 to INVITE has an SDP answer.
+pub(crate) fn respond(
     request: &Message<'_>,
-    status: u16,
+    (status, tag): (u16, &[u8]),
     source: SocketAddr,
     contact: impl FnOnce(&mut Vec<u8>),
     into: &mut Vec<u8>,
 ) {
-    let tag = request.to().is_none_or(|to| to.tag().is_none());
-    let tag = tag.then_some(&b"callee"[..]);
+    let is_first = request.to().is_none_or(|to| to.tag().is_none());
+    let tag = is_first.then_some(tag);
     let phrase = reason_phrase(status);
     let mut response = ResponseWriter::begin(into, request, source, status, phrase, tag);
     let makes_dialog = request.method() == Method::Invite && status < 300;

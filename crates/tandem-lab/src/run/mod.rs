@@ -11,27 +11,35 @@ mod attacking;
 mod callee;
 mod caller;
 mod commanded;
+mod cost;
 mod dialog;
 mod figures;
 mod html;
 mod messages;
+mod moments;
 mod options;
 mod phones;
+mod polling;
 mod profile;
 mod report;
 mod session;
+mod shared;
+mod socket;
 mod subscribers;
 #[cfg(test)]
 mod tests;
 mod timetable;
 mod worker;
 
-pub(crate) use address::{own_address, server_address};
+pub(crate) use address::server_address;
 pub(crate) use arrivals::Arrivals;
 pub use arrivals::{Rate, Spacing};
 pub use commanded::{Commanded, Commander, Settings};
+pub use cost::{Cost, Costs};
+pub(crate) use dialog::Dialog;
 pub use figures::{Cohort, Delay, Ends, Figures, Kind};
-pub use options::{Arguments, ProfileCommand, Transport};
+pub(crate) use messages::{Branch, Heading, Port, push_uri, respond};
+pub use options::{Arguments, ProfileCommand, Traffic, Transport};
 pub use profile::{Activity, CallShape, Profile};
 pub use report::{Counted, DelaySummary, Populated, Report, Second};
 pub(crate) use session::Session;
@@ -40,6 +48,7 @@ pub use subscribers::{Pattern, Subscribers};
 pub use worker::Losses;
 
 use phones::Plan;
+use shared::Division;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use timetable::Timetable;
@@ -63,6 +72,10 @@ pub struct Run {
     pub populate: Option<u32>,
     /// Whether phones stay registered at the end.
     pub stay_registered: bool,
+    /// Units in progress at a time, instead of the rates of the profile (closed loop).
+    pub window: Option<u32>,
+    /// The server whose cost is measured.
+    pub costs: Option<Costs>,
     /// The calls of a scenario.
     timetable: Option<Timetable>,
     fleet: Fleet,
@@ -89,6 +102,14 @@ impl Run {
         let mut run = self.clone();
         run.profile.only_last_at(rate);
         run
+    }
+
+    fn division(&self) -> Division {
+        Division {
+            first: self.plan.subscribers.first,
+            count: self.plan.subscribers.count,
+            threads: self.fleet.workers,
+        }
     }
 
     /// The delay that the run is about.
@@ -129,4 +150,6 @@ struct Fleet {
     ports: u16,
     workers: u16,
     cpus: Vec<usize>,
+    /// Whether the threads poll their sockets instead of sleeping until a message arrives.
+    polls: bool,
 }

@@ -9,7 +9,9 @@ use super::commanded::Command;
 use super::dialog::Dialog;
 use super::figures::{Delay, Figures, Kind};
 use super::messages::Port;
+use super::options::PhoneOrder;
 use super::profile::CallShape;
+use super::shared::Shared;
 use super::subscribers::{Phone, Subscribers};
 use super::timetable::Due;
 use rustc_hash::FxHashMap;
@@ -17,6 +19,7 @@ use sip_message::Message;
 use sip_transaction::{Event, TimerWheel, Transactions};
 use sip_transport::{Flow, Input, Node, Output, Received, Time, Undelivered};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Parameters that all workers of a run share.
@@ -32,12 +35,20 @@ pub(super) struct Plan {
     pub(super) expires: u32,
     /// Maximum number of units in progress.
     pub(super) most: usize,
+    pub(super) order: PhoneOrder,
 }
 
 /// Failure reason of a unit whose request caused an ICMP error.
 const UNREACHABLE: &str = "unreachable";
 /// How long a unit may take to count as goodput, beyond the time that calls ring and talk. Callers who wait longer hang up.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Units of a closed loop to start before messages are read again. Responses must not wait behind a burst of new units.
+const STARTED_AT_ONCE: usize = 8;
+
+/// Bits of a unit's number: those of the thread's counter, and those of the thread above them. The rest distinguishes runs.
+const COUNTER_BITS: u32 = 40;
+const THREAD_BITS: u32 = 8;
 
 /// Deregistrations in progress per worker.
 const LEAVING_AT_A_TIME: u32 = 64;
@@ -94,7 +105,7 @@ pub(super) struct Unit {
 /// Stage of a unit.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// OPTIONS, NOTIFY or REGISTER sent.
+    /// OPTIONS, NOTIFY, REGISTER or a datagram to be echoed sent.
     Asked { kind: Kind, has_credentials: bool },
     Invited {
         callee: u32,
@@ -142,7 +153,8 @@ pub(super) enum Alarm {
 pub(super) struct Phones {
     pub(super) plan: Plan,
     pub(super) strangers: Strangers,
-    pub(super) ports: Vec<Port>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) ports: Arc<[Port]>,
     pub(super) memories: Vec<Phone>,
     /// Number of the first phone.
     pub(super) first: u32,
@@ -166,7 +178,7 @@ pub(super) struct Phones {
     pub(super) figures: Figures,
     /// Retransmissions that were already reported.
     told_retransmissions: u64,
-    /// Number of the next unit. The bits above the counter distinguish runs and workers.
+    /// Number of the next unit. The bits above the counter distinguish threads and runs.
     next: u64,
     /// Index of the next phone, and the distance to the one after it.
     turn: u32,
@@ -181,15 +193,22 @@ pub(super) type Out<'o> = &'o mut Output<Box<Told>>;
 impl Phones {
     pub(super) fn new(
         plan: Plan,
-        ports: Vec<Port>,
-        (first, count): (u32, u32),
+        (shared, thread): (&Arc<Shared>, u16),
         transactions: Transactions<u64>,
         (salt, now): (u64, Time),
     ) -> Self {
+        let own = shared.division.phones(thread);
+        let (first, count) = (own.start, own.end - own.start);
+        let ports = shared.ports_of(thread);
         let own_ports = (ports.len() as u32).min(count);
         Self {
             strangers: Strangers::among(&plan.subscribers),
+            stride: match plan.order {
+                PhoneOrder::Spread => stride(count),
+                PhoneOrder::Ascending => 1,
+            },
             plan,
+            shared: Arc::clone(shared),
             ports,
             idle: (first..first + own_ports).collect(),
             memories: vec![Phone::default(); count as usize],
@@ -207,9 +226,8 @@ impl Phones {
             wheel: TimerWheel::new(now),
             figures: Figures::default(),
             told_retransmissions: 0,
-            next: salt << 40,
+            next: (salt << THREAD_BITS | u64::from(thread)) << COUNTER_BITS,
             turn: 0,
-            stride: stride(count),
             events: Vec::new(),
         }
     }
@@ -224,7 +242,7 @@ impl Phones {
         &self.ports[(phone - self.first) as usize % self.ports.len()]
     }
 
-    /// The next phone in turn. Every phone has its turn before any repeats, and consecutive ones are far apart.
+    /// The next phone in turn. Every phone has its turn before any repeats.
     fn next_phone(&mut self) -> u32 {
         let phone = self.first + self.turn;
         let count = self.memories.len() as u64;
@@ -248,6 +266,32 @@ impl Phones {
         }
     }
 
+    /// The kind of which a closed loop has room for another unit.
+    fn kind_with_room(&self) -> Option<Kind> {
+        let has_room = |source: &&Source| match source.arrivals {
+            Due::Window(window) => self.units.len() < window,
+            Due::Paced(_) | Due::Planned(_) => false,
+        };
+        self.begun?;
+        self.sources.iter().find(has_room).map(|source| source.kind)
+    }
+
+    /// Starts units of a closed loop.
+    fn fill_window(&mut self, now: Time, output: Out<'_>) {
+        for _ in 0..STARTED_AT_ONCE {
+            let is_over = self.begun.is_none_or(|begun| now >= begun + self.length);
+            let Some(kind) = self.kind_with_room().filter(|_| !is_over) else {
+                return;
+            };
+            self.begin_unit(now, now, kind, None, output);
+        }
+    }
+
+    /// Whether no unit is in progress and none is to be started.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.begun.is_none() && self.units.is_empty() && self.populating.is_none()
+    }
+
     pub(super) fn begin_unit(
         &mut self,
         now: Time,
@@ -267,7 +311,8 @@ impl Phones {
             (Kind::Call, Some((caller, callee))) => self.call(now, due, caller, callee, output),
             (Kind::Call, None) => {
                 let caller = self.next_phone();
-                self.call(now, due, caller, self.opposite(caller), output);
+                let callee = self.shared.division.opposite(caller);
+                self.call(now, due, caller, callee, output);
             }
             (Kind::Attack, _) => self.attack(now, due, output),
             (Kind::Connection, _) => match self.idle.pop() {
@@ -460,6 +505,11 @@ impl Phones {
     }
 }
 
+/// The thread that numbered a unit.
+pub(super) const fn thread_of(number: u64) -> u16 {
+    (number >> COUNTER_BITS) as u16 & ((1 << THREAD_BITS) - 1)
+}
+
 /// Distance between consecutive phones: coprime to the count and near the golden section, so that all have their turn and neighbours are
 /// far apart.
 fn stride(count: u32) -> u32 {
@@ -521,6 +571,7 @@ impl Node for Phones {
         }
         self.callees.forget(now);
         self.begin_due(now, now, output);
+        self.fill_window(now, output);
         self.populate(now, output);
     }
 
@@ -535,6 +586,8 @@ impl Node for Phones {
         let timers = [
             self.transactions.next_deadline(),
             self.wheel.next_deadline(),
+            // At once.
+            self.kind_with_room().and(begun),
         ];
         arrivals.chain(timers.into_iter().flatten()).min()
     }

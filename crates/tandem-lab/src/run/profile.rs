@@ -113,7 +113,7 @@ impl Profile {
             Some(Kind::Call) => Delay::Response,
             Some(Kind::Register) | None => Delay::Registration,
             Some(Kind::Connection) => Delay::Connection,
-            Some(Kind::Options | Kind::KeepAlive | Kind::Attack) => Delay::Other,
+            Some(Kind::Options | Kind::KeepAlive | Kind::Attack | Kind::Echo) => Delay::Other,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The result of a run, as text, JSON and CSV.
 
 use super::Run;
+use super::cost::Cost;
 use super::figures::{Cohort, Delay, Ends, Figures, Kind};
 use super::worker::Losses;
 use hdrhistogram::Histogram;
@@ -124,6 +125,8 @@ pub struct Report {
     pub losses: Losses,
     /// Delays by name.
     pub delays: BTreeMap<&'static str, DelaySummary>,
+    /// The cost for the server, if its process is known.
+    pub cost: Option<Cost>,
     /// CPU time of the generator per unit, in microseconds.
     pub generator_cpu_us_per_unit: f64,
     /// Utilization of the generator's threads, from 0 to 1.
@@ -144,6 +147,8 @@ pub struct Report {
     warm_up: Duration,
     #[serde(skip)]
     workers: u16,
+    #[serde(skip)]
+    polls: bool,
     #[serde(skip)]
     delay: Delay,
 }
@@ -170,6 +175,7 @@ impl Report {
             nonsense: 0,
             losses: Losses::default(),
             delays: BTreeMap::new(),
+            cost: None,
             generator_cpu_us_per_unit: 0.0,
             generator_busy: 0.0,
             doubts: Vec::new(),
@@ -180,6 +186,7 @@ impl Report {
             cpu: Duration::ZERO,
             warm_up: run.warm_up,
             workers: run.fleet.workers,
+            polls: run.fleet.polls,
             delay: run.main_delay(),
         }
     }
@@ -321,7 +328,8 @@ impl Report {
                 late as f64 / 1e3
             ));
         }
-        if self.generator_busy > BUSY {
+        // A polling thread is always busy.
+        if self.generator_busy > BUSY && !self.polls {
             doubts.push(format!(
                 "the generator's threads were busy {:.0} % of the time: increase --workers",
                 self.generator_busy * 100.0
@@ -344,6 +352,11 @@ impl Report {
             ));
         }
         doubts
+    }
+
+    /// Units started.
+    pub(super) fn attempted(&self) -> u64 {
+        self.figures.total().attempted
     }
 
     /// Whether every unit succeeded.
@@ -474,6 +487,9 @@ impl fmt::Display for Report {
                 ms(delay.p999),
                 ms(delay.max)
             )?;
+        }
+        if let Some(cost) = &self.cost {
+            writeln!(f, "{cost}")?;
         }
         writeln!(
             f,

@@ -35,10 +35,14 @@ pub fn run(
     mut tell: impl FnMut(&dyn Display),
 ) -> io::Result<Report> {
     let mut session = Session::start(run, interrupt, |registering| tell(registering))?;
-    let measured = session.measure(run, |second| {
+    let tell = |second: &Second| {
         tell(second);
         ControlFlow::Continue(())
-    });
+    };
+    let measured = match run.costs {
+        Some(costs) => costs.measure(&mut session, run, tell),
+        None => session.measure(run, tell),
+    };
     let left = session.end();
     let mut report = measured?;
     report.deregistered(left?);

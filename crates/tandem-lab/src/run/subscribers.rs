@@ -28,7 +28,7 @@ impl std::str::FromStr for Pattern {
 
 impl Pattern {
     /// A number between two texts.
-    pub(super) fn around(before: &str, after: &str) -> Self {
+    pub(crate) fn around(before: &str, after: &str) -> Self {
         Self {
             before: before.to_owned(),
             digits: Some(1),

@@ -2,14 +2,17 @@
 
 use super::arrivals::{Arrivals, Rate, Spacing};
 use super::figures::{Figures, Kind};
-use super::messages::{HASHER, Port, respond};
+use super::messages::{CALLEE, HASHER, Port, respond};
+use super::options::PhoneOrder;
 use super::phones::{Order, Phones, Plan, Source, Told};
+use super::shared::{Division, Shared};
 use super::timetable::Due;
 use super::{CallShape, Subscribers};
 use sip_message::{HeaderName, Message};
 use sip_transaction::{Limits, TimerSettings, Transactions};
 use sip_transport::{Flow, Input, Listener, ListenerId, Node, Output, Protocol, Time, Undelivered};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SERVER: SocketAddr = SocketAddr::new(
@@ -45,6 +48,7 @@ impl Bench {
             reuse_nonces: true,
             expires: 3_600,
             most: 100,
+            order: PhoneOrder::default(),
         };
         let now = Time::default();
         let limits = Limits {
@@ -54,9 +58,15 @@ impl Bench {
             amplification: 3,
         };
         let transactions = Transactions::new(now, TimerSettings::default(), limits, *HASHER, 0);
-        let ports = vec![Port::new(&listener, ListenerId(0))];
+        let division = Division {
+            first: 0,
+            count: phones,
+            threads: 1,
+        };
+        let ports: Arc<[Port]> = Arc::new([Port::new(&listener, ListenerId(0))]);
+        let shared = Arc::new(Shared::new(division, vec![ports]));
         Self {
-            phones: Phones::new(plan, ports, (0, phones), transactions, (0, now)),
+            phones: Phones::new(plan, (&shared, 0), transactions, (0, now)),
             output: Output::default(),
             now,
         }
@@ -83,7 +93,7 @@ impl Bench {
         for (flow, request) in self.sent() {
             let request = Message::parse(&request).expect("a request");
             let mut response = Vec::new();
-            respond(&request, 200, SERVER, |_| {}, &mut response);
+            respond(&request, (200, CALLEE), SERVER, |_| {}, &mut response);
             let own = request.header(HeaderName::Contact).unwrap_or_default();
             let contacts = others.iter().map(|other| format!("<{other}>"));
             let contacts = contacts.chain([String::from_utf8_lossy(own).into_owned()]);
@@ -137,7 +147,7 @@ fn phones_that_are_registered_deregister_and_no_others() {
     // The first message is lost; the second and third get a response.
     let mut response = Vec::new();
     let request = Message::parse(&first[1].1).expect("a request");
-    respond(&request, 200, SERVER, |_| {}, &mut response);
+    respond(&request, (200, CALLEE), SERVER, |_| {}, &mut response);
     bench
         .phones
         .receive(bench.now, first[1].0, &response, &mut bench.output);

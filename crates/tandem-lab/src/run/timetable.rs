@@ -154,12 +154,15 @@ pub(super) enum Due {
     Paced(Box<Arrivals>),
     /// From a scenario.
     Planned(Share),
+    /// As soon as fewer units than this are in progress (closed loop), between phones in turn.
+    Window(usize),
 }
 
 impl Due {
-    /// Due time of the next unit, since the start.
+    /// Due time of the next unit, since the start; `None` if it depends on other units.
     pub(super) fn peek(&self) -> Option<Duration> {
         match self {
+            Self::Window(_) => None,
             Self::Paced(arrivals) => arrivals.peek(),
             Self::Planned(share) => share
                 .next()
@@ -170,6 +173,7 @@ impl Due {
     /// Moves to the next unit. Returns caller and callee, if the scenario defines them.
     pub(super) fn advance(&mut self) -> Option<(u32, u32)> {
         match self {
+            Self::Window(_) => None,
             Self::Paced(arrivals) => {
                 arrivals.advance();
                 None

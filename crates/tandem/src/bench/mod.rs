@@ -6,6 +6,7 @@ mod stack;
 use crate::output::complain;
 use clap::Subcommand;
 use std::io;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use tandem_lab::connections::{Arguments as ConnectionsArguments, HolderArguments};
 
@@ -25,6 +26,12 @@ pub enum BenchCommand {
     #[command(after_help = "Examples:
   tandem bench connections --server 127.0.0.1:5060 --pid 4242")]
     Connections(Box<ConnectionsArguments>),
+    /// Send each datagram back as its own response: the kernel's cost of a message in and one out, for `tandem lab run echo`.
+    Floor {
+        /// UDP address to serve.
+        #[arg(value_name = "ADDRESS:PORT")]
+        address: SocketAddr,
+    },
     /// Hold connections for another `tandem` process.
     #[command(hide = true)]
     HoldConnections(HolderArguments),
@@ -39,6 +46,9 @@ pub fn run(command: &BenchCommand) -> ExitCode {
             served.map(|()| ExitCode::SUCCESS)
         }
         BenchCommand::Connections(arguments) => connections::run(arguments),
+        BenchCommand::Floor { address } => tandem_lab::floor::serve(*address)
+            .map(|served| match served {})
+            .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}"))),
         BenchCommand::HoldConnections(arguments) => {
             tandem_lab::connections::hold(arguments).map(|()| ExitCode::SUCCESS)
         }

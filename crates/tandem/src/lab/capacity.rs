@@ -1,7 +1,7 @@
 //! `tandem lab capacity`: runs the search, prints the report and writes it to the requested files.
 
 use super::output::{self, write};
-use crate::output::{complain, show};
+use crate::output::show;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,7 @@ use tandem_lab::interrupt::Interrupt;
 pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let capacity = arguments.capacity()?;
     let others: Vec<Report> = beside(&arguments.beside, |text| serde_json::from_str(text))?;
-    let wanted = arguments.output();
-    if wanted.csv.is_some() {
-        return Ok(complain(
-            "--csv is only for a single run: use --json or --html with a search",
-        ));
-    }
+    let wanted = arguments.traffic();
     output::check([&wanted.json, &wanted.html].into_iter().flatten())?;
     let report = capacity::find(&capacity, &Interrupt::on_signals()?, |trial: &Trial| {
         if !wanted.quiet {

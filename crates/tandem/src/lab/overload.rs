@@ -2,7 +2,7 @@
 
 use super::capacity::beside;
 use super::output::{self, write};
-use crate::output::{complain, show};
+use crate::output::show;
 use std::io;
 use std::process::ExitCode;
 use tandem_lab::interrupt::Interrupt;
@@ -11,12 +11,7 @@ use tandem_lab::overload::{self, Arguments, Report};
 pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let what = arguments.overload()?;
     let others: Vec<Report> = beside(arguments.beside(), |text| serde_json::from_str(text))?;
-    let wanted = arguments.output();
-    if wanted.csv.is_some() {
-        return Ok(complain(
-            "--csv is only for a single run: use --json or --html with overload",
-        ));
-    }
+    let wanted = arguments.traffic();
     output::check([&wanted.json, &wanted.html].into_iter().flatten())?;
     let report = overload::measure(&what, &Interrupt::on_signals()?, |line| {
         if !wanted.quiet {

@@ -10,22 +10,22 @@ use tandem_lab::run::{self, Arguments};
 /// Fails if a unit of work failed or the figures are not reliable.
 pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let what = arguments.run()?;
-    let files = [&arguments.json, &arguments.csv, &arguments.html];
+    let wanted = arguments.traffic();
+    let files = [&wanted.json, &arguments.csv, &wanted.html];
     output::check(files.into_iter().flatten())?;
-    let quiet = arguments.quiet;
     let report = run::run(&what, &Interrupt::on_signals()?, |progress| {
-        if !quiet {
+        if !wanted.quiet {
             eprintln!("{progress}");
         }
     })?;
     let json = || serde_json::to_string_pretty(&report).map_err(io::Error::other);
-    if let Some(path) = &arguments.json {
+    if let Some(path) = &wanted.json {
         write(path, &json()?)?;
     }
     if let Some(path) = &arguments.csv {
         write(path, &report.csv())?;
     }
-    if let Some(path) = &arguments.html {
+    if let Some(path) = &wanted.html {
         write(path, &report.html())?;
     }
     let printed = show(&report.to_string());
