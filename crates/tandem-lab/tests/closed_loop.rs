@@ -74,15 +74,3 @@ fn a_loop_has_no_rate_and_a_polling_thread_no_connection() {
         assert!(error.starts_with(problem), "{error}");
     }
 }
-
-#[test]
-fn calls_between_threads_are_measured_like_those_within_one() {
-    for how in ["", "--busy-poll"] {
-        let report = report(&format!("call --direct --phones 100 --workers 2 {how}"));
-        check(&report, "calls");
-        let made = report.units["calls"].attempted;
-        for delay in ["invite_to_callee", "answer_to_caller"] {
-            assert_eq!(report.delays[delay].count, made, "{report}");
-        }
-    }
-}

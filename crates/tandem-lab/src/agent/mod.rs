@@ -20,7 +20,6 @@ pub(crate) use session::connect;
 use crate::interrupt::Signals;
 use backoff::Backoff;
 use player::Player;
-use std::io;
 use std::time::Duration;
 use tandem_http::Token;
 use tokio::runtime::Builder;
@@ -32,11 +31,11 @@ const LEAVING: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// The arguments are invalid, or signal handlers cannot be installed.
-pub fn run(arguments: &Arguments, tell: impl Fn(&str)) -> io::Result<()> {
+pub fn run(arguments: &Arguments, tell: impl Fn(&str)) -> anyhow::Result<()> {
     let settings = arguments.settings()?;
     let name = arguments.name()?;
     let token = arguments.token_file.as_deref().map(Token::read_text);
-    let token = token.transpose().map_err(io::Error::other)?;
+    let token = token.transpose()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let controller = (&*arguments.controller, token.as_deref());

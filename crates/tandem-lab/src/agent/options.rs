@@ -2,8 +2,8 @@
 
 use crate::controller::protocol::MOST_PHONES;
 use crate::run::{Pattern, Settings, Subscribers, Transport, server_address};
+use anyhow::bail;
 use clap::Args;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -59,18 +59,19 @@ const LONGEST_NAME: usize = 64;
 
 impl Arguments {
     /// The settings of the phones; the controller adds their numbers.
-    pub(super) fn settings(&self) -> io::Result<Settings> {
+    pub(super) fn settings(&self) -> anyhow::Result<Settings> {
         if !self.controller.contains(':') {
-            return Err(mistake(format!(
+            bail!(
                 "--controller {}: add a port, such as {}:8070",
-                self.controller, self.controller
-            )));
+                self.controller,
+                self.controller
+            );
         }
         if self.controller.contains('/') {
-            return Err(mistake(format!(
+            bail!(
                 "--controller {}: must be an address and a port only, such as 127.0.0.1:8070",
                 self.controller
-            )));
+            );
         }
         Ok(Settings {
             server: self.server,
@@ -91,7 +92,7 @@ impl Arguments {
     }
 
     /// The agent's name.
-    pub(super) fn name(&self) -> io::Result<String> {
+    pub(super) fn name(&self) -> anyhow::Result<String> {
         let own = || {
             let host = rustix::system::uname()
                 .nodename()
@@ -108,9 +109,9 @@ impl Arguments {
         if is_name(&name) {
             Ok(name)
         } else {
-            Err(mistake(format!(
+            bail!(
                 "--name {name}: use letters, digits, `.`, `_` and `-`, {LONGEST_NAME} characters at most"
-            )))
+            )
         }
     }
 }
@@ -122,8 +123,4 @@ pub(crate) fn is_name(name: &str) -> bool {
 
 fn is_of_a_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-')
-}
-
-fn mistake(what: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, what)
 }

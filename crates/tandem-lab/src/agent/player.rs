@@ -4,7 +4,6 @@ use super::counts::Counts;
 use super::registering::Registering;
 use crate::controller::protocol::{AgentReport, FromAgent, PROTOCOL, WIDEST};
 use crate::run::{CallShape, Commanded, Commander, Counted, Figures, Kind, Losses, Settings};
-use std::io;
 use std::time::{Duration, Instant};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -30,7 +29,7 @@ struct Phones {
     range: (u32, u32),
 }
 
-type Told = (Commanded, io::Result<(Figures, usize, Losses)>);
+type Told = (Commanded, anyhow::Result<(Figures, usize, Losses)>);
 
 impl Player {
     pub(super) fn new(settings: Settings, most_phones: u32) -> Self {

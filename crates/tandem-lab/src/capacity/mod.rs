@@ -19,7 +19,6 @@ use crate::interrupt::Interrupt;
 use crate::run::{Run, Session};
 use search::Search;
 pub(crate) use server::{Server, Usage};
-use std::io;
 use watch::Watch;
 
 /// How often a rate is repeated when the generator may have been the bottleneck.
@@ -49,7 +48,7 @@ pub fn find(
     capacity: &Capacity,
     interrupt: &Interrupt,
     tell: impl FnMut(&Trial),
-) -> io::Result<Report> {
+) -> anyhow::Result<Report> {
     let (server, mut phones) = capacity.prepare(interrupt)?;
     let found = capacity.search_with(&mut phones, &server, interrupt, tell);
     // Remaining contacts would burden the next search.
@@ -66,7 +65,7 @@ pub fn find(
 
 impl Capacity {
     /// The server, once it responds, and the phones registered with it.
-    pub(crate) fn prepare(&self, interrupt: &Interrupt) -> io::Result<(Server, Session)> {
+    pub(crate) fn prepare(&self, interrupt: &Interrupt) -> anyhow::Result<(Server, Session)> {
         let mut server = match &self.start {
             Some(command) => Server::start(command, self.cpu)?,
             None => Server::found(self.process, self.cpu)?,
@@ -97,7 +96,7 @@ impl Capacity {
         server: &Server,
         interrupt: &Interrupt,
         mut tell: impl FnMut(&Trial),
-    ) -> io::Result<Report> {
+    ) -> anyhow::Result<Report> {
         server.wait_until_idle()?;
         let mut report = Report::new(self);
         let mut tried = Vec::new();
@@ -122,7 +121,7 @@ impl Capacity {
         Ok(report)
     }
 
-    fn measure(&self, phones: &mut Session, rate: f64, server: &Server) -> io::Result<Trial> {
+    fn measure(&self, phones: &mut Session, rate: f64, server: &Server) -> anyhow::Result<Trial> {
         let run = self.run.at_rate(rate);
         let mut attempts = 0;
         loop {

@@ -4,8 +4,8 @@ use super::cgroup::CpuLimit;
 use super::search::Search;
 use super::{Capacity, Objective};
 use crate::run;
+use anyhow::bail;
 use clap::Args;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,26 +65,25 @@ impl Arguments {
     ///
     /// # Errors
     /// The profile has no rate, or the search would never end.
-    pub fn capacity(&self) -> io::Result<Capacity> {
+    pub fn capacity(&self) -> anyhow::Result<Capacity> {
         let run = self.traffic.trial()?;
         let first = run.rate();
-        let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         if first <= 0.0 || !self.traffic.has_rate() {
-            return wrong(
+            bail!(
                 "this profile has no rate to vary: use call, options, register, keep-alive, itsp, sbc or tls-churn, without --window",
             );
         }
         if self.cpu.is_some() && self.start.is_none() && self.pid.is_none() {
-            return wrong("--cpu limits the server: add --start COMMAND or --pid PID");
+            bail!("--cpu limits the server: add --start COMMAND or --pid PID");
         }
         if !(self.growth >= 1.01 && self.resolution >= 0.001) {
-            return wrong("--growth must be at least 1.01 and --resolution at least 0.001");
+            bail!("--growth must be at least 1.01 and --resolution at least 0.001");
         }
         if !(0.0..1.0).contains(&self.failures) {
-            return wrong("--failures must be a share below 1, such as 0.01 for one in a hundred");
+            bail!("--failures must be a share below 1, such as 0.01 for one in a hundred");
         }
         if self.highest < first {
-            return wrong("--highest is below the first rate (the profile's --rate)");
+            bail!("--highest is below the first rate (the profile's --rate)");
         }
         Ok(Capacity {
             name: self.name.clone(),

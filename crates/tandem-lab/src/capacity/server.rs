@@ -2,8 +2,8 @@
 
 use super::cgroup::{CpuLimit, Group};
 use crate::process::Processes;
+use anyhow::{anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -41,7 +41,7 @@ impl Usage {
 
 impl Server {
     /// Starts the server with a shell command line, under the limit from its first instruction.
-    pub(crate) fn start(command: &str, limit: Option<CpuLimit>) -> io::Result<Self> {
+    pub(crate) fn start(command: &str, limit: Option<CpuLimit>) -> anyhow::Result<Self> {
         let group = limit.map(Group::new).transpose()?;
         let mut shell = Command::new("sh");
         match &group {
@@ -61,15 +61,15 @@ impl Server {
     }
 
     /// A server that is already running, with its process id if known.
-    pub(crate) fn found(process: Option<u32>, limit: Option<CpuLimit>) -> io::Result<Self> {
+    pub(crate) fn found(process: Option<u32>, limit: Option<CpuLimit>) -> anyhow::Result<Self> {
         process.map(Processes::family).transpose()?;
         let mut group = limit.map(Group::new).transpose()?;
         if let (Some(process), Some(group)) = (process, &mut group) {
             let family = Processes::family(process)?;
             for member in family.running() {
-                group.take(member).map_err(|error| {
-                    io::Error::other(format!("--pid {process}: cannot limit it: {error}"))
-                })?;
+                group
+                    .take(member)
+                    .map_err(|error| anyhow!("--pid {process}: cannot limit it: {error}"))?;
             }
         }
         Ok(Self {
@@ -80,7 +80,11 @@ impl Server {
     }
 
     /// Waits until the server responds.
-    pub(crate) fn wait_until_ready(&mut self, at: SocketAddr, is_stream: bool) -> io::Result<()> {
+    pub(crate) fn wait_until_ready(
+        &mut self,
+        at: SocketAddr,
+        is_stream: bool,
+    ) -> anyhow::Result<()> {
         let patience = self.child.as_ref().map_or(ANSWERING, |_| STARTING);
         let until = Instant::now() + patience;
         while !answers(at, is_stream) {
@@ -91,21 +95,17 @@ impl Server {
                 .transpose()?
                 .flatten()
             {
-                return Err(io::Error::other(format!(
-                    "the server exited before it responded ({status}); see its output above"
-                )));
+                bail!("the server exited before it responded ({status}); see its output above");
             }
             if Instant::now() > until {
                 let seconds = patience.as_secs();
-                return Err(io::Error::other(format!(
-                    "{at} did not respond to OPTIONS within {seconds} seconds"
-                )));
+                bail!("{at} did not respond to OPTIONS within {seconds} seconds");
             }
         }
         Ok(())
     }
 
-    pub(crate) fn usage(&self) -> io::Result<Option<Usage>> {
+    pub(crate) fn usage(&self) -> anyhow::Result<Option<Usage>> {
         let Some(process) = self.process else {
             return Ok(None);
         };
@@ -119,7 +119,7 @@ impl Server {
     }
 
     /// Waits until the server has finished the work of the last trial.
-    pub(crate) fn wait_until_idle(&self) -> io::Result<()> {
+    pub(crate) fn wait_until_idle(&self) -> anyhow::Result<()> {
         let Some(process) = self.process else {
             sleep(Duration::from_secs(2));
             return Ok(());
@@ -161,7 +161,7 @@ fn signal(processes: impl IntoIterator<Item = u32>, signal: Signal) {
 /// Whether a response arrives within a tenth of a second.
 fn answers(at: SocketAddr, is_stream: bool) -> bool {
     const MOMENT: Duration = Duration::from_millis(100);
-    let asked = || -> io::Result<bool> {
+    let asked = || -> anyhow::Result<bool> {
         if is_stream {
             return Ok(TcpStream::connect_timeout(&at, MOMENT).is_ok());
         }

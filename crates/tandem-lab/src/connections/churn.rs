@@ -7,7 +7,6 @@ use super::report::{CallReport, ChurnReport};
 use super::server::Server;
 use super::steps::histogram;
 use super::units::{Tally, unit, wakeful_runtime};
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -19,7 +18,7 @@ const PHONES: u64 = 100;
 const CALL_EVERY: Duration = Duration::from_millis(10);
 
 /// Measures calls alone first, then calls beside connections that open and close.
-pub(super) fn run(arguments: &Arguments, rate: u32) -> io::Result<ChurnReport> {
+pub(super) fn run(arguments: &Arguments, rate: u32) -> anyhow::Result<ChurnReport> {
     let server = Server::find(arguments)?;
     let units = Units::of(arguments.target.transport);
     let opener = Opener::new(&arguments.target, units)?;
@@ -34,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, rate: u32) -> io::Result<ChurnReport> {
     let (beside, tally) = runtime.block_on(async {
         let come_and_go = come_and_go(&opener, units, rate, length);
         let (beside, tally) = tokio::join!(calls(&mut caller, length, &mut numbers), come_and_go);
-        io::Result::Ok((beside?, tally?))
+        anyhow::Ok((beside?, tally?))
     })?;
     let cpu = server.cpu_at_rest()?.saturating_sub(before);
     let each = cpu.saturating_sub(cpu_alone).as_secs_f64() * 1e6 / tally.done.max(1) as f64;
@@ -54,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, rate: u32) -> io::Result<ChurnReport> {
 }
 
 /// The caller, and the callees that respond until the runtime ends.
-async fn gather(opener: &Opener) -> io::Result<Client> {
+async fn gather(opener: &Opener) -> anyhow::Result<Client> {
     for user in 1..=PHONES {
         let phone = enlist(opener, user).await?;
         tokio::spawn(serve(phone, user));
@@ -63,7 +62,11 @@ async fn gather(opener: &Opener) -> io::Result<Client> {
 }
 
 /// Calls one phone after another for a while. Delays count from when a call was due.
-async fn calls(caller: &mut Client, length: Duration, numbers: &mut u64) -> io::Result<CallReport> {
+async fn calls(
+    caller: &mut Client,
+    length: Duration,
+    numbers: &mut u64,
+) -> anyhow::Result<CallReport> {
     let begun = Instant::now();
     let mut report = CallReport::default();
     let mut delays = histogram()?;
@@ -97,7 +100,7 @@ async fn come_and_go(
     units: Units,
     rate: u32,
     length: Duration,
-) -> io::Result<Tally> {
+) -> anyhow::Result<Tally> {
     let begun = Instant::now();
     let mut tally = Tally::new()?;
     let mut going = JoinSet::new();

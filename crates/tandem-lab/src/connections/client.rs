@@ -5,9 +5,9 @@ use super::requests::{Unit, Writer};
 use super::tls::client_config;
 use crate::credentials::Nonce;
 use crate::run::Subscribers;
+use anyhow::bail;
 use rustls::pki_types::ServerName;
 use sip_message::{Frame, Framer, Message, Method};
-use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +42,7 @@ pub(super) struct Opener {
 
 impl Opener {
     /// For connections that begin in this way.
-    pub(super) fn new(target: &Target, units: Units) -> io::Result<Arc<Self>> {
+    pub(super) fn new(target: &Target, units: Units) -> anyhow::Result<Arc<Self>> {
         let connectors = match units {
             Units::Plain => 0,
             Units::Full => 1,
@@ -52,10 +52,10 @@ impl Opener {
             let config = client_config(target.key, units == Units::Resumed);
             config.map(TlsConnector::from)
         };
-        let connectors: io::Result<_> = (0..connectors).map(connector).collect();
+        let connectors: anyhow::Result<_> = (0..connectors).map(connector).collect();
         Ok(Arc::new(Self {
             target: target.clone(),
-            name: ServerName::try_from(target.domain.clone()).map_err(io::Error::other)?,
+            name: ServerName::try_from(target.domain.clone())?,
             connectors: connectors?,
             subscribers: Arc::new(target.subscribers()),
             opened: AtomicU64::new(0),
@@ -67,11 +67,11 @@ impl Opener {
     }
 
     /// Opens a connection, including the handshake.
-    pub(super) async fn open(&self) -> io::Result<Client> {
+    pub(super) async fn open(&self) -> anyhow::Result<Client> {
         patiently("connecting", self.connect()).await
     }
 
-    async fn connect(&self) -> io::Result<Client> {
+    async fn connect(&self) -> anyhow::Result<Client> {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let socket = TcpSocket::new_v4()?;
         // The ports of connections that have just closed.
@@ -123,20 +123,21 @@ impl Client {
         }
     }
 
-    pub(super) async fn send(&mut self, message: &[u8]) -> io::Result<()> {
+    pub(super) async fn send(&mut self, message: &[u8]) -> anyhow::Result<()> {
         match &mut self.stream {
-            Stream::Tcp(stream) => stream.write_all(message).await,
+            Stream::Tcp(stream) => stream.write_all(message).await?,
             Stream::Tls(stream) => {
                 stream.write_all(message).await?;
-                stream.flush().await
+                stream.flush().await?;
             }
         }
+        Ok(())
     }
 
     /// The next message, without a timeout.
-    pub(super) async fn receive(&mut self) -> io::Result<Vec<u8>> {
+    pub(super) async fn receive(&mut self) -> anyhow::Result<Vec<u8>> {
         loop {
-            match self.framer.next(&self.received).map_err(io::Error::other)? {
+            match self.framer.next(&self.received)? {
                 Frame::Message(length) => {
                     let rest = self.received.split_off(length);
                     return Ok(std::mem::replace(&mut self.received, rest));
@@ -147,20 +148,20 @@ impl Client {
         }
     }
 
-    async fn read(&mut self) -> io::Result<()> {
+    async fn read(&mut self) -> anyhow::Result<()> {
         self.received.reserve(READ);
         let count = match &mut self.stream {
             Stream::Tcp(stream) => stream.read_buf(&mut self.received).await?,
             Stream::Tls(stream) => stream.read_buf(&mut self.received).await?,
         };
         if count == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
+            bail!("the server closed the connection");
         }
         Ok(())
     }
 
     /// Sends a request and waits for its final response.
-    pub(super) async fn ask(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
+    pub(super) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Vec<u8>> {
         let cseq = Message::parse(request)
             .ok()
             .and_then(|request| Some(request.cseq()?.number));
@@ -181,14 +182,14 @@ impl Client {
     }
 
     /// Sends one OPTIONS.
-    pub(super) async fn options(&mut self, unit: Unit) -> io::Result<()> {
+    pub(super) async fn options(&mut self, unit: Unit) -> anyhow::Result<()> {
         let request = self.writer.options(unit);
         let response = self.ask(&request).await?;
         expect(&response, Method::Options)
     }
 
     /// Sends a REGISTER and answers a challenge.
-    pub(super) async fn register(&mut self, mut unit: Unit) -> io::Result<()> {
+    pub(super) async fn register(&mut self, mut unit: Unit) -> anyhow::Result<()> {
         let request = self.writer.register(unit, None);
         let mut response = self.ask(&request).await?;
         let nonce = Message::parse(&response)
@@ -204,31 +205,32 @@ impl Client {
     }
 
     /// Closes the connection in an orderly way.
-    pub(super) async fn close(mut self) -> io::Result<()> {
+    pub(super) async fn close(mut self) -> anyhow::Result<()> {
         match &mut self.stream {
-            Stream::Tcp(stream) => stream.shutdown().await,
-            Stream::Tls(stream) => stream.shutdown().await,
+            Stream::Tcp(stream) => stream.shutdown().await?,
+            Stream::Tls(stream) => stream.shutdown().await?,
         }
+        Ok(())
     }
 }
 
 /// Fails unless the response is a 2xx.
-pub(super) fn expect(response: &[u8], method: Method<'_>) -> io::Result<()> {
+pub(super) fn expect(response: &[u8], method: Method<'_>) -> anyhow::Result<()> {
     let status = Message::parse(response).map_or(0, |response| response.status());
     if (200..300).contains(&status) {
         return Ok(());
     }
     let method = String::from_utf8_lossy(method.as_bytes());
-    Err(io::Error::other(format!("{status} response to {method}")))
+    bail!("{status} response to {method}")
 }
 
 /// Waits with a timeout.
-async fn patiently<T>(what: &str, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn patiently<T>(
+    what: &str,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(result) => result,
-        Err(_) => Err(io::Error::new(
-            ErrorKind::TimedOut,
-            format!("{what} took longer than {PATIENCE:?}"),
-        )),
+        Err(_) => bail!("{what} took longer than {PATIENCE:?}"),
     }
 }

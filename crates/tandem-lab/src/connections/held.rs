@@ -1,7 +1,8 @@
 //! Connections held by child processes, because one process may not open enough descriptors for all of them.
 
 use super::options::Target;
-use std::io::{self, BufRead, BufReader, Write};
+use anyhow::anyhow;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Descriptors of a process that are not connections.
@@ -39,7 +40,7 @@ impl<'t> Held<'t> {
     }
 
     /// Opens connections for the users from `first`. Returns how many failed, and why the first of them failed.
-    pub(super) fn add(&mut self, mut first: u64, mut count: u64) -> io::Result<(u64, String)> {
+    pub(super) fn add(&mut self, mut first: u64, mut count: u64) -> anyhow::Result<(u64, String)> {
         let (mut failed, mut reason) = (0, String::new());
         while count > 0 {
             let each = self.each;
@@ -63,14 +64,14 @@ impl<'t> Held<'t> {
 }
 
 impl Holder {
-    fn start(target: &Target) -> io::Result<Self> {
+    fn start(target: &Target) -> anyhow::Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .args(["bench", "hold-connections"])
             .args(target.to_arguments())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let missing = || io::Error::other("the process that holds the connections has no pipe");
+        let missing = || anyhow!("the process that holds the connections has no pipe");
         let output = process.stdout.take().ok_or_else(missing)?;
         Ok(Self {
             input: Some(process.stdin.take().ok_or_else(missing)?),
@@ -81,13 +82,13 @@ impl Holder {
         })
     }
 
-    fn add(&mut self, first: u64, count: u64) -> io::Result<(u64, String)> {
+    fn add(&mut self, first: u64, count: u64) -> anyhow::Result<(u64, String)> {
         if let Some(input) = &mut self.input {
             writeln!(input, "{first} {count}")?;
         }
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        let ended = || io::Error::other("a process that holds connections has exited");
+        let ended = || anyhow!("a process that holds connections has exited");
         let mut words = line.trim().splitn(3, ' ');
         let open = words.next().and_then(|word| word.parse().ok());
         self.open = open.ok_or_else(ended)?;

@@ -6,6 +6,7 @@
 use super::client::Opener;
 use super::options::{Target, Units};
 use super::phone::{enlist, serve};
+use anyhow::anyhow;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tokio::task::JoinSet;
 const AT_A_TIME: usize = 32;
 
 /// Holds connections until standard input ends.
-pub(super) fn run(target: &Target) -> io::Result<()> {
+pub(super) fn run(target: &Target) -> anyhow::Result<()> {
     let opener = Opener::new(target, Units::of(target.transport))?;
     let (sender, orders) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -37,7 +38,7 @@ pub(super) fn run(target: &Target) -> io::Result<()> {
 async fn obey(
     opener: &Arc<Opener>,
     mut orders: mpsc::UnboundedReceiver<(u64, u64)>,
-) -> io::Result<()> {
+) -> anyhow::Result<()> {
     let open = Arc::new(AtomicU64::new(0));
     while let Some((first, count)) = orders.recv().await {
         let failures = add(opener, first, count, &open).await;
@@ -61,7 +62,7 @@ async fn add(
     first: u64,
     count: u64,
     open: &Arc<AtomicU64>,
-) -> VecDeque<io::Error> {
+) -> VecDeque<anyhow::Error> {
     let mut users = first..first + count;
     let mut opening = JoinSet::new();
     let mut failures = VecDeque::new();
@@ -84,7 +85,7 @@ async fn add(
                 });
             }
             Some(Ok((_, Err(error)))) => failures.push_back(error),
-            Some(Err(error)) => failures.push_back(io::Error::other(error)),
+            Some(Err(error)) => failures.push_back(anyhow!(error)),
         }
     }
 }

@@ -26,13 +26,11 @@ mod units;
 pub use options::{Arguments, HolderArguments, Key, Transport, Units};
 pub use report::Report;
 
-use std::io;
-
 /// Makes the measurement that the arguments ask for.
 ///
 /// # Errors
 /// The server cannot be reached, or its process cannot be inspected.
-pub fn run(arguments: &Arguments) -> io::Result<Report> {
+pub fn run(arguments: &Arguments) -> anyhow::Result<Report> {
     sip_runtime::raise_descriptor_limit();
     match (arguments.units, arguments.churn) {
         (Some(units), _) => units::run(arguments, units).map(Report::Units),
@@ -46,7 +44,7 @@ pub fn run(arguments: &Arguments) -> io::Result<Report> {
 ///
 /// # Errors
 /// Standard input or output fails.
-pub fn hold(arguments: &HolderArguments) -> io::Result<()> {
+pub fn hold(arguments: &HolderArguments) -> anyhow::Result<()> {
     sip_runtime::raise_descriptor_limit();
     holder::run(&arguments.target)
 }

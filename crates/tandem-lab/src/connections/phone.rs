@@ -5,8 +5,8 @@ use super::options::Units;
 use super::requests::Unit;
 use crate::credentials::Nonce;
 use crate::run::{Dialog, respond};
+use anyhow::anyhow;
 use sip_message::{HeaderName, Message, Method};
-use std::io;
 use std::time::{Duration, Instant};
 
 impl Units {
@@ -30,7 +30,7 @@ pub(super) fn first_unit(number: u64, user: u64) -> Unit {
 }
 
 /// Opens a connection and registers a subscriber over it, or only sends OPTIONS.
-pub(super) async fn enlist(opener: &Opener, user: u64) -> io::Result<Client> {
+pub(super) async fn enlist(opener: &Opener, user: u64) -> anyhow::Result<Client> {
     let mut client = opener.open().await?;
     let unit = first_unit(user, user);
     if opener.target().unregistered {
@@ -47,7 +47,7 @@ fn tag_of(user: u64) -> String {
 }
 
 /// Responds to all requests until the connection ends.
-pub(super) async fn serve(mut client: Client, user: u64) -> io::Result<()> {
+pub(super) async fn serve(mut client: Client, user: u64) -> anyhow::Result<()> {
     let tag = tag_of(user);
     let mut answers = Vec::new();
     loop {
@@ -83,7 +83,7 @@ pub(super) struct Call {
 }
 
 /// Calls a phone and hangs up at once. `number` identifies the call.
-pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> io::Result<Call> {
+pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> anyhow::Result<Call> {
     let mut unit = first_unit(number, callee);
     let begun = Instant::now();
     let request = caller.writer.invite(unit, None);
@@ -99,8 +99,7 @@ pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> io::R
         acknowledge_refusal(caller, unit, &response).await?;
         return Err(error);
     }
-    let answer =
-        Message::parse(&response).map_err(|_| io::Error::other("the response is not SIP"))?;
+    let answer = Message::parse(&response).map_err(|_| anyhow!("the response is not SIP"))?;
     let to = answer.header(HeaderName::To).unwrap_or_default();
     let tag = format!(";tag={}", tag_of(callee));
     let is_right = to.ends_with(tag.as_bytes());
@@ -108,9 +107,9 @@ pub(super) async fn call(caller: &mut Client, number: u64, callee: u64) -> io::R
     Ok(Call { delay, is_right })
 }
 
-async fn hang_up(caller: &mut Client, mut unit: Unit, answer: &Message<'_>) -> io::Result<()> {
+async fn hang_up(caller: &mut Client, mut unit: Unit, answer: &Message<'_>) -> anyhow::Result<()> {
     let dialog = Dialog::of(answer, &caller.writer.port, Some(caller.server))
-        .ok_or_else(|| io::Error::other("the 2xx has no contact that can be reached"))?;
+        .ok_or_else(|| anyhow!("the 2xx has no contact that can be reached"))?;
     let request = caller.writer.acknowledge(unit, &dialog);
     caller.send(&request).await?;
     unit.cseq += 1;
@@ -126,7 +125,11 @@ fn challenge_in(response: &[u8]) -> Option<Nonce> {
         .flatten()
 }
 
-async fn acknowledge_refusal(caller: &mut Client, unit: Unit, response: &[u8]) -> io::Result<()> {
+async fn acknowledge_refusal(
+    caller: &mut Client,
+    unit: Unit,
+    response: &[u8],
+) -> anyhow::Result<()> {
     let Ok(response) = Message::parse(response) else {
         return Ok(());
     };

@@ -2,8 +2,8 @@
 
 use super::options::Arguments;
 use crate::process::Processes;
+use anyhow::{anyhow, bail};
 use serde_json::Value;
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn find(arguments: &Arguments) -> io::Result<Self> {
+    pub(super) fn find(arguments: &Arguments) -> anyhow::Result<Self> {
         let pid = match (arguments.pid, arguments.admin) {
             (Some(pid), _) => pid,
             (None, Some(admin)) => pid_of(admin)?,
-            (None, None) => return Err(io::Error::other("add --pid PID or --admin ADDRESS")),
+            (None, None) => bail!("add --pid PID or --admin ADDRESS"),
         };
         Ok(Self {
             processes: Processes::family(pid)?,
@@ -32,17 +32,17 @@ impl Server {
     }
 
     /// CPU time so far, once the server is idle.
-    pub(super) fn cpu_at_rest(&self) -> io::Result<Duration> {
+    pub(super) fn cpu_at_rest(&self) -> anyhow::Result<Duration> {
         self.processes.wait_until_idle()?;
         self.processes.cpu_time()
     }
 
-    pub(super) fn cpu(&self) -> io::Result<Duration> {
+    pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
         self.processes.cpu_time()
     }
 
     /// Proportional set size in bytes, once it is stable.
-    pub(super) fn memory_at_rest(&self) -> io::Result<u64> {
+    pub(super) fn memory_at_rest(&self) -> anyhow::Result<u64> {
         let (mut before, _) = self.processes.memory()?;
         for _ in 0..LOOKS {
             std::thread::sleep(LOOK_EVERY);
@@ -56,12 +56,12 @@ impl Server {
     }
 
     /// The server's limit of open descriptors.
-    pub(super) fn descriptor_limit(&self) -> io::Result<u64> {
+    pub(super) fn descriptor_limit(&self) -> anyhow::Result<u64> {
         self.processes.descriptor_limit()
     }
 
     /// The server's own count of connections, if it has an admin interface.
-    pub(super) fn connections(&self) -> io::Result<Option<u64>> {
+    pub(super) fn connections(&self) -> anyhow::Result<Option<u64>> {
         let Some(admin) = self.admin else {
             return Ok(None);
         };
@@ -76,22 +76,22 @@ impl Server {
     }
 }
 
-fn pid_of(admin: SocketAddr) -> io::Result<u32> {
+fn pid_of(admin: SocketAddr) -> anyhow::Result<u32> {
     let question = r#"{"jsonrpc":"2.0","id":1,"method":"node.status","params":{}}"#;
     let answer = ureq::post(format!("http://{admin}/rpc"))
         .header("content-type", "application/json")
         .send(question)
         .and_then(|mut response| response.body_mut().read_to_string())
-        .map_err(|error| io::Error::other(format!("http://{admin}: {error}")))?;
+        .map_err(|error| anyhow!("http://{admin}: {error}"))?;
     let answer: Value = serde_json::from_str(&answer)?;
     let pid = answer.pointer("/result/pid").and_then(Value::as_u64);
     pid.and_then(|pid| u32::try_from(pid).ok())
-        .ok_or_else(|| io::Error::other(format!("http://{admin} does not name its process")))
+        .ok_or_else(|| anyhow!("http://{admin} does not name its process"))
 }
 
-fn get(admin: SocketAddr, path: &str) -> io::Result<String> {
+fn get(admin: SocketAddr, path: &str) -> anyhow::Result<String> {
     ureq::get(format!("http://{admin}{path}"))
         .call()
         .and_then(|mut response| response.body_mut().read_to_string())
-        .map_err(|error| io::Error::other(format!("http://{admin}{path}: {error}")))
+        .map_err(|error| anyhow!("http://{admin}{path}: {error}"))
 }

@@ -7,8 +7,8 @@ use super::options::{Arguments, Units};
 use super::phone::{call, enlist, first_unit};
 use super::report::{CallReport, HeldReport, Step};
 use super::server::Server;
+use anyhow::bail;
 use hdrhistogram::Histogram;
-use std::io;
 use std::time::Instant;
 
 /// Descriptors of a server that are not connections: listeners, its database, its admin interface.
@@ -18,7 +18,7 @@ const OTHERS: u64 = 100;
 const CALLER: u64 = 0;
 
 /// Holds connections in steps.
-pub(super) fn run(arguments: &Arguments) -> io::Result<HeldReport> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<HeldReport> {
     let server = Server::find(arguments)?;
     let target = &arguments.target;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<HeldReport> {
 }
 
 /// Registers subscribers over one connection, to measure the cost of a registration alone.
-async fn register_alone(caller: &mut Client, count: u64) -> io::Result<()> {
+async fn register_alone(caller: &mut Client, count: u64) -> anyhow::Result<()> {
     for user in 1..=count {
         caller.register(first_unit(user, user)).await?;
     }
@@ -85,17 +85,17 @@ async fn register_alone(caller: &mut Client, count: u64) -> io::Result<()> {
 }
 
 /// Opens connections up to `wanted`.
-fn step(server: &Server, held: &mut Held<'_>, first: u64, wanted: u64) -> io::Result<Step> {
+fn step(server: &Server, held: &mut Held<'_>, first: u64, wanted: u64) -> anyhow::Result<Step> {
     let before = held.open();
     let cpu_before = server.cpu_at_rest()?;
     let begun = Instant::now();
     let (failed, reason) = held.add(first + before, wanted.saturating_sub(before))?;
     let elapsed = begun.elapsed();
     if failed > 0 {
-        return Err(io::Error::other(format!(
+        bail!(
             "{failed} of {} connections could not be opened: {reason}",
             wanted - before
-        )));
+        );
     }
     let cpu = server.cpu()?.saturating_sub(cpu_before);
     let memory_bytes = server.memory_at_rest()?;
@@ -103,10 +103,10 @@ fn step(server: &Server, held: &mut Held<'_>, first: u64, wanted: u64) -> io::Re
     if let Some(counted) = server.connections()?
         && counted != held.open() + 1
     {
-        return Err(io::Error::other(format!(
+        bail!(
             "{} connections are open, but the server counts {counted}",
             held.open() + 1
-        )));
+        );
     }
     let opened = (wanted - before).max(1) as f64;
     Ok(Step {
@@ -122,7 +122,7 @@ async fn deliver(
     caller: &mut Client,
     users: std::ops::Range<u64>,
     count: u64,
-) -> io::Result<CallReport> {
+) -> anyhow::Result<CallReport> {
     let mut report = CallReport::default();
     let mut delays = histogram()?;
     let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
@@ -146,8 +146,8 @@ async fn deliver(
 }
 
 /// For microseconds, up to a minute.
-pub(super) fn histogram() -> io::Result<Histogram<u64>> {
-    Histogram::new_with_max(60_000_000, 3).map_err(io::Error::other)
+pub(super) fn histogram() -> anyhow::Result<Histogram<u64>> {
+    Ok(Histogram::new_with_max(60_000_000, 3)?)
 }
 
 /// A pseudo-random sequence (xorshift), the same in each run.

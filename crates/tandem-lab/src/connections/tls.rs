@@ -6,11 +6,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, version};
-use std::io;
 use std::sync::Arc;
 
 /// The configuration of all clients of a run.
-pub(super) fn client_config(key: Key, resumes: bool) -> io::Result<Arc<ClientConfig>> {
+pub(super) fn client_config(key: Key, resumes: bool) -> anyhow::Result<Arc<ClientConfig>> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = Arc::new(AnyCertificate {
         provider: Arc::clone(&provider),
@@ -20,8 +19,7 @@ pub(super) fn client_config(key: Key, resumes: bool) -> io::Result<Arc<ClientCon
         },
     });
     let mut config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&version::TLS13])
-        .map_err(io::Error::other)?
+        .with_protocol_versions(&[&version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();

@@ -6,8 +6,8 @@ use super::phone::first_unit;
 use super::report::UnitReport;
 use super::server::Server;
 use super::steps::histogram;
+use anyhow::bail;
 use hdrhistogram::Histogram;
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -25,7 +25,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self {
             done: 0,
             failed: 0,
@@ -34,8 +34,11 @@ impl Tally {
         })
     }
 
-    pub(super) fn count(&mut self, result: Result<io::Result<Duration>, tokio::task::JoinError>) {
-        match result.map_err(io::Error::other).flatten() {
+    pub(super) fn count(
+        &mut self,
+        result: Result<anyhow::Result<Duration>, tokio::task::JoinError>,
+    ) {
+        match result.map_err(anyhow::Error::from).flatten() {
             Ok(delay) => {
                 self.done += 1;
                 self.delays.saturating_record(delay.as_micros() as u64);
@@ -49,7 +52,7 @@ impl Tally {
 }
 
 /// Runs units as fast as possible, with a limited number in progress.
-pub(super) fn run(arguments: &Arguments, units: Units) -> io::Result<UnitReport> {
+pub(super) fn run(arguments: &Arguments, units: Units) -> anyhow::Result<UnitReport> {
     let server = Server::find(arguments)?;
     let opener = Opener::new(&arguments.target, units)?;
     let runtime = wakeful_runtime()?;
@@ -76,7 +79,12 @@ pub(super) fn run(arguments: &Arguments, units: Units) -> io::Result<UnitReport>
     })
 }
 
-async fn drive(opener: &Arc<Opener>, units: Units, count: u64, window: u64) -> io::Result<Tally> {
+async fn drive(
+    opener: &Arc<Opener>,
+    units: Units,
+    count: u64,
+    window: u64,
+) -> anyhow::Result<Tally> {
     let mut tally = Tally::new()?;
     let mut numbers = 0..count;
     let mut going = JoinSet::new();
@@ -94,21 +102,23 @@ async fn drive(opener: &Arc<Opener>, units: Units, count: u64, window: u64) -> i
 }
 
 /// Runs one unit. Returns the time to its response.
-pub(super) async fn unit(opener: Arc<Opener>, units: Units, number: u64) -> io::Result<Duration> {
+pub(super) async fn unit(
+    opener: Arc<Opener>,
+    units: Units,
+    number: u64,
+) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     let mut client = opener.open().await?;
     client.options(first_unit(number, 0)).await?;
     let delay = begun.elapsed();
     // The first units of a run have nothing to resume.
     if units == Units::Full && client.is_resumed() {
-        return Err(io::Error::other(
-            "a session was resumed although full handshakes were requested",
-        ));
+        bail!("a session was resumed although full handshakes were requested");
     }
     let is_resumed = client.is_resumed();
     client.close().await?;
     if units == Units::Resumed && !is_resumed && number >= FIRST_ONES {
-        return Err(io::Error::other("a session was not resumed"));
+        bail!("a session was not resumed");
     }
     Ok(delay)
 }
@@ -117,7 +127,7 @@ pub(super) async fn unit(opener: Arc<Opener>, units: Units, number: u64) -> io::
 const FIRST_ONES: u64 = 1_000;
 
 /// A runtime that never sleeps. Waking a sleeping client would cost the server CPU time, which would count as the server's.
-pub(super) fn wakeful_runtime() -> io::Result<tokio::runtime::Runtime> {
+pub(super) fn wakeful_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

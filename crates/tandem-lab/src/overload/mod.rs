@@ -13,7 +13,7 @@ pub use report::{Point, Recovery, Report};
 use crate::capacity::{Capacity, Server};
 use crate::interrupt::Interrupt;
 use crate::run::{Rate, Run, Session};
-use std::io;
+use anyhow::anyhow;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub fn measure(
     overload: &Overload,
     interrupt: &Interrupt,
     mut tell: impl FnMut(&str),
-) -> io::Result<Report> {
+) -> anyhow::Result<Report> {
     let (server, mut phones) = overload.capacity.prepare(interrupt)?;
     let measured = overload.steps(&mut phones, &server, interrupt, &mut tell);
     // Report a failed measurement rather than a failed deregistration.
@@ -55,7 +55,7 @@ impl Overload {
         server: &Server,
         interrupt: &Interrupt,
         tell: &mut impl FnMut(&str),
-    ) -> io::Result<Report> {
+    ) -> anyhow::Result<Report> {
         let (best, remarks) = match self.best {
             Some(best) => (best, Vec::new()),
             None => self.find_best(phones, server, interrupt, tell)?,
@@ -83,13 +83,13 @@ impl Overload {
         server: &Server,
         interrupt: &Interrupt,
         tell: &mut impl FnMut(&str),
-    ) -> io::Result<(f64, Vec<String>)> {
+    ) -> anyhow::Result<(f64, Vec<String>)> {
         let search = &self.capacity;
         let found =
             search.search_with(phones, server, interrupt, |trial| tell(&trial.to_string()))?;
         let nothing = || {
             let why = found.remarks.join("; ");
-            io::Error::other(format!("found no best rate: {why}"))
+            anyhow!("found no best rate: {why}")
         };
         Ok((found.capacity.ok_or_else(nothing)?, found.remarks.clone()))
     }
@@ -101,7 +101,12 @@ impl Overload {
     }
 
     /// Offers three times the best rate, then half of it.
-    fn recovery(&self, phones: &mut Session, server: &Server, best: f64) -> io::Result<Recovery> {
+    fn recovery(
+        &self,
+        phones: &mut Session,
+        server: &Server,
+        best: f64,
+    ) -> anyhow::Result<Recovery> {
         let rate = Rate::Steps {
             from: best * DROP.0,
             step: best * (DROP.1 - DROP.0),
@@ -116,7 +121,7 @@ impl Overload {
 }
 
 /// Measures one offered rate.
-fn step(phones: &mut Session, server: &Server, run: &Run, factor: f64) -> io::Result<Point> {
+fn step(phones: &mut Session, server: &Server, run: &Run, factor: f64) -> anyhow::Result<Point> {
     let mut before = server.usage()?;
     let mut at_end = None;
     let seconds = run.duration.as_secs_f64();

@@ -2,8 +2,8 @@
 
 use super::Overload;
 use crate::{capacity, run};
+use anyhow::bail;
 use clap::Args;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,17 +33,16 @@ impl Arguments {
     ///
     /// # Errors
     /// The profile has no rate, or the arguments are invalid.
-    pub fn overload(&self) -> io::Result<Overload> {
-        let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    pub fn overload(&self) -> anyhow::Result<Overload> {
         let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
         if !self.factors.iter().all(|factor| is_rate(*factor)) || self.factors.is_empty() {
-            return wrong("--factors must be multiples of the best rate above 0, such as 0.5,1,2");
+            bail!("--factors must be multiples of the best rate above 0, such as 0.5,1,2");
         }
         if !self.best.is_none_or(is_rate) {
-            return wrong("--best must be above 0");
+            bail!("--best must be above 0");
         }
         if self.step_duration < Duration::from_secs(2) {
-            return wrong("--step-duration must be at least 2s");
+            bail!("--step-duration must be at least 2s");
         }
         Ok(Overload {
             capacity: self.search.capacity()?,

@@ -1,6 +1,6 @@
 //! The address of the server, and the local address towards it.
 
-use std::io;
+use anyhow::anyhow;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 /// An address, or the first address of a name, with port 5060 as the default.
@@ -23,7 +23,7 @@ pub(crate) fn server_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// The local address that the server sees.
-pub(crate) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
+pub(crate) fn own_address(server: SocketAddr) -> anyhow::Result<IpAddr> {
     let any: SocketAddr = if server.is_ipv4() {
         ([0; 4], 0).into()
     } else {
@@ -31,12 +31,7 @@ pub(crate) fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
     };
     let probe = UdpSocket::bind(any)?;
     let connected = probe.connect(server);
-    connected.map_err(|error| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("no route to {server}: {error}"),
-        )
-    })?;
+    connected.map_err(|error| anyhow!("no route to {server}: {error}"))?;
     Ok(probe.local_addr()?.ip())
 }
 

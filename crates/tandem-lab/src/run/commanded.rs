@@ -9,7 +9,6 @@ use super::worker::{Losses, Workers};
 use super::{CallShape, Counted, Fleet, Profile, Run, Spacing, Subscribers};
 use sip_runtime::{Clock, Handle};
 use sip_transport::Time;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -67,7 +66,7 @@ impl Commanded {
     ///
     /// # Errors
     /// There is no route to the server, or sockets cannot be opened.
-    pub fn start(settings: &Settings) -> io::Result<Self> {
+    pub fn start(settings: &Settings) -> anyhow::Result<Self> {
         let address = settings
             .from
             .map_or_else(|| own_address(settings.server), Ok)?;
@@ -121,7 +120,7 @@ impl Commanded {
     ///
     /// # Errors
     /// A thread does not respond for a long time.
-    pub fn tell(&mut self) -> io::Result<(Figures, usize)> {
+    pub fn tell(&mut self) -> anyhow::Result<(Figures, usize)> {
         self.workers.tell()
     }
 
@@ -129,7 +128,7 @@ impl Commanded {
     ///
     /// # Errors
     /// A thread does not respond for a long time.
-    pub fn leave(mut self, within: Duration) -> io::Result<Counted> {
+    pub fn leave(mut self, within: Duration) -> anyhow::Result<Counted> {
         self.workers.deregister(within)
     }
 

@@ -9,7 +9,6 @@ use super::session::Session;
 use crate::process::Processes;
 use serde::Serialize;
 use std::fmt;
-use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -44,7 +43,7 @@ impl Costs {
         session: &mut Session,
         run: &Run,
         mut tell: impl FnMut(&super::Second) -> ControlFlow<()>,
-    ) -> io::Result<Report> {
+    ) -> anyhow::Result<Report> {
         let processes = Processes::family(self.process)?;
         let mut warm_up = run.clone();
         (warm_up.warm_up, warm_up.duration) = (Duration::ZERO, run.warm_up);
@@ -81,7 +80,7 @@ impl Costs {
 }
 
 /// CPU time for the deferred cleanup of calls: the time spent during `linger`, less the idle cost of the server in the same time.
-fn cleanup_time(processes: &Processes, linger: Duration) -> io::Result<Duration> {
+fn cleanup_time(processes: &Processes, linger: Duration) -> anyhow::Result<Duration> {
     const AT_REST: Duration = Duration::from_secs(2);
     if linger.is_zero() {
         return Ok(Duration::ZERO);

@@ -9,10 +9,10 @@ use super::phones::{Order, Phones, Told};
 use super::socket::{Inbox, Socket};
 use super::worker::{Losses, further};
 use super::{Fleet, Run};
+use anyhow::bail;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use sip_runtime::Clock;
 use sip_transport::{Counter, Flow, Listener, ListenerId, Node, Output, Protocol};
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -46,11 +46,13 @@ struct Lost {
 
 impl Bound {
     /// Opens one socket per port of the run. Each serves all of the run's addresses. The thread will run on `cpu`, if given.
-    pub(super) fn open(run: &Run, cpu: Option<usize>) -> io::Result<Self> {
+    pub(super) fn open(run: &Run, cpu: Option<usize>) -> anyhow::Result<Self> {
         let has_addresses = run.fleet.addresses > 1;
         let open = |_| Socket::open(run.fleet.first, has_addresses);
         Ok(Self {
-            sockets: (0..run.fleet.ports).map(open).collect::<io::Result<_>>()?,
+            sockets: (0..run.fleet.ports)
+                .map(open)
+                .collect::<anyhow::Result<_>>()?,
             fleet: run.fleet.clone(),
             cpu,
         })
@@ -82,7 +84,7 @@ impl Bound {
         phones: Phones,
         clock: Clock,
         told: Sender<Box<Told>>,
-    ) -> io::Result<Polling> {
+    ) -> anyhow::Result<Polling> {
         let (sender, orders) = channel();
         let lost = Arc::<Lost>::default();
         let poller = Poller {
@@ -111,11 +113,11 @@ impl Bound {
 }
 
 impl Polling {
-    pub(super) fn send(&self, order: Order) -> io::Result<()> {
+    pub(super) fn send(&self, order: Order) -> anyhow::Result<()> {
         let sent = self.orders.as_ref().map(|orders| orders.send(order));
         match sent {
             Some(Ok(())) => Ok(()),
-            _ => Err(io::Error::other("a thread of phones has ended")),
+            _ => bail!("a thread of phones has ended"),
         }
     }
 

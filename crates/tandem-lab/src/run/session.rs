@@ -8,8 +8,8 @@ use super::report::{Counted, Populated, Report, Second};
 use super::worker::Workers;
 use crate::interrupt::Interrupt;
 use crate::process::own_cpu_time;
+use anyhow::bail;
 use std::fmt::{self, Display};
-use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub fn run(
     run: &Run,
     interrupt: &Interrupt,
     mut tell: impl FnMut(&dyn Display),
-) -> io::Result<Report> {
+) -> anyhow::Result<Report> {
     let mut session = Session::start(run, interrupt, |registering| tell(registering))?;
     let tell = |second: &Second| {
         tell(second);
@@ -80,7 +80,7 @@ impl Session {
         run: &Run,
         interrupt: &Interrupt,
         tell: impl FnMut(&Registering),
-    ) -> io::Result<Self> {
+    ) -> anyhow::Result<Self> {
         let mut session = Self {
             workers: Workers::start(run)?,
             populated: None,
@@ -106,7 +106,7 @@ impl Session {
         &mut self,
         run: &Run,
         mut tell: impl FnMut(&Second) -> ControlFlow<()>,
-    ) -> io::Result<Report> {
+    ) -> anyhow::Result<Report> {
         let mut report = Report::new(run, self.populated.take());
         if run.profile.activities.is_empty() {
             report.finish(0, &super::Losses::default());
@@ -148,7 +148,7 @@ impl Session {
         begun: Instant,
         report: &mut Report,
         tell: &mut impl FnMut(&Second) -> ControlFlow<()>,
-    ) -> io::Result<bool> {
+    ) -> anyhow::Result<bool> {
         let start = begun + run.warm_up;
         let mut next = begun;
         while next < start {
@@ -173,7 +173,7 @@ impl Session {
         start: &Mark,
         mut report: Report,
         mut tell: impl FnMut(&Second) -> ControlFlow<()>,
-    ) -> io::Result<Report> {
+    ) -> anyhow::Result<Report> {
         let call = run.plan.call;
         let ended = Instant::now();
         let mut next = ended;
@@ -200,7 +200,7 @@ impl Session {
     }
 
     /// Deregisters all phones, unless they should stay registered. Returns the successes and failures.
-    pub(crate) fn end(&mut self) -> io::Result<Counted> {
+    pub(crate) fn end(&mut self) -> anyhow::Result<Counted> {
         if self.stay_registered {
             return Ok(Counted::default());
         }
@@ -210,7 +210,7 @@ impl Session {
 
 impl Workers {
     /// Abandons all units, and deregisters all phones within this time.
-    pub(super) fn deregister(&mut self, within: Duration) -> io::Result<Counted> {
+    pub(super) fn deregister(&mut self, within: Duration) -> anyhow::Result<Counted> {
         // Discards earlier counts.
         self.tell()?;
         let began = Instant::now();
@@ -263,7 +263,7 @@ fn populate(
     at_a_time: u32,
     interrupt: &Interrupt,
     mut tell: impl FnMut(&Registering),
-) -> io::Result<Populated> {
+) -> anyhow::Result<Populated> {
     let began = Instant::now();
     workers.order(&Order::Populate(at_a_time))?;
     let mut figures = Figures::default();
@@ -271,7 +271,7 @@ fn populate(
     loop {
         if interrupt.sleep_until(Instant::now() + LOOK) {
             let what = "interrupted while phones were registering";
-            return Err(io::Error::new(io::ErrorKind::Interrupted, what));
+            bail!(what);
         }
         let (part, in_progress) = workers.tell()?;
         figures.add(&part);
@@ -292,7 +292,7 @@ fn populate(
     }
     let ends = figures.ends(Kind::Register);
     if ends.failed > 0 {
-        return Err(io::Error::other(why_not_registered(&figures)));
+        bail!(why_not_registered(&figures));
     }
     Ok(Populated {
         phones: ends.succeeded,

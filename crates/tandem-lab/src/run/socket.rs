@@ -1,5 +1,6 @@
 //! A UDP socket that is polled, with a large buffer and any number of local addresses.
 
+use anyhow::bail;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, IoSliceMut};
@@ -23,7 +24,7 @@ impl Socket {
     ///
     /// # Errors
     /// The address does not belong to the machine, or the kernel grants too small a receive buffer.
-    pub(super) fn open(address: IpAddr, has_all_addresses: bool) -> io::Result<Self> {
+    pub(super) fn open(address: IpAddr, has_all_addresses: bool) -> anyhow::Result<Self> {
         let bound = match address {
             IpAddr::V4(_) if has_all_addresses => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) if has_all_addresses => Ipv6Addr::UNSPECIFIED.into(),
@@ -35,10 +36,9 @@ impl Socket {
         }
         let granted = sockopt::socket_recv_buffer_size(&udp)?;
         if granted < RECEIVE_BUFFER {
-            let message = format!(
+            bail!(
                 "receive buffer is {granted} bytes, not {RECEIVE_BUFFER}: raise net.core.rmem_max"
             );
-            return Err(io::Error::other(message));
         }
         udp.set_nonblocking(true)?;
         let state = has_all_addresses.then(|| UdpSocketState::new((&udp).into()));

@@ -3,8 +3,9 @@
 use super::arrivals::Arrivals;
 use super::subscribers::Subscribers;
 use crate::scenario::{self, Column, Line, Phones, Problem};
+use anyhow::anyhow;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::BufReader;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,25 +32,24 @@ impl Timetable {
     ///
     /// # Errors
     /// The file cannot be read, has an invalid line, or names a phone that the run does not have. The message has the first such line.
-    pub(super) fn load(path: &Path, subscribers: &Subscribers) -> io::Result<Self> {
+    pub(super) fn load(path: &Path, subscribers: &Subscribers) -> anyhow::Result<Self> {
         let name = path.display();
         let wrong = |line: u64, what: &dyn std::fmt::Display| {
-            io::Error::other(format!(
+            anyhow!(
                 "{name}:{line}: {what}\nto list all mistakes: tandem lab scenario validate {name}"
-            ))
+            )
         };
         let phones = Phones {
             first: subscribers.first,
             count: subscribers.count,
         };
-        let file = File::open(path)
-            .map_err(|error| io::Error::other(format!("{name} cannot be read: {error}")))?;
+        let file = File::open(path).map_err(|error| anyhow!("{name} cannot be read: {error}"))?;
         let mut calls = Vec::new();
         let mut due_ms = 0_u32;
         let mut is_over = false;
         for line in scenario::read(BufReader::with_capacity(1 << 16, file)) {
             let Line { number, call } =
-                line.map_err(|unreadable| io::Error::other(format!("{name}:{unreadable}")))?;
+                line.map_err(|unreadable| anyhow!("{name}:{unreadable}"))?;
             for (column, number_of) in
                 [(Column::Caller, call.caller), (Column::Callee, call.callee)]
             {

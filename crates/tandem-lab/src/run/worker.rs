@@ -7,13 +7,13 @@ use super::polling::{self, Polling};
 use super::shared::Shared;
 use super::timetable::{Due, Share};
 use super::{Figures, Run};
+use anyhow::anyhow;
 use sip_runtime::tls::{SharedTls, TlsSettings};
 use sip_runtime::{Clock, Handle, Options, Running, Runtime, WorkerStats};
 use sip_transaction::{Limits, TimerSettings, Transactions};
 use sip_transport::{Counter, Listener, ListenerId, Time};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -65,23 +65,23 @@ impl Losses {
 }
 
 impl Workers {
-    pub(super) fn start(run: &Run) -> io::Result<Self> {
+    pub(super) fn start(run: &Run) -> anyhow::Result<Self> {
         // Tells the Call-IDs of this run from those of others, also on other machines.
         let salt = RandomState::new().hash_one(0_u8) & SALT;
         let clock = Clock::start();
         let threads = 0..run.fleet.workers;
         let bound = threads.clone().map(|index| Bound::open(run, index, clock));
-        let bound = bound.collect::<io::Result<Vec<_>>>()?;
+        let bound = bound.collect::<anyhow::Result<Vec<_>>>()?;
         let ports = bound.iter().map(Bound::ports).collect();
         let shared = Arc::new(Shared::new(run.division(), ports));
         let workers = threads.zip(bound).map(|(index, bound)| {
             let phones = phones(run, (&shared, index), (salt, clock.now()));
             bound.start(phones, clock)
         });
-        workers.collect::<io::Result<_>>().map(Self)
+        workers.collect::<anyhow::Result<_>>().map(Self)
     }
 
-    pub(super) fn order(&self, order: &Order) -> io::Result<()> {
+    pub(super) fn order(&self, order: &Order) -> anyhow::Result<()> {
         for worker in &self.0 {
             worker.order(order.clone())?;
         }
@@ -98,7 +98,7 @@ impl Workers {
     }
 
     /// Starts the units of a run.
-    pub(super) fn begin(&self, run: &Run) -> io::Result<()> {
+    pub(super) fn begin(&self, run: &Run) -> anyhow::Result<()> {
         for (index, worker) in (0..).zip(&self.0) {
             worker.order(Order::Begin(
                 sources(run, index),
@@ -109,14 +109,14 @@ impl Workers {
     }
 
     /// Counts since the last call, and units in progress.
-    pub(super) fn tell(&mut self) -> io::Result<(Figures, usize)> {
+    pub(super) fn tell(&mut self) -> anyhow::Result<(Figures, usize)> {
         self.order(&Order::Tell)?;
         let mut figures = Figures::default();
         let mut in_progress = 0;
         for worker in &self.0 {
             let told = worker.told.recv_timeout(COUNTING).map_err(|_| {
                 let seconds = COUNTING.as_secs();
-                io::Error::other(format!("a worker did not respond for {seconds} seconds"))
+                anyhow!("a worker did not respond for {seconds} seconds")
             })?;
             figures.add(&told.figures);
             in_progress += told.in_progress;
@@ -140,7 +140,7 @@ enum Bound {
 }
 
 impl Bound {
-    fn open(run: &Run, index: u16, clock: Clock) -> io::Result<Self> {
+    fn open(run: &Run, index: u16, clock: Clock) -> anyhow::Result<Self> {
         let cpus = &run.fleet.cpus;
         let cpu = cpus.get(usize::from(index) % cpus.len().max(1)).copied();
         if run.fleet.polls {
@@ -161,7 +161,7 @@ impl Bound {
         }
     }
 
-    fn start(self, phones: Phones, clock: Clock) -> io::Result<Worker> {
+    fn start(self, phones: Phones, clock: Clock) -> anyhow::Result<Worker> {
         let (tell, told) = channel();
         let thread = match self {
             Self::Polling(bound) => Thread::Polling(bound.start(phones, clock, tell)?),
@@ -181,9 +181,12 @@ impl Bound {
 }
 
 impl Worker {
-    fn order(&self, order: Order) -> io::Result<()> {
+    fn order(&self, order: Order) -> anyhow::Result<()> {
         match &self.thread {
-            Thread::Sleeping(running) => running.send(0, order).map_err(io::Error::other),
+            Thread::Sleeping(running) => {
+                let sent = running.send(0, order);
+                sent.map_err(|unsent| anyhow!("{unsent}"))
+            }
             Thread::Polling(polling) => polling.send(order),
         }
     }
@@ -206,7 +209,7 @@ impl Worker {
     }
 }
 
-fn bind(run: &Run, cpu: Option<usize>, clock: Clock) -> io::Result<sip_runtime::Bound> {
+fn bind(run: &Run, cpu: Option<usize>, clock: Clock) -> anyhow::Result<sip_runtime::Bound> {
     let fleet = &run.fleet;
     let sockets = usize::from(fleet.ports) * usize::from(fleet.addresses);
     let addresses = (0..fleet.addresses).map(|place| further(fleet.first, place));
@@ -232,10 +235,14 @@ fn bind(run: &Run, cpu: Option<usize>, clock: Clock) -> io::Result<sip_runtime::
             resume_sessions: fleet.resume_sessions,
             ..TlsSettings::default()
         };
-        let context = settings.load(None).map_err(io::Error::other)?;
+        let context = settings.load(None)?;
         options.streams.tls = Some(SharedTls::new(context));
     }
-    Runtime::bind(listeners.collect(), NonZeroU16::MIN, options).map_err(io::Error::other)
+    Ok(Runtime::bind(
+        listeners.collect(),
+        NonZeroU16::MIN,
+        options,
+    )?)
 }
 
 /// The address `place` positions after `first`.

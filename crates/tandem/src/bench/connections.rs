@@ -1,13 +1,12 @@
 //! `tandem bench connections`: measures the cost of connections to a running server.
 
 use crate::output::show;
-use std::io;
 use std::process::ExitCode;
 use tandem_lab::connections::{self, Arguments};
 
 /// Measures and prints. Fails if a connection or a call failed.
-pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
-    let report = connections::run(arguments).map_err(io::Error::other)?;
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let report = connections::run(arguments)?;
     let shown = if arguments.json {
         serde_json::to_string(&report)? + "\n"
     } else {

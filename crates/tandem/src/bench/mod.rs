@@ -4,6 +4,7 @@ mod connections;
 mod stack;
 
 use crate::output::complain;
+use anyhow::anyhow;
 use clap::Subcommand;
 use std::io;
 use std::net::SocketAddr;
@@ -43,12 +44,12 @@ pub fn run(command: &BenchCommand) -> ExitCode {
         BenchCommand::Stack(arguments) => stack::run(arguments),
         BenchCommand::StackServer => {
             let served = tandem_lab::stack::serve(io::stdin().lock(), io::stdout().lock());
-            served.map(|()| ExitCode::SUCCESS)
+            served.map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         BenchCommand::Connections(arguments) => connections::run(arguments),
         BenchCommand::Floor { address } => tandem_lab::floor::serve(*address)
             .map(|served| match served {})
-            .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}"))),
+            .map_err(|error| anyhow!("{address}: {error}")),
         BenchCommand::HoldConnections(arguments) => {
             tandem_lab::connections::hold(arguments).map(|()| ExitCode::SUCCESS)
         }

@@ -1,7 +1,7 @@
 //! `tandem bench stack`: measures the stack without an application.
 
 use crate::output::show;
-use std::io;
+use anyhow::anyhow;
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::process::ExitCode;
 use tandem_lab::stack::{self, Cell, EventLoop, Program, Row, Transport};
@@ -36,7 +36,7 @@ pub struct StackArguments {
 }
 
 /// Measures and prints. Fails if a cell cannot be measured or a transaction failed.
-pub(super) fn run(arguments: &StackArguments) -> io::Result<ExitCode> {
+pub(super) fn run(arguments: &StackArguments) -> anyhow::Result<ExitCode> {
     let program = Program {
         path: std::env::current_exe()?,
         arguments: ["bench", "stack-server"].map(Into::into).to_vec(),
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &StackArguments) -> io::Result<ExitCode> {
             } = row.cell;
             let run = stack::run(&row.cell, &program).map_err(|error| {
                 let cell = format!("{transport:?} over {ports} ports, {}", event_loop.name());
-                io::Error::other(format!("{cell}: {error}"))
+                anyhow!("{cell}: {error}")
             })?;
             eprintln!(
                 "round {round}: {transport:?} over {ports} ports, {}: {:.0} transactions/s",
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &StackArguments) -> io::Result<ExitCode> {
     Ok(if is_clean { shown } else { ExitCode::FAILURE })
 }
 
-fn cells(arguments: &StackArguments) -> io::Result<Vec<Cell>> {
+fn cells(arguments: &StackArguments) -> anyhow::Result<Vec<Cell>> {
     let transports = all_unless_named(&arguments.transport, &[Transport::Tcp, Transport::Udp]);
     let loops = [EventLoop::Epoll, EventLoop::Poll, EventLoop::IoUring];
     let loops = all_unless_named(&arguments.event_loop, &loops);

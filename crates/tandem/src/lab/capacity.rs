@@ -2,15 +2,15 @@
 
 use super::output::{self, write};
 use crate::output::show;
+use anyhow::anyhow;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tandem_lab::capacity::{self, Arguments, Report, Trial};
 use tandem_lab::interrupt::Interrupt;
 
 /// Fails if no rate met the objective.
-pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let capacity = arguments.capacity()?;
     let others: Vec<Report> = beside(&arguments.beside, |text| serde_json::from_str(text))?;
     let wanted = arguments.traffic();
@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
         }
     })?;
     if let Some(path) = &wanted.json {
-        let json = serde_json::to_string_pretty(&report).map_err(io::Error::other)?;
+        let json = serde_json::to_string_pretty(&report)?;
         write(path, &json)?;
     }
     if let Some(path) = &wanted.html {
@@ -43,14 +43,12 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
 pub(super) fn beside<R>(
     paths: &[PathBuf],
     parse: impl Fn(&str) -> serde_json::Result<R>,
-) -> io::Result<Vec<R>> {
+) -> anyhow::Result<Vec<R>> {
     paths.iter().map(|path| read(path, &parse)).collect()
 }
 
-fn read<R>(path: &Path, parse: impl Fn(&str) -> serde_json::Result<R>) -> io::Result<R> {
-    let wrong = |error: &dyn std::fmt::Display| {
-        io::Error::other(format!("--beside {}: {error}", path.display()))
-    };
+fn read<R>(path: &Path, parse: impl Fn(&str) -> serde_json::Result<R>) -> anyhow::Result<R> {
+    let wrong = |error: &dyn std::fmt::Display| anyhow!("--beside {}: {error}", path.display());
     let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
     parse(&text).map_err(|error| wrong(&error))
 }

@@ -3,12 +3,11 @@
 use super::capacity::beside;
 use super::output::{self, write};
 use crate::output::show;
-use std::io;
 use std::process::ExitCode;
 use tandem_lab::interrupt::Interrupt;
 use tandem_lab::overload::{self, Arguments, Report};
 
-pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let what = arguments.overload()?;
     let others: Vec<Report> = beside(arguments.beside(), |text| serde_json::from_str(text))?;
     let wanted = arguments.traffic();
@@ -19,7 +18,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
         }
     })?;
     if let Some(path) = &wanted.json {
-        let json = serde_json::to_string_pretty(&report).map_err(io::Error::other)?;
+        let json = serde_json::to_string_pretty(&report)?;
         write(path, &json)?;
     }
     if let Some(path) = &wanted.html {

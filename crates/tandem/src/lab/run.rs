@@ -2,13 +2,12 @@
 
 use super::output::{self, write};
 use crate::output::show;
-use std::io;
 use std::process::ExitCode;
 use tandem_lab::interrupt::Interrupt;
 use tandem_lab::run::{self, Arguments};
 
 /// Fails if a unit of work failed or the figures are not reliable.
-pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let what = arguments.run()?;
     let wanted = arguments.traffic();
     let files = [&wanted.json, &arguments.csv, &wanted.html];
@@ -18,7 +17,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
             eprintln!("{progress}");
         }
     })?;
-    let json = || serde_json::to_string_pretty(&report).map_err(io::Error::other);
+    let json = || serde_json::to_string_pretty(&report);
     if let Some(path) = &wanted.json {
         write(path, &json()?)?;
     }

@@ -2,6 +2,7 @@
 
 use super::output;
 use crate::output::show;
+use anyhow::anyhow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -11,7 +12,7 @@ use tandem_lab::scenario::{
 };
 
 /// Fails if a scenario has an error.
-pub(super) fn run(command: &ScenarioCommand) -> io::Result<ExitCode> {
+pub(super) fn run(command: &ScenarioCommand) -> anyhow::Result<ExitCode> {
     match command {
         ScenarioCommand::Generate(arguments) => generate(arguments),
         ScenarioCommand::Validate(arguments) => validate(arguments),
@@ -19,8 +20,8 @@ pub(super) fn run(command: &ScenarioCommand) -> io::Result<ExitCode> {
     }
 }
 
-fn generate(arguments: &GenerateArguments) -> io::Result<ExitCode> {
-    let generator = arguments.generator().map_err(io::Error::other)?;
+fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
+    let generator = arguments.generator().map_err(anyhow::Error::msg)?;
     let digits = arguments.digits();
     let Some(path) = &arguments.output else {
         let mut output = BufWriter::new(io::stdout().lock());
@@ -28,7 +29,7 @@ fn generate(arguments: &GenerateArguments) -> io::Result<ExitCode> {
         return match written {
             // The reader has closed the pipe early.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-            written => written.map(|()| ExitCode::SUCCESS),
+            written => Ok(written.map(|()| ExitCode::SUCCESS)?),
         };
     };
     let written = File::create(path).and_then(|file| {
@@ -40,11 +41,11 @@ fn generate(arguments: &GenerateArguments) -> io::Result<ExitCode> {
     Ok(show(&format!("{}: {calls} calls\n", path.display())))
 }
 
-fn validate(arguments: &ValidateArguments) -> io::Result<ExitCode> {
+fn validate(arguments: &ValidateArguments) -> anyhow::Result<ExitCode> {
     let name = display_name(&arguments.file);
     let reader = scenario::read(open(&arguments.file)?);
     let verdict = scenario::validate(reader, &arguments.rules())
-        .map_err(|error| io::Error::other(format!("{name}: {error}")))?;
+        .map_err(|error| anyhow!("{name}: {error}"))?;
     for mistake in &verdict.mistakes.first {
         eprintln!("{name}:{mistake}");
     }
@@ -59,11 +60,10 @@ fn validate(arguments: &ValidateArguments) -> io::Result<ExitCode> {
     })
 }
 
-fn plot(arguments: &PlotArguments) -> io::Result<ExitCode> {
+fn plot(arguments: &PlotArguments) -> anyhow::Result<ExitCode> {
     let name = display_name(&arguments.file);
     let reader = scenario::read(open(&arguments.file)?);
-    let svg = scenario::plot(reader, &name)
-        .map_err(|error| io::Error::other(format!("{name}:{error}")))?;
+    let svg = scenario::plot(reader, &name).map_err(|error| anyhow!("{name}:{error}"))?;
     let Some(path) = &arguments.output else {
         return Ok(show(&svg));
     };
@@ -71,17 +71,15 @@ fn plot(arguments: &PlotArguments) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+fn open(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
     let name = path.display();
-    let failed = |error| io::Error::other(format!("{name} cannot be read: {error}"));
+    let failed = |error| anyhow!("{name} cannot be read: {error}");
     let file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.is_dir() {
-        return Err(io::Error::other(format!(
-            "{name} is a directory; name a scenario file"
-        )));
+        return Err(anyhow!("{name} is a directory; name a scenario file"));
     }
     Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
 }

@@ -16,7 +16,6 @@ use super::{Fleet, Run};
 use clap::{Args, ValueEnum};
 use profile::Handshakes;
 use sip_transport::Protocol;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -222,7 +221,7 @@ impl Arguments {
     ///
     /// # Errors
     /// There is no route to the server, the profile needs a server, or a rate is invalid.
-    pub fn run(&self) -> io::Result<Run> {
+    pub fn run(&self) -> anyhow::Result<Run> {
         let mut run = self.traffic.run_with(&Defaults::RUN)?;
         run.costs = self.pid.map(|process| Costs {
             process,
@@ -247,11 +246,11 @@ impl Traffic {
     ///
     /// # Errors
     /// As for [`Arguments::run`].
-    pub(crate) fn trial(&self) -> io::Result<Run> {
+    pub(crate) fn trial(&self) -> anyhow::Result<Run> {
         self.run_with(&Defaults::TRIAL)
     }
 
-    fn run_with(&self, defaults: &Defaults) -> io::Result<Run> {
+    fn run_with(&self, defaults: &Defaults) -> anyhow::Result<Run> {
         let duration = self.duration.unwrap_or(defaults.duration);
         let profile = self.profile.traffic(self.phones, duration);
         self.check(&profile)?;
@@ -308,7 +307,7 @@ impl Traffic {
         }
     }
 
-    fn fleet(&self) -> io::Result<Fleet> {
+    fn fleet(&self) -> anyhow::Result<Fleet> {
         Ok(Fleet {
             protocol: self.protocol(),
             resume_sessions: !matches!(
