@@ -163,11 +163,10 @@ fn a_second_signal_ends_at_once() {
     );
     assert_eq!(bob.register("b", 1).0, 200);
     alice.send(
-        "INVITE",
+        (1, "INVITE"),
         "sip:bob@tandem.localhost",
         "sip:bob@tandem.localhost",
         "i",
-        1,
         "",
     );
     assert!(bob.receive().starts_with("INVITE"));

@@ -8,7 +8,7 @@ use tandem::serve::Server;
 /// The `Server` header field that the server sends.
 fn server_header(phone: &Phone, server: &Server, call_id: &str) -> String {
     let uri = format!("sip:{}", server.running().listeners[0].address);
-    phone.send("OPTIONS", &uri, &uri, call_id, 1, "");
+    phone.send((1, "OPTIONS"), &uri, &uri, call_id, "");
     let (status, response) = phone.final_response("OPTIONS");
     assert_eq!(status, 200, "{response}");
     common::header(&response, "Server")

@@ -120,7 +120,7 @@ fn ringing_call(server: &Server, call_id: &str) -> (Phone, Phone, String) {
     let (alice, bob) = (Phone::new(server, "alice"), Phone::new(server, "bob"));
     assert_eq!(bob.register(&format!("{call_id}-register"), 1).0, 200);
     let uri = "sip:bob@tandem.localhost";
-    alice.send("INVITE", uri, uri, call_id, 1, "");
+    alice.send((1, "INVITE"), uri, uri, call_id, "");
     let invite = bob.receive();
     assert!(invite.starts_with("INVITE sip:bob@127.0.0.1"), "{invite}");
     bob.send_raw(&response(&invite, "180 Ringing"));
@@ -159,11 +159,10 @@ fn draining_refuses_new_calls_and_waits_for_the_ones_there_are() {
         assert!(reason.contains("draining"), "{reason}");
         let carol = Phone::new(&server, "carol");
         carol.send(
-            "INVITE",
+            (1, "INVITE"),
             "sip:bob@tandem.localhost",
             "sip:bob@tandem.localhost",
             "late",
-            1,
             "",
         );
         let (status, refused) = carol.final_response("INVITE");
@@ -362,7 +361,7 @@ fn a_name_is_resolved_while_the_request_waits() {
         let (_place, server) = Place::new(RELAY).start_alone().await;
         let (alice, bob) = (Phone::new(&server, "alice"), Phone::new(&server, "bob"));
         let uri = format!("sip:bob@localhost:{}", bob.address().port());
-        alice.send("MESSAGE", &uri, &uri, "m", 1, "");
+        alice.send((1, "MESSAGE"), &uri, &uri, "m", "");
         let message = bob.receive();
         assert!(
             message.starts_with(&format!("MESSAGE {uri} SIP/2.0")),
@@ -388,11 +387,10 @@ fn a_name_that_does_not_resolve_is_answered_in_time() {
         let alice = Phone::new(&server, "alice");
         let begin = Instant::now();
         alice.send(
-            "MESSAGE",
+            (1, "MESSAGE"),
             "sip:bob@nowhere.invalid",
             "sip:bob@nowhere.invalid",
             "m",
-            1,
             "",
         );
         let (status, _) = alice.final_response("MESSAGE");

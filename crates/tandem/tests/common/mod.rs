@@ -246,7 +246,14 @@ impl Phone {
     }
 
     /// Sends a request to the server. `more` are header lines, each with its line end.
-    pub fn send(&self, method: &str, uri: &str, to: &str, call_id: &str, cseq: u32, more: &str) {
+    pub fn send(
+        &self,
+        (cseq, method): (u32, &str),
+        uri: &str,
+        to: &str,
+        call_id: &str,
+        more: &str,
+    ) {
         let (here, name) = (self.address(), self.name);
         let request = format!(
             "{method} {uri} SIP/2.0\r\n\
@@ -296,11 +303,10 @@ impl Phone {
     pub fn register(&self, call_id: &str, cseq: u32) -> (u16, String) {
         let to = format!("sip:{}@tandem.localhost", self.name);
         self.send(
-            "REGISTER",
+            (cseq, "REGISTER"),
             "sip:tandem.localhost",
             &to,
             call_id,
-            cseq,
             "Expires: 600\r\n",
         );
         self.final_response("REGISTER")
@@ -321,11 +327,10 @@ impl Phone {
         let authorization = self.authorization(password, nonce);
         let to = format!("sip:{}@tandem.localhost", self.name);
         self.send(
-            "REGISTER",
+            (2, "REGISTER"),
             "sip:tandem.localhost",
             &to,
             call_id,
-            2,
             &(authorization + "Expires: 600\r\n"),
         );
         self.final_response("REGISTER").0
