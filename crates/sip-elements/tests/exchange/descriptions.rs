@@ -182,7 +182,7 @@ fn a_response_passes_unchanged_if_media_control_fails_or_is_late() {
     let sent = only(described(&mut bench, ticket, Err(NotDescribed)));
     assert!(sent.ends_with("\r\n\r\nearly"), "{sent}");
     bench.receive(BOB, &response(&forwarded, 200, "answer"));
-    assert_eq!(bench.wait(Duration::from_secs(4)), []);
+    assert_eq!(bench.wait(Duration::from_secs(2)), []);
     let sent = only(bench.wait(Duration::from_secs(1)));
     assert!(sent.ends_with("\r\n\r\nanswer"), "{sent}");
     assert_eq!(bench.metrics.questions_expired.value(), 1);
