@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn more_connections_than_descriptors_are_told() {
+    fn more_connections_than_descriptors_are_reported() {
         let configuration = configured(Some(1_000_000), Protocol::Tcp);
         let told = shortage(&configuration, Some(20_000), 100).expect("a shortage");
         assert!(

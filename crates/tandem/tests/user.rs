@@ -107,7 +107,7 @@ fn credentials(place: &Place, username: &str) -> [u8; 16] {
 }
 
 #[test]
-fn without_a_terminal_nobody_is_asked_for_a_password() {
+fn without_a_terminal_there_is_no_password_prompt() {
     let place = Place::new("");
     let (code, out, notes) = said(&user(&place, &["add", "alice"], "secret\n"));
     assert_eq!((code, out.as_str()), (Some(2), ""));
