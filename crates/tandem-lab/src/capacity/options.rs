@@ -14,8 +14,6 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 #[group(id = "search")]
 pub struct Arguments {
-    #[command(flatten)]
-    traffic: run::Traffic,
     /// Objective: maximum 99th percentile of the delay.
     #[arg(long, global = true, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     p99: Duration,
@@ -58,6 +56,8 @@ pub struct Arguments {
     /// Reports of other searches (written with --json) to show beside this one.
     #[arg(long, global = true, value_name = "FILE")]
     pub beside: Vec<PathBuf>,
+    #[command(flatten)]
+    traffic: run::Traffic,
 }
 
 impl Arguments {

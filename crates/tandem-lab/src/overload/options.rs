@@ -12,8 +12,6 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 #[group(id = "overload")]
 pub struct Arguments {
-    #[command(flatten)]
-    search: capacity::Arguments,
     /// Best rate in units per second (default: searched).
     #[arg(long, global = true, value_name = "RATE")]
     best: Option<f64>,
@@ -26,6 +24,8 @@ pub struct Arguments {
     /// Warm-up before each measurement.
     #[arg(long, global = true, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     step_warm_up: Duration,
+    #[command(flatten)]
+    search: capacity::Arguments,
 }
 
 impl Arguments {

@@ -23,8 +23,6 @@ use std::time::Duration;
 /// Generate traffic against a SIP server, or without one.
 #[derive(Clone, Debug, Args)]
 pub struct Arguments {
-    #[command(flatten)]
-    traffic: Traffic,
     /// Process id of the server, to measure its CPU time and memory, children included. The warm-up then ends before the measurement
     /// begins.
     #[arg(long, global = true)]
@@ -36,6 +34,8 @@ pub struct Arguments {
     /// Write the figures of each second as CSV to this file.
     #[arg(long, global = true, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    traffic: Traffic,
 }
 
 /// The traffic of a run, and its reports.
