@@ -3,7 +3,7 @@
 //! [`Transactions`] owns every transaction of one worker. The caller passes in messages and the time. Retransmissions, ACKs and CANCELs go
 //! out through [`sip_transport::Output`]. Return values and [`Event`]s report what the transaction user must know.
 //!
-//! The machines are pure: they respond to an event with a state and a few values that say what to do ([`step`]). `docs/transactions.md`
+//! The machines are pure: they respond to an event with a state and a few values that say what to do (`step`). `docs/transactions.md`
 //! holds their tables. `src/snapshots/` records the whole state × event matrix.
 //!
 //! Deliberately absent: dialogs (the ACK of a 2xx and the retransmissions of the 2xx belong to the transaction user), routing, DNS, clocks,

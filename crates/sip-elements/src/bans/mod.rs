@@ -157,7 +157,7 @@ pub struct BanStats {
     pub forgotten: u64,
     /// Wrong passwords through an edge proxy or a trusted peer that did not record their source. They cause no pause.
     pub unattributed: u64,
-    /// Failures that were not logged: more than [`MOST_LINES`] from one source.
+    /// Failures that were not logged: more than 20 from one source in a window.
     pub unlogged: u64,
     /// Failures, in the order of [`Offence::ALL`].
     pub offences: [u64; Offence::ALL.len()],

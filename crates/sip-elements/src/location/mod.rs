@@ -433,7 +433,7 @@ impl Locations {
         self.pending.len()
     }
 
-    /// Notes that everything up to this save ([`Changes::save`]) is in the database. [`is_behind`](Self::is_behind) is
+    /// Notes that everything up to this save ([`Changes::save`]) is in the database. `is_behind` is
     /// true if more than `room` changes wait.
     pub fn note_saved(&self, save: u64, room: usize) {
         self.pending.note_saved(save, room);
