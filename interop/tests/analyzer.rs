@@ -393,7 +393,7 @@ fn mistakes_are_reported_with_what_to_do() {
         ".csv",
     );
     refused(
-        &with(&["--pcap", "x", "--buckets", "1,0.5"]),
+        &with(&["--pcap", "x", "--buckets", "1s,500ms"]),
         "larger than the one before",
     );
     refused(

@@ -16,6 +16,7 @@ mod classify;
 mod description;
 mod domains;
 mod exchange;
+mod identity;
 mod owner;
 mod parked;
 mod parking;
@@ -29,6 +30,7 @@ mod settings;
 mod shared;
 mod undeliverable;
 mod view;
+mod worker;
 
 pub use domains::Domains;
 pub use exchange::{Exchange, ExchangeOptions};

@@ -14,6 +14,7 @@ use sip_message::Message;
 use sip_transaction::{Account, Ledger, ServerId, Table};
 use sip_transport::{Slab, Tenant, Time};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A request that waits for an answer.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct ParkedRequest {
     /// Where it came from, and its server transaction.
     pub(crate) origin: Origin,
     /// The message as received.
-    pub(crate) bytes: Box<[u8]>,
+    pub(crate) bytes: Arc<[u8]>,
     /// The account that its slot and its bytes are charged to.
     pub(crate) account: Account,
     /// The stage that parked it. It resumes there.
@@ -29,10 +30,20 @@ pub(crate) struct ParkedRequest {
 }
 
 impl ParkedRequest {
-    /// Replaces the body. Everything that is forwarded from now on has the new one.
-    pub(crate) fn replace_body(&mut self, body: &[u8]) {
-        if let Ok(request) = Message::parse(&self.bytes) {
-            self.bytes = description::with_body(&request, body);
+    /// Replaces the body. Everything that is forwarded from now on has the new one. Returns whether that is possible.
+    pub(crate) fn replace_body(&mut self, body: &[u8]) -> bool {
+        let request = Message::parse(&self.bytes).ok();
+        let replaced = request.and_then(|request| description::with_body(&request, body));
+        let is_replaced = replaced.is_some();
+        self.bytes = replaced.unwrap_or_else(|| Arc::clone(&self.bytes));
+        is_replaced
+    }
+
+    /// Bytes that stay in memory after the request was cancelled, because its open question shares them.
+    fn shared_bytes(&self) -> usize {
+        match self.resume_at {
+            ResumeAt::Forward(_) => self.bytes.len(),
+            ResumeAt::Authenticate | ResumeAt::Route(_) => 0,
         }
     }
 }
@@ -46,8 +57,8 @@ struct Slot {
 #[derive(Debug)]
 enum State {
     Waiting(ParkedRequest),
-    /// Cancelled. Its question is still open, and its slot is charged to this account.
-    GivenUp(Account),
+    /// Cancelled. Its question is still open. The slot, and the bytes that the question holds, are charged to this account.
+    GivenUp(Account, usize),
 }
 
 impl Tenant for Slot {
@@ -102,7 +113,8 @@ impl Parked {
     /// Takes a parked request out. `None` if it is no longer there.
     pub(crate) fn take(&mut self, id: ParkedId, ledger: &mut Ledger) -> Option<ParkedRequest> {
         match self.slots.remove(id.0)?.state {
-            State::GivenUp(account) => {
+            State::GivenUp(account, bytes) => {
+                ledger.hold(account, bytes, 0);
                 ledger.leave(Table::Parked, account);
                 None
             }
@@ -129,11 +141,11 @@ impl Parked {
         let State::Waiting(request) = &slot.state else {
             return None;
         };
-        let account = request.account;
-        ledger.hold(account, request.bytes.len(), 0);
-        match std::mem::replace(&mut slot.state, State::GivenUp(account)) {
+        let (account, left) = (request.account, request.shared_bytes());
+        ledger.hold(account, request.bytes.len(), left);
+        match std::mem::replace(&mut slot.state, State::GivenUp(account, left)) {
             State::Waiting(request) => Some(request),
-            State::GivenUp(_) => None,
+            State::GivenUp(..) => None,
         }
     }
 
@@ -160,7 +172,7 @@ impl Parked {
     pub(crate) fn count_bytes(&self) -> usize {
         let waiting = self.slots.iter().map(|slot| match &slot.state {
             State::Waiting(request) => request.bytes.len(),
-            State::GivenUp(_) => 0,
+            State::GivenUp(_, bytes) => *bytes,
         });
         waiting.sum()
     }

@@ -1,12 +1,13 @@
 //! Parks requests that wait for the control plane, and answers those that wait in vain.
 
 use crate::answer::{Origin, Refusal, answer, send_trying};
-use crate::exchange::Worker;
 use crate::parked::ParkedRequest;
 use crate::phase::{Need, ResumeAt};
+use crate::worker::Worker;
 use crate::{DescribedId, Question};
 use sip_message::{Message, Method};
 use sip_transaction::{Account, Table};
+use std::sync::Arc;
 
 /// The maximum number of questions for one request: about the credentials, whether the callee exists, and about the session
 /// description.
@@ -21,7 +22,7 @@ pub(crate) fn park(
     resume_at: ResumeAt,
 ) -> Result<(), Refusal> {
     if origin.questions_asked >= MOST_QUESTIONS {
-        return Err(Refusal::Because(500, "Subscriber data is not consistent"));
+        return Err(Refusal::Because(500, "The request waited too often"));
     }
     let is_new = origin.server.is_none();
     let server = origin.server_transaction(&mut worker.round, request)?;
@@ -34,15 +35,16 @@ pub(crate) fn park(
         if is_new {
             round.transactions.abandon_server(server);
         }
-        return Err(Refusal::Busy("Too many requests wait for subscriber data"));
+        return Err(Refusal::Busy("Too many requests wait"));
     }
     if request.method() == Method::Invite {
         send_trying(round, request, origin.flow, server);
     }
     origin.questions_asked += 1;
+    let bytes: Arc<[u8]> = request.bytes().into();
     let parked = ParkedRequest {
         origin,
-        bytes: request.bytes().into(),
+        bytes: Arc::clone(&bytes),
         resume_at,
         account,
     };
@@ -59,7 +61,7 @@ pub(crate) fn park(
         },
         Need::Description => Question::Describe {
             ticket: DescribedId::Request(ticket),
-            message: request.bytes().into(),
+            message: bytes,
             source: origin.flow.remote.ip(),
         },
     });

@@ -13,16 +13,18 @@
 use crate::answer::{
     Origin, Refusal, answer, answer_truncated, is_ack_of_ours, is_answerable, own_tag, send,
 };
-use crate::exchange::Worker;
+use crate::identity::Identity;
 use crate::metrics::{DropReason, Stage};
 use crate::parked::ParkedRequest;
 use crate::parking;
-use crate::phase::identity::Identity;
-use crate::phase::{Need, ResumeAt, Stop, blocklist, destination, identity, keep_alive, sanity};
+use crate::phase::{
+    Need, ResumeAt, Stop, authentication, blocklist, destination, keep_alive, sanity,
+};
 use crate::proxy::Inbound;
 use crate::registrar::Registration;
 use crate::registrar::held::HeldAnswer;
 use crate::routing::{Routing, Target};
+use crate::worker::Worker;
 use crate::{Answer, DescribedId, Description, NotDescribed, ParkedId, description, registrar};
 use sip_message::{HeaderName, Message, Method, ParseError};
 use sip_transaction::{RequestMatch, ResponseMatch, ServerId, Standing};
@@ -186,13 +188,13 @@ fn authenticate_and_route(
     origin: &mut Origin,
     routing: &Routing,
 ) -> Result<(), Stop> {
-    if identity::is_registration(&worker.round, request) {
-        let address = identity::registrant(&mut worker.round, request, origin.flow)?;
+    if authentication::is_registration(&worker.round, request) {
+        let address = authentication::registrant(&mut worker.round, request, origin.flow)?;
         worker.round.output.proven(origin.flow.connection);
         register(worker, request, origin, &address);
         return Ok(());
     }
-    let identity = identity::authenticate(&mut worker.round, request, origin.flow, routing)?;
+    let identity = authentication::authenticate(&mut worker.round, request, origin.flow, routing)?;
     if matches!(identity, Identity::Subscriber(_)) {
         worker.round.output.proven(origin.flow.connection);
     }
@@ -284,7 +286,7 @@ fn hand_over_to_home(
     flow: Flow,
     handed_over: bool,
 ) -> Result<(), Stop> {
-    if handed_over || identity::is_registration(&worker.round, message) {
+    if handed_over || authentication::is_registration(&worker.round, message) {
         return Ok(());
     }
     let Some(home) = worker.home_elsewhere(message) else {
@@ -361,7 +363,7 @@ fn forward_ack(
 ) -> Result<(), Stop> {
     let round = &mut worker.round;
     let is_impostor =
-        has_other_identity(routing) && identity::local_sender(round.settings, ack).is_some();
+        has_other_identity(routing) && authentication::local_sender(round.settings, ack).is_some();
     if !routing.in_our_dialog() || is_impostor {
         round.metrics.dropped(DropReason::StrayAck);
         return Err(Stop::Done);
@@ -386,7 +388,7 @@ fn relay_in_dialog(
     routing: &Routing,
 ) -> Result<(), Stop> {
     if has_other_identity(routing) && request.method() != Method::Bye {
-        identity::authenticate_sender(&mut worker.round, request, origin.flow)?;
+        authentication::authenticate_sender(&mut worker.round, request, origin.flow)?;
     }
     destination::refuse_foreign_notify(&worker.round, request, origin.flow, routing)?;
     worker.round.output.proven(origin.flow.connection);
@@ -511,7 +513,11 @@ fn described(
     };
     match result {
         Ok(Description::Keep) => {}
-        Ok(Description::Replace(body)) => parked.replace_body(&body),
+        Ok(Description::Replace(body)) if parked.replace_body(&body) => {}
+        Ok(Description::Replace(_)) => {
+            let refusal = Refusal::Because(500, "Session description is too long");
+            return parking::refuse(worker, &parked, &refusal);
+        }
         Err(NotDescribed) => {
             let refusal = Refusal::Because(503, "Media control is not available");
             return parking::refuse(worker, &parked, &refusal);

@@ -32,12 +32,13 @@ pub enum Question {
         seed: u64,
     },
     /// The session description to forward in place of the one in this message. Asked only with
-    /// [`SessionDescriptions::Ask`](crate::SessionDescriptions::Ask).
+    /// [`SessionDescriptions::Ask`](crate::SessionDescriptions::Ask). A response that its sender repeats is asked about again.
+    /// The ACK of a 2xx is not asked about: it has no transaction, so it cannot wait.
     Describe {
         /// Identifies the waiting message.
         ticket: DescribedId,
         /// The message as received, with its body.
-        message: Box<[u8]>,
+        message: Arc<[u8]>,
         /// The address that it came from.
         source: IpAddr,
     },

@@ -85,7 +85,8 @@ pub struct RegistrarSettings {
 pub enum SessionDescriptions {
     /// They pass unchanged.
     Pass,
-    /// Each message with one waits until the control plane has answered [`Question::Describe`](crate::Question::Describe).
+    /// Each message with one waits until the control plane has answered [`Question::Describe`](crate::Question::Describe), except
+    /// the ACK of a 2xx.
     Ask,
 }
 

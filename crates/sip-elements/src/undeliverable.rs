@@ -1,6 +1,6 @@
 //! Messages of ours that did not reach their peer: connections that broke, and ICMP errors (RFC 3261 section 18.4).
 
-use crate::exchange::Worker;
+use crate::worker::Worker;
 use crate::{Round, Shared};
 use sip_message::{Host, Message};
 use sip_transaction::Branch;

@@ -153,10 +153,10 @@ mod tests {
     use sip_transport::ListenerId;
 
     fn message(length: usize) -> HandedOver {
-        on_errand(HandOverKind::ToSend, length)
+        of_kind(HandOverKind::ToSend, length)
     }
 
-    fn on_errand(kind: HandOverKind, length: usize) -> HandedOver {
+    fn of_kind(kind: HandOverKind, length: usize) -> HandedOver {
         let flow = Flow::to(ListenerId(0), ([127, 0, 0, 1], 5060).into());
         HandedOver {
             kind,
@@ -204,7 +204,7 @@ mod tests {
             let inbox = Inbox::<()>::open(1, most, most_bytes).expect("inbox");
             let taken = |kind| {
                 (0..20)
-                    .filter(|_| inbox.hand_over(on_errand(kind, length)).is_ok())
+                    .filter(|_| inbox.hand_over(of_kind(kind, length)).is_ok())
                     .count()
             };
             assert_eq!(taken(HandOverKind::Received), 6);
@@ -212,7 +212,7 @@ mod tests {
         }
         for kind in [HandOverKind::Undeliverable, HandOverKind::Proven] {
             let inbox = Inbox::<()>::open(1, 8, 1_000).expect("inbox");
-            assert!((0..8).all(|_| inbox.hand_over(on_errand(kind, 1)).is_ok()));
+            assert!((0..8).all(|_| inbox.hand_over(of_kind(kind, 1)).is_ok()));
         }
     }
 

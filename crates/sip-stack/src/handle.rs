@@ -5,10 +5,10 @@ use sip_runtime::SendError;
 use std::fmt;
 
 /// A closure for the loop to run, with the program's user and the stack.
-pub(crate) type Post<U> = Box<dyn FnOnce(&mut U, &mut Stack<'_>) + Send>;
+pub(crate) type Command<U> = Box<dyn FnOnce(&mut U, &mut Stack<'_>) + Send>;
 
 /// Posts closures to the loop from any thread, and wakes it. Clones are cheap. A handle does not keep the stack running.
-pub struct Handle<U>(pub(crate) sip_runtime::Handle<Post<U>>);
+pub struct Handle<U>(pub(crate) sip_runtime::Handle<Command<U>>);
 
 impl<U: User> Handle<U> {
     /// Makes the loop call `post` soon. Never blocks.

@@ -1,6 +1,6 @@
 //! The node that the runtime drives: the transaction layer, and the program's [`User`] above it.
 
-use crate::handle::Post;
+use crate::handle::Command;
 use crate::{Failure, Request, Stack, User};
 use sip_message::{KeyHasher, Message, Method, ResponseWriter};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, TimerSettings, Transactions};
@@ -184,9 +184,9 @@ fn refuse(message: &Message<'_>, flow: Flow, status: u16, output: &mut Output<In
 impl<U: User> Node for StackNode<U> {
     type Question = Infallible;
     type Record = Infallible;
-    type Answer = Post<U>;
+    type Answer = Command<U>;
 
-    fn handle(&mut self, now: Time, input: Input<'_, Post<U>>, output: &mut Output<Infallible>) {
+    fn handle(&mut self, now: Time, input: Input<'_, Command<U>>, output: &mut Output<Infallible>) {
         match input {
             Input::Received(Received { flow, bytes, .. }) => match Message::parse(bytes) {
                 Ok(message) if message.is_request() => self.request(now, flow, &message, output),

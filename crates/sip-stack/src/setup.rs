@@ -1,7 +1,7 @@
 //! Configures and starts a stack.
 
 use crate::User;
-use crate::handle::{Handle, Post};
+use crate::handle::{Command, Handle};
 use crate::node::StackNode;
 use sip_runtime::{BindError, Bound, EventLoopKind, Options, Runtime};
 use sip_transaction::TimerSettings;
@@ -122,7 +122,7 @@ fn random() -> Result<u64, SetupError> {
 }
 
 /// A stack with a thread of its own. Dropping it stops the stack.
-pub struct Running<U: User>(sip_runtime::Running<Post<U>>);
+pub struct Running<U: User>(sip_runtime::Running<Command<U>>);
 
 impl<U: User> Running<U> {
     /// A handle to the stack, for use from any thread.

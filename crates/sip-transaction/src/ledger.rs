@@ -65,7 +65,7 @@ impl Room {
     const fn bounds(self, table: Table, limit: usize, bytes: usize) -> (usize, usize) {
         match self {
             Self::Stranger => (limit - limit / 4, bytes - bytes / 4),
-            // Subscribers may fill this table, because no request inside a dialog waits for subscriber data.
+            // Subscribers may fill this table: requests inside dialogs rarely wait, and may use half as much again.
             Self::Known if matches!(table, Table::Parked) => (limit, bytes),
             Self::Known => (limit - limit / 8, bytes - bytes / 8),
             Self::Established => (limit.saturating_add(limit / 2), bytes),

@@ -162,7 +162,7 @@ pub struct HandOver {
     pub worker: u16,
     /// The reason.
     pub kind: HandOverKind,
-    /// The time at which the machine received the message. Meaningless for other errands than [`HandOverKind::Received`].
+    /// The time at which the machine received the message. Meaningless for other kinds than [`HandOverKind::Received`].
     pub arrived: Time,
     /// The flow that it was received on, or is to be sent on.
     pub flow: Flow,

@@ -19,6 +19,22 @@ impl ConfigurationFile {
         config::load(self.path())
     }
 
+    /// Reads the file for a command that needs only the keys of the admin interface. Prints a note if other keys are wrong.
+    ///
+    /// # Errors
+    /// As [`config::load_for_admin`].
+    pub fn load_for_admin(&self) -> Result<Configuration, Mistakes> {
+        let (configuration, mistakes) = config::load_for_admin(self.path())?;
+        if let Some(mistakes) = mistakes {
+            let count = mistakes.list.len();
+            eprintln!(
+                "tandem: note: {} has {count} mistakes, which `tandem check` lists; the running server is not affected",
+                mistakes.file
+            );
+        }
+        Ok(configuration)
+    }
+
     /// Path of the file.
     pub fn path(&self) -> Option<&Path> {
         self.config.as_deref()

@@ -232,6 +232,38 @@ fn a_server_that_is_not_there_is_named_with_the_origin_of_its_address() {
     );
 }
 
+/// Somebody edits the file of a server that runs well: a health check and the operator must still reach the server.
+#[test]
+fn mistakes_beside_the_admin_section_do_not_cut_off_a_running_server() {
+    run(async {
+        let (_place, server) = Place::new(OPEN).start_alone().await;
+        let listen = server.admin_address();
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = folder.path().join("tandem.toml");
+        let status = |text: String| {
+            std::fs::write(&file, text).expect("written");
+            let mut command = ctl(&["status", "--config"]);
+            command.arg(&file);
+            tokio::task::spawn_blocking(move || command.output().expect("the program runs"))
+        };
+        let admin = format!("[admin]\nlisten = \"{listen}\"\n");
+        let shown = status(format!("domains = 7\n{admin}"))
+            .await
+            .expect("no panic");
+        assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
+        assert!(text(&shown.stdout).starts_with("phase          ready\n"));
+        let note = text(&shown.stderr);
+        assert!(
+            note.contains("has 1 mistakes") && note.contains("tandem check"),
+            "{note}"
+        );
+        for wrong in [format!("{admin}hosts = 7\n"), format!("{admin}broken")] {
+            let refused = status(wrong).await.expect("no panic");
+            assert_eq!(refused.status.code(), Some(1));
+        }
+    });
+}
+
 /// Both servers accept; the second one sends a byte every 20 ms, so that only a bound on the whole call ends it.
 #[test]
 fn a_server_that_does_not_answer_is_given_up_after_the_timeout() {
@@ -267,7 +299,7 @@ fn a_watch_repeats_in_a_pipe_while_the_server_restarts_and_ends_with_its_reader(
     run(async {
         let (place, server) = Place::new("").start_alone().await;
         let address = server.admin_address().to_string();
-        let mut process = ctl(&["subscribers", "--watch", "100ms", "--admin", &address])
+        let mut process = ctl(&["subscribers", "--watch=100ms", "--admin", &address])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

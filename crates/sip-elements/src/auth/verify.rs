@@ -100,22 +100,14 @@ pub fn verify(
         Ok(claim) => claim,
         Err(verdict) => return verdict,
     };
-    let (nonces, bans) = (&shared.nonces, &shared.bans);
-    let place = settings.source(source);
+    let bans = &shared.bans;
     let Ok(client) = settings.client(request, source) else {
         return Verdict::Malformed("Bad Via");
     };
-    let nonce = match nonces.read(claim.credentials.nonce, realm, place) {
-        Ok(nonce) => nonce,
-        Err(Unknown::Foreign) => return Verdict::Challenge { stale: true },
-        Err(Unknown::Misshapen) => return CHALLENGE,
-    };
     // This comes before the password. Otherwise a former user of this source could cause strikes against the present one.
-    if nonces.is_stale(nonce, settings.nonce_lifetime.as_secs(), now) {
-        return Verdict::Challenge { stale: true };
-    }
-    let Some(used) = nonces.used(nonce) else {
-        return CHALLENGE;
+    let used = match current_nonce(&claim, subject, view) {
+        Ok(used) => used,
+        Err(verdict) => return verdict,
     };
     let claimant = without_domain(claim.credentials.username, realm);
     let is_himself = equal_unescaped(claimant, username);
@@ -159,10 +151,29 @@ pub fn verify(
     if !is_himself {
         return Verdict::Forbidden("Credentials of another user");
     }
-    match claim.spend(request, used, nonces, now) {
+    match claim.spend(request, used, &shared.nonces, now) {
         Use::Accepted => Verdict::Accepted,
         Use::Spent => Verdict::Challenge { stale: true },
     }
+}
+
+/// The nonce of the credentials, if this server issued it to their source and it is still valid.
+fn current_nonce<'v>(
+    claim: &Claim<'_>,
+    subject: &Subject<'_>,
+    view: View<'v>,
+) -> Result<Used<'v>, Verdict> {
+    let (nonces, settings) = (&view.shared.nonces, view.settings);
+    let place = settings.source(subject.source);
+    let nonce = match nonces.read(claim.credentials.nonce, subject.realm, place) {
+        Ok(nonce) => nonce,
+        Err(Unknown::Foreign) => return Err(Verdict::Challenge { stale: true }),
+        Err(Unknown::Misshapen) => return Err(CHALLENGE),
+    };
+    if nonces.is_stale(nonce, settings.nonce_lifetime.as_secs(), view.now) {
+        return Err(Verdict::Challenge { stale: true });
+    }
+    nonces.used(nonce).ok_or(CHALLENGE)
 }
 
 /// Credentials for our realm that can be checked.

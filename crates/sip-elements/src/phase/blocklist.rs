@@ -1,8 +1,8 @@
 //! Sources that get no answer: banned ones, and scanners that identify themselves.
 
 use crate::bans::{Offence, Strike};
-use crate::exchange::Worker;
 use crate::metrics::DropReason;
+use crate::worker::Worker;
 use crate::{Record, Round};
 use sip_message::{HeaderName, Message};
 use sip_transport::{Flow, Received};

@@ -1,10 +1,10 @@
 //! Determines the target set of a request: RFC 3261 section 16.5.
 
-use super::identity::Identity;
 use super::{Need, ResumeAt, Stop};
 use crate::answer::Refusal;
 use crate::auth::Cached;
 use crate::domains::address_of_record;
+use crate::identity::Identity;
 use crate::location::Binding;
 use crate::metrics::Refused;
 use crate::routing::{Routing, Target};

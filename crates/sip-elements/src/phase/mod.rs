@@ -1,14 +1,14 @@
 //! The phases of a request. Each one lets the request continue or ends it with a [`Stop`]. Their order is in `pipeline.rs`.
 
+pub(crate) mod authentication;
 pub(crate) mod blocklist;
 pub(crate) mod destination;
-pub(crate) mod identity;
 pub(crate) mod keep_alive;
 pub(crate) mod sanity;
 
 use crate::answer::Refusal;
+use crate::identity::Identity;
 use crate::routing::Target;
-use identity::Identity;
 
 /// How a phase ends the processing of a request.
 #[derive(Debug)]

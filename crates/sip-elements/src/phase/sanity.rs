@@ -1,6 +1,6 @@
 //! Checks whether a request can be processed: RFC 3261 section 16.3, items 1 to 5.
 
-use super::{Stop, identity, keep_alive};
+use super::{Stop, authentication, keep_alive};
 use crate::Round;
 use crate::answer::Refusal;
 use crate::routing::is_loop;
@@ -64,7 +64,8 @@ fn is_in_stream(round: &Round<'_>, flow: Flow) -> bool {
 /// inside a dialog does not count: it may be one that passes through this server.
 fn ends_here(round: &Round<'_>, request: &Message<'_>) -> bool {
     let is_registration = || {
-        identity::is_registration(round, request) && request.to().and_then(|to| to.tag()).is_none()
+        authentication::is_registration(round, request)
+            && request.to().and_then(|to| to.tag()).is_none()
     };
     keep_alive::is_answered(round, request) || is_registration()
 }

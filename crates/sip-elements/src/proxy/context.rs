@@ -73,8 +73,10 @@ pub(super) struct Context {
     pub(super) retry: Option<Retry>,
     /// The best final response so far that was not forwarded at once.
     pub(super) best: Option<Box<Best>>,
-    /// Responses that wait for the control plane. `None`: none has.
+    /// Responses that wait for the control plane. `None`: none does.
     pub(super) waiting: Option<Box<Waiting>>,
+    /// How many questions it has asked about responses.
+    pub(super) questions: u32,
     /// Index of the method in the metrics.
     pub(super) method: u8,
     pub(super) is_invite: bool,

@@ -4,7 +4,7 @@
 use super::{Inbound, identity_headers};
 use crate::Round;
 use crate::answer::hex;
-use crate::phase::identity;
+use crate::phase::authentication;
 use crate::routing::breadth;
 use crate::routing::failure::Failure;
 use crate::routing::flow_token::is_reached_by_flow_only;
@@ -146,7 +146,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
         }
         let consumed = request
             .header(HeaderName::ProxyAuthorization)
-            .and_then(|_| identity::realm_of_ours(round.settings, request));
+            .and_then(|_| authentication::realm_of_ours(round.settings, request));
         Ok(Self {
             request,
             source,

@@ -27,7 +27,7 @@ use crate::routing::refreshed::{Refreshed, RefreshedStats};
 use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
 use crate::routing::{breadth, loop_detection};
-use crate::{Description, NameServersFailed, NotDescribed, Round, description};
+use crate::{Description, NameServersFailed, NotDescribed, Round};
 use context::{BranchState, Context, Turn};
 use dialog::InDialog;
 use forward::RequestCopy;
@@ -269,29 +269,36 @@ impl Proxy {
             Ok(Description::Replace(body)) => Some(body),
             Ok(Description::Keep) | Err(NotDescribed) => None,
         };
-        self.release(round, key, &mut context, (number, body.as_deref()));
+        if let Some(response) = context.answered(&mut self.turn(round, key), number) {
+            let response = match body {
+                Some(body) => response.with_body(&body),
+                None => response,
+            };
+            self.release(round, key, &mut context, response, true);
+        }
         self.settle(round, key, context);
     }
 
+    /// Processes a response that has waited, and those behind it up to one that the control plane must see. Without `asks`, all of
+    /// them: the control plane has just missed a deadline, and the callee repeats a 2xx for 64*T1 only.
     fn release(
         &mut self,
         round: &mut Round<'_>,
         key: ContextId,
         context: &mut Context,
-        (number, body): (u32, Option<&[u8]>),
+        response: WaitingResponse,
+        asks: bool,
     ) {
-        let Some(mut first) = context.answered(&mut self.turn(round, key), number) else {
-            return;
-        };
-        if let (Some(body), Ok(response)) = (body, Message::parse(&first.bytes)) {
-            first.bytes = description::with_body(&response, body);
-        }
-        let mut next = Some(first);
-        while let Some(WaitingResponse { place, from, bytes }) = next {
+        let mut next = Some(response);
+        while let Some(WaitingResponse {
+            place, from, bytes, ..
+        }) = next
+        {
             if let Ok(response) = Message::parse(&bytes) {
                 self.process(round, key, context, place, (&response, from));
             }
-            next = context.next_waiting(&mut self.turn(round, key));
+            self.proceed(round, key, context);
+            next = context.next_waiting(&mut self.turn(round, key), asks);
         }
     }
 
@@ -430,8 +437,8 @@ impl Proxy {
             match deadline {
                 Deadline::Branch(branch) => context.expire(turn, branch.place),
                 Deadline::Waiting(_) => {
-                    if let Some(number) = context.waiting_timer(turn) {
-                        self.release(round, key, &mut context, (number, None));
+                    if let Some(response) = context.waiting_timer(turn) {
+                        self.release(round, key, &mut context, response, false);
                     }
                 }
             }
@@ -519,6 +526,7 @@ impl Proxy {
             retry: None,
             best: None,
             waiting: None,
+            questions: 0,
             method: request.method().label_index() as u8,
             is_invite: request.method() == Method::Invite,
             is_cancelled: false,
@@ -543,6 +551,13 @@ impl Proxy {
 
     /// Continues a context after an event: takes the next steps that are possible, and ends a context that is finished.
     fn settle(&mut self, round: &mut Round<'_>, key: ContextId, mut context: Box<Context>) {
+        self.proceed(round, key, &mut context);
+        context.linger(&mut self.turn(round, key));
+        self.put_or_end(round, key, context);
+    }
+
+    /// Takes the next steps of a context that are possible.
+    fn proceed(&mut self, round: &mut Round<'_>, key: ContextId, context: &mut Context) {
         if context.wants_request() {
             let bytes = context.request.take().unwrap_or_default();
             match Message::parse(&bytes) {
@@ -553,8 +568,6 @@ impl Proxy {
             }
             context.request = (!context.is_concluded).then_some(bytes);
         }
-        context.expect_repetitions(&mut self.turn(round, key));
-        self.put_or_end(round, key, context);
     }
 
     /// Reserves a slot for a context and charges it to the account of its server transaction.

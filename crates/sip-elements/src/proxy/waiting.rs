@@ -2,14 +2,16 @@
 //! order in which they arrived, so those behind a waiting one wait too.
 
 use super::context::{Context, Turn};
+use super::reason;
 use super::timer::Deadline;
 use crate::metrics::DropReason;
 use crate::owner::{DescribedId, ResponseId};
-use crate::{Question, SessionDescriptions, description};
-use sip_message::Message;
+use crate::{Question, description};
+use sip_message::{HeaderName, Message};
 use sip_transaction::TimerId;
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The maximum number of responses that wait in a context, apart from the first final response of each branch.
 const MOST: usize = 8;
@@ -21,12 +23,10 @@ const MOST_BYTES: usize = 64 << 10;
 pub(super) struct Waiting {
     /// Oldest first. The question of the first one is open.
     responses: VecDeque<WaitingResponse>,
-    /// The number of the open question, or of the last one. An answer to an earlier question comes too late.
-    number: u32,
-    /// The deadline of the open question, or the end of the time in which the callee may repeat its 2xx.
+    /// The deadline of the open question. If no response waits: the end of the time in which the callee may repeat its 2xx.
     timer: Option<TimerId>,
     /// A 2xx to an INVITE has passed. The callee may repeat it, and the session description must be replaced again.
-    expects_repetitions: bool,
+    has_accepted: bool,
 }
 
 /// A response, and where it came from.
@@ -35,7 +35,19 @@ pub(super) struct WaitingResponse {
     /// Its branch.
     pub(super) place: u8,
     pub(super) from: IpAddr,
-    pub(super) bytes: Box<[u8]>,
+    pub(super) bytes: Arc<[u8]>,
+    is_final: bool,
+}
+
+impl WaitingResponse {
+    /// The response with another body, or unchanged if it would be too long.
+    pub(super) fn with_body(self, body: &[u8]) -> Self {
+        let replaced = Message::parse(&self.bytes)
+            .ok()
+            .and_then(|response| description::with_body(&response, body));
+        let bytes = replaced.unwrap_or(self.bytes);
+        Self { bytes, ..self }
+    }
 }
 
 impl Waiting {
@@ -47,18 +59,14 @@ impl Waiting {
             .sum()
     }
 
-    /// Whether there is room for another response. What is refused was provisional, or its sender repeats it. The first final
-    /// response of a branch is neither.
-    fn has_room(&self, place: u8, response: &Message<'_>) -> bool {
-        let is_final = |waiting: &&WaitingResponse| {
-            waiting.place == place
-                && Message::parse(&waiting.bytes).is_ok_and(|waiting| waiting.status() >= 200)
-        };
-        let is_first_final =
-            response.status() >= 200 && self.responses.iter().find(is_final).is_none();
-        let fits =
-            self.responses.len() < MOST && self.bytes() + response.bytes().len() <= MOST_BYTES;
-        is_first_final || self.responses.is_empty() || fits
+    /// Whether a response is the first final one of its branch. No other one replaces it, so it must not be lost.
+    fn is_first_final(&self, place: u8, response: &Message<'_>) -> bool {
+        let is_earlier = |waiting: &WaitingResponse| waiting.place == place && waiting.is_final;
+        response.status() >= 200 && !self.responses.iter().any(is_earlier)
+    }
+
+    fn fits(&self, response: &Message<'_>) -> bool {
+        self.responses.len() < MOST && self.bytes() + response.bytes().len() <= MOST_BYTES
     }
 }
 
@@ -77,18 +85,22 @@ impl Context {
         place: u8,
         (response, from): (&Message<'_>, IpAddr),
     ) -> bool {
-        let settings = turn.round.settings;
-        if settings.proxy.session_descriptions == SessionDescriptions::Pass
-            && !self.has_waiting_responses()
-        {
+        let is_first = !self.has_waiting_responses();
+        if (is_first && !is_asked_for(turn, response)) || !self.may_pass(response) {
             return false;
         }
-        let is_asked_for = is_asked_for(turn, response);
-        if response.status() == 100 || !(is_asked_for || self.has_waiting_responses()) {
+        let ledger = turn.round.transactions.ledger();
+        let has_room = ledger.has_room(response.bytes().len());
+        if is_first && !has_room {
+            // Without memory to wait, it passes unchanged: the call goes on.
             return false;
         }
         let waiting = self.waiting.get_or_insert_default();
-        if !waiting.has_room(place, response) {
+        let is_taken = is_first
+            || waiting.is_first_final(place, response)
+            || (has_room && waiting.fits(response));
+        if !is_taken {
+            // It was provisional, or its sender repeats it.
             turn.round.metrics.dropped(DropReason::WaitingFull);
             return true;
         }
@@ -96,17 +108,33 @@ impl Context {
             place,
             from,
             bytes: response.bytes().into(),
+            is_final: response.status() >= 200,
         });
-        if waiting.responses.len() == 1 {
+        if is_first {
             self.ask_for_description(turn);
         }
-        // The response has arrived, even if it has not been processed.
-        if response.status() < 200 {
-            self.note_progress(turn, place);
-        } else {
-            self.disarm(turn, place);
-        }
+        self.note_arrival(turn, place, response.status());
         true
+    }
+
+    /// Whether a response may go upstream. The others are dropped, so that it makes no difference what they contain.
+    fn may_pass(&self, response: &Message<'_>) -> bool {
+        let is_provisional = response.status() < 200;
+        response.status() != 100
+            && response.values(HeaderName::Via).nth(1).is_some()
+            && !(is_provisional && (self.is_concluded || !self.is_invite))
+    }
+
+    /// Updates the branches when a response has arrived, although it waits. A 2xx to an INVITE will pass, so no other phone is called
+    /// any more.
+    fn note_arrival(&mut self, turn: &mut Turn<'_, '_>, place: u8, status: u16) {
+        if status < 200 {
+            return self.note_progress(turn, place);
+        }
+        self.disarm(turn, place);
+        if self.is_invite && status < 300 {
+            self.cancel_pending(turn, reason::ANSWERED_ELSEWHERE);
+        }
     }
 
     /// Asks the control plane about the first waiting response.
@@ -117,13 +145,13 @@ impl Context {
         let Some(first) = waiting.responses.front() else {
             return;
         };
-        waiting.number = waiting.number.wrapping_add(1);
+        self.questions = self.questions.wrapping_add(1);
         turn.round.output.ask(Question::Describe {
             ticket: DescribedId::Response(ResponseId {
                 context: turn.key,
-                number: waiting.number,
+                number: self.questions,
             }),
-            message: first.bytes.clone(),
+            message: Arc::clone(&first.bytes),
             source: first.from,
         });
         turn.round.metrics.questions.increment();
@@ -142,7 +170,7 @@ impl Context {
         number: u32,
     ) -> Option<WaitingResponse> {
         let waiting = self.waiting.as_mut()?;
-        if waiting.number != number || waiting.responses.is_empty() {
+        if self.questions != number || waiting.responses.is_empty() {
             return None;
         }
         if let Some(timer) = waiting.timer.take() {
@@ -151,43 +179,49 @@ impl Context {
         waiting.responses.pop_front()
     }
 
-    /// Takes out the next response that need not wait any longer. If the control plane must see the next one, asks it.
-    pub(super) fn next_waiting(&mut self, turn: &mut Turn<'_, '_>) -> Option<WaitingResponse> {
+    /// Takes out the next response that need not wait any longer. If the control plane must see the next one, and may be asked, asks it.
+    pub(super) fn next_waiting(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        asks: bool,
+    ) -> Option<WaitingResponse> {
         let first = self.waiting.as_mut()?.responses.front()?;
         let is_asked_for =
             Message::parse(&first.bytes).is_ok_and(|response| is_asked_for(turn, &response));
-        if is_asked_for {
+        if asks && is_asked_for {
             self.ask_for_description(turn);
             return None;
         }
         self.waiting.as_mut()?.responses.pop_front()
     }
 
-    /// Handles the timer of the waiting responses. Returns the number of the question whose deadline has passed.
-    pub(super) fn waiting_timer(&mut self, turn: &mut Turn<'_, '_>) -> Option<u32> {
+    /// Handles the timer of the waiting responses. Takes out the one whose question was not answered in time.
+    pub(super) fn waiting_timer(&mut self, turn: &mut Turn<'_, '_>) -> Option<WaitingResponse> {
         let waiting = self.waiting.as_mut()?;
         waiting.timer = None;
-        if waiting.responses.is_empty() {
+        let Some(first) = waiting.responses.pop_front() else {
             self.waiting = None;
             return None;
-        }
+        };
         turn.round.metrics.questions_expired.increment();
-        Some(waiting.number)
+        // An answer that still comes is about no other response.
+        self.questions = self.questions.wrapping_add(1);
+        Some(first)
     }
 
     /// Decides whether a context that has had waiting responses stays. After a 2xx to an INVITE, it stays as long as the callee may
     /// repeat the 2xx (RFC 3261 section 13.3.1.4).
-    pub(super) fn expect_repetitions(&mut self, turn: &mut Turn<'_, '_>) {
+    pub(super) fn linger(&mut self, turn: &mut Turn<'_, '_>) {
         let Some(waiting) = &mut self.waiting else {
             return;
         };
         if !self.is_concluded || !waiting.responses.is_empty() || waiting.timer.is_some() {
             return;
         }
-        if self.is_invite && waiting.expects_repetitions {
+        if self.is_invite && waiting.has_accepted {
             let end = turn.round.now + turn.round.settings.timers.t1 * 64;
             waiting.timer = Some(turn.wheel.arm(end, Deadline::Waiting(turn.key)));
-            waiting.expects_repetitions = false;
+            waiting.has_accepted = false;
         } else {
             self.waiting = None;
         }
@@ -196,7 +230,7 @@ impl Context {
     /// Notes that a 2xx to an INVITE has passed.
     pub(super) fn note_success(&mut self) {
         if let Some(waiting) = &mut self.waiting {
-            waiting.expects_repetitions = true;
+            waiting.has_accepted = true;
         }
     }
 }

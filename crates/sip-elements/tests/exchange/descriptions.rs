@@ -3,7 +3,8 @@
 use crate::bench::{ALICE, BOB, Bench, only, request, settings, status};
 use sip_elements::metrics::DROPS;
 use sip_elements::{Answer, DescribedId, Description, NotDescribed, Question, SessionDescriptions};
-use sip_transport::Node;
+use sip_transport::selection::Candidate;
+use sip_transport::{Node, Protocol};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ fn asked(bench: &mut Bench) -> (DescribedId, String) {
     else {
         panic!("{question:?}");
     };
-    let message = String::from_utf8(message.into()).expect("text");
+    let message = String::from_utf8(message.to_vec()).expect("text");
     let (_, body) = message.split_once("\r\n\r\n").expect("a body");
     (ticket, body.to_owned())
 }
@@ -276,4 +277,107 @@ fn messages_without_a_description_do_not_wait() {
     let ringing = bench.receive(BOB, &response(&sent[1].1, 180, ""));
     assert_eq!(statuses(&ringing), [180]);
     assert!(bench.question().is_none());
+}
+
+/// The call would otherwise be answered twice.
+#[test]
+fn the_other_phones_are_cancelled_while_a_200_waits() {
+    const OTHER: &str = "192.0.2.21:5060";
+    let mut bench = bench();
+    bench.register("bob", OTHER);
+    bench.receive(ALICE, &invite("i1"));
+    let (ticket, _) = asked(&mut bench);
+    let forked = answer(&mut bench, ticket, "the relay's offer");
+    let at = |address: &str| {
+        let to_it = |(to, _): &&(SocketAddr, String)| to.to_string() == address;
+        forked.iter().find(to_it).expect("forked").1.clone()
+    };
+    let (here, there) = (at(BOB), at(OTHER));
+    assert_eq!(
+        statuses(&bench.receive(OTHER, &response(&there, 180, ""))),
+        [180]
+    );
+    let cancelled = bench.receive(BOB, &response(&here, 200, "answer"));
+    let [(to, cancel)] = &cancelled[..] else {
+        panic!("{cancelled:#?}")
+    };
+    assert_eq!(to.to_string(), OTHER);
+    assert!(cancel.starts_with("CANCEL "), "{cancel}");
+    let (ticket, _) = asked(&mut bench);
+    assert_eq!(
+        statuses(&answer(&mut bench, ticket, "the relay's answer")),
+        [200]
+    );
+}
+
+#[test]
+fn the_next_server_is_tried_although_other_responses_waited_with_the_503() {
+    let mut settings = settings();
+    let peer = "192.0.2.10/32".parse().expect("a network");
+    settings.proxy.trusted_peers = [peer].into_iter().collect();
+    settings.proxy.session_descriptions = SessionDescriptions::Ask;
+    settings.registrar.follow_contact = true;
+    let mut bench = Bench::new(settings).with_subscribers();
+    bench.register("bob", BOB);
+    bench.register_contact("bob", "192.0.2.30:5060", "sip:bob@pbx.example.net");
+    bench.receive(ALICE, &invite("i1"));
+    let (ticket, _) = asked(&mut bench);
+    let to_bob = only(answer(&mut bench, ticket, "the relay's offer"));
+    let question = bench.question();
+    let Some(Question::Resolve { ticket, .. }) = question else {
+        panic!("{question:?}");
+    };
+    let servers = ["192.0.2.41:5060", "192.0.2.42:5060"].map(|address| Candidate {
+        protocol: Protocol::Udp,
+        address: address.parse().expect("an address"),
+    });
+    let resolved = Answer::Resolved {
+        ticket,
+        result: Ok(servers.to_vec()),
+    };
+    bench
+        .exchange
+        .answer(bench.now, resolved, &mut bench.output);
+    let to_first = only(bench.sent());
+    bench.receive(BOB, &response(&to_bob, 183, "early"));
+    bench.receive("192.0.2.41:5060", &response(&to_first, 503, ""));
+    bench.receive(BOB, &response(&to_bob, 486, ""));
+    let (ticket, _) = asked(&mut bench);
+    let sent = answer(&mut bench, ticket, "the relay's early");
+    let next = sent
+        .iter()
+        .find(|(to, _)| to.to_string() == "192.0.2.42:5060");
+    assert!(
+        next.is_some_and(|(_, sent)| sent.starts_with("INVITE ")),
+        "{sent:#?}"
+    );
+}
+
+#[test]
+fn after_a_missed_deadline_nothing_waits_any_longer() {
+    let mut bench = bench();
+    let forwarded = call(&mut bench);
+    for body in ["first", "second", "third"] {
+        bench.receive(BOB, &response(&forwarded, 183, body));
+    }
+    bench.receive(BOB, &response(&forwarded, 200, "answer"));
+    let late = bench.wait(Duration::from_secs(3));
+    assert_eq!(statuses(&late), [183, 183, 183, 200]);
+}
+
+#[test]
+fn a_description_that_makes_a_message_too_long_is_not_used() {
+    let mut bench = bench();
+    let long = "x".repeat(300 << 10);
+    bench.receive(ALICE, &invite("i1"));
+    let (ticket, _) = asked(&mut bench);
+    assert_eq!(statuses(&answer(&mut bench, ticket, &long)), [500]);
+    let callee = invite("i2").replace("call-1", "call-2");
+    bench.receive(ALICE, &callee);
+    let (ticket, _) = asked(&mut bench);
+    let forwarded = only(answer(&mut bench, ticket, "the relay's offer"));
+    bench.receive(BOB, &response(&forwarded, 200, "answer"));
+    let (ticket, _) = asked(&mut bench);
+    let sent = only(answer(&mut bench, ticket, &long));
+    assert!(sent.ends_with("\r\n\r\nanswer"), "{sent}");
 }

@@ -155,11 +155,11 @@ fn a_request_that_can_not_be_sent_goes_to_the_next_candidate_at_once() {
     answer(&mut wire, CAROL, &second);
     wire.undeliverable(&second);
     wire.expect_nothing();
-    let mut buried = Vec::new();
+    let mut failed_targets = Vec::new();
     let dead = &wire.shared.dead_targets;
-    dead.for_each(|candidate, _, why| buried.push((candidate, why)));
+    dead.for_each(|candidate, _, why| failed_targets.push((candidate, why)));
     assert_eq!(
-        buried,
+        failed_targets,
         [(over(Protocol::Udp, BOB), TargetFailure::Unreachable)]
     );
     wire.finish();

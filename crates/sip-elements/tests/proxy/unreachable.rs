@@ -17,11 +17,11 @@ fn send(wire: &mut Wire, method: &str, addresses: &[&str]) -> Sent {
     wire.expect(addresses[0], method)
 }
 
-fn buried(wire: &Wire) -> Vec<(String, TargetFailure)> {
-    let mut buried = Vec::new();
+fn failed_targets(wire: &Wire) -> Vec<(String, TargetFailure)> {
+    let mut failed_targets = Vec::new();
     let dead = &wire.shared.dead_targets;
-    dead.for_each(|candidate, _, why| buried.push((candidate.address.to_string(), why)));
-    buried
+    dead.for_each(|candidate, _, why| failed_targets.push((candidate.address.to_string(), why)));
+    failed_targets
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_bye_to_a_server_that_restarts_is_sent_again() {
     assert_eq!(again.branch(), sent.branch());
     wire.receive(BOB, &again.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
-    assert_eq!(buried(&wire), []);
+    assert_eq!(failed_targets(&wire), []);
     wire.finish();
 }
 
@@ -104,7 +104,7 @@ fn an_error_for_a_message_moves_new_calls_but_none_that_the_server_has_taken() {
     wire.receive(CAROL, &second.reply("200 OK"));
     wire.expect(ALICE, "SIP/2.0 200 OK");
     assert_eq!(
-        buried(&wire),
+        failed_targets(&wire),
         [(BOB.to_owned(), TargetFailure::Unavailable)]
     );
     place(&mut wire, 2, &[BOB, CAROL]);
@@ -128,7 +128,7 @@ fn an_error_for_a_message_does_not_weaken_that_for_an_invite() {
     wire.undeliverable(&message);
     wire.expect(CAROL, "MESSAGE");
     assert_eq!(
-        buried(&wire),
+        failed_targets(&wire),
         [(BOB.to_owned(), TargetFailure::Unreachable)]
     );
     answer(&mut wire, CAROL, &moved);

@@ -6,6 +6,7 @@ use crate::backend::{Claim, Fault};
 use crate::node_name::NodeName;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +24,7 @@ impl NodeLocks {
         let database = database
             .canonicalize()
             .map_err(|error| unlocked(database, &error))?;
-        let mut path = database.into_os_string();
+        let mut path = database.clone().into_os_string();
         path.push(format!("-{node}.lock"));
         let path = Path::new(&path);
         let mut options = OpenOptions::new();
@@ -31,6 +32,10 @@ impl NodeLocks {
         let mut file = file::for_owner_only(&mut options)
             .open(path)
             .map_err(|error| unlocked(path, &error))?;
+        // A file that root creates for a moment must not keep the owner of the database out later. Others cannot change the owner.
+        if let Ok(owner) = database.metadata() {
+            let _ = std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()));
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -28,6 +28,8 @@ pub enum BenchCommand {
   tandem bench connections --server 127.0.0.1:5060 --pid 4242")]
     Connections(Box<ConnectionsArguments>),
     /// Send each datagram back as its own response: the kernel's cost of a message in and one out, for `tandem lab run echo`.
+    #[command(after_help = "Examples:
+  tandem bench floor 127.0.0.1:5070")]
     Floor {
         /// UDP address to serve.
         #[arg(value_name = "ADDRESS:PORT")]

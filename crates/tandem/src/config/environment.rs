@@ -15,9 +15,6 @@ const FILE: &str = "_FILE";
 /// The variable that names the configuration file (`--config`).
 const CONFIGURATION_FILE: &str = "TANDEM_CONFIG";
 
-/// Kubernetes sets variables that begin so in every pod beside a Service with the name `tandem`.
-const SERVICE_LINKS: [&str; 2] = ["TANDEM_SERVICE_", "TANDEM_PORT"];
-
 /// The maximum size of such a file, in bytes.
 const LARGEST_FILE: u64 = 65_536;
 
@@ -91,8 +88,18 @@ impl<N: Into<String>, T: Into<String>> FromIterator<(N, T)> for Environment {
 
 /// Whether a variable should set a key.
 fn is_for_keys(name: &str) -> bool {
-    let is_service_link = SERVICE_LINKS.iter().any(|link| name.starts_with(link));
-    name.starts_with(PREFIX) && name != CONFIGURATION_FILE && !is_service_link
+    name.starts_with(PREFIX) && name != CONFIGURATION_FILE && !is_service_link(name)
+}
+
+/// Whether Kubernetes sets this variable in every pod beside a Service: `TANDEM_SIP_SERVICE_HOST` and `TANDEM_SIP_PORT_5060_UDP` for the
+/// Service `tandem-sip`.
+fn is_service_link(name: &str) -> bool {
+    let of_port = |rest: &str| rest.is_empty() || rest.starts_with('_');
+    name.contains("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name
+            .rsplit_once("_PORT")
+            .is_some_and(|(_, rest)| of_port(rest) && !rest.ends_with(FILE))
 }
 
 /// The variable of the key with this path: `TANDEM_DATABASE_URL` for `database.url`.

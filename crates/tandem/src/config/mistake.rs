@@ -30,6 +30,13 @@ pub struct Mistakes {
     pub list: Vec<Mistake>,
 }
 
+impl Mistake {
+    /// Whether the keys of the admin interface may be other than the operator means: one of them is wrong, or the text is no TOML.
+    pub(super) fn may_concern_admin(&self) -> bool {
+        self.message.contains("admin") || self.message.starts_with("invalid TOML")
+    }
+}
+
 impl Mistakes {
     /// A single error without a place in the file.
     pub fn one(file: impl Into<String>, message: impl Into<String>) -> Self {

@@ -81,6 +81,36 @@ pub fn load_with(file: Option<&Path>, environment: &Environment) -> Result<Loade
     let Some(path) = file else {
         return parse("", NO_FILE, environment);
     };
+    let (text, name) = read_text(path)?;
+    parse(&text, &name, environment)
+}
+
+/// Reads a file like [`load`], for a command that needs only the keys of the admin interface. Mistakes in other sections are returned
+/// beside the configuration, where their keys have the defaults: the running server may not have read them.
+///
+/// # Errors
+/// The file cannot be read, or has mistakes that may concern the admin interface.
+pub fn load_for_admin(file: Option<&Path>) -> Result<(Configuration, Option<Mistakes>), Mistakes> {
+    let (text, name) = match file {
+        Some(path) => read_text(path)?,
+        None => (String::new(), NO_FILE.to_owned()),
+    };
+    let parsed = parse_section(&text, &Environment::of_process(), check::together);
+    let mistakes = Mistakes {
+        file: name,
+        list: parsed.mistakes,
+    };
+    if mistakes.list.is_empty() {
+        Ok((parsed.section, None))
+    } else if mistakes.list.iter().any(Mistake::may_concern_admin) {
+        Err(mistakes)
+    } else {
+        Ok((parsed.section, Some(mistakes)))
+    }
+}
+
+/// The text of a file and its name in messages.
+fn read_text(path: &Path) -> Result<(String, String), Mistakes> {
     let name = path.display().to_string();
     let text = std::fs::read(path)
         .map_err(|error| Mistakes::one(&name, format!("cannot be read: {error}")))?;
@@ -88,7 +118,7 @@ pub fn load_with(file: Option<&Path>, environment: &Environment) -> Result<Loade
         let line = text_line(error.as_bytes(), error.utf8_error().valid_up_to());
         Mistakes::one(&name, format!("line {line} is not UTF-8 text"))
     })?;
-    parse(&text, &name, environment)
+    Ok((text, name))
 }
 
 fn text_line(bytes: &[u8], offset: usize) -> usize {
@@ -105,18 +135,27 @@ fn text_line(bytes: &[u8], offset: usize) -> usize {
 /// # Errors
 /// All errors in the text and in the environment.
 pub fn parse(text: &str, file: &str, environment: &Environment) -> Result<Loaded, Mistakes> {
-    let read = parse_section(text, environment, check::together);
-    match read {
-        Ok((configuration, places)) => Ok(Loaded {
-            configuration,
-            file: file.to_owned(),
-            places,
-        }),
-        Err(list) => Err(Mistakes {
-            file: file.to_owned(),
-            list,
-        }),
+    let parsed = parse_section(text, environment, check::together);
+    let file = file.to_owned();
+    if parsed.mistakes.is_empty() {
+        Ok(Loaded {
+            configuration: parsed.section,
+            file,
+            places: parsed.places,
+        })
+    } else {
+        Err(Mistakes {
+            file,
+            list: parsed.mistakes,
+        })
     }
+}
+
+/// A section that was read. What the mistakes are about has its default.
+struct Parsed<S> {
+    section: S,
+    places: Places,
+    mistakes: Vec<Mistake>,
 }
 
 /// Parses a text into a section and all sections nested in it; `check` reports invalid combinations of keys.
@@ -124,7 +163,7 @@ fn parse_section<S: Section>(
     text: &str,
     environment: &Environment,
     check: impl Fn(&S, &Document<'_>),
-) -> Result<(S, Places), Vec<Mistake>> {
+) -> Parsed<S> {
     let document = Document::new(text, environment, catalogue::chapters::<S>());
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
@@ -141,10 +180,10 @@ fn parse_section<S: Section>(
         S::default()
     };
     let (mistakes, places) = document.finish();
-    if mistakes.is_empty() {
-        Ok((section, places))
-    } else {
-        Err(mistakes)
+    Parsed {
+        section,
+        places,
+        mistakes,
     }
 }
 

@@ -27,11 +27,11 @@ TANDEM_DOMAINS='["example.org", "example.net"]'
 ```
 
 With `_FILE` after its name, a variable names a file that contains the value, such as a secret of a container:
-`TANDEM_DATABASE_URL_FILE=/run/secrets/url`. Line ends at the end of the file are removed. Tandem does not show such a value in messages.
+`TANDEM_DATABASE_URL_FILE=/run/secrets/url`. Line ends at the end of the file are removed. `tandem check --effective` does not show such a value.
 
 - Only the file can set the keys of a section that may occur several times, such as `[[listen]]`.
 - Tandem rejects an unknown variable that begins with `TANDEM_`, like an unknown key. `TANDEM_CONFIG` names the file, as `--config` does.
-- Variables that Kubernetes sets in every pod for a Service named `tandem` (`TANDEM_SERVICE_…`, `TANDEM_PORT…`) are ignored.
+- Variables that Kubernetes sets in every pod for a Service whose name begins with `tandem` (`…_SERVICE_HOST`, `…_PORT…`) are ignored.
 - `tandem check --effective` prints the value of every key, and the variable that it comes from.
 - A reload reads the named files again. The variables themselves do not change while the server runs.
 

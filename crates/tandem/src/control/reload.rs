@@ -4,9 +4,11 @@ use super::running::Running;
 use super::service_manager;
 use super::state::Control;
 use crate::config::{self, Changes, Configuration, Mistakes};
+use crate::warnings::dangerous_settings;
 use sip_elements::Answer;
 use sip_runtime::tls::{LoadErrors, TlsContext};
 use std::sync::Arc;
+use tracing::{error, info, warn};
 
 /// Why a reload was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +60,16 @@ impl Control {
             Err(_) => &self.counters.reload_failures,
         };
         counter.inc();
+        match &result {
+            Ok(changed) if changed.is_empty() => info!("reloaded: no changes"),
+            Ok(changed) => info!("reloaded: {}", changed.join(", ")),
+            Err(error) => error!("reload: {error}"),
+        }
+        if result.is_ok() {
+            for warning in dangerous_settings(&self.configuration.load()) {
+                warn!("{warning}");
+            }
+        }
         result
     }
 

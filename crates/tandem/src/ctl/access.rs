@@ -99,7 +99,7 @@ impl Access {
         if let Some(address) = given {
             return Ok(Self::to(address.clone(), token));
         }
-        let admin = file.load()?.admin;
+        let admin = file.load_for_admin()?.admin;
         let by = |key| ChosenBy::Configuration(key, file.path().map(Path::to_owned));
         if let Some(path) = admin.socket {
             return Ok(Self {

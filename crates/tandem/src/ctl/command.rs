@@ -19,7 +19,7 @@ pub enum CtlCommand {
     )]
     Status(Watch),
     /// Show requests, responses, drops, registrations, memory and CPU time.
-    #[command(after_help = "Examples:\n  tandem ctl stats\n  tandem ctl stats --watch 5s")]
+    #[command(after_help = "Examples:\n  tandem ctl stats\n  tandem ctl stats --watch=5s")]
     Stats(Watch),
     /// Show the server and client transactions of each worker: all since the start, and live ones.
     #[command(after_help = "Examples:\n  tandem ctl workers --watch")]
@@ -58,7 +58,7 @@ pub enum CtlCommand {
         address: String,
     },
     /// List banned sources.
-    #[command(after_help = "Examples:\n  tandem ctl bans\n  tandem ctl bans --watch 10s")]
+    #[command(after_help = "Examples:\n  tandem ctl bans\n  tandem ctl bans --watch=10s")]
     Bans(Watch),
     /// Ban a source: drop its datagrams and refuse its connections.
     #[command(

@@ -3,7 +3,7 @@ use super::watch::Watch;
 use anyhow::Context as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 const USUAL_TIMEOUT: Duration = Duration::from_secs(3);
@@ -68,8 +68,17 @@ impl Request {
     }
 }
 
-/// The result as indented JSON. It never fails.
+/// The result as indented JSON. It never fails. A terminal obeys some control characters that JSON may contain.
 #[expect(clippy::unnecessary_wraps, reason = "the other formats can fail")]
 fn json(result: &Value) -> serde_json::Result<String> {
-    Ok(format!("{result:#}\n"))
+    let mut escaped = String::new();
+    for character in format!("{result:#}\n").chars() {
+        match character {
+            '\u{7f}'..='\u{9f}' => {
+                let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+            }
+            _ => escaped.push(character),
+        }
+    }
+    Ok(escaped)
 }

@@ -13,7 +13,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 #[derive(Debug, clap::Args)]
 pub struct Watch {
     /// Show the result again and again, until Ctrl-C; by default every 2 seconds.
-    #[arg(long = "watch", value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = interval)]
+    #[arg(long = "watch", value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = interval)]
     pub interval: Option<Duration>,
 }
 
@@ -39,6 +39,6 @@ pub fn repeat(interval: Duration, result: impl Fn() -> anyhow::Result<String>) -
             Err(error) => return complain(format!("cannot print the result: {error}")),
         }
         std::thread::sleep(interval);
-        next = result().unwrap_or_else(|problem| format!("{problem}\n"));
+        next = result().unwrap_or_else(|problem| format!("{problem:#}\n"));
     }
 }

@@ -18,8 +18,10 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// Logs what the workers record, until the last worker has stopped.
 pub(super) fn log(control: Arc<Control>, mut records: mpsc::Receiver<Record>) -> JoinHandle<()> {
     tokio::spawn(async move {
-        while let Some(Record::Notice(notice)) = records.recv().await {
-            write(&notice, control.clock.now());
+        while let Some(record) = records.recv().await {
+            match record {
+                Record::Notice(notice) => write(&notice, control.clock.now()),
+            }
         }
     })
 }

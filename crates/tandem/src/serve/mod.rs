@@ -20,7 +20,7 @@ use crate::output::complain;
 use anyhow::{Context as _, bail};
 use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 /// Threads of the control plane, which waits most of the time.
 const THREADS: usize = 2;
@@ -115,9 +115,6 @@ impl Signals {
 }
 
 async fn reload(server: &Server) {
-    match server.control().reload(server.running()).await {
-        Ok(changed) if changed.is_empty() => info!("reloaded: no changes"),
-        Ok(changed) => info!("reloaded: {}", changed.join(", ")),
-        Err(error) => error!("reload: {error}"),
-    }
+    // The reload logs its result.
+    let _ = server.control().reload(server.running()).await;
 }

@@ -39,6 +39,8 @@ pub struct Server {
     workers: sip_runtime::Running<Answer>,
     saver: Saver,
     tasks: Vec<JoinHandle<()>>,
+    /// Writes what the workers record.
+    log: JoinHandle<()>,
     admin: admin::Listening,
 }
 
@@ -84,10 +86,10 @@ impl Server {
             resolver,
         };
         let mut tasks = upkeep_tasks(&responder);
-        tasks.push(bans::log(Arc::clone(&control), records));
         tasks.extend(responder.start(questions));
         let server = Self {
             tasks,
+            log: bans::log(Arc::clone(&control), records),
             saver: Saver::start(Arc::clone(&control), Arc::clone(&running)),
             control,
             running,
@@ -150,6 +152,8 @@ impl Server {
         let _ = tokio::task::spawn_blocking(move || workers.stop()).await;
         let patience = if quickly { QUICK_SAVE } else { LAST_SAVE };
         let saved = self.saver.finish(patience).await;
+        // The workers have stopped, so the log ends after the records that still wait.
+        let _ = tokio::time::timeout(QUICK_SAVE, self.log).await;
         for task in &self.tasks {
             task.abort();
         }

@@ -145,6 +145,8 @@ fn variables_of_the_command_line_and_of_kubernetes_set_no_key() {
     let environment = [
         ("TANDEM_CONFIG", "tandem.toml"),
         ("TANDEM_SERVICE_HOST", "10.43.0.17"),
+        ("TANDEM_SIP_SERVICE_HOST", "10.43.0.17"),
+        ("TANDEM_SIP_PORT_5060_UDP_PROTO", "udp"),
         ("TANDEM_SERVICE_PORT_SIP", "5060"),
         ("TANDEM_PORT", "udp://10.43.0.17:5060"),
         ("TANDEM_PORT_5060_UDP_ADDR", "10.43.0.17"),

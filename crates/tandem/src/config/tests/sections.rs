@@ -117,14 +117,16 @@ fn read(text: &str) -> Result<File, Vec<String>> {
 
 fn read_with(text: &str, variables: &[(&str, &str)]) -> Result<File, Vec<String>> {
     let environment: Environment = variables.iter().copied().collect();
-    let read = parse_section(text, &environment, |_: &File, _| {});
-    read.map(|(file, _)| file).map_err(|list| {
-        let list = Mistakes {
-            file: "t".to_owned(),
-            list,
-        };
-        list.to_string().lines().map(str::to_owned).collect()
-    })
+    let parsed = parse_section(text, &environment, |_: &File, _| {});
+    let mistakes = Mistakes {
+        file: "t".to_owned(),
+        list: parsed.mistakes,
+    };
+    if mistakes.list.is_empty() {
+        Ok(parsed.section)
+    } else {
+        Err(mistakes.to_string().lines().map(str::to_owned).collect())
+    }
 }
 
 const FULL: &str = r#"

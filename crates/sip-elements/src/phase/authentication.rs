@@ -7,24 +7,12 @@ use super::{Need, ResumeAt, Stop, destination};
 use crate::answer::Refusal;
 use crate::auth::{self, Challenger, Subject, Verdict};
 use crate::domains::address_of_record;
+use crate::identity::Identity;
 use crate::metrics::Refused;
 use crate::routing::Routing;
 use crate::{Record, Round, Settings};
 use sip_message::{HeaderName, Message, Method, Scheme, Uri};
 use sip_transport::Flow;
-
-/// The party that a request speaks for, and how far it is proven.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Identity {
-    /// One of our subscribers (`user@domain`), proven by digest, or believed because the operator turned digest off.
-    Subscriber(Box<[u8]>),
-    /// Claims to be one of our subscribers, with a method that the operator does not challenge.
-    Unproven,
-    /// A trusted peer. Its From is believed.
-    Peer,
-    /// A sender from another domain. Nothing is proven.
-    Stranger,
-}
 
 /// Whether this is a REGISTER for one of our domains. A REGISTER for another domain is proxied like any other request
 /// (section 10.3 step 1).

@@ -1,0 +1,44 @@
+//! What the phases of a message can access in one round.
+
+use crate::parked::Parked;
+use crate::proxy::Proxy;
+use crate::registered::Registered;
+use crate::registrar::held::HeldAnswers;
+use crate::{Owner, Round};
+use sip_message::{Message, worker_hash};
+use sip_transaction::Event;
+
+/// The parts of an exchange for one round. They are borrowed separately, so that phases can use several at once.
+pub(crate) struct Worker<'r, 'o> {
+    /// The index of the worker.
+    pub(crate) index: u16,
+    /// The number of workers.
+    pub(crate) workers: u16,
+    /// The context of every phase.
+    pub(crate) round: Round<'r>,
+    /// The response contexts.
+    pub(crate) proxy: &'r mut Proxy,
+    /// Requests that wait for the control plane.
+    pub(crate) parked: &'r mut Parked,
+    /// The addresses of record that registered over each connection.
+    pub(crate) registered: &'r mut Registered,
+    /// Answers that wait for their bindings to be saved.
+    pub(crate) held: &'r mut HeldAnswers,
+    /// Whether new calls are rejected.
+    pub(crate) draining: &'r mut bool,
+    /// Events of expired timers. The buffer is reused.
+    pub(crate) events: &'o mut Vec<Event<Owner>>,
+    /// A buffer for responses whose status is known only after they are written. It is reused.
+    pub(crate) scratch: &'o mut Vec<u8>,
+}
+
+impl Worker<'_, '_> {
+    /// The home of a message's call, if that is another worker.
+    pub(crate) fn home_elsewhere(&self, message: &Message<'_>) -> Option<u16> {
+        if self.workers < 2 {
+            return None;
+        }
+        let home = worker_hash(message.call_id().unwrap_or_default()) % u32::from(self.workers);
+        (home != u32::from(self.index)).then_some(home as u16)
+    }
+}
