@@ -356,7 +356,7 @@ fn check_warns_of_what_does_not_keep_the_server_from_starting() {
     assert_eq!(
         warnings,
         [
-            "digest authentication is off (`auth.challenge = []`): anyone can register and call under any identity",
+            "digest authentication is off: anyone can register and call under any identity. Remove `auth.challenge` to require a password",
             "`workers.pin`: this machine has no CPU 9999, or this process may not use it: workers are not pinned to it",
         ]
     );

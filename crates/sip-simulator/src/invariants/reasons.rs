@@ -18,6 +18,8 @@ pub struct Reasons {
     branches: BTreeMap<Key, u64>,
     /// INVITEs that were answered with 2xx.
     answered: BTreeSet<Key>,
+    /// INVITEs to which a 2xx has arrived. It may still wait for the control plane.
+    accepted: BTreeSet<Key>,
     /// INVITEs that their callers cancelled.
     given_up: BTreeSet<Key>,
     /// Branches whose CANCEL was checked. Its retransmissions are equal.
@@ -42,6 +44,16 @@ impl Invariant for Reasons {
                 ..
             } if seen.is_request() && seen.method == Method::Cancel => {
                 self.given_up.insert((host, seen.invite_transaction()));
+                Ok(())
+            }
+            Observation::Delivered {
+                to: Party::Host(host),
+                seen: Some(seen),
+                ..
+            } if seen.is_acceptance() => {
+                let upstream = self.branches.get(&(host, seen.transaction()));
+                self.accepted
+                    .extend(upstream.map(|upstream| (host, *upstream)));
                 Ok(())
             }
             Observation::Sent {
@@ -82,7 +94,8 @@ impl Reasons {
             // another phone declined, or this one was silent for too long.
             reasons.next().is_some() || facts.hosts[host].bounds.clients < ROOMY
         } else {
-            !reasons.any(|reason| String::from_utf8_lossy(reason).contains(";cause=200"))
+            self.accepted.contains(&(host, *upstream))
+                || !reasons.any(|reason| String::from_utf8_lossy(reason).contains(";cause=200"))
         };
         if is_right {
             return Ok(());

@@ -36,6 +36,8 @@ pub struct Relayed {
     invites: BTreeSet<Key>,
     /// Dialogs whose 2xx was relayed.
     dialogs: BTreeSet<Key>,
+    /// Each 2xx to an INVITE that has arrived.
+    accepted: BTreeSet<Key>,
     /// Messages that must be relayed.
     owed: BTreeMap<Key, Debt>,
 }
@@ -93,7 +95,11 @@ impl Relayed {
             let alive = (facts.hosts[host].bounds.t1 * 64).saturating_sub(Duration::from_secs(1));
             branch.rung |= now.saturating_since(branch.sent_at) < alive;
             branch.ended |= seen.is_final();
-            if seen.is_acceptance() {
+            // Where responses wait, their number is bounded. A callee repeats a 2xx, so a copy of one that waits may be dropped.
+            let may_be_dropped = facts.hosts[host].description_mark.is_some()
+                && self.accepted.contains(&(host, passed_on(seen)));
+            if seen.is_acceptance() && !may_be_dropped {
+                self.accepted.insert((host, passed_on(seen)));
                 self.owe(due, host, "a 2xx to an INVITE", seen);
             }
         } else if seen.is_request() && seen.method == Method::Invite {
