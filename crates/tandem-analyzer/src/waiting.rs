@@ -89,13 +89,13 @@ impl Table {
         Some(message)
     }
 
-    /// Evicts a message that exceeds its lifetime. Call until there is none.
+    /// Evicts a message that exceeds its lifetime. Call it until it returns `None`.
     pub fn expired(&mut self, now: Time) -> Option<Waiting> {
         let (_, oldest) = self.messages.front()?;
         (now.since(oldest.came.time) > self.lifetime).then(|| self.pop())?
     }
 
-    /// Evicts the oldest message if there are too many. Call until there is none.
+    /// Evicts the oldest message if there are too many. Call it until it returns `None`.
     pub fn surplus(&mut self) -> Option<Waiting> {
         (self.messages.len() > self.most).then(|| self.pop())?
     }

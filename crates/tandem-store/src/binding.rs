@@ -18,9 +18,9 @@ pub struct BindingRow<'a> {
     pub cseq: u32,
     /// Path header field values, comma-joined, first hop first; empty if there are none (RFC 3327).
     pub path: Cow<'a, [u8]>,
-    /// `+sip.instance` value; empty if there is none (RFC 5626).
+    /// `+sip.instance` value (RFC 5626); empty if absent.
     pub instance: Cow<'a, [u8]>,
-    /// User-Agent; empty if there is none.
+    /// User-Agent; empty if absent.
     pub user_agent: Cow<'a, [u8]>,
     /// Where the REGISTER came from.
     pub source: SocketAddr,

@@ -26,9 +26,8 @@ impl ConfigurationFile {
     pub fn load_for_admin(&self) -> Result<Configuration, Mistakes> {
         let (configuration, mistakes) = config::load_for_admin(self.path())?;
         if let Some(mistakes) = mistakes {
-            let count = mistakes.list.len();
             eprintln!(
-                "tandem: note: {} has {count} mistakes, which `tandem check` lists; the running server is not affected",
+                "tandem: note: {} has mistakes, which `tandem check` lists; the running server is not affected",
                 mistakes.file
             );
         }

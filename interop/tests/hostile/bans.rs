@@ -110,10 +110,9 @@ fn a_password_guesser_is_banned_until_the_operator_lifts_it() {
     let mut stream = TcpStream::connect(server.address()).expect("the kernel accepts");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     assert!(matches!(stream.read(&mut [0; 16]), Ok(0) | Err(_)));
-    assert_eq!(
-        server.count("tandem_connections_refused_total", "reason=\"banned\""),
-        1
-    );
+    wait_until("its connection is refused", || {
+        server.count("tandem_connections_refused_total", "reason=\"banned\"") == 1
+    });
     assert_eq!(server.count("tandem_bans_total", ""), 1);
     assert_eq!(server.count("tandem_offences_total", "unknown_user"), 9);
     assert_eq!(server.count("tandem_offences_total", "wrong_password"), 1);

@@ -89,7 +89,7 @@ impl Arrivals {
         arrivals
     }
 
-    /// Time of the next unit since the start; `None` if there is none within a year.
+    /// Time of the next unit since the start; `None` if none is due within a year.
     pub(crate) fn peek(&self) -> Option<Duration> {
         const YEAR: f64 = 365.0 * 86_400.0;
         (self.next < YEAR).then(|| Duration::from_secs_f64(self.next))

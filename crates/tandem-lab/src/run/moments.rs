@@ -39,7 +39,7 @@ impl Moments {
         }
     }
 
-    /// The last time of a call. `None` if there is none, or a later call has overwritten it.
+    /// The last time of a call. `None` before the first one, or if a later call has overwritten it.
     pub(super) fn of(&self, call: u64) -> Option<Time> {
         let moment = self.slot(call)?;
         let before = moment.call.load(Ordering::Acquire);

@@ -5,8 +5,8 @@ use super::{fault, file};
 use crate::backend::{Claim, Fault};
 use crate::node_name::NodeName;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,15 +27,7 @@ impl NodeLocks {
         let mut path = database.clone().into_os_string();
         path.push(format!("-{node}.lock"));
         let path = Path::new(&path);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true);
-        let mut file = file::for_owner_only(&mut options)
-            .open(path)
-            .map_err(|error| unlocked(path, &error))?;
-        // A file that root creates for a moment must not keep the owner of the database out later. Others cannot change the owner.
-        if let Ok(owner) = database.metadata() {
-            let _ = std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()));
-        }
+        let mut file = open(path, &database).map_err(|error| unlocked(path, &error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -58,6 +50,26 @@ impl NodeLocks {
 
     fn held(&self) -> MutexGuard<'_, Vec<File>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens the lock file, or creates it for the owner of the database: a server that root ran once must not keep the usual one out.
+///
+/// The owner of the directory may be less trusted than this process. A link at this place is therefore not followed, and a file that
+/// exists keeps its owner.
+fn open(path: &Path, database: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    options.custom_flags(libc::O_NOFOLLOW);
+    match file::for_owner_only(options.clone().create_new(true)).open(path) {
+        Ok(created) => {
+            let owner = database.metadata()?;
+            // Only root may do so. For others it is their own file anyway.
+            let _ = fchown(&created, Some(owner.uid()), Some(owner.gid()));
+            Ok(created)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
+        Err(error) => Err(error),
     }
 }
 

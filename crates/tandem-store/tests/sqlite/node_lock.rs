@@ -36,6 +36,21 @@ async fn a_link_to_a_database_is_the_same_database() {
     assert!(matches!(error, StoreError::InUse { .. }), "{error:?}");
 }
 
+/// Root may run the server in a directory of another user, who must not choose a file of root by it.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_in_place_of_the_lock_file_is_not_followed() {
+    let database = Database::new();
+    database.store().await.close().await;
+    let target = database.path().join("target");
+    std::fs::write(&target, "keep this").expect("written");
+    std::os::unix::fs::symlink(&target, database.beside("-a.lock")).expect("links");
+    let error = database.server("a").await.expect_err("refused").to_string();
+    assert!(error.contains("cannot lock"), "{error}");
+    let kept = std::fs::read_to_string(&target).expect("read");
+    assert_eq!(kept, "keep this");
+}
+
 #[tokio::test]
 async fn a_killed_process_releases_its_name() {
     if let Ok(url) = std::env::var(URL_OF_CHILD) {

@@ -25,7 +25,7 @@ pub struct Key {
     pub default: Option<String>,
     /// Whether the file must contain the key.
     pub required: bool,
-    /// Value in TOML for the reference: the default, or an example if there is none.
+    /// Value in TOML for the reference: the default, or an example for a key without one.
     pub example: String,
     /// When a change takes effect.
     pub changes: Changes,

@@ -15,6 +15,9 @@ const FILE: &str = "_FILE";
 /// The variable that names the configuration file (`--config`).
 const CONFIGURATION_FILE: &str = "TANDEM_CONFIG";
 
+/// The protocols of a Service in Kubernetes.
+const PROTOCOLS: [&str; 3] = ["tcp", "udp", "sctp"];
+
 /// The maximum size of such a file, in bytes.
 const LARGEST_FILE: u64 = 65_536;
 
@@ -44,9 +47,10 @@ impl Environment {
             .collect()
     }
 
-    /// The names of all variables.
+    /// The names of all variables, except those that Kubernetes sets for Services.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        let own = |(name, text): &(&String, &String)| !is_service_link(name, text);
+        self.0.iter().filter(own).map(|(name, _)| name.as_str())
     }
 
     /// The value of a key whose variable is `variable`: the text of the variable, or that of the file that `variable` with `_FILE` names.
@@ -88,18 +92,30 @@ impl<N: Into<String>, T: Into<String>> FromIterator<(N, T)> for Environment {
 
 /// Whether a variable should set a key.
 fn is_for_keys(name: &str) -> bool {
-    name.starts_with(PREFIX) && name != CONFIGURATION_FILE && !is_service_link(name)
+    name.starts_with(PREFIX) && name != CONFIGURATION_FILE
 }
 
-/// Whether Kubernetes sets this variable in every pod beside a Service: `TANDEM_SIP_SERVICE_HOST` and `TANDEM_SIP_PORT_5060_UDP` for the
-/// Service `tandem-sip`.
-fn is_service_link(name: &str) -> bool {
-    let of_port = |rest: &str| rest.is_empty() || rest.starts_with('_');
-    name.contains("_SERVICE_HOST")
-        || name.contains("_SERVICE_PORT")
+/// Whether a variable, which sets no key, is one that Kubernetes sets in every pod beside a Service: `TANDEM_SIP_SERVICE_HOST`,
+/// `TANDEM_SIP_PORT=udp://10.43.0.17:5060` and `TANDEM_SIP_PORT_5060_UDP_ADDR` for the Service `tandem-sip`.
+fn is_service_link(name: &str, text: &str) -> bool {
+    let is_url = || {
+        PROTOCOLS
+            .iter()
+            .any(|it| text.starts_with(&format!("{it}://")))
+    };
+    let names_port = |rest: &str| {
+        let mut parts = rest.split('_');
+        let number = parts.next().and_then(|part| part.parse::<u16>().ok());
+        let protocol = parts.next().unwrap_or_default().to_ascii_lowercase();
+        number.is_some() && PROTOCOLS.contains(&&*protocol)
+    };
+    name.ends_with("_SERVICE_HOST")
+        || name.ends_with("_SERVICE_PORT")
+        || name.contains("_SERVICE_PORT_")
+        || (name.ends_with("_PORT") && is_url())
         || name
-            .rsplit_once("_PORT")
-            .is_some_and(|(_, rest)| of_port(rest) && !rest.ends_with(FILE))
+            .match_indices("_PORT_")
+            .any(|(at, part)| names_port(&name[at + part.len()..]))
 }
 
 /// The variable of the key with this path: `TANDEM_DATABASE_URL` for `database.url`.

@@ -1,5 +1,6 @@
-//! Takes the data plane's questions and records, and answers the questions: credentials from the database, next hops from the resolver. Each question has a deadline, and the
-//! number of questions in progress is bounded. A question past its deadline is dropped, because its request has already been answered.
+//! Takes the data plane's questions and records, and answers the questions: credentials from the database, next hops from the resolver.
+//! Each question has a deadline, and the number of questions in progress is bounded. A question past its deadline is dropped, because its
+//! request has already been answered.
 use super::changed_subscribers::ChangedSubscribers;
 use super::resolver::{Located, Resolver};
 use crate::control::{Control, LookupCounters, LookupResult, Running};

@@ -150,8 +150,20 @@ fn variables_of_the_command_line_and_of_kubernetes_set_no_key() {
         ("TANDEM_SERVICE_PORT_SIP", "5060"),
         ("TANDEM_PORT", "udp://10.43.0.17:5060"),
         ("TANDEM_PORT_5060_UDP_ADDR", "10.43.0.17"),
+        ("TANDEM_PORT_5060_UDP_PORT", "5060"),
     ];
     let environment = environment.into_iter().collect();
     let loaded = crate::config::parse("", "tandem.toml", &environment).expect("no mistakes");
     assert_eq!(loaded.configuration, Configuration::default());
+}
+
+#[test]
+fn a_key_whose_name_ends_with_port_is_no_variable_of_kubernetes() {
+    let loaded = parse_with("", &[("TANDEM_UDP_SHARE_PORT", "true")]).expect("no mistakes");
+    assert!(loaded.configuration.udp.share_port);
+    let mistakes = mistakes_with("", &[("TANDEM_ADMIN_PORT", "8060")]);
+    assert!(
+        mistakes.iter().any(|it| it.contains("unknown variable")),
+        "{mistakes:?}"
+    );
 }
