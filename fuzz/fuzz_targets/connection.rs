@@ -24,7 +24,7 @@ struct Keeper(Rc<RefCell<Vec<Vec<u8>>>>);
 impl Node for Keeper {
     type Question = ();
     type Record = std::convert::Infallible;
-    type Answer = ();
+    type Control = ();
 
     fn handle(&mut self, _: Time, input: Input<'_, ()>, output: &mut Output<()>) {
         if let Input::Received(Received { flow, bytes, .. }) = input {

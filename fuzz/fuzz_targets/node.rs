@@ -9,7 +9,7 @@ use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::{
-    Answer, DeadTargets, Description, Exchange, ExchangeOptions, Foreign, NameServersFailed, NotDescribed, Question, Record, SessionDescriptions, Settings,
+    ControlMessage, DeadTargets, Description, Exchange, ExchangeOptions, Foreign, NameServersFailed, NotDescribed, Question, Record, SessionDescriptions, Settings,
     Shared,
 };
 use sip_message::{KeyHasher, Message};
@@ -95,7 +95,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         if control & 8 != 0 {
             for question in questions.drain(..) {
-                node.answer(now, answer(question, control & 16 != 0), &mut output);
+                node.control(now, answer(question, control & 16 != 0), &mut output);
             }
         }
         if control & 32 != 0 {
@@ -129,9 +129,9 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!((node.held_bytes(), node.held_sources()), ((0, 0), 0));
 });
 
-fn answer(question: Question, known: bool) -> Answer {
+fn answer(question: Question, known: bool) -> ControlMessage {
     match question {
-        Question::Credentials { ticket, .. } => Answer::Credentials {
+        Question::Credentials { ticket, .. } => ControlMessage::Credentials {
             ticket,
             result: Ok(None),
         },
@@ -145,9 +145,9 @@ fn answer(question: Question, known: bool) -> Answer {
             } else {
                 Err(NameServersFailed)
             };
-            Answer::Resolved { ticket, result }
+            ControlMessage::Resolved { ticket, result }
         }
-        Question::Describe { ticket, .. } => Answer::Described {
+        Question::Describe { ticket, .. } => ControlMessage::Described {
             ticket,
             result: if known {
                 Ok(Description::Replace((*b"v=0\r\n").into()))

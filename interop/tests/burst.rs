@@ -11,7 +11,7 @@ use std::time::Duration;
 /// pages of the database, and what the allocator keeps for each thread.
 const KEPT: u64 = 5 << 20;
 /// How much the second burst may add to that.
-const MOST_GROWTH: u64 = 1 << 20;
+const MAX_GROWTH: u64 = 1 << 20;
 /// The memory must be released within this time after the last transaction.
 const QUIET: Duration = Duration::from_secs(60);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ fn a_burst_of_calls_fails_none_repeats_nothing_and_leaves_nothing_behind() {
         memory.extend([at_the_end, resident(&server)]);
         println!("resident memory at the start, and after each burst first and last: {memory:?}");
         assert!(given_back, "{memory:?}, but at most {most}");
-        most = most.min(memory[memory.len() - 1] + MOST_GROWTH);
+        most = most.min(memory[memory.len() - 1] + MAX_GROWTH);
     }
     let after = summary(&server);
     println!("{after}");

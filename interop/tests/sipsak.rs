@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 
 /// A flood is answered statelessly, so only buffers of the admin interface grow.
-const MOST_GROWTH: u64 = 8 << 20;
+const MAX_GROWTH: u64 = 8 << 20;
 
 /// A domain that sipsak can resolve, which it requires. It supports only MD5 and reads only the first challenge.
 fn server() -> Server {
@@ -83,6 +83,6 @@ fn a_flood_and_messages_with_trashed_characters_leave_the_server_as_it_was() {
     assert!(server.metric("tandem_dropped_total", "not_sip") > 0.0);
     // Messages that a worker could not serve at once waited in its backlog. That memory is released a moment later.
     wait_until("the memory of the flood is given back", || {
-        memory().saturating_sub(before) <= MOST_GROWTH
+        memory().saturating_sub(before) <= MAX_GROWTH
     });
 }

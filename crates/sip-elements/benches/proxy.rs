@@ -10,7 +10,7 @@ use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::proxy::{Inbound, Proxy};
 use sip_elements::routing::{Target, is_loop};
-use sip_elements::{Foreign, Owner, Question, Record, Round, Settings, Shared};
+use sip_elements::{Foreign, Owner, Question, Record, Settings, Shared, WorkerParts};
 use sip_message::{KeyHasher, Message, Method};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, Transactions};
 use sip_transport::{Flow, Listener, ListenerId, Output, Protocol, Time};
@@ -268,7 +268,7 @@ impl Worker {
         };
         let flow = Flow::to(ListenerId(0), remote.into());
         let message = Message::parse(bytes).expect("a message");
-        let mut round = Round {
+        let mut parts = WorkerParts {
             now: self.now,
             arrived: self.now,
             output: &mut self.output,
@@ -279,38 +279,43 @@ impl Worker {
             random: &mut self.random,
         };
         if message.is_request() {
-            receive_request(&mut self.proxy, &mut round, &message, flow);
+            receive_request(&mut self.proxy, &mut parts, &message, flow);
         } else {
             let matched =
-                round
+                parts
                     .transactions
-                    .receive_response(round.now, flow, &message, round.output);
+                    .receive_response(parts.now, flow, &message, parts.output);
             if let Some(event) = matched.told() {
                 self.proxy
-                    .receive_response(&mut round, event, &message, flow.remote.ip());
+                    .receive_response(&mut parts, event, &message, flow.remote.ip());
             }
         }
     }
 }
 
-fn receive_request(proxy: &mut Proxy, round: &mut Round<'_>, request: &Message<'_>, flow: Flow) {
-    let key = round
+fn receive_request(
+    proxy: &mut Proxy,
+    parts: &mut WorkerParts<'_>,
+    request: &Message<'_>,
+    flow: Flow,
+) {
+    let key = parts
         .shared
         .hasher
         .server_transaction(request)
         .expect("a key");
-    if round.transactions.receive_request(
-        round.now,
+    if parts.transactions.receive_request(
+        parts.now,
         key,
         request.method(),
         request.bytes().len(),
-        round.output,
+        parts.output,
     ) == RequestMatch::Absorbed
     {
         return;
     }
-    assert!(!is_loop(request, round.view()));
-    let routing = proxy.preprocess(request, round);
+    assert!(!is_loop(request, parts.view()));
+    let routing = proxy.preprocess(request, parts);
     let target = Target {
         uri: b"sip:bob@127.0.0.1:7000"[..].into(),
         q: 1000,
@@ -323,18 +328,18 @@ fn receive_request(proxy: &mut Proxy, round: &mut Round<'_>, request: &Message<'
     };
     let inbound = Inbound::new(request, flow);
     if request.method() == Method::Ack {
-        return proxy.forward_ack(round, inbound, &routing, Some(target));
+        return proxy.forward_ack(parts, inbound, &routing, Some(target));
     }
     let kind = if request.method() == Method::Invite {
         Kind::Invite
     } else {
         Kind::NonInvite
     };
-    let server = round
+    let server = parts
         .transactions
         .create_server(key, kind, flow, false)
         .expect("room");
-    proxy.forward(round, inbound, server, &routing, vec![target]);
+    proxy.forward(parts, inbound, server, &routing, vec![target]);
 }
 
 fn settings() -> Settings {

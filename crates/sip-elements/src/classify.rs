@@ -6,7 +6,7 @@
 use sip_transport::overload::Urgency;
 
 /// The maximum number of lines that are examined.
-const MOST_LINES: usize = 64;
+const MAX_LINES: usize = 64;
 
 /// Methods that belong to an existing call or transaction.
 const OF_CALLS: [&[u8]; 3] = [b"BYE", b"PRACK", b"UPDATE"];
@@ -50,7 +50,7 @@ pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
     let mut has_proof = !is_recorded;
     let mut urgency = Urgency::New;
     let (mut is_to, mut is_route) = (false, false);
-    for line in lines.take(MOST_LINES) {
+    for line in lines.take(MAX_LINES) {
         if line.is_empty() {
             break;
         }

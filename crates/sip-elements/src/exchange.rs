@@ -7,8 +7,8 @@ use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
 use crate::worker::Worker;
 use crate::{
-    Answer, Owner, Question, Record, Round, Settings, Shared, classify, parking, pipeline,
-    undeliverable,
+    ControlMessage, Owner, Question, Record, Settings, Shared, WorkerParts, classify, parking,
+    pipeline, undeliverable,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -130,7 +130,7 @@ impl Exchange {
         let mut worker = Worker {
             index: self.worker,
             workers: self.workers,
-            round: Round {
+            parts: WorkerParts {
                 now,
                 arrived,
                 output,
@@ -180,12 +180,12 @@ impl Exchange {
 impl Node for Exchange {
     type Question = Question;
     type Record = Record;
-    type Answer = Answer;
+    type Control = ControlMessage;
 
     fn handle(
         &mut self,
         now: Time,
-        input: Input<'_, Answer>,
+        input: Input<'_, ControlMessage>,
         output: &mut Output<Question, Record>,
     ) {
         let arrived = match &input {
@@ -193,7 +193,7 @@ impl Node for Exchange {
                 self.metrics.queueing.record(now - message.arrived);
                 message.arrived
             }
-            Input::Answer(Answer::Settings(settings)) => {
+            Input::Control(ControlMessage::Settings(settings)) => {
                 self.settings = Arc::clone(settings);
                 self.transactions
                     .reconfigure(settings.timers, limits(settings));
@@ -204,8 +204,8 @@ impl Node for Exchange {
         self.with_worker((arrived, now), output, |worker| match input {
             Input::Received(message) => pipeline::receive(worker, message),
             Input::Undeliverable(message) => undeliverable::receive(worker, &message),
-            Input::ConnectionEnded(flow) => worker.registered.end_bindings(&worker.round, flow),
-            Input::Answer(answer) => pipeline::answered(worker, answer),
+            Input::ConnectionEnded(flow) => worker.registered.end_bindings(&worker.parts, flow),
+            Input::Control(message) => pipeline::control(worker, message),
         });
     }
 
@@ -229,17 +229,17 @@ impl Node for Exchange {
     fn expire(&mut self, now: Time, output: &mut Output<Question, Record>) {
         self.with_worker((now, now), output, |worker| {
             worker
-                .round
+                .parts
                 .transactions
-                .expire(now, worker.round.output, worker.events);
+                .expire(now, worker.parts.output, worker.events);
             for event in worker.events.drain(..) {
                 if let Event::ClientTimeout { id, owner } = event {
-                    worker.proxy.client_timeout(&mut worker.round, id, owner);
+                    worker.proxy.client_timeout(&mut worker.parts, id, owner);
                 }
             }
-            worker.proxy.expire(&mut worker.round);
+            worker.proxy.expire(&mut worker.parts);
             parking::expire(worker);
-            worker.held.expire(&mut worker.round);
+            worker.held.expire(&mut worker.parts);
         });
     }
 

@@ -11,12 +11,12 @@ pub mod proxy;
 pub mod registrar;
 pub mod routing;
 
-mod answer;
 mod classify;
 mod description;
 mod domains;
 mod exchange;
 mod identity;
+mod own_response;
 mod owner;
 mod parked;
 mod parking;
@@ -25,19 +25,20 @@ mod pipeline;
 mod question;
 mod record;
 mod registered;
-mod round;
 mod settings;
 mod shared;
 mod undeliverable;
 mod view;
 mod worker;
+mod worker_parts;
 
 pub use domains::Domains;
 pub use exchange::{Exchange, ExchangeOptions};
 pub use owner::{BranchId, ContextId, DescribedId, Owner, ParkedId, ResponseId};
-pub use question::{Answer, Description, NameServersFailed, NotDescribed, Question, StoreFailed};
+pub use question::{
+    ControlMessage, Description, NameServersFailed, NotDescribed, Question, StoreFailed,
+};
 pub use record::Record;
-pub use round::Round;
 pub use routing::dead_targets::{DeadTargetStats, DeadTargets, TargetFailure};
 pub use settings::{
     ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, SessionDescriptions, Settings,
@@ -45,3 +46,4 @@ pub use settings::{
 };
 pub use shared::Shared;
 pub use view::View;
+pub use worker_parts::WorkerParts;

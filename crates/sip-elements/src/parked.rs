@@ -6,7 +6,7 @@
 //! A cancelled request leaves at once, but its slot stays in use until its question is answered or times out. So there
 //! are never more open questions than slots, however fast a caller calls and hangs up.
 
-use crate::answer::Origin;
+use crate::own_response::Origin;
 use crate::phase::ResumeAt;
 use crate::{ParkedId, description};
 use rustc_hash::FxHashMap;

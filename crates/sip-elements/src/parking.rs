@@ -1,6 +1,6 @@
 //! Parks requests that wait for the control plane, and answers those that wait in vain.
 
-use crate::answer::{Origin, Refusal, answer, send_trying};
+use crate::own_response::{Origin, Refusal, respond, send_trying};
 use crate::parked::ParkedRequest;
 use crate::phase::{Need, ResumeAt};
 use crate::worker::Worker;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The maximum number of questions for one request: about the credentials, whether the callee exists, and about the session
 /// description.
-const MOST_QUESTIONS: u8 = 4;
+const MAX_QUESTIONS: u8 = 4;
 
 /// Parks a request on a question. From now on it has a transaction, so that its retransmissions are absorbed.
 pub(crate) fn park(
@@ -21,24 +21,24 @@ pub(crate) fn park(
     need: Need,
     resume_at: ResumeAt,
 ) -> Result<(), Refusal> {
-    if origin.questions_asked >= MOST_QUESTIONS {
+    if origin.questions_asked >= MAX_QUESTIONS {
         return Err(Refusal::Because(500, "The request waited too often"));
     }
     let is_new = origin.server.is_none();
-    let server = origin.server_transaction(&mut worker.round, request)?;
-    let round = &mut worker.round;
-    let account = round.transactions.server_account(server);
+    let server = origin.server_transaction(&mut worker.parts, request)?;
+    let parts = &mut worker.parts;
+    let account = parts.transactions.server_account(server);
     let account = account.unwrap_or(Account::KNOWN);
-    let (live, limit) = (worker.parked.len(), round.settings.limits.parked_requests);
-    let ledger = round.transactions.ledger();
+    let (live, limit) = (worker.parked.len(), parts.settings.limits.parked_requests);
+    let ledger = parts.transactions.ledger();
     if ledger.join(Table::Parked, account, live, limit).is_err() {
         if is_new {
-            round.transactions.abandon_server(server);
+            parts.transactions.abandon_server(server);
         }
         return Err(Refusal::Busy("Too many requests wait"));
     }
     if request.method() == Method::Invite {
-        send_trying(round, request, origin.flow, server);
+        send_trying(parts, request, origin.flow, server);
     }
     origin.questions_asked += 1;
     let bytes: Arc<[u8]> = request.bytes().into();
@@ -48,12 +48,12 @@ pub(crate) fn park(
         resume_at,
         account,
     };
-    let deadline = round.now + round.settings.question_deadline;
+    let deadline = parts.now + parts.settings.question_deadline;
     let ticket = worker
         .parked
-        .park(parked, deadline, round.transactions.ledger());
-    round.metrics.questions.increment();
-    round.output.ask(match need {
+        .park(parked, deadline, parts.transactions.ledger());
+    parts.metrics.questions.increment();
+    parts.output.ask(match need {
         Need::Credentials { username, domain } => Question::Credentials {
             ticket,
             username,
@@ -72,9 +72,9 @@ pub(crate) fn park(
 pub(crate) fn expire(worker: &mut Worker<'_, '_>) {
     while let Some(parked) = worker
         .parked
-        .pop_expired(worker.round.now, worker.round.transactions.ledger())
+        .pop_expired(worker.parts.now, worker.parts.transactions.ledger())
     {
-        worker.round.metrics.questions_expired.increment();
+        worker.parts.metrics.questions_expired.increment();
         refuse(
             worker,
             &parked,
@@ -86,6 +86,6 @@ pub(crate) fn expire(worker: &mut Worker<'_, '_>) {
 /// Answers a parked request with a refusal.
 pub(crate) fn refuse(worker: &mut Worker<'_, '_>, parked: &ParkedRequest, refusal: &Refusal) {
     if let Ok(request) = Message::parse(&parked.bytes) {
-        answer(&mut worker.round, &request, &parked.origin, refusal);
+        respond(&mut worker.parts, &request, &parked.origin, refusal);
     }
 }

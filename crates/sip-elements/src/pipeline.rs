@@ -10,11 +10,11 @@
 //! A phase lets the request continue (`Ok`) or stops it. A stopped request is answered with a status, parked on a
 //! question, or done.
 
-use crate::answer::{
-    Origin, Refusal, answer, answer_truncated, is_ack_of_ours, is_answerable, own_tag, send,
-};
 use crate::identity::Identity;
 use crate::metrics::{DropReason, Stage};
+use crate::own_response::{
+    Origin, Refusal, is_ack_of_ours, is_answerable, own_tag, respond, respond_to_truncated, send,
+};
 use crate::parked::ParkedRequest;
 use crate::parking;
 use crate::phase::{
@@ -25,9 +25,11 @@ use crate::registrar::Registration;
 use crate::registrar::held::HeldAnswer;
 use crate::routing::{Routing, Target};
 use crate::worker::Worker;
-use crate::{Answer, DescribedId, Description, NotDescribed, ParkedId, description, registrar};
+use crate::{
+    ControlMessage, DescribedId, Description, NotDescribed, ParkedId, description, registrar,
+};
 use sip_message::{HeaderName, Message, Method, ParseError};
-use sip_transaction::{RequestMatch, ResponseMatch, ServerId, Standing};
+use sip_transaction::{RequestMatch, ResponseMatch, Sender, ServerId};
 use sip_transport::{Flow, Received, response_flow};
 
 /// Receives a datagram, or one message of a stream.
@@ -42,40 +44,40 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
         return;
     }
     if keep_alive::is_empty(bytes) {
-        worker.round.metrics.dropped(DropReason::KeepAlive);
+        worker.parts.metrics.dropped(DropReason::KeepAlive);
         return;
     }
     if keep_alive::is_stun(flow, bytes) {
-        worker.round.metrics.dropped(DropReason::KeepAlive);
-        return keep_alive::answer_stun(&mut worker.round, flow, bytes);
+        worker.parts.metrics.dropped(DropReason::KeepAlive);
+        return keep_alive::answer_stun(&mut worker.parts, flow, bytes);
     }
     let parsed = Message::parse(bytes);
-    let most_headers = worker.round.settings.max_header_fields;
+    let most_headers = worker.parts.settings.max_header_fields;
     let message = match &parsed {
         Ok(message) if message.header_count() <= most_headers => message,
         Ok(_) | Err(ParseError::TooManyHeaders) => {
-            blocklist::note_malformed(&mut worker.round, &received);
-            worker.round.metrics.dropped(DropReason::TooManyHeaders);
+            blocklist::note_malformed(&mut worker.parts, &received);
+            worker.parts.metrics.dropped(DropReason::TooManyHeaders);
             let refusal = Refusal::Because(400, "Too many header fields");
-            return answer_truncated(&mut worker.round, flow, bytes, &refusal);
+            return respond_to_truncated(&mut worker.parts, flow, bytes, &refusal);
         }
         Err(_) => {
-            blocklist::note_malformed(&mut worker.round, &received);
-            return worker.round.metrics.dropped(DropReason::NotSip);
+            blocklist::note_malformed(&mut worker.parts, &received);
+            return worker.parts.metrics.dropped(DropReason::NotSip);
         }
     };
-    if sanity::is_truncated(&worker.round, message, flow) {
+    if sanity::is_truncated(&worker.parts, message, flow) {
         let refusal = Refusal::Because(513, "Message Too Large");
-        return answer_truncated(&mut worker.round, flow, bytes, &refusal);
+        return respond_to_truncated(&mut worker.parts, flow, bytes, &refusal);
     }
     if !message.is_request() {
         return response(worker, flow, message, handed_over);
     }
-    if blocklist::is_scanner(&worker.round, message) {
+    if blocklist::is_scanner(&worker.parts, message) {
         return;
     }
     count_request(worker, message, handed_over);
-    let mut origin = Origin::new(&worker.round, flow);
+    let mut origin = Origin::new(&worker.parts, flow);
     let end = request(worker, message, &mut origin, handed_over);
     conclude(worker, message, &origin, end);
 }
@@ -94,10 +96,10 @@ pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     if !handed_over && blocklist::is_banned(worker, flow) {
         return;
     }
-    let round = &worker.round;
+    let parts = &worker.parts;
     let is_new = |request: &Message<'_>| {
-        let key = round.shared.hasher.server_transaction(request);
-        key.is_some_and(|key| round.transactions.find_server(key).is_none())
+        let key = parts.shared.hasher.server_transaction(request);
+        key.is_some_and(|key| parts.transactions.find_server(key).is_none())
     };
     let request = Message::parse(bytes).ok().filter(|request| {
         is_answerable(request)
@@ -107,16 +109,16 @@ pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     let Some(request) = request else {
         return receive(worker, received);
     };
-    if blocklist::is_scanner(&worker.round, &request) {
+    if blocklist::is_scanner(&worker.parts, &request) {
         return;
     }
     count_request(worker, &request, handed_over);
-    let origin = Origin::new(&worker.round, flow);
-    answer(&mut worker.round, &request, &origin, &Refusal::Overloaded);
+    let origin = Origin::new(&worker.parts, flow);
+    respond(&mut worker.parts, &request, &origin, &Refusal::Overloaded);
 }
 
 fn count_request(worker: &Worker<'_, '_>, request: &Message<'_>, handed_over: bool) {
-    let counters = &worker.round.metrics.requests;
+    let counters = &worker.parts.metrics.requests;
     if !handed_over && let Some(counter) = counters.get(request.method().label_index()) {
         counter.increment();
     }
@@ -129,17 +131,17 @@ fn request(
     origin: &mut Origin,
     handed_over: bool,
 ) -> Result<(), Stop> {
-    if is_ack_of_ours(&worker.round, request) {
+    if is_ack_of_ours(&worker.parts, request) {
         // Only a transaction that sent the response statefully needs the ACK.
         hand_over_to_home(worker, request, origin.flow, handed_over)?;
         return match_transaction(worker, request, origin);
     }
     note_alias(worker, request, origin.flow);
-    sanity::check(&worker.round, request, origin.flow)?;
-    keep_alive::answer(&worker.round, request)?;
+    sanity::check(&worker.parts, request, origin.flow)?;
+    keep_alive::respond(&worker.parts, request)?;
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
     match_transaction(worker, request, origin)?;
-    let routing = worker.proxy.preprocess(request, &worker.round);
+    let routing = worker.proxy.preprocess(request, &worker.parts);
     if request.method() == Method::Ack {
         return forward_ack(worker, request, origin.flow, &routing);
     }
@@ -173,11 +175,11 @@ fn note_alias(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) {
     if let Some(via) = request.top_via().filter(|_| is_ours)
         && via.params.contains(b"alias")
     {
-        let settings = worker.round.settings;
+        let settings = worker.parts.settings;
         let listener = settings.listeners.get(usize::from(flow.listener.0));
         let default = listener.map_or(0, |listener| listener.protocol.default_port());
         let port = via.port.unwrap_or(default);
-        worker.round.output.alias(flow.connection, port);
+        worker.parts.output.alias(flow.connection, port);
     }
 }
 
@@ -188,28 +190,28 @@ fn authenticate_and_route(
     origin: &mut Origin,
     routing: &Routing,
 ) -> Result<(), Stop> {
-    if authentication::is_registration(&worker.round, request) {
-        let address = authentication::registrant(&mut worker.round, request, origin.flow)?;
-        worker.round.output.proven(origin.flow.connection);
+    if authentication::is_registration(&worker.parts, request) {
+        let address = authentication::registrant(&mut worker.parts, request, origin.flow)?;
+        worker.parts.output.proven(origin.flow.connection);
         register(worker, request, origin, &address);
         return Ok(());
     }
-    let identity = authentication::authenticate(&mut worker.round, request, origin.flow, routing)?;
+    let identity = authentication::authenticate(&mut worker.parts, request, origin.flow, routing)?;
     if matches!(identity, Identity::Subscriber(_)) {
-        worker.round.output.proven(origin.flow.connection);
+        worker.parts.output.proven(origin.flow.connection);
     }
     if routing.is_unproven {
-        worker.round.metrics.unproven.increment();
+        worker.parts.metrics.unproven.increment();
         return Err(Refusal::Status(481).into());
     }
     if matches!(identity, Identity::Subscriber(_) | Identity::Peer) {
-        origin.prove(&mut worker.round, Standing::Known)?;
+        origin.prove(&mut worker.parts, Sender::Known)?;
     }
     if !origin.is_stranger() {
         // A refusal needs the transaction too. Otherwise a retransmission is judged again and might be accepted after its
         // sender was told that the request failed. Strangers are refused without a transaction, because they could fill
         // the table.
-        origin.server_transaction(&mut worker.round, request)?;
+        origin.server_transaction(&mut worker.parts, request)?;
     }
     find_and_forward(worker, request, origin, routing, &identity)
 }
@@ -222,10 +224,10 @@ fn find_and_forward(
     routing: &Routing,
     identity: &Identity,
 ) -> Result<(), Stop> {
-    let targets = destination::find(&worker.round, request, routing, identity)?;
+    let targets = destination::find(&worker.parts, request, routing, identity)?;
     describe_and_forward(worker, request, origin, routing, targets)?;
     if request.method() == Method::Invite && matches!(identity, Identity::Subscriber(_)) {
-        worker.round.record(Stage::Invite);
+        worker.parts.record(Stage::Invite);
     }
     Ok(())
 }
@@ -238,7 +240,7 @@ fn describe_and_forward(
     routing: &Routing,
     targets: Vec<Target>,
 ) -> Result<(), Stop> {
-    if description::is_asked_for(worker.round.settings, request) {
+    if description::is_asked_for(worker.parts.settings, request) {
         return Err(Stop::Ask(Need::Description, ResumeAt::Forward(targets)));
     }
     forward(worker, request, origin, routing, targets)
@@ -252,11 +254,11 @@ fn forward(
     routing: &Routing,
     targets: Vec<Target>,
 ) -> Result<(), Stop> {
-    let server = origin.server_transaction(&mut worker.round, request)?;
+    let server = origin.server_transaction(&mut worker.parts, request)?;
     let inbound = Inbound::new(request, origin.flow);
     worker
         .proxy
-        .forward(&mut worker.round, inbound, server, routing, targets);
+        .forward(&mut worker.parts, inbound, server, routing, targets);
     Ok(())
 }
 
@@ -269,10 +271,10 @@ fn conclude(
 ) {
     match end {
         Ok(()) | Err(Stop::Done) => {}
-        Err(Stop::Refuse(refusal)) => answer(&mut worker.round, request, origin, &refusal),
+        Err(Stop::Refuse(refusal)) => respond(&mut worker.parts, request, origin, &refusal),
         Err(Stop::Ask(need, resume_at)) => {
             if let Err(refusal) = parking::park(worker, request, *origin, need, resume_at) {
-                answer(&mut worker.round, request, origin, &refusal);
+                respond(&mut worker.parts, request, origin, &refusal);
             }
         }
     }
@@ -286,15 +288,15 @@ fn hand_over_to_home(
     flow: Flow,
     handed_over: bool,
 ) -> Result<(), Stop> {
-    if handed_over || authentication::is_registration(&worker.round, message) {
+    if handed_over || authentication::is_registration(&worker.parts, message) {
         return Ok(());
     }
     let Some(home) = worker.home_elsewhere(message) else {
         return Ok(());
     };
-    let arrived = worker.round.arrived;
+    let arrived = worker.parts.arrived;
     worker
-        .round
+        .parts
         .output
         .hand_over(home, arrived, flow, message.bytes());
     Err(Stop::Done)
@@ -307,19 +309,19 @@ fn match_transaction(
     request: &Message<'_>,
     origin: &mut Origin,
 ) -> Result<(), Stop> {
-    let round = &mut worker.round;
-    let key = round
+    let parts = &mut worker.parts;
+    let key = parts
         .shared
         .hasher
         .server_transaction(request)
         .ok_or(Refusal::Because(400, "Bad Via"))?;
     origin.key = Some(key);
-    match round.transactions.receive_request(
-        round.now,
+    match parts.transactions.receive_request(
+        parts.now,
         key,
         request.method(),
         request.bytes().len(),
-        round.output,
+        parts.output,
     ) {
         RequestMatch::Absorbed => Err(Stop::Done),
         RequestMatch::New if request.method() == Method::Cancel => {
@@ -332,8 +334,8 @@ fn match_transaction(
 /// Section 16.10: only the sender of an INVITE may cancel it. A CANCEL cannot be challenged, so its source address must
 /// be the same.
 fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Stop {
-    let transactions = &worker.round.transactions;
-    let invite = worker.round.shared.hasher.cancelled_transaction(request);
+    let transactions = &worker.parts.transactions;
+    let invite = worker.parts.shared.hasher.cancelled_transaction(request);
     let server = invite.and_then(|key| transactions.find_server(key));
     let same_source = |server: &ServerId| {
         transactions
@@ -345,10 +347,10 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
     };
     match worker
         .parked
-        .give_up(server, worker.round.transactions.ledger())
+        .give_up(server, worker.parts.transactions.ledger())
     {
         Some(parked) => parking::refuse(worker, &parked, &Refusal::Status(487)),
-        None => worker.proxy.cancel(&mut worker.round, server, request),
+        None => worker.proxy.cancel(&mut worker.parts, server, request),
     }
     Refusal::Okay.into()
 }
@@ -361,18 +363,18 @@ fn forward_ack(
     flow: Flow,
     routing: &Routing,
 ) -> Result<(), Stop> {
-    let round = &mut worker.round;
+    let parts = &mut worker.parts;
     let is_impostor =
-        has_other_identity(routing) && authentication::local_sender(round.settings, ack).is_some();
+        has_other_identity(routing) && authentication::local_sender(parts.settings, ack).is_some();
     if !routing.in_our_dialog() || is_impostor {
-        round.metrics.dropped(DropReason::StrayAck);
+        parts.metrics.dropped(DropReason::StrayAck);
         return Err(Stop::Done);
     }
-    round.output.proven(flow.connection);
+    parts.output.proven(flow.connection);
     let target = destination::in_dialog(ack, routing);
     worker
         .proxy
-        .forward_ack(round, Inbound::new(ack, flow), routing, Some(target));
+        .forward_ack(parts, Inbound::new(ack, flow), routing, Some(target));
     Ok(())
 }
 
@@ -388,17 +390,17 @@ fn relay_in_dialog(
     routing: &Routing,
 ) -> Result<(), Stop> {
     if has_other_identity(routing) && request.method() != Method::Bye {
-        authentication::authenticate_sender(&mut worker.round, request, origin.flow)?;
+        authentication::authenticate_sender(&mut worker.parts, request, origin.flow)?;
     }
-    destination::refuse_foreign_notify(&worker.round, request, origin.flow, routing)?;
-    worker.round.output.proven(origin.flow.connection);
+    destination::refuse_foreign_notify(&worker.parts, request, origin.flow, routing)?;
+    worker.parts.output.proven(origin.flow.connection);
     let is_brief = request.method() == Method::Bye || request.body().is_empty();
-    let standing = if is_brief {
-        Standing::Brief
+    let sender = if is_brief {
+        Sender::Brief
     } else {
-        Standing::Established
+        Sender::Established
     };
-    origin.prove(&mut worker.round, standing)?;
+    origin.prove(&mut worker.parts, sender)?;
     let target = destination::in_dialog(request, routing);
     describe_and_forward(worker, request, origin, routing, vec![target])
 }
@@ -420,18 +422,18 @@ fn refuse_while_draining(worker: &Worker<'_, '_>, request: &Message<'_>) -> Resu
 }
 
 fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin, address: &[u8]) {
-    let round = &mut worker.round;
-    let rules = &round.settings.registrar;
+    let parts = &mut worker.parts;
+    let rules = &parts.settings.registrar;
     let holds = rules.answer_when_saved
-        || round
+        || parts
             .shared
             .locations
-            .is_behind(rules.longest_unsaved, round.now);
+            .is_behind(rules.longest_unsaved, parts.now);
     if holds && worker.held.is_full() {
         let refusal = Refusal::Busy("Registrations cannot be saved fast enough");
-        return answer(round, request, origin, &refusal);
+        return respond(parts, request, origin, &refusal);
     }
-    let tag = own_tag(round, request);
+    let tag = own_tag(parts, request);
     worker.scratch.clear();
     let registration = Registration {
         request,
@@ -439,36 +441,36 @@ fn register(worker: &mut Worker<'_, '_>, request: &Message<'_>, origin: &Origin,
         address,
         to_tag: &tag,
     };
-    let status = registrar::register(&registration, round.view(), worker.scratch);
+    let status = registrar::register(&registration, parts.view(), worker.scratch);
     if status == 200 && origin.flow.connection.worker() == worker.index {
         worker
             .registered
-            .note_binding(round.shared, origin.flow, address);
+            .note_binding(parts.shared, origin.flow, address);
     }
     let changes = request.values(HeaderName::Contact).next().is_some();
     if holds && changes && status == 200 {
         let via = request.top_via();
         let flow = via.map_or(origin.flow, |via| response_flow(origin.flow, &via));
         return worker.held.hold(HeldAnswer {
-            save: round.shared.locations.next_save(),
+            save: parts.shared.locations.next_save(),
             flow,
             server: origin.server,
             received: origin.received,
-            arrived: round.arrived,
+            arrived: parts.arrived,
             bytes: worker.scratch.as_slice().into(),
         });
     }
-    send(round, request, origin, status, |into| {
+    send(parts, request, origin, status, |into| {
         into.extend_from_slice(worker.scratch);
     });
-    round.record(Stage::Registration);
+    parts.record(Stage::Registration);
 }
 
-/// Handles an answer of the control plane and resumes what waited for it.
-pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
-    match answer {
-        Answer::Credentials { ticket, result } => {
-            let ledger = worker.round.transactions.ledger();
+/// Handles a message of the control plane. A reply resumes what waited for it.
+pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
+    match message {
+        ControlMessage::Credentials { ticket, result } => {
+            let ledger = worker.parts.transactions.ledger();
             let Some(parked) = worker.parked.take(ticket, ledger) else {
                 return;
             };
@@ -481,23 +483,23 @@ pub(crate) fn answered(worker: &mut Worker<'_, '_>, answer: Answer) {
                 ),
             }
         }
-        Answer::Resolved { ticket, result } => {
-            worker.proxy.resolved(&mut worker.round, ticket, result);
+        ControlMessage::Resolved { ticket, result } => {
+            worker.proxy.resolved(&mut worker.parts, ticket, result);
         }
-        Answer::Described {
+        ControlMessage::Described {
             ticket: DescribedId::Request(ticket),
             result,
         } => described(worker, ticket, result),
-        Answer::Described {
+        ControlMessage::Described {
             ticket: DescribedId::Response(ticket),
             result,
-        } => worker.proxy.described(&mut worker.round, ticket, result),
-        Answer::Saved => worker.held.release(&mut worker.round),
-        Answer::Drain(drain) => {
+        } => worker.proxy.described(&mut worker.parts, ticket, result),
+        ControlMessage::Saved => worker.held.release(&mut worker.parts),
+        ControlMessage::Drain(drain) => {
             *worker.draining = drain;
             worker.proxy.drain(drain);
         }
-        Answer::Settings(_) => {} // The exchange has already replaced its settings.
+        ControlMessage::Settings(_) => {} // The exchange has already replaced its settings.
     }
 }
 
@@ -507,7 +509,7 @@ fn described(
     ticket: ParkedId,
     result: Result<Description, NotDescribed>,
 ) {
-    let ledger = worker.round.transactions.ledger();
+    let ledger = worker.parts.transactions.ledger();
     let Some(mut parked) = worker.parked.take(ticket, ledger) else {
         return;
     };
@@ -532,46 +534,46 @@ fn resume(worker: &mut Worker<'_, '_>, parked: ParkedRequest) {
         return;
     };
     let mut origin = parked.origin;
-    worker.round.arrived = origin.received;
-    let routing = worker.proxy.preprocess(&request, &worker.round);
+    worker.parts.arrived = origin.received;
+    let routing = worker.proxy.preprocess(&request, &worker.parts);
     let end = run_from(parked.resume_at, worker, &request, &mut origin, &routing);
     conclude(worker, &request, &origin, end);
 }
 
 /// The phases of a response, in order.
 fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, handed_over: bool) {
-    let round = &mut worker.round;
-    if sanity::validate(round, response, flow).is_err() {
-        return round.metrics.dropped(DropReason::MalformedResponse);
+    let parts = &mut worker.parts;
+    if sanity::validate(parts, response, flow).is_err() {
+        return parts.metrics.dropped(DropReason::MalformedResponse);
     }
     if hand_over_to_home(worker, response, flow, handed_over).is_err() {
         return;
     }
-    let round = &mut worker.round;
+    let parts = &mut worker.parts;
     let class = usize::from(response.status() / 100).saturating_sub(1);
-    round
+    parts
         .metrics
         .responses_received
         .get(class)
         .inspect(|counter| counter.increment());
-    match round
+    match parts
         .transactions
-        .receive_response(round.now, flow, response, round.output)
+        .receive_response(parts.now, flow, response, parts.output)
     {
         ResponseMatch::Told(event) => {
             worker
                 .proxy
-                .receive_response(round, event, response, flow.remote.ip());
+                .receive_response(parts, event, response, flow.remote.ip());
             let is_answer = matches!(response.status(), 200..300);
             if is_answer && response.method() == Method::Invite {
-                round.record(Stage::Answer);
+                parts.record(Stage::Answer);
             }
         }
         ResponseMatch::Absorbed | ResponseMatch::Stray => {
             worker
                 .proxy
-                .receive_stray(round, response, flow.remote.ip());
+                .receive_stray(parts, response, flow.remote.ip());
         }
-        ResponseMatch::Forged => round.metrics.dropped(DropReason::ForgedResponse),
+        ResponseMatch::Forged => parts.metrics.dropped(DropReason::ForgedResponse),
     }
 }

@@ -44,9 +44,9 @@ pub enum Question {
     },
 }
 
-/// An answer to a question, or an order from the control plane.
+/// A message of the control plane to a worker: the reply to a question, or an order.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum ControlMessage {
     /// Answers `Question::Credentials`.
     Credentials {
         /// The ticket of the question.
@@ -58,7 +58,7 @@ pub enum Answer {
     Resolved {
         /// The ticket of the question.
         ticket: BranchId,
-        /// The candidates, best first, at most [`sip_transport::selection::MOST_CANDIDATES`]. Empty: there are none.
+        /// The candidates, best first, at most [`sip_transport::selection::MAX_CANDIDATES`]. Empty: there are none.
         /// `Err`: the name servers gave no answer.
         result: Result<Vec<Candidate>, NameServersFailed>,
     },

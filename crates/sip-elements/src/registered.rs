@@ -5,7 +5,7 @@
 
 use crate::location::{AddressKey, Binding};
 use crate::phase::destination;
-use crate::{Round, Shared};
+use crate::{Shared, WorkerParts};
 use sip_transport::{ConnectionId, Flow};
 use std::collections::BTreeSet;
 
@@ -27,14 +27,14 @@ impl Registered {
     }
 
     /// Ends the bindings that depended on a connection, after the connection has ended.
-    pub(crate) fn end_bindings(&mut self, round: &Round<'_>, flow: Flow) {
+    pub(crate) fn end_bindings(&mut self, parts: &WorkerParts<'_>, flow: Flow) {
         for key in self.take(flow.connection) {
-            let settings = round.settings;
+            let settings = parts.settings;
             let outlives =
                 |binding: &Binding<'_>| destination::outlives_connection(settings, binding);
-            let locations = &round.shared.locations;
-            let ended = locations.end_connection(key, flow, round.now, outlives);
-            round.metrics.bindings_disconnected.add(ended as u64);
+            let locations = &parts.shared.locations;
+            let ended = locations.end_connection(key, flow, parts.now, outlives);
+            parts.metrics.bindings_disconnected.add(ended as u64);
         }
     }
 

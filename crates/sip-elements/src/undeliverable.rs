@@ -1,7 +1,7 @@
 //! Messages of ours that did not reach their peer: connections that broke, and ICMP errors (RFC 3261 section 18.4).
 
 use crate::worker::Worker;
-use crate::{Round, Shared};
+use crate::{Shared, WorkerParts};
 use sip_message::{Host, Message};
 use sip_transaction::Branch;
 use sip_transport::{Flow, Protocol, Undelivered};
@@ -15,7 +15,7 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, message: &Undelivered<'_>) {
         handed_over,
     } = *message;
     let listener = worker
-        .round
+        .parts
         .settings
         .listeners
         .get(usize::from(flow.listener.0));
@@ -26,16 +26,16 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, message: &Undelivered<'_>) {
         return;
     };
     if !handed_over && let Some(home) = worker.home_elsewhere(&message) {
-        return worker.round.output.return_undeliverable(home, flow, bytes);
+        return worker.parts.output.return_undeliverable(home, flow, bytes);
     }
-    let round = &mut worker.round;
+    let parts = &mut worker.parts;
     if !message.is_request() {
-        return answer_on_another_flow(round, flow, &message);
+        return answer_on_another_flow(parts, flow, &message);
     }
-    if let Some(failed) = round.transactions.client_that_sent(bytes) {
+    if let Some(failed) = parts.transactions.client_that_sent(bytes) {
         worker
             .proxy
-            .client_unreachable(round, failed.id, failed.owner);
+            .client_unreachable(parts, failed.id, failed.owner);
     }
 }
 
@@ -50,14 +50,14 @@ fn returned(worker: &mut Worker<'_, '_>, message: &Undelivered<'_>) {
         handed_over,
     } = *message;
     let found = worker
-        .round
+        .parts
         .transactions
         .client_unreached(flow.remote, quote);
     if let Some(failed) = found {
-        let round = &mut worker.round;
+        let parts = &mut worker.parts;
         return worker
             .proxy
-            .client_unreachable(round, failed.id, failed.owner);
+            .client_unreachable(parts, failed.id, failed.owner);
     }
     if handed_over || worker.workers < 2 {
         return;
@@ -68,10 +68,10 @@ fn returned(worker: &mut Worker<'_, '_>, message: &Undelivered<'_>) {
     let lines = quote.get(..last_line).unwrap_or_default();
     let whole = [lines, b"\r\n\r\n"].concat();
     if let Ok(message) = Message::parse(&whole)
-        && has_branch_of_ours(worker.round.shared, &message)
+        && has_branch_of_ours(worker.parts.shared, &message)
         && let Some(home) = worker.home_elsewhere(&message)
     {
-        worker.round.output.return_undeliverable(home, flow, quote);
+        worker.parts.output.return_undeliverable(home, flow, quote);
     }
 }
 
@@ -88,16 +88,16 @@ fn has_branch_of_ours(shared: &Shared, message: &Message<'_>) -> bool {
 
 /// Section 18.2.2: when the connection of a request is gone, the response goes to the address in its Via, unless the
 /// sender is behind NAT.
-fn answer_on_another_flow(round: &mut Round<'_>, flow: Flow, response: &Message<'_>) {
+fn answer_on_another_flow(parts: &mut WorkerParts<'_>, flow: Flow, response: &Message<'_>) {
     let Some(via) = response.top_via() else {
         return;
     };
-    let listener = round.settings.listeners.get(usize::from(flow.listener.0));
+    let listener = parts.settings.listeners.get(usize::from(flow.listener.0));
     let default_port = listener.map_or(0, |listener| listener.protocol.default_port());
     let remote = SocketAddr::new(flow.remote.ip(), via.port.unwrap_or(default_port));
     let is_open = matches!(via.host, Host::Address(ip) if ip == flow.remote.ip().to_canonical());
     if is_open && remote != flow.remote {
-        round.output.send(Flow::to(flow.listener, remote), |into| {
+        parts.output.send(Flow::to(flow.listener, remote), |into| {
             into.extend_from_slice(response.bytes());
         });
     }

@@ -1,21 +1,21 @@
-//! What the phases of a message can access in one round.
+//! What the phases of a message can access while it is handled.
 
 use crate::parked::Parked;
 use crate::proxy::Proxy;
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
-use crate::{Owner, Round};
+use crate::{Owner, WorkerParts};
 use sip_message::{Message, worker_hash};
 use sip_transaction::Event;
 
-/// The parts of an exchange for one round. They are borrowed separately, so that phases can use several at once.
+/// The parts of an exchange while it handles one input. They are borrowed separately, so that phases can use several at once.
 pub(crate) struct Worker<'r, 'o> {
     /// The index of the worker.
     pub(crate) index: u16,
     /// The number of workers.
     pub(crate) workers: u16,
     /// The context of every phase.
-    pub(crate) round: Round<'r>,
+    pub(crate) parts: WorkerParts<'r>,
     /// The response contexts.
     pub(crate) proxy: &'r mut Proxy,
     /// Requests that wait for the control plane.

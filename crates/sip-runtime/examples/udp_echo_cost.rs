@@ -152,7 +152,7 @@ struct Echo;
 impl Node for Echo {
     type Question = ();
     type Record = std::convert::Infallible;
-    type Answer = ();
+    type Control = ();
 
     fn handle(&mut self, _: Time, input: Input<'_, ()>, output: &mut Output<()>) {
         if let Input::Received(Received { flow, bytes, .. }) = input {

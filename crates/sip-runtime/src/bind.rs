@@ -196,12 +196,12 @@ impl Bound {
         self,
         mut node: impl FnMut(u16) -> N,
         control_plane: &C,
-    ) -> io::Result<Running<N::Answer>>
+    ) -> io::Result<Running<N::Control>>
     where
         N: Node + Send + 'static,
         N::Question: Send + 'static,
         N::Record: Send + 'static,
-        N::Answer: Send + 'static,
+        N::Control: Send + 'static,
         C: ControlPlane<N::Question, N::Record>,
     {
         let Self {

@@ -29,7 +29,7 @@ use std::{fmt, io};
 pub struct Driver<N: Node, C> {
     worker: Worker<N, C>,
     descriptor: OwnedFd,
-    handle: Handle<N::Answer>,
+    handle: Handle<N::Control>,
     stats: Arc<WorkerStats>,
     listeners: Vec<Listener>,
 }
@@ -38,7 +38,7 @@ impl<N: Node, C: ControlPlane<N::Question, N::Record>> Driver<N, C> {
     /// Fails if the event loop has no descriptor.
     pub(crate) fn new(
         worker: Worker<N, C>,
-        handle: Handle<N::Answer>,
+        handle: Handle<N::Control>,
         stats: Arc<WorkerStats>,
         listeners: Vec<Listener>,
     ) -> io::Result<Self> {
@@ -73,7 +73,7 @@ impl<N: Node, C: ControlPlane<N::Question, N::Record>> Driver<N, C> {
     }
 
     /// A handle that sends answers to the node, from any thread.
-    pub fn handle(&self) -> Handle<N::Answer> {
+    pub fn handle(&self) -> Handle<N::Control> {
         self.handle.clone()
     }
 

@@ -160,10 +160,10 @@ impl<A> Running<A> {
 
     pub(crate) fn spawn<N, C>(&mut self, worker: Worker<N, C>) -> io::Result<()>
     where
-        N: Node<Answer = A> + Send + 'static,
+        N: Node<Control = A> + Send + 'static,
         N::Question: Send + 'static,
         N::Record: Send + 'static,
-        N::Answer: Send + 'static,
+        N::Control: Send + 'static,
         C: ControlPlane<N::Question, N::Record>,
     {
         let name = format!("sip-worker-{}", self.threads.len());

@@ -13,7 +13,7 @@ pub type QuestionOf<M> = <<M as Machine>::Node as Node>::Question;
 /// The output of a machine's nodes.
 pub type OutputOf<M> = Output<QuestionOf<M>, <<M as Machine>::Node as Node>::Record>;
 /// The answers to them.
-pub type AnswerOf<M> = <<M as Machine>::Node as Node>::Answer;
+pub type ControlOf<M> = <<M as Machine>::Node as Node>::Control;
 
 /// A machine under test: how it starts, what its disk keeps, how its control plane answers, and what can be counted.
 pub trait Machine {
@@ -30,10 +30,10 @@ pub trait Machine {
     fn crash(&mut self, now: Time);
 
     /// The control plane's answer to a question. With `failing`, its store is not available.
-    fn reply(&mut self, now: Time, question: &QuestionOf<Self>, failing: bool) -> AnswerOf<Self>;
+    fn reply(&mut self, now: Time, question: &QuestionOf<Self>, failing: bool) -> ControlOf<Self>;
 
     /// Saves, sweeps, and gives orders to workers. Called every few hundred milliseconds.
-    fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, AnswerOf<Self>)>);
+    fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, ControlOf<Self>)>);
 
     /// Counts the entries in the tables of one worker.
     fn census(&self, node: &Self::Node) -> Census;

@@ -59,11 +59,11 @@ mod traffic;
 mod world;
 
 pub use dice::{Dice, Fingerprint};
-pub use host::{AnswerOf, ControlManners, Machine, QuestionOf};
+pub use host::{ControlManners, ControlOf, Machine, QuestionOf};
 pub use network::{Fate, Network, Weather};
 pub use observe::{
     Account, BoundContact, Bounds, Cause, Census, Facts, Held, HostFacts, Invariant, Observation,
-    Party, PhoneFacts, Round, Seen, Violation,
+    Party, PhoneFacts, Seen, Step, Violation,
 };
 pub use phone::{Action, Answering, CallPlan, Mischief, Phone, PhoneEvent, PhoneOutput, Profile};
 pub use plan::{HostPlan, PhonePlan, Plan, host_address, phone_address};

@@ -1,4 +1,4 @@
-//! What the invariants see: every datagram at both ends of the network, every round of every worker, and the state that
+//! What the invariants see: every datagram at both ends of the network, every step of every worker, and the state that
 //! the phones believe in.
 use crate::dice::Fingerprint;
 use crate::phone::PhoneEvent;
@@ -166,9 +166,9 @@ pub enum Cause {
     Deadline,
 }
 
-/// The output of a worker in one round.
+/// The output of a worker for one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Round {
+pub struct Step {
     /// Why it ran.
     pub cause: Cause,
     /// Messages sent.
@@ -219,15 +219,15 @@ pub enum Observation<'a> {
         /// The message; `None` if the datagram is no message.
         seen: Option<&'a Seen<'a>>,
     },
-    /// A worker ran one round.
+    /// A worker handled one input.
     Ran {
         /// The machine.
         host: usize,
         /// The worker.
         worker: usize,
         /// Its output.
-        round: Round,
-        /// Its tables after the round.
+        step: Step,
+        /// Its tables after it.
         census: Census,
         /// Its questions that are neither answered nor past their deadline.
         outstanding: usize,

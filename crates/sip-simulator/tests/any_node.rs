@@ -47,7 +47,7 @@ fn okay(flow: Flow, bytes: &[u8], output: &mut Output<usize>) {
 impl Node for Small {
     type Question = usize;
     type Record = std::convert::Infallible;
-    type Answer = usize;
+    type Control = usize;
 
     fn handle(&mut self, now: Time, input: Input<'_, usize>, output: &mut Output<usize>) {
         let Received {
@@ -57,7 +57,7 @@ impl Node for Small {
             ..
         } = match input {
             Input::Received(message) => message,
-            Input::Answer(answer) => {
+            Input::Control(answer) => {
                 let (flow, bytes) = &self.waiting[answer];
                 return okay(*flow, bytes, output);
             }

@@ -7,7 +7,7 @@ use exchange::ExchangeMachine;
 use sip_elements::{ChallengedMethods, Settings};
 use sip_message::{Message, Method};
 use sip_simulator::{
-    Account, AnswerOf, BoundContact, Census, HostFacts, HostPlan, Machine, Outcome, QuestionOf,
+    Account, BoundContact, Census, ControlOf, HostFacts, HostPlan, Machine, Outcome, QuestionOf,
     simulate,
 };
 use sip_transport::{Flow, Input, Node, Output, Time};
@@ -180,12 +180,12 @@ fn spoil(
 impl<N: Node> Node for BrokenNode<N> {
     type Question = N::Question;
     type Record = N::Record;
-    type Answer = N::Answer;
+    type Control = N::Control;
 
     fn handle(
         &mut self,
         now: Time,
-        input: Input<'_, N::Answer>,
+        input: Input<'_, N::Control>,
         output: &mut Output<N::Question, N::Record>,
     ) {
         self.run(output, |node, output| node.handle(now, input, output));
@@ -256,11 +256,11 @@ impl Machine for Broken {
         }
     }
 
-    fn reply(&mut self, now: Time, question: &QuestionOf<Self>, failing: bool) -> AnswerOf<Self> {
+    fn reply(&mut self, now: Time, question: &QuestionOf<Self>, failing: bool) -> ControlOf<Self> {
         self.machine.reply(now, question, failing)
     }
 
-    fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, AnswerOf<Self>)>) {
+    fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, ControlOf<Self>)>) {
         self.machine.housekeeping(now, orders);
         if self.fault == Fault::KeepsContacts {
             for bound in self.machine.bound_contacts(now) {

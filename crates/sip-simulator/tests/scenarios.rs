@@ -3,7 +3,7 @@
 mod exchange;
 
 use exchange::ExchangeMachine;
-use sip_elements::Answer;
+use sip_elements::ControlMessage;
 use sip_simulator::{
     Action, Answering, CallPlan, ControlManners, Fault, HostPlan, Mischief, Profile, Weather,
     World, calm, host_address, invariants, phone_address,
@@ -446,7 +446,7 @@ fn a_draining_machine_finishes_its_calls_and_takes_no_new_ones() {
     let mut world = registered(2, 4);
     world.perform(0, call("sip:user1@host0.test"));
     world.run_for(seconds(5));
-    world.order(0, || Answer::Drain(true));
+    world.order(0, || ControlMessage::Drain(true));
     world.run_for(SECOND);
     world.perform(2, call("sip:user3@host0.test"));
     world.run_for(seconds(20));

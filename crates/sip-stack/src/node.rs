@@ -184,7 +184,7 @@ fn refuse(message: &Message<'_>, flow: Flow, status: u16, output: &mut Output<In
 impl<U: User> Node for StackNode<U> {
     type Question = Infallible;
     type Record = Infallible;
-    type Answer = Command<U>;
+    type Control = Command<U>;
 
     fn handle(&mut self, now: Time, input: Input<'_, Command<U>>, output: &mut Output<Infallible>) {
         match input {
@@ -195,7 +195,7 @@ impl<U: User> Node for StackNode<U> {
                 Err(_) => {}
             },
             Input::Undeliverable(message) => self.undeliverable(now, &message, output),
-            Input::Answer(post) => self.tell(now, output, |user, stack| post(user, stack)),
+            Input::Control(post) => self.tell(now, output, |user, stack| post(user, stack)),
             Input::ConnectionEnded(_) => {}
         }
     }

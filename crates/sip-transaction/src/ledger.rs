@@ -21,18 +21,18 @@ const LEAST_BYTES: usize = 128 * 1024;
 
 /// What the sender of a request has proved, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Sender {
     /// A sender that has proved nothing. Only packets with its address arrive.
     Stranger(IpAddr),
     /// An authenticated subscriber at this address, or a trusted peer (`None`).
     Known(Option<IpAddr>),
     /// A request inside a dialog that we established, from this address or from a trusted peer (`None`).
     Established(Option<IpAddr>),
-    /// Like [`Standing::Established`], for a BYE or a request without a body.
+    /// Like [`Sender::Established`], for a BYE or a request without a body.
     Brief(Option<IpAddr>),
 }
 
-impl Standing {
+impl Sender {
     /// The address of the sender; `None` for a trusted peer.
     pub const fn source(self) -> Option<IpAddr> {
         match self {
@@ -217,12 +217,12 @@ impl Ledger {
     pub fn enter(
         &mut self,
         table: Table,
-        standing: Standing,
+        sender: Sender,
         live: usize,
         limit: usize,
     ) -> Result<Account, Full> {
-        let room = standing.room();
-        let Some(address) = standing.source() else {
+        let room = sender.room();
+        let Some(address) = sender.source() else {
             let account = Account::new(room, Account::NO_SOURCE);
             self.join(table, account, live, limit)?;
             return Ok(account);
@@ -400,8 +400,8 @@ mod tests {
         Ledger::new(KeyHasher::new((1, 2)), BYTES)
     }
 
-    fn stranger(last: u16) -> Standing {
-        Standing::Stranger(IpAddr::V6([0x2001, 0xdb8, 0, last, 0, 0, 0, 1].into()))
+    fn stranger(last: u16) -> Sender {
+        Sender::Stranger(IpAddr::V6([0x2001, 0xdb8, 0, last, 0, 0, 0, 1].into()))
     }
 
     #[test]
@@ -413,7 +413,7 @@ mod tests {
         }
         assert_eq!(accounts.len(), LIMIT / 16);
         assert_eq!(ledger.stats().shares_refused, 1);
-        let same_network = Standing::Stranger("2001:db8:0:1::ffff".parse().expect("an address"));
+        let same_network = Sender::Stranger("2001:db8:0:1::ffff".parse().expect("an address"));
         assert!(
             ledger
                 .enter(Table::Servers, same_network, 100, LIMIT)
@@ -435,13 +435,12 @@ mod tests {
     #[test]
     fn the_reserve_is_for_those_who_are_known_and_for_dialogs() {
         let mut ledger = ledger();
-        let mut enters =
-            |standing, live| ledger.enter(Table::Contexts, standing, live, LIMIT).is_ok();
+        let mut enters = |sender, live| ledger.enter(Table::Contexts, sender, live, LIMIT).is_ok();
         assert!(enters(stranger(1), LIMIT * 3 / 4 - 1) && !enters(stranger(2), LIMIT * 3 / 4));
-        assert!(enters(Standing::Known(None), LIMIT * 7 / 8 - 1));
-        assert!(!enters(Standing::Known(None), LIMIT * 7 / 8));
-        assert!(enters(Standing::Established(None), LIMIT * 3 / 2 - 1));
-        assert!(!enters(Standing::Established(None), LIMIT * 3 / 2));
+        assert!(enters(Sender::Known(None), LIMIT * 7 / 8 - 1));
+        assert!(!enters(Sender::Known(None), LIMIT * 7 / 8));
+        assert!(enters(Sender::Established(None), LIMIT * 3 / 2 - 1));
+        assert!(!enters(Sender::Established(None), LIMIT * 3 / 2));
         assert_eq!(ledger.stats().full, 3);
     }
 
@@ -449,17 +448,17 @@ mod tests {
     fn one_source_gets_a_quarter_for_its_dialogs_and_trusted_peers_have_no_share() {
         let mut ledger = ledger();
         let source = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
-        let mut fill = |standing, live| {
-            let enter = |_: &usize| ledger.enter(Table::Contexts, standing, live, LIMIT).is_ok();
+        let mut fill = |sender, live| {
+            let enter = |_: &usize| ledger.enter(Table::Contexts, sender, live, LIMIT).is_ok();
             (0..LIMIT).take_while(enter).count()
         };
-        assert_eq!(fill(Standing::Established(source(1)), 0), LIMIT / 4);
-        assert_eq!(fill(Standing::Brief(source(1)), 0), 0, "the same share");
-        assert_eq!(fill(Standing::Brief(source(2)), 0), LIMIT / 4);
-        assert_eq!(fill(Standing::Known(source(1)), 0), LIMIT / 4);
-        assert_eq!(fill(Standing::Stranger([192, 0, 2, 1].into()), 0), 100);
-        assert_eq!(fill(Standing::Known(None), 0), LIMIT);
-        assert_eq!(fill(Standing::Established(None), LIMIT), LIMIT);
+        assert_eq!(fill(Sender::Established(source(1)), 0), LIMIT / 4);
+        assert_eq!(fill(Sender::Brief(source(1)), 0), 0, "the same share");
+        assert_eq!(fill(Sender::Brief(source(2)), 0), LIMIT / 4);
+        assert_eq!(fill(Sender::Known(source(1)), 0), LIMIT / 4);
+        assert_eq!(fill(Sender::Stranger([192, 0, 2, 1].into()), 0), 100);
+        assert_eq!(fill(Sender::Known(None), 0), LIMIT);
+        assert_eq!(fill(Sender::Established(None), LIMIT), LIMIT);
     }
 
     #[test]
@@ -467,17 +466,14 @@ mod tests {
         let mut ledger = ledger();
         ledger.hold(Account::KNOWN, 0, BYTES);
         let source = Some(IpAddr::from([192, 0, 2, 1]));
-        let enters = |ledger: &mut Ledger, standing| {
-            let entered = ledger.enter(Table::Servers, standing, 0, LIMIT);
+        let enters = |ledger: &mut Ledger, sender| {
+            let entered = ledger.enter(Table::Servers, sender, 0, LIMIT);
             entered.is_ok()
         };
-        assert!(!enters(&mut ledger, Standing::Established(source)));
-        assert!(enters(&mut ledger, Standing::Brief(source)));
+        assert!(!enters(&mut ledger, Sender::Established(source)));
+        assert!(enters(&mut ledger, Sender::Brief(source)));
         ledger.hold(Account::KNOWN, 0, BYTES / 2);
-        assert!(
-            !enters(&mut ledger, Standing::Brief(source)),
-            "not for ever"
-        );
+        assert!(!enters(&mut ledger, Sender::Brief(source)), "not for ever");
     }
 
     #[test]
@@ -495,7 +491,7 @@ mod tests {
         assert!(ledger.enter(Table::Servers, stranger(3), 2, LIMIT).is_err());
         assert!(
             ledger
-                .enter(Table::Servers, Standing::Known(None), 2, LIMIT)
+                .enter(Table::Servers, Sender::Known(None), 2, LIMIT)
                 .is_ok()
         );
         assert!(ledger.has_room(BYTES / 4) && !ledger.has_room(BYTES / 4 + 1));

@@ -35,7 +35,7 @@ mod matrix;
 
 pub use branch::Branch;
 pub use clients::{ClientId, ClientOptions};
-pub use ledger::{Account, Ledger, LedgerStats, Standing, Table};
+pub use ledger::{Account, Ledger, LedgerStats, Sender, Table};
 pub use outcome::{ClientResponse, Event, Full, RequestMatch, ResponseMatch, Stats};
 pub use servers::{Admission, ServerId};
 pub use settings::{Kind, Limits, TimerSettings};

@@ -7,7 +7,7 @@ use crate::server_non_invite::State as NonInvite;
 use crate::server_table::{Machine, Server, halves};
 use crate::step::{Class, Keep, Step, Tell, Transmit};
 use crate::timer::{Timer, Timing};
-use crate::{Account, Event, Full, Kind, RequestMatch, Standing, Table, Transactions};
+use crate::{Account, Event, Full, Kind, RequestMatch, Sender, Table, Transactions};
 use sip_message::{Method, TransactionKey};
 use sip_transport::{Flow, Output, SlabId, Time};
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub struct Admission {
     /// Whether the transport is reliable.
     pub reliable: bool,
     /// What its sender has proved.
-    pub standing: Standing,
+    pub sender: Sender,
     /// Length of the request in bytes.
     pub size: usize,
 }
@@ -89,7 +89,7 @@ impl<O: Copy> Transactions<O> {
             kind,
             flow,
             reliable,
-            standing: Standing::Known(None),
+            sender: Sender::Known(None),
             size: 0,
         };
         Ok(self.insert_server(&admission, Account::KNOWN))
@@ -101,7 +101,7 @@ impl<O: Copy> Transactions<O> {
         let (live, limit) = (self.servers.len(), self.limits.servers);
         let account = self
             .ledger
-            .enter(Table::Servers, admission.standing, live, limit)?;
+            .enter(Table::Servers, admission.sender, live, limit)?;
         Ok(self.insert_server(admission, account))
     }
 
@@ -135,12 +135,12 @@ impl<O: Copy> Transactions<O> {
     ///
     /// # Errors
     /// There is no room in that share. Nothing has changed.
-    pub fn know_server(&mut self, id: ServerId, standing: Standing) -> Result<(), Full> {
+    pub fn know_server(&mut self, id: ServerId, sender: Sender) -> Result<(), Full> {
         let (others, limit) = (self.servers.len().saturating_sub(1), self.limits.servers);
         let Some(server) = self.servers.get_mut(id) else {
             return Ok(());
         };
-        let account = self.ledger.enter(Table::Servers, standing, others, limit)?;
+        let account = self.ledger.enter(Table::Servers, sender, others, limit)?;
         let kept = server.kept.as_deref().map_or(0, <[u8]>::len);
         self.ledger.hold(server.account, kept, 0);
         self.ledger.leave(Table::Servers, server.account);

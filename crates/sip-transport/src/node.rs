@@ -6,7 +6,7 @@ use crate::time::Time;
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// A sans-IO SIP element. It never blocks, opens no sockets and reads no clock. Bytes, answers and time go in. Bytes, questions,
+/// A sans-IO SIP element. It never blocks, opens no sockets and reads no clock. Bytes, control messages and time go in. Bytes, questions,
 /// records and hand-overs come out through [`Output`].
 pub trait Node {
     /// A question to the control plane. A question that is lost is like one that is never answered: its deadline passes.
@@ -15,13 +15,13 @@ pub trait Node {
     /// that records nothing uses [`Infallible`](std::convert::Infallible).
     type Record;
     /// Input from the control plane: replies to questions, and orders (new settings, drain).
-    type Answer;
+    type Control;
 
     /// Handles one input.
     fn handle(
         &mut self,
         now: Time,
-        input: Input<'_, Self::Answer>,
+        input: Input<'_, Self::Control>,
         output: &mut Output<Self::Question, Self::Record>,
     );
 
@@ -60,14 +60,14 @@ pub trait Node {
         self.handle(now, Input::Received(message), output);
     }
 
-    /// Handles a reply or an order from the control plane: short for [`Input::Answer`].
-    fn answer(
+    /// Handles a reply or an order from the control plane: short for [`Input::Control`].
+    fn control(
         &mut self,
         now: Time,
-        answer: Self::Answer,
+        message: Self::Control,
         output: &mut Output<Self::Question, Self::Record>,
     ) {
-        self.handle(now, Input::Answer(answer), output);
+        self.handle(now, Input::Control(message), output);
     }
 }
 
@@ -84,7 +84,7 @@ pub enum Input<'m, A> {
     /// connection need not handle this.
     ConnectionEnded(Flow),
     /// A reply or an order from the control plane.
-    Answer(A),
+    Control(A),
 }
 
 /// A message of a node that could not be sent on its flow: the connection has ended, none could be opened, or the peer accepts no

@@ -163,7 +163,7 @@ impl Arguments {
         }
         ports.sort_unstable();
         ports.dedup();
-        if ports.len() > crate::capture::MOST_PORTS {
+        if ports.len() > crate::capture::MAX_PORTS {
             return Err(mistake(
                 "--port: more than 100 ports; use `--port any` for all",
             ));

@@ -1,6 +1,6 @@
 //! Bounds the connections of an HTTP interface: their number, their number per peer, and the time for a header.
 
-use crate::guard::{Guard, Refusal};
+use crate::guard::{Guard, Rejection};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
@@ -41,7 +41,7 @@ pub struct Limits {
 pub struct Counts {
     open: AtomicU64,
     turned_away: AtomicU64,
-    refused: [AtomicU64; Refusal::ALL.len()],
+    refused: [AtomicU64; Rejection::ALL.len()],
 }
 
 impl Counts {
@@ -56,8 +56,8 @@ impl Counts {
     }
 
     /// Requests refused for this reason.
-    pub fn refused(&self, refusal: Refusal) -> u64 {
-        self.refused[refusal as usize].load(Ordering::Relaxed)
+    pub fn refused(&self, rejection: Rejection) -> u64 {
+        self.refused[rejection as usize].load(Ordering::Relaxed)
     }
 
     fn add(counter: &AtomicU64) {
@@ -183,10 +183,10 @@ fn guarded(router: Router, guard: Guard, counts: Arc<Counts>) -> Router {
     router.layer(middleware::from_fn(move |request: Request, next: Next| {
         let (guard, counts) = (Arc::clone(&guard), Arc::clone(&counts));
         async move {
-            let passed: Result<Response, Refusal> = guard.pass(request, next).await;
-            passed.unwrap_or_else(|refusal| {
-                Counts::add(&counts.refused[refusal as usize]);
-                refusal.into_response()
+            let passed: Result<Response, Rejection> = guard.pass(request, next).await;
+            passed.unwrap_or_else(|rejection| {
+                Counts::add(&counts.refused[rejection as usize]);
+                rejection.into_response()
             })
         }
     }))

@@ -46,7 +46,7 @@ pub struct Guard {
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Rejection {
     /// Host is missing, repeated or malformed.
     BadHost,
     /// Host is not a name of this interface.
@@ -61,7 +61,7 @@ pub enum Refusal {
     Slow,
 }
 
-impl Refusal {
+impl Rejection {
     /// All reasons.
     pub const ALL: [Self; 6] = [
         Self::BadHost,
@@ -109,7 +109,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
         let body = json!({ "error": self.explanation() }).to_string() + "\n";
         let kind = [(header::CONTENT_TYPE, "application/json")];
@@ -143,7 +143,7 @@ impl Guard {
     ///
     /// # Errors
     /// Why the request is refused.
-    pub async fn pass(&self, request: Request, next: Next) -> Result<Response, Refusal> {
+    pub async fn pass(&self, request: Request, next: Next) -> Result<Response, Rejection> {
         let (parts, body) = request.into_parts();
         self.judge(&parts)?;
         if let Some(response) = self.log_in(&parts) {
@@ -152,23 +152,23 @@ impl Guard {
         let read = axum::body::to_bytes(body, self.largest_body);
         let body = timeout(self.body_timeout, read)
             .await
-            .map_err(|_| Refusal::Slow)?
-            .map_err(|_| Refusal::TooLarge)?;
+            .map_err(|_| Rejection::Slow)?
+            .map_err(|_| Rejection::TooLarge)?;
         Ok(next.run(Request::from_parts(parts, body.into())).await)
     }
 
-    fn judge(&self, parts: &Parts) -> Result<(), Refusal> {
+    fn judge(&self, parts: &Parts) -> Result<(), Rejection> {
         if self.local {
             return Ok(());
         }
-        let authority =
-            authority(parts.version, &parts.uri, &parts.headers).map_err(|()| Refusal::BadHost)?;
+        let authority = authority(parts.version, &parts.uri, &parts.headers)
+            .map_err(|()| Rejection::BadHost)?;
         if let Some(authority) = &authority {
             let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
             let is_ours =
                 host == "localhost" || literal(authority).is_some() || self.hosts.contains(&host);
             if !is_ours {
-                return Err(Refusal::ForeignHost);
+                return Err(Rejection::ForeignHost);
             }
         }
         let mut origins = parts.headers.get_all(header::ORIGIN).iter();
@@ -178,11 +178,11 @@ impl Guard {
                 .is_some_and(|authority| is_same(origin, authority))
         };
         if !origins.all(is_own) {
-            return Err(Refusal::ForeignOrigin);
+            return Err(Rejection::ForeignOrigin);
         }
         let is_open = !self.open.is_empty() && parts.uri.path().starts_with(self.open);
         match &self.token {
-            Some(token) if !is_open && !self.shows(token, parts) => Err(Refusal::Token),
+            Some(token) if !is_open && !self.shows(token, parts) => Err(Rejection::Token),
             _ => Ok(()),
         }
     }
@@ -249,7 +249,7 @@ mod tests {
         method: &str,
         uri: &str,
         headers: &[(&str, &str)],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         let mut request = Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -281,29 +281,29 @@ mod tests {
                 "{host}"
             );
         }
-        for (host, refusal) in [
-            ("evil.example:8060", Refusal::ForeignHost),
-            ("localhost.evil.example", Refusal::ForeignHost),
-            ("127.0.0.1.evil.example", Refusal::ForeignHost),
-            ("2130706433", Refusal::ForeignHost),
-            ("admin.example.org.evil.example", Refusal::ForeignHost),
-            ("localhost@evil.example", Refusal::BadHost),
-            ("", Refusal::BadHost),
-            ("a b", Refusal::BadHost),
+        for (host, rejection) in [
+            ("evil.example:8060", Rejection::ForeignHost),
+            ("localhost.evil.example", Rejection::ForeignHost),
+            ("127.0.0.1.evil.example", Rejection::ForeignHost),
+            ("2130706433", Rejection::ForeignHost),
+            ("admin.example.org.evil.example", Rejection::ForeignHost),
+            ("localhost@evil.example", Rejection::BadHost),
+            ("", Rejection::BadHost),
+            ("a b", Rejection::BadHost),
         ] {
             let found = judged(&guard, "GET", "/", &[("host", host)]);
-            assert_eq!(found, Err(refusal), "{host}");
+            assert_eq!(found, Err(rejection), "{host}");
         }
         let twice = [("host", "localhost"), ("host", "evil.example")];
-        assert_eq!(judged(&guard, "GET", "/", &twice), Err(Refusal::BadHost));
-        assert_eq!(judged(&guard, "GET", "/", &[]), Err(Refusal::BadHost));
+        assert_eq!(judged(&guard, "GET", "/", &twice), Err(Rejection::BadHost));
+        assert_eq!(judged(&guard, "GET", "/", &[]), Err(Rejection::BadHost));
         let other = judged(
             &guard,
             "GET",
             "http://evil.example/",
             &[("host", "localhost")],
         );
-        assert_eq!(other, Err(Refusal::BadHost));
+        assert_eq!(other, Err(Rejection::BadHost));
     }
 
     #[test]
@@ -312,11 +312,11 @@ mod tests {
         for (origin, expected) in [
             ("http://127.0.0.1:8060", Ok(())),
             ("https://127.0.0.1:8060", Ok(())),
-            ("http://127.0.0.1", Err(Refusal::ForeignOrigin)),
-            ("http://127.0.0.1:8061", Err(Refusal::ForeignOrigin)),
-            ("http://evil.example", Err(Refusal::ForeignOrigin)),
-            ("null", Err(Refusal::ForeignOrigin)),
-            ("", Err(Refusal::ForeignOrigin)),
+            ("http://127.0.0.1", Err(Rejection::ForeignOrigin)),
+            ("http://127.0.0.1:8061", Err(Rejection::ForeignOrigin)),
+            ("http://evil.example", Err(Rejection::ForeignOrigin)),
+            ("null", Err(Rejection::ForeignOrigin)),
+            ("", Err(Rejection::ForeignOrigin)),
         ] {
             let headers = [("host", "127.0.0.1:8060"), ("origin", origin)];
             assert_eq!(
@@ -353,7 +353,7 @@ mod tests {
             "Bearer 0123456789abcdeF",
             "Basic 0123456789abcdef",
         ] {
-            assert_eq!(with("/metrics", wrong), Err(Refusal::Token), "{wrong}");
+            assert_eq!(with("/metrics", wrong), Err(Rejection::Token), "{wrong}");
         }
         let headers = [
             ("host", "localhost"),
@@ -361,11 +361,11 @@ mod tests {
         ];
         assert_eq!(
             judged(&guard, "GET", "/", &headers),
-            Err(Refusal::Token),
+            Err(Rejection::Token),
             "it has no pages"
         );
         let query = format!("/metrics?token={TOKEN}");
-        assert_eq!(with(&query, ""), Err(Refusal::Token));
+        assert_eq!(with(&query, ""), Err(Rejection::Token));
     }
 
     #[test]
@@ -378,7 +378,7 @@ mod tests {
         let uri = format!("/?token={TOKEN}");
         let host = ("host", "localhost");
         assert_eq!(judged(&guard, "GET", &uri, &[host]), Ok(()));
-        assert_eq!(judged(&guard, "POST", &uri, &[host]), Err(Refusal::Token));
+        assert_eq!(judged(&guard, "POST", &uri, &[host]), Err(Rejection::Token));
         let request = Request::builder().uri(&uri).body(Body::empty());
         let (parts, _) = request.expect("a request").into_parts();
         let response = guard.log_in(&parts).expect("a redirection");
@@ -394,6 +394,9 @@ mod tests {
             Ok(())
         );
         let wrong = [host, ("cookie", "tandem_token=0123456789abcdeF")];
-        assert_eq!(judged(&guard, "GET", "/state", &wrong), Err(Refusal::Token));
+        assert_eq!(
+            judged(&guard, "GET", "/state", &wrong),
+            Err(Rejection::Token)
+        );
     }
 }

@@ -10,6 +10,6 @@ mod socket;
 mod token;
 
 pub use connections::{Counts, Limits, Peer, serve};
-pub use guard::{Guard, Refusal, is_beyond_loopback};
+pub use guard::{Guard, Rejection, is_beyond_loopback};
 pub use socket::bind_unix;
 pub use token::{Token, TokenError};

@@ -1,6 +1,6 @@
 //! Derives the maximum number of connections from the limit of open descriptors. Descriptors for other purposes are reserved, so that
 //! connecting peers cannot cut off the admin interface or the database.
-use crate::config::{Configuration, MOST_CONNECTIONS, MOST_PER_PEER};
+use crate::config::{Configuration, MAX_CONNECTIONS, MAX_PER_PEER};
 use procfs::process::Process;
 use sip_runtime::StreamOptions;
 use sip_transport::Protocol;
@@ -10,11 +10,11 @@ use sip_transport::Protocol;
 const RESERVE: u64 = 192;
 
 /// The reserve is at most the limit divided by this number.
-const MOST_RESERVE: u64 = 4;
+const MAX_RESERVE: u64 = 4;
 
 /// Connections reserved for those that the server opens: the total divided by this number, up to a maximum.
 const KEPT_FOR_OPENING: usize = 8;
-const MOST_KEPT_FOR_OPENING: usize = 1_024;
+const MAX_KEPT_FOR_OPENING: usize = 1_024;
 
 /// If the file sets no limit, one peer may have the total divided by this number.
 const PART_OF_PEER: usize = 4;
@@ -37,16 +37,16 @@ impl Room {
     /// Derives the limits from the limit of open descriptors (`None`: unlimited), of which `taken` are in use.
     pub fn new(configuration: &Configuration, limit: Option<u64>, taken: u64) -> Self {
         let connections = &configuration.connections;
-        let wanted = connections.max.unwrap_or(MOST_CONNECTIONS);
+        let wanted = connections.max.unwrap_or(MAX_CONNECTIONS);
         let all = wanted.min(left(limit, taken));
-        let kept_for_opening = (all / KEPT_FOR_OPENING).min(MOST_KEPT_FOR_OPENING);
+        let kept_for_opening = (all / KEPT_FOR_OPENING).min(MAX_KEPT_FOR_OPENING);
         let part = u32::try_from((all - kept_for_opening) / PART_OF_PEER).unwrap_or(u32::MAX);
         Self {
             connections: all,
             kept_for_opening,
             per_peer: connections
                 .max_per_peer
-                .unwrap_or(MOST_PER_PEER.min(part).max(1)),
+                .unwrap_or(MAX_PER_PEER.min(part).max(1)),
         }
     }
 
@@ -61,7 +61,7 @@ impl Room {
 /// Connections that remain within a limit.
 fn left(limit: Option<u64>, taken: u64) -> usize {
     limit.map_or(usize::MAX, |limit| {
-        let reserve = RESERVE.min(limit / MOST_RESERVE);
+        let reserve = RESERVE.min(limit / MAX_RESERVE);
         usize::try_from(limit.saturating_sub(taken + reserve)).unwrap_or(usize::MAX)
     })
 }

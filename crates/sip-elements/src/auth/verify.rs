@@ -23,7 +23,7 @@ use sip_transport::Time;
 use std::net::IpAddr;
 
 /// No user has a longer name.
-const MOST_USERNAME: usize = 255;
+const MAX_USERNAME: usize = 255;
 
 /// The nonce-count of credentials without one (no `qop`, RFC 2069). It is the highest, so that the nonce is valid for a
 /// single request.
@@ -113,7 +113,7 @@ pub fn verify(
     let is_himself = equal_unescaped(claimant, username);
     let claimant = if is_himself { username } else { claimant };
     if claimant.is_empty()
-        || claimant.len() > MOST_USERNAME
+        || claimant.len() > MAX_USERNAME
         || bans.pauses(client, claimant, realm, now)
     {
         return CHALLENGE;

@@ -15,7 +15,7 @@ const FREE: u32 = 3;
 /// The first pause. Each further failure doubles it.
 const FIRST: Duration = Duration::from_secs(1);
 /// How often the pause is doubled at most, which makes 64 s.
-const MOST_DOUBLINGS: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 /// How long a name is remembered after its pause if it has no further failures.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
@@ -87,7 +87,7 @@ impl BackOff {
         });
         let failures = entry.failures.fetch_add(1, Ordering::Relaxed) + 1;
         let pause = match failures.checked_sub(FREE) {
-            Some(doublings) => FIRST * (1 << doublings.min(MOST_DOUBLINGS)),
+            Some(doublings) => FIRST * (1 << doublings.min(MAX_DOUBLINGS)),
             None => Duration::ZERO,
         };
         let until = (now + pause).as_micros();

@@ -13,7 +13,7 @@ use sip_message::{HeaderName, Host, Message, Via};
 use std::net::IpAddr;
 
 /// The maximum number of edge proxies and trusted peers in a row that a request may have passed.
-const MOST_PEERS: usize = 4;
+const MAX_PEERS: usize = 4;
 
 /// A Via that no server can have left like this: it has two `received` parameters, or one that is not an address. Honest
 /// clients write no `received`, so this client has forged it.
@@ -28,7 +28,7 @@ pub(crate) fn client_address(
     request: &Message<'_>,
     settings: &Settings,
 ) -> Result<Option<IpAddr>, InvalidVia> {
-    let recorded = request.values(HeaderName::Via).skip(1).take(MOST_PEERS);
+    let recorded = request.values(HeaderName::Via).skip(1).take(MAX_PEERS);
     for value in recorded {
         let Some(via) = Via::parse(value) else {
             return Err(InvalidVia);

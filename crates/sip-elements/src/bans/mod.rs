@@ -33,11 +33,11 @@ use std::time::Duration;
 use strikes::Strikes;
 
 /// Failures of a source that are logged in each window. Further ones are only counted.
-const MOST_LINES: u32 = 20;
+const MAX_LINES: u32 = 20;
 /// The maximum length of a user name in a log line, in characters.
-const MOST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 /// How many old bans are examined to make room for a new one.
-const MOST_EVICTED: usize = 16;
+const MAX_EVICTED: usize = 16;
 /// The IPv6 /56 network around a source is banned after this many times the failures that ban the source.
 const NETWORK_FACTOR: u32 = 8;
 
@@ -268,7 +268,7 @@ impl Bans {
                 self.forgotten.fetch_add(1, Ordering::Relaxed);
             }
         };
-        for _ in 0..MOST_EVICTED {
+        for _ in 0..MAX_EVICTED {
             if self.count.load(Ordering::Relaxed) >= self.most {
                 self.order.leave(evict);
             }
@@ -332,7 +332,7 @@ impl Bans {
         self.count_offence(offence);
         let (source, bans) = (Source::of(address), &settings.bans);
         let failures = self.strikes.count(source, bans.window, now);
-        if failures <= MOST_LINES {
+        if failures <= MAX_LINES {
             notify(Notice::Failure(Failure {
                 source: address.to_canonical(),
                 user: printable(username),
@@ -455,9 +455,9 @@ fn printable(name: &[u8]) -> String {
         let digit = DIGITS.get(usize::from(nibble)).copied();
         char::from(digit.unwrap_or(b'0'))
     };
-    let mut text = String::with_capacity(name.len().min(MOST_NAME));
+    let mut text = String::with_capacity(name.len().min(MAX_NAME));
     for byte in name {
-        if text.len() >= MOST_NAME {
+        if text.len() >= MAX_NAME {
             break;
         }
         if byte.is_ascii_alphanumeric() || b"._+-@".contains(byte) {

@@ -203,5 +203,5 @@ fn a_name_can_forge_no_line() {
     ] {
         assert_eq!(printable(name), shown);
     }
-    assert!(printable(&[b'%'; 1_000]).len() <= MOST_NAME + 2);
+    assert!(printable(&[b'%'; 1_000]).len() <= MAX_NAME + 2);
 }

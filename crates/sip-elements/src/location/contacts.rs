@@ -1,7 +1,7 @@
 //! Computes a change of the bindings of one address of record, and what the change amounts to.
 
 use super::Binding;
-use super::record::{Difference, MOST_BINDING, Record, Stored, packed_length};
+use super::record::{Difference, MAX_BINDING, Record, Stored, packed_length};
 use super::user_agents::UserAgents;
 use sip_transport::ConnectionId;
 use smallvec::SmallVec;
@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 /// applied again to newer bindings if another worker was faster, so it must decide from its arguments alone.
 pub(crate) trait Change {
     /// Why a change is refused.
-    type Refusal;
+    type Error;
     /// Changes the bindings, or refuses. On a refusal no binding changes.
-    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Refusal>;
+    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Error>;
 
     /// The binding, if this change is about one binding only. If the only existing binding differs from it just in an
     /// earlier end and a lower `CSeq`, these two are updated in place and `apply` is not called. The result must be the
@@ -176,7 +176,7 @@ impl<'s> Contacts<'s> {
             && self
                 .list
                 .iter()
-                .all(|stored| !stored.fresh || packed_length(&stored.binding) <= MOST_BINDING)
+                .all(|stored| !stored.fresh || packed_length(&stored.binding) <= MAX_BINDING)
     }
 
     /// Packs the new version of the record. `announced` tells whether its changes go to the store at all.

@@ -21,7 +21,7 @@ pub(crate) use key::{AddressHasher, AddressKey, AddressMap, address_map, make_ro
 use changes::PendingChanges;
 use contacts::is_outdated;
 use papaya::{Compute, Operation};
-use record::{MOST_BINDING, Record};
+use record::{MAX_BINDING, Record};
 use sip_transport::{ConnectionId, Flow, ListenerId, Time};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -222,7 +222,7 @@ impl Locations {
         now: Time,
         change: &C,
         read: impl FnOnce(Live<'_>) -> R,
-    ) -> Result<R, NotChanged<C::Refusal>> {
+    ) -> Result<R, NotChanged<C::Error>> {
         let key = self.hasher.key(address);
         let records = self.records.pin();
         let seconds = unix_seconds(now);
@@ -254,7 +254,7 @@ impl Locations {
         change: &C,
         announced: bool,
         read: impl FnOnce(Live<'_>) -> R,
-    ) -> Result<(R, usize), NotChanged<C::Refusal>> {
+    ) -> Result<(R, usize), NotChanged<C::Error>> {
         let seconds = unix_seconds(now);
         let records = self.records.pin();
         // The most places that any attempt needed. Places that the last attempt did not need are returned.
@@ -267,7 +267,7 @@ impl Locations {
             if let Err(refusal) = change.apply(&mut contacts) {
                 return Operation::Abort(Err(NotChanged::Refused(refusal)));
             }
-            if !contacts.can_be_packed() || address.len() > MOST_BINDING {
+            if !contacts.can_be_packed() || address.len() > MAX_BINDING {
                 return Operation::Abort(Err(NotChanged::TooLong));
             }
             if !contacts.is_touched() || (contacts.is_empty() && old.is_none()) {
@@ -522,9 +522,9 @@ impl<'r> Iterator for Live<'r> {
 struct Restore<'b>(Binding<'b>);
 
 impl Change for Restore<'_> {
-    type Refusal = std::convert::Infallible;
+    type Error = std::convert::Infallible;
 
-    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Refusal> {
+    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Error> {
         match contacts.position(|binding| binding.contact == self.0.contact) {
             Some(position) => contacts.replace(position, self.0),
             None => contacts.add(self.0),
@@ -541,9 +541,9 @@ struct Disconnect<O> {
 }
 
 impl<O: Fn(&Binding<'_>) -> bool> Change for Disconnect<O> {
-    type Refusal = std::convert::Infallible;
+    type Error = std::convert::Infallible;
 
-    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Refusal> {
+    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Error> {
         for position in (0..contacts.len()).rev() {
             let Some((binding, _)) = contacts.at(position) else {
                 continue;
@@ -566,9 +566,9 @@ impl<O: Fn(&Binding<'_>) -> bool> Change for Disconnect<O> {
 struct Expire;
 
 impl Change for Expire {
-    type Refusal = std::convert::Infallible;
+    type Error = std::convert::Infallible;
 
-    fn apply<'s>(&'s self, _contacts: &mut Contacts<'s>) -> Result<(), Self::Refusal> {
+    fn apply<'s>(&'s self, _contacts: &mut Contacts<'s>) -> Result<(), Self::Error> {
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// The maximum length of a packed binding in bytes.
-pub(super) const MOST_BINDING: usize = 8_192;
+pub(super) const MAX_BINDING: usize = 8_192;
 
 const HEAD: usize = 9;
 const FIXED: usize = 28;

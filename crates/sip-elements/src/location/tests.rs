@@ -37,7 +37,7 @@ fn binding(contact: &str, expires_at: u32) -> Binding<'_> {
 struct Put<'b>(Binding<'b>);
 
 impl Change for Put<'_> {
-    type Refusal = ();
+    type Error = ();
 
     fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), ()> {
         match contacts.position(|binding| binding.contact == self.0.contact) {
@@ -56,7 +56,7 @@ impl Change for Put<'_> {
 struct End<'b>(&'b str);
 
 impl Change for End<'_> {
-    type Refusal = ();
+    type Error = ();
 
     fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), ()> {
         if let Some(position) = contacts.position(|binding| binding.contact == self.0.as_bytes()) {
@@ -70,9 +70,9 @@ impl Change for End<'_> {
 struct ChangeItsMind;
 
 impl Change for ChangeItsMind {
-    type Refusal = &'static str;
+    type Error = &'static str;
 
-    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Refusal> {
+    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Error> {
         contacts.retain(|_, _| false);
         contacts.add(binding("sip:other@192.0.2.2", 9_000));
         Err("no")

@@ -8,7 +8,7 @@ use std::hash::Hasher;
 use std::sync::OnceLock;
 
 /// The maximum length of a stored User-Agent value, in bytes.
-const MOST_OCTETS: usize = 64;
+const MAX_OCTETS: usize = 64;
 /// The number of slots for names.
 const PLACES: usize = 1_024;
 /// The number of slots that are tried for one name.
@@ -16,7 +16,7 @@ const PROBES: usize = 8;
 
 /// The part of a User-Agent value that is stored.
 pub(super) fn kept(user_agent: &[u8]) -> &[u8] {
-    user_agent.get(..MOST_OCTETS).unwrap_or(user_agent)
+    user_agent.get(..MAX_OCTETS).unwrap_or(user_agent)
 }
 
 /// Names of user agents, found by number.

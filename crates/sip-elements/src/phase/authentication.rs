@@ -4,30 +4,30 @@
 //! believed. Other senders cannot prove anything.
 
 use super::{Need, ResumeAt, Stop, destination};
-use crate::answer::Refusal;
 use crate::auth::{self, Challenger, Subject, Verdict};
 use crate::domains::address_of_record;
 use crate::identity::Identity;
 use crate::metrics::Refused;
+use crate::own_response::Refusal;
 use crate::routing::Routing;
-use crate::{Record, Round, Settings};
+use crate::{Record, Settings, WorkerParts};
 use sip_message::{HeaderName, Message, Method, Scheme, Uri};
 use sip_transport::Flow;
 
 /// Whether this is a REGISTER for one of our domains. A REGISTER for another domain is proxied like any other request
 /// (section 10.3 step 1).
-pub(crate) fn is_registration(round: &Round<'_>, request: &Message<'_>) -> bool {
+pub(crate) fn is_registration(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool {
     request.is_request()
         && request.method() == Method::Register
         && request
             .uri()
-            .is_some_and(|uri| round.settings.domains.is_us(uri))
+            .is_some_and(|uri| parts.settings.domains.is_us(uri))
 }
 
 /// Authenticates a REGISTER for one of our domains and returns the address of record in To (section 10.2). Trusted peers
 /// need credentials too: a peer may forward a REGISTER with the phone's credentials, but cannot bind anything on its own.
 pub(crate) fn registrant(
-    round: &mut Round<'_>,
+    parts: &mut WorkerParts<'_>,
     request: &Message<'_>,
     source: Flow,
 ) -> Result<Box<[u8]>, Stop> {
@@ -37,7 +37,7 @@ pub(crate) fn registrant(
         .filter(|uri| is_sip(uri))
         .ok_or_else(malformed)?;
     // Section 10.3 step 5: the address of record is not valid for the domain in the Request-URI.
-    let domains = &round.settings.domains;
+    let domains = &parts.settings.domains;
     let domain = domains.local_name(uri).ok_or(Refusal::Status(404))?;
     let is_asked = |asked: &Uri<'_>| {
         domains.is_own_address(asked) || domains.local_name(asked) == Some(domain)
@@ -46,17 +46,17 @@ pub(crate) fn registrant(
         return Err(Refusal::Status(404).into());
     }
     let address = address_of_record(uri, domain).ok_or_else(malformed)?;
-    if round.settings.challenge.contains(request.method()) {
+    if parts.settings.challenge.contains(request.method()) {
         let claim = Claim {
             challenger: Challenger::Registrar,
             address: &address,
             domain,
             source,
         };
-        prove(round, request, &claim)?;
+        prove(parts, request, &claim)?;
     }
-    refuse_third_party(round, request, &address)?;
-    refuse_foreign_path(round, request, source)?;
+    refuse_third_party(parts, request, &address)?;
+    refuse_foreign_path(parts, request, source)?;
     Ok(address)
 }
 
@@ -64,12 +64,12 @@ pub(crate) fn registrant(
 /// challenged if its method is challenged, or if its destination is open to subscribers only. `routing` tells the
 /// destination.
 pub(crate) fn authenticate(
-    round: &mut Round<'_>,
+    parts: &mut WorkerParts<'_>,
     request: &Message<'_>,
     source: Flow,
     routing: &Routing,
 ) -> Result<Identity, Stop> {
-    let settings = round.settings;
+    let settings = parts.settings;
     if settings.proxy.trusted_peers.contains(source.remote.ip()) {
         return Ok(Identity::Peer);
     }
@@ -79,14 +79,14 @@ pub(crate) fn authenticate(
         return Ok(Identity::Stranger);
     };
     let Some(address) = address_of_record(uri, domain) else {
-        round.metrics.refused(Refused::Nameless);
+        parts.metrics.refused(Refused::Nameless);
         return Err(Refusal::Because(403, "From names no user of this domain").into());
     };
     if settings.challenge.is_empty() {
         return Ok(Identity::Subscriber(address));
     }
     let challenged = settings.challenge.contains(request.method())
-        || destination::is_for_subscribers(round, request, routing);
+        || destination::is_for_subscribers(parts, request, routing);
     if !challenged {
         return Ok(Identity::Unproven);
     }
@@ -96,7 +96,7 @@ pub(crate) fn authenticate(
         domain,
         source,
     };
-    prove(round, request, &claim)?;
+    prove(parts, request, &claim)?;
     Ok(Identity::Subscriber(address))
 }
 
@@ -115,12 +115,12 @@ pub(crate) fn realm_of_ours<'s>(settings: &'s Settings, request: &Message<'_>) -
 /// Authenticates the sender in From if it is one of our subscribers. It may be another one than the subscriber that began
 /// the dialog. Trusted peers may speak for our subscribers.
 pub(crate) fn authenticate_sender(
-    round: &mut Round<'_>,
+    parts: &mut WorkerParts<'_>,
     request: &Message<'_>,
     source: Flow,
 ) -> Result<(), Stop> {
-    let trusted = &round.settings.proxy.trusted_peers;
-    match local_sender(round.settings, request) {
+    let trusted = &parts.settings.proxy.trusted_peers;
+    match local_sender(parts.settings, request) {
         Some((address, domain)) if !trusted.contains(source.remote.ip()) => {
             let claim = Claim {
                 challenger: Challenger::Proxy,
@@ -128,7 +128,7 @@ pub(crate) fn authenticate_sender(
                 domain,
                 source,
             };
-            prove(round, request, &claim)
+            prove(parts, request, &claim)
         }
         _ => Ok(()),
     }
@@ -155,7 +155,11 @@ struct Claim<'c> {
     source: Flow,
 }
 
-fn prove(round: &mut Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Result<(), Stop> {
+fn prove(
+    parts: &mut WorkerParts<'_>,
+    request: &Message<'_>,
+    claim: &Claim<'_>,
+) -> Result<(), Stop> {
     let Claim {
         challenger,
         address,
@@ -171,7 +175,7 @@ fn prove(round: &mut Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Res
         realm: domain.as_bytes(),
         source: source.remote.ip(),
     };
-    let (view, output) = (round.view(), &mut *round.output);
+    let (view, output) = (parts.view(), &mut *parts.output);
     let verdict = auth::verify(request, &subject, view, &mut |notice| {
         output.record(Record::Notice(notice));
     });
@@ -184,7 +188,7 @@ fn prove(round: &mut Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Res
         }
         .into()),
         Verdict::Forbidden(reason) => {
-            round.metrics.refused(Refused::Impostor);
+            parts.metrics.refused(Refused::Impostor);
             Err(Refusal::Because(403, reason).into())
         }
         Verdict::Malformed(reason) => Err(Refusal::Because(400, reason).into()),
@@ -200,7 +204,7 @@ fn prove(round: &mut Round<'_>, request: &Message<'_>, claim: &Claim<'_>) -> Res
 
 /// Rejects a REGISTER whose From and To differ. There is no permission yet to register for another subscriber.
 fn refuse_third_party(
-    round: &Round<'_>,
+    parts: &WorkerParts<'_>,
     request: &Message<'_>,
     address: &[u8],
 ) -> Result<(), Stop> {
@@ -208,7 +212,7 @@ fn refuse_third_party(
         if request.to_uri().is_some_and(|to| to.bytes == uri.bytes) {
             return true; // Most phones write both URIs alike.
         }
-        let domain = round.settings.domains.local_name(uri);
+        let domain = parts.settings.domains.local_name(uri);
         domain
             .and_then(|domain| address_of_record(uri, domain))
             .is_some_and(|from| *from == *address)
@@ -216,16 +220,20 @@ fn refuse_third_party(
     if same {
         Ok(())
     } else {
-        round.metrics.refused(Refused::Impostor);
+        parts.metrics.refused(Refused::Impostor);
         Err(Refusal::Because(403, "From and To name different users").into())
     }
 }
 
 /// Rejects a Path that does not come from one of our edge proxies. A Path decides where the subscriber's calls are sent
 /// (RFC 3327). Ignoring it is no solution: the phone would be registered but not reachable.
-fn refuse_foreign_path(round: &Round<'_>, request: &Message<'_>, source: Flow) -> Result<(), Stop> {
+fn refuse_foreign_path(
+    parts: &WorkerParts<'_>,
+    request: &Message<'_>,
+    source: Flow,
+) -> Result<(), Stop> {
     let is_edge = || {
-        round
+        parts
             .settings
             .proxy
             .edge_proxies
@@ -234,6 +242,6 @@ fn refuse_foreign_path(round: &Round<'_>, request: &Message<'_>, source: Flow) -
     if request.header(HeaderName::Path).is_none() || is_edge() {
         return Ok(());
     }
-    round.metrics.refused(Refused::Path);
+    parts.metrics.refused(Refused::Path);
     Err(Refusal::Because(403, "Path is accepted from edge proxies only").into())
 }

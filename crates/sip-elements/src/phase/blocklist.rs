@@ -3,27 +3,27 @@
 use crate::bans::{Offence, Strike};
 use crate::metrics::DropReason;
 use crate::worker::Worker;
-use crate::{Record, Round};
+use crate::{Record, WorkerParts};
 use sip_message::{HeaderName, Message};
 use sip_transport::{Flow, Received};
 
 /// Whether the source of a message is banned. Its messages are dropped before parsing, and its connections are closed.
 pub(crate) fn is_banned(worker: &mut Worker<'_, '_>, flow: Flow) -> bool {
-    let round = &mut worker.round;
+    let parts = &mut worker.parts;
     let address = flow.remote.ip();
-    let is_banned = round.shared.bans.is_banned(address, round.now);
+    let is_banned = parts.shared.bans.is_banned(address, parts.now);
     if is_banned {
-        round.metrics.dropped(DropReason::Banned);
+        parts.metrics.dropped(DropReason::Banned);
         if flow.connection.is_some() && flow.connection.worker() == worker.index {
-            round.output.close(flow.connection);
+            parts.output.close(flow.connection);
         }
     }
     is_banned
 }
 
 /// Whether a request comes from a client that the operator does not answer, by its User-Agent.
-pub(crate) fn is_scanner(round: &Round<'_>, request: &Message<'_>) -> bool {
-    let unwanted = &round.settings.bans.drop_user_agents;
+pub(crate) fn is_scanner(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool {
+    let unwanted = &parts.settings.bans.drop_user_agents;
     if unwanted.is_empty() {
         return false;
     }
@@ -37,7 +37,7 @@ pub(crate) fn is_scanner(round: &Round<'_>, request: &Message<'_>) -> bool {
     };
     let is_scanner = unwanted.iter().any(begins);
     if is_scanner {
-        round.metrics.dropped(DropReason::Scanner);
+        parts.metrics.dropped(DropReason::Scanner);
     }
     is_scanner
 }
@@ -46,7 +46,7 @@ pub(crate) fn is_scanner(round: &Round<'_>, request: &Message<'_>) -> bool {
 ///
 /// Datagrams prove nothing, so they are only counted. The same applies to connections that this server opened: anyone
 /// might get the peer to relay such a message.
-pub(crate) fn note_malformed(round: &mut Round<'_>, received: &Received<'_>) {
+pub(crate) fn note_malformed(parts: &mut WorkerParts<'_>, received: &Received<'_>) {
     let flow = received.flow;
     if flow.connection.is_some() && !received.over_our_connection {
         let strike = Strike {
@@ -54,8 +54,8 @@ pub(crate) fn note_malformed(round: &mut Round<'_>, received: &Received<'_>) {
             username: b"",
             offence: Offence::Malformed,
         };
-        let (bans, output) = (&round.shared.bans, &mut *round.output);
-        bans.strike(&strike, round.settings, round.now, &mut |notice| {
+        let (bans, output) = (&parts.shared.bans, &mut *parts.output);
+        bans.strike(&strike, parts.settings, parts.now, &mut |notice| {
             output.record(Record::Notice(notice));
         });
     }

@@ -1,44 +1,44 @@
 //! Determines the target set of a request: RFC 3261 section 16.5.
 
 use super::{Need, ResumeAt, Stop};
-use crate::answer::Refusal;
 use crate::auth::Cached;
 use crate::domains::address_of_record;
 use crate::identity::Identity;
 use crate::location::Binding;
 use crate::metrics::Refused;
+use crate::own_response::Refusal;
 use crate::routing::{Routing, Target};
-use crate::{Foreign, Round, Settings, Strangers};
+use crate::{Foreign, Settings, Strangers, WorkerParts};
 use sip_message::{HeaderName, Host, Message, Method, Scheme, Uri};
 use sip_transport::{Flow, Protocol};
 
 /// Finds the targets of a request. The result is never empty.
 pub(crate) fn find(
-    round: &Round<'_>,
+    parts: &WorkerParts<'_>,
     request: &Message<'_>,
     routing: &Routing,
     identity: &Identity,
 ) -> Result<Vec<Target>, Stop> {
     let uri = request_uri(request, routing).ok_or(Refusal::Because(400, "Bad Request-URI"))?;
     if routing.next_route.is_some() {
-        refuse_foreign_route(round, identity)?;
+        refuse_foreign_route(parts, identity)?;
     }
-    match round.settings.domains.local_name(&uri) {
+    match parts.settings.domains.local_name(&uri) {
         // A remaining Route decides (section 16.5: "the request has a predetermined next hop").
         Some(domain) if routing.next_route.is_none() => {
-            local(round, request, &uri, domain, identity)
+            local(parts, request, &uri, domain, identity)
         }
-        _ => foreign(round, uri.bytes, identity),
+        _ => foreign(parts, uri.bytes, identity),
     }
 }
 
 /// Whether only subscribers and trusted peers may send a request to this destination.
 pub(crate) fn is_for_subscribers(
-    round: &Round<'_>,
+    parts: &WorkerParts<'_>,
     request: &Message<'_>,
     routing: &Routing,
 ) -> bool {
-    let proxy = &round.settings.proxy;
+    let proxy = &parts.settings.proxy;
     let may_leave = match proxy.foreign {
         Foreign::Refuse => proxy.outbound.is_some(),
         Foreign::Subscribers => true,
@@ -47,7 +47,7 @@ pub(crate) fn is_for_subscribers(
     may_leave
         && routing.next_route.is_none()
         && request_uri(request, routing)
-            .is_some_and(|uri| round.settings.domains.local_name(&uri).is_none())
+            .is_some_and(|uri| parts.settings.domains.local_name(&uri).is_none())
 }
 
 /// The Request-URI after route preprocessing.
@@ -62,11 +62,11 @@ fn request_uri<'u>(request: &'u Message<'_>, routing: &'u Routing) -> Option<Uri
 ///
 /// It would make the next server forward the request in our name, and a trunk that trusts our address would do so.
 /// Trusted peers may send such a request, and so may everyone if `proxy.foreign` is `"relay"`.
-fn refuse_foreign_route(round: &Round<'_>, identity: &Identity) -> Result<(), Refusal> {
-    if *identity == Identity::Peer || round.settings.proxy.foreign == Foreign::Relay {
+fn refuse_foreign_route(parts: &WorkerParts<'_>, identity: &Identity) -> Result<(), Refusal> {
+    if *identity == Identity::Peer || parts.settings.proxy.foreign == Foreign::Relay {
         return Ok(());
     }
-    round.metrics.refused(Refused::Route);
+    parts.metrics.refused(Refused::Route);
     Err(Refusal::Because(403, "Route leads to another server"))
 }
 
@@ -98,7 +98,7 @@ fn straight(uri: &[u8]) -> Target {
 /// Finds the contacts of one of our subscribers. The status is 404 if there is no such subscriber, and 480 if it is not
 /// registered. A stranger gets 480 in both cases.
 fn local(
-    round: &Round<'_>,
+    parts: &WorkerParts<'_>,
     request: &Message<'_>,
     uri: &Uri<'_>,
     domain: &str,
@@ -108,20 +108,20 @@ fn local(
         return Err(for_the_server_itself(request.method()).into());
     };
     if *identity == Identity::Stranger {
-        refuse_strangers(round, request.method())?;
+        refuse_strangers(parts, request.method())?;
     }
     let mut targets = Vec::new();
-    let most = round.settings.proxy.max_targets;
-    round
+    let most = parts.settings.proxy.max_targets;
+    parts
         .shared
         .locations
-        .visit(&address, round.now, |binding| {
+        .visit(&address, parts.now, |binding| {
             let contact = Uri::parse(binding.contact);
             if targets.len() < most
-                && !leads_back(round, contact.as_ref())
+                && !leads_back(parts, contact.as_ref())
                 && is_as_secure(uri, contact.as_ref())
             {
-                targets.extend(registered(round, binding, contact.as_ref()));
+                targets.extend(registered(parts, binding, contact.as_ref()));
             }
         });
     if !targets.is_empty() {
@@ -134,10 +134,10 @@ fn local(
     let username = address
         .get(..address.len().saturating_sub(domain.len() + 1))
         .unwrap_or_default();
-    match round
+    match parts
         .shared
         .credentials
-        .find(username, domain.as_bytes(), round.now)
+        .find(username, domain.as_bytes(), parts.now)
     {
         Cached::Known(_) => Err(Refusal::Status(480).into()),
         Cached::Unknown => Err(Refusal::Status(404).into()),
@@ -153,8 +153,8 @@ fn local(
 
 /// Rejects requests that other domains may not send to our subscribers. Their senders are not authenticated. So requests
 /// that act on a phone (`NOTIFY` with `check-sync`, `REFER`) are not allowed by default.
-fn refuse_strangers(round: &Round<'_>, method: Method<'_>) -> Result<(), Refusal> {
-    let proxy = &round.settings.proxy;
+fn refuse_strangers(parts: &WorkerParts<'_>, method: Method<'_>) -> Result<(), Refusal> {
+    let proxy = &parts.settings.proxy;
     let (reason, phrase) = match proxy.strangers {
         Strangers::Refuse => (
             Refused::Stranger,
@@ -166,14 +166,14 @@ fn refuse_strangers(round: &Round<'_>, method: Method<'_>) -> Result<(), Refusal
             "Method is not accepted from other domains",
         ),
     };
-    round.metrics.refused(reason);
+    parts.metrics.refused(reason);
     Err(Refusal::Because(403, phrase))
 }
 
 /// Rejects a NOTIFY from another domain inside a call, unless it reports the progress of a transfer (RFC 3515). Otherwise
 /// a phone that only rings would accept `check-sync` from it. A subscription uses another dialog.
 pub(crate) fn refuse_foreign_notify(
-    round: &Round<'_>,
+    parts: &WorkerParts<'_>,
     request: &Message<'_>,
     source: Flow,
     routing: &Routing,
@@ -182,15 +182,15 @@ pub(crate) fn refuse_foreign_notify(
     if request.method() != Method::Notify || !is_in_call {
         return Ok(());
     }
-    let is_ours = |uri: &Uri<'_>| round.settings.domains.claimed_name(uri).is_some();
-    let trusted = &round.settings.proxy.trusted_peers;
+    let is_ours = |uri: &Uri<'_>| parts.settings.domains.claimed_name(uri).is_some();
+    let trusted = &parts.settings.proxy.trusted_peers;
     if request.from_uri().is_some_and(is_ours)
         || trusted.contains(source.remote.ip())
         || is_about_transfer(request)
     {
         return Ok(());
     }
-    round.metrics.refused(Refused::StrangerMethod);
+    parts.metrics.refused(Refused::StrangerMethod);
     Err(Refusal::Because(
         403,
         "Event is not accepted from other domains",
@@ -220,8 +220,8 @@ fn for_the_server_itself(method: Method<'_>) -> Refusal {
 
 /// Whether a contact names this server. Forwarding to it would bring the request back, to be forked again. Ten such
 /// contacts turn one INVITE into millions (RFC 5393).
-fn leads_back(round: &Round<'_>, contact: Option<&Uri<'_>>) -> bool {
-    contact.is_some_and(|uri| round.settings.domains.is_us(uri))
+fn leads_back(parts: &WorkerParts<'_>, contact: Option<&Uri<'_>>) -> bool {
+    contact.is_some_and(|uri| parts.settings.domains.is_us(uri))
 }
 
 /// Whether a contact may be used for an address of record: only sips contacts for a sips address (RFC 5630 section 5.3).
@@ -235,7 +235,7 @@ fn is_as_secure(address: &Uri<'_>, contact: Option<&Uri<'_>>) -> bool {
 /// the REGISTER. If that was a connection that has ended, it cannot be reached: only the phone can open a new one (RFC
 /// 5626 section 5.3).
 fn registered(
-    round: &Round<'_>,
+    parts: &WorkerParts<'_>,
     binding: &Binding<'_>,
     contact: Option<&Uri<'_>>,
 ) -> Option<Target> {
@@ -243,8 +243,8 @@ fn registered(
     if contact.is_some_and(|uri| !matches!(uri.scheme, Scheme::Sip | Scheme::Sips)) {
         return None;
     }
-    let translated = is_translated(round.settings, binding, contact);
-    let protocol = protocol_of(round.settings, binding);
+    let translated = is_translated(parts.settings, binding, contact);
+    let protocol = protocol_of(parts.settings, binding);
     let target = Target {
         uri: binding.contact.into(),
         q: binding.q,
@@ -253,7 +253,7 @@ fn registered(
         listener: None,
         flow: None,
         is_owned: false,
-        instance: instance(round, binding),
+        instance: instance(parts, binding),
     };
     if !binding.path.is_empty() {
         return Some(target);
@@ -319,18 +319,18 @@ pub(crate) fn outlives_connection(settings: &Settings, binding: &Binding<'_>) ->
 }
 
 /// A number that identifies the phone of a binding, for [`Target::instance`].
-fn instance(round: &Round<'_>, binding: &Binding<'_>) -> u64 {
+fn instance(parts: &WorkerParts<'_>, binding: &Binding<'_>) -> u64 {
     match binding.instance_id() {
         [] => 0,
-        id => round.shared.hasher.hash(&[b"instance", id]).max(1),
+        id => parts.shared.hasher.hash(&[b"instance", id]).max(1),
     }
 }
 
 /// Finds the target for a domain that is not ours. The server is not an open relay: requests of subscribers and trusted
 /// peers leave through the configured next hop, or directly if the operator allows it. Only `"relay"` forwards requests
 /// of strangers.
-fn foreign(round: &Round<'_>, uri: &[u8], identity: &Identity) -> Result<Vec<Target>, Stop> {
-    let proxy = &round.settings.proxy;
+fn foreign(parts: &WorkerParts<'_>, uri: &[u8], identity: &Identity) -> Result<Vec<Target>, Stop> {
+    let proxy = &parts.settings.proxy;
     let is_known = matches!(identity, Identity::Subscriber(_) | Identity::Peer);
     let may_leave = match proxy.foreign {
         Foreign::Refuse => is_known && proxy.outbound.is_some(),
@@ -338,7 +338,7 @@ fn foreign(round: &Round<'_>, uri: &[u8], identity: &Identity) -> Result<Vec<Tar
         Foreign::Relay => true,
     };
     if !may_leave {
-        round.metrics.refused(Refused::Relay);
+        parts.metrics.refused(Refused::Relay);
         return Err(Refusal::Because(403, "Relaying to other domains is not allowed").into());
     }
     let next_hop = proxy.outbound.clone();

@@ -1,8 +1,8 @@
 //! Stateless answers to the messages that phones send to keep a path open.
 
 use super::Stop;
-use crate::Round;
-use crate::answer::Refusal;
+use crate::WorkerParts;
+use crate::own_response::Refusal;
 use sip_message::{HeaderName, Message, Method};
 use sip_transport::Flow;
 use sip_transport::stun::{self, BindingRequest};
@@ -18,17 +18,17 @@ pub(crate) fn is_stun(flow: Flow, bytes: &[u8]) -> bool {
 }
 
 /// Answers a Binding request with the address that it came from. Other STUN messages need no answer.
-pub(crate) fn answer_stun(round: &mut Round<'_>, flow: Flow, bytes: &[u8]) {
+pub(crate) fn answer_stun(parts: &mut WorkerParts<'_>, flow: Flow, bytes: &[u8]) {
     if let Some(request) = BindingRequest::parse(bytes) {
-        round
+        parts
             .output
             .send(flow, |into| request.write_response(into, flow.remote));
     }
 }
 
 /// Answers OPTIONS to the server itself (section 11.2) and NOTIFY with `Event: keep-alive` with 200 at once.
-pub(crate) fn answer(round: &Round<'_>, request: &Message<'_>) -> Result<(), Stop> {
-    if !is_answered(round, request) {
+pub(crate) fn respond(parts: &WorkerParts<'_>, request: &Message<'_>) -> Result<(), Stop> {
+    if !is_answered(parts, request) {
         return Ok(());
     }
     // The server is the user agent server here, so it must support what the request requires (section 8.2.2.3).
@@ -38,27 +38,27 @@ pub(crate) fn answer(round: &Round<'_>, request: &Message<'_>) -> Result<(), Sto
     }
 }
 
-/// Whether [`answer`] answers this request.
-pub(crate) fn is_answered(round: &Round<'_>, request: &Message<'_>) -> bool {
+/// Whether [`respond`] answers this request.
+pub(crate) fn is_answered(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool {
     match request.method() {
-        Method::Options => is_for_us(round, request),
+        Method::Options => is_for_us(parts, request),
         Method::Notify => {
             let event = request.header(HeaderName::Event).unwrap_or_default();
-            event.eq_ignore_ascii_case(b"keep-alive") && is_ours(round, request)
+            event.eq_ignore_ascii_case(b"keep-alive") && is_ours(parts, request)
         }
         _ => false,
     }
 }
 
-fn is_ours(round: &Round<'_>, request: &Message<'_>) -> bool {
+fn is_ours(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool {
     request
         .uri()
-        .is_some_and(|uri| round.settings.domains.is_us(uri))
+        .is_some_and(|uri| parts.settings.domains.is_us(uri))
 }
 
 /// Whether the Request-URI names the server itself: one of our domains or addresses, without a user.
-pub(crate) fn is_for_us(round: &Round<'_>, request: &Message<'_>) -> bool {
+pub(crate) fn is_for_us(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool {
     request
         .uri()
-        .is_some_and(|uri| uri.user.is_none() && round.settings.domains.is_us(uri))
+        .is_some_and(|uri| uri.user.is_none() && parts.settings.domains.is_us(uri))
 }

@@ -6,8 +6,8 @@ pub(crate) mod destination;
 pub(crate) mod keep_alive;
 pub(crate) mod sanity;
 
-use crate::answer::Refusal;
 use crate::identity::Identity;
+use crate::own_response::Refusal;
 use crate::routing::Target;
 
 /// How a phase ends the processing of a request.

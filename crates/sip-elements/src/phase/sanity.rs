@@ -1,28 +1,32 @@
 //! Checks whether a request can be processed: RFC 3261 section 16.3, items 1 to 5.
 
 use super::{Stop, authentication, keep_alive};
-use crate::Round;
-use crate::answer::Refusal;
+use crate::WorkerParts;
+use crate::own_response::Refusal;
 use crate::routing::is_loop;
 use sip_message::{HeaderName, Malformed, Message, Method, Scheme};
 use sip_transport::{Flow, Protocol};
 use smallvec::SmallVec;
 
 /// Checks syntax (400, 505, 513), scheme (416), Max-Forwards (483), loops (482) and Proxy-Require (420).
-pub(crate) fn check(round: &Round<'_>, request: &Message<'_>, flow: Flow) -> Result<(), Stop> {
-    validate(round, request, flow)
+pub(crate) fn check(
+    parts: &WorkerParts<'_>,
+    request: &Message<'_>,
+    flow: Flow,
+) -> Result<(), Stop> {
+    validate(parts, request, flow)
         .map_err(|malformed| Refusal::Because(malformed.status, malformed.reason))?;
     let scheme = request.uri().map(|uri| uri.scheme);
     if !matches!(scheme, Some(Scheme::Sip | Scheme::Sips)) {
         return Err(Refusal::Status(416).into());
     }
-    if request.max_forwards() == Some(Some(0)) && !ends_here(round, request) {
+    if request.max_forwards() == Some(Some(0)) && !ends_here(parts, request) {
         return Err(Refusal::Status(483).into());
     }
     if request.method() == Method::Ack {
         return Ok(()); // An ACK gets no response.
     }
-    if is_loop(request, round.view()) {
+    if is_loop(request, parts.view()) {
         return Err(Refusal::Status(482).into());
     }
     // Section 16.3 item 5. A CANCEL has no Proxy-Require to check (section 9.1).
@@ -37,11 +41,11 @@ pub(crate) fn check(round: &Round<'_>, request: &Message<'_>, flow: Flow) -> Res
 
 /// Checks that a message is well-formed for the transport it came over.
 pub(crate) fn validate(
-    round: &Round<'_>,
+    parts: &WorkerParts<'_>,
     message: &Message<'_>,
     flow: Flow,
 ) -> Result<(), Malformed> {
-    if is_in_stream(round, flow) {
+    if is_in_stream(parts, flow) {
         message.validate_in_stream()
     } else {
         message.validate()
@@ -49,25 +53,25 @@ pub(crate) fn validate(
 }
 
 /// Whether this is only the beginning of a message whose header is longer than the server accepts.
-pub(crate) fn is_truncated(round: &Round<'_>, message: &Message<'_>, flow: Flow) -> bool {
-    !message.has_whole_header() && is_in_stream(round, flow)
+pub(crate) fn is_truncated(parts: &WorkerParts<'_>, message: &Message<'_>, flow: Flow) -> bool {
+    !message.has_whole_header() && is_in_stream(parts, flow)
 }
 
 /// Whether only the message itself tells where it ends.
-fn is_in_stream(round: &Round<'_>, flow: Flow) -> bool {
-    let listener = round.settings.listeners.get(usize::from(flow.listener.0));
+fn is_in_stream(parts: &WorkerParts<'_>, flow: Flow) -> bool {
+    let listener = parts.settings.listeners.get(usize::from(flow.listener.0));
     let protocol = listener.map(|listener| listener.protocol);
     matches!(protocol, Some(Protocol::Tcp | Protocol::Tls))
 }
 
 /// Whether this server is the final recipient, which Max-Forwards 0 may reach (sections 11 and 16.3 item 3). A REGISTER
 /// inside a dialog does not count: it may be one that passes through this server.
-fn ends_here(round: &Round<'_>, request: &Message<'_>) -> bool {
+fn ends_here(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool {
     let is_registration = || {
-        authentication::is_registration(round, request)
+        authentication::is_registration(parts, request)
             && request.to().and_then(|to| to.tag()).is_none()
     };
-    keep_alive::is_answered(round, request) || is_registration()
+    keep_alive::is_answered(parts, request) || is_registration()
 }
 
 /// Returns the option tags of Proxy-Require that Tandem does not support, joined by commas. A request with such tags

@@ -8,7 +8,7 @@ use super::forward::{self, RequestCopy};
 use super::response::Best;
 use super::timer::Deadline;
 use super::waiting::Waiting;
-use crate::Round;
+use crate::WorkerParts;
 use crate::owner::{BranchId, ContextId, Owner};
 use crate::routing::breadth;
 use crate::routing::failure::Failure;
@@ -23,8 +23,8 @@ use smallvec::SmallVec;
 use std::net::SocketAddr;
 
 /// What a context can access while it handles an event.
-pub(super) struct Turn<'t, 'r> {
-    pub(super) round: &'t mut Round<'r>,
+pub(super) struct ContextScope<'t, 'r> {
+    pub(super) parts: &'t mut WorkerParts<'r>,
     /// Timer C and the other deadlines.
     pub(super) wheel: &'t mut TimerWheel<Deadline>,
     /// Buffer for patches.
@@ -35,7 +35,7 @@ pub(super) struct Turn<'t, 'r> {
     pub(super) key: ContextId,
 }
 
-impl Turn<'_, '_> {
+impl ContextScope<'_, '_> {
     /// Identifies a branch of the context.
     pub(super) const fn branch(&self, place: u8) -> BranchId {
         BranchId {
@@ -212,36 +212,36 @@ impl Context {
 
     /// Proceeds as far as possible: the next candidate of a failed target, the next group of targets, the final
     /// response.
-    pub(super) fn proceed(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
-        self.start_retry(turn, request);
+    pub(super) fn proceed(&mut self, scope: &mut ContextScope<'_, '_>, request: &Message<'_>) {
+        self.start_retry(scope, request);
         while !self.is_pending() && !self.targets.is_empty() {
-            self.start_group(turn, request);
+            self.start_group(scope, request);
         }
         if !self.is_pending() && !self.is_concluded {
-            self.conclude(turn, request);
+            self.conclude(scope, request);
         }
     }
 
     /// Starts the replacement of a failed branch, and the next replacement if that one fails at once.
-    fn start_retry(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
+    fn start_retry(&mut self, scope: &mut ContextScope<'_, '_>, request: &Message<'_>) {
         while let Some(retry) = self.retry.take() {
-            turn.round.metrics.failovers.increment();
+            scope.parts.metrics.failovers.increment();
             match retry {
-                Retry::Candidate(cursor) => self.try_candidates(turn, request, None, cursor),
-                Retry::Flow(target, breadth) => self.start_branch(turn, request, *target, breadth),
+                Retry::Candidate(cursor) => self.try_candidates(scope, request, None, cursor),
+                Retry::Flow(target, breadth) => self.start_branch(scope, request, *target, breadth),
             }
         }
     }
 
     /// Forwards to all targets with the highest q at once (section 16.6: parallel among equals, serial otherwise). If
     /// the Max-Breadth does not suffice, the other targets wait until these branches have ended.
-    fn start_group(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
+    fn start_group(&mut self, scope: &mut ContextScope<'_, '_>, request: &Message<'_>) {
         let group = self.next_group();
         let branches = group.len() as u8;
         for (target, place) in group.into_iter().zip(0..) {
             let share = breadth::share(self.breadth, branches, place);
-            self.start_branch(turn, request, target, share);
-            self.start_retry(turn, request);
+            self.start_branch(scope, request, target, share);
+            self.start_retry(scope, request);
         }
     }
 
@@ -268,22 +268,22 @@ impl Context {
 
     fn start_branch(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         request: &Message<'_>,
         target: Target,
         breadth: u8,
     ) {
         let instance = target.instance;
         let started = self
-            .launch(turn, request, Attempt::new(&target, breadth))
+            .launch(scope, request, Attempt::new(&target, breadth))
             .and_then(|launch| match launch {
                 Launch::Sent(_) => Ok(()),
                 Launch::Unresolved(destination) => {
-                    self.resolve(turn, request, destination, target, breadth)
+                    self.resolve(scope, request, destination, target, breadth)
                 }
                 Launch::Either(candidates) => {
                     let cursor = Box::new(Cursor::new(target, breadth, candidates));
-                    self.try_candidates(turn, request, None, cursor);
+                    self.try_candidates(scope, request, None, cursor);
                     Ok(())
                 }
             });
@@ -296,7 +296,7 @@ impl Context {
     /// Sends a copy.
     pub(super) fn launch(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         request: &Message<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Launch, Failure> {
@@ -306,7 +306,7 @@ impl Context {
             place,
             candidate,
         } = attempt;
-        let listeners = &turn.round.settings.listeners;
+        let listeners = &scope.parts.settings.listeners;
         let mut hop = target.hop(&self.routes, listeners)?;
         let remote = match (candidate, &hop.way) {
             (Some(candidate), _) => {
@@ -317,7 +317,7 @@ impl Context {
                 return Ok(Launch::Unresolved((*name).into()));
             }
             (None, Way::Address(remote)) => {
-                let ways = self.ways(turn.round, request, &hop, *remote);
+                let ways = self.ways(scope.parts, request, &hop, *remote);
                 if ways.len() > 1 {
                     return Ok(Launch::Either(ways));
                 }
@@ -325,20 +325,20 @@ impl Context {
             }
         };
         let inbound = Inbound::new(request, self.source);
-        let copy = RequestCopy::new(turn.round, inbound, target, &self.routes, &hop, remote)?;
+        let copy = RequestCopy::new(scope.parts, inbound, target, &self.routes, &hop, remote)?;
         if self.server.is_none() {
-            forward::send_ack(turn.round, turn.scratch, &copy);
+            forward::send_ack(scope.parts, scope.scratch, &copy);
             self.branches.clear();
             self.is_concluded = true;
             return Ok(Launch::Sent(0));
         }
         let number = place.map_or_else(|| self.next_place(), Ok)?;
-        let Ok(client) = turn
-            .round
+        let Ok(client) = scope
+            .parts
             .transactions
-            .reserve_client_for(self.account, Owner::Branch(turn.key, number))
+            .reserve_client_for(self.account, Owner::Branch(scope.key, number))
         else {
-            turn.round.metrics.refused_full.increment();
+            scope.parts.metrics.refused_full.increment();
             return Err(Failure::Overloaded);
         };
         let kind = if self.is_invite {
@@ -347,7 +347,7 @@ impl Context {
             Kind::NonInvite
         };
         let copy = copy.with_breadth(breadth);
-        forward::send(turn.round, turn.scratch, &copy, client, kind, self.suffix);
+        forward::send(scope.parts, scope.scratch, &copy, client, kind, self.suffix);
         if place.is_none() {
             self.add_branch(target, breadth, BranchState::Calling)?;
         }
@@ -356,7 +356,7 @@ impl Context {
             branch.state = BranchState::Calling;
         }
         if self.is_invite {
-            self.arm_invite(turn, number);
+            self.arm_invite(scope, number);
         }
         Ok(Launch::Sent(number))
     }
@@ -366,7 +366,7 @@ impl Context {
     /// which the INVITE reached the peer.
     fn ways(
         &self,
-        round: &Round<'_>,
+        parts: &WorkerParts<'_>,
         request: &Message<'_>,
         hop: &Hop<'_>,
         remote: SocketAddr,
@@ -382,10 +382,10 @@ impl Context {
                 address: remote,
             };
             ways.push(datagrams);
-            streams_first(&mut ways, Reach::of(&round.settings.listeners));
-            let lifetime = round.settings.proxy.dead_target_lifetime;
-            let dead = &round.shared.dead_targets;
-            ways.retain(|way| *way == datagrams || dead.admits(*way, round.now, lifetime));
+            streams_first(&mut ways, Reach::of(&parts.settings.listeners));
+            let lifetime = parts.settings.proxy.dead_target_lifetime;
+            let dead = &parts.shared.dead_targets;
+            ways.retain(|way| *way == datagrams || dead.admits(*way, parts.now, lifetime));
         }
         ways
     }
@@ -420,7 +420,7 @@ impl Context {
 
     /// Cancels what is pending, after a CANCEL (section 16.10), a 2xx or a 6xx. No further target is tried. Ringing
     /// branches are cancelled with the reason.
-    pub(super) fn cancel_pending(&mut self, turn: &mut Turn<'_, '_>, reason: &[u8]) {
+    pub(super) fn cancel_pending(&mut self, scope: &mut ContextScope<'_, '_>, reason: &[u8]) {
         self.targets = Vec::new();
         self.retry = None;
         for place in 0..self.branches.len() as u8 {
@@ -434,17 +434,17 @@ impl Context {
                     Some(client),
                 ) if self.is_invite => {
                     branch.state = BranchState::Cancelling { late: false };
-                    turn.round.transactions.cancel_client(
-                        turn.round.now,
+                    scope.parts.transactions.cancel_client(
+                        scope.parts.now,
                         client,
                         reason,
-                        turn.round.output,
+                        scope.parts.output,
                     );
-                    self.disarm(turn, place);
+                    self.disarm(scope, place);
                 }
                 (BranchState::Resolving, _) => {
                     branch.state = BranchState::Ended;
-                    self.disarm(turn, place);
+                    self.disarm(scope, place);
                 }
                 _ => {}
             }
@@ -452,8 +452,13 @@ impl Context {
     }
 
     /// Ends a branch without a final response from downstream.
-    pub(super) fn fail_branch(&mut self, turn: &mut Turn<'_, '_>, place: u8, failure: Failure) {
-        self.disarm(turn, place);
+    pub(super) fn fail_branch(
+        &mut self,
+        scope: &mut ContextScope<'_, '_>,
+        place: u8,
+        failure: Failure,
+    ) {
+        self.disarm(scope, place);
         let Some(branch) = self.branches.get_mut(usize::from(place)) else {
             return;
         };

@@ -2,11 +2,11 @@
 //! on its own. The outcome is remembered for other calls if a candidate was found by name, or is the stream that a long
 //! request prefers.
 
-use super::context::{Attempt, BranchState, Context, Launch, Retry, Turn};
+use super::context::{Attempt, BranchState, Context, ContextScope, Launch, Retry};
 use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
 use crate::routing::target::Target;
-use crate::{Question, Round};
+use crate::{Question, WorkerParts};
 use sip_message::{HeaderName, Message};
 use sip_transport::selection::{Candidate, Destination, Reach, prefers_stream, streams_first};
 use std::time::Duration;
@@ -54,11 +54,11 @@ impl Cursor {
     }
 
     /// Takes the next candidate: the best one that is not marked as failed, else the best one.
-    fn advance(&mut self, round: &Round<'_>) -> Option<Candidate> {
+    fn advance(&mut self, parts: &WorkerParts<'_>) -> Option<Candidate> {
         self.tries = self.tries.checked_sub(1)?;
-        let dead = &round.shared.dead_targets;
-        let lifetime = round.settings.proxy.dead_target_lifetime;
-        let admitted = |candidate: &Candidate| dead.admits(*candidate, round.now, lifetime);
+        let dead = &parts.shared.dead_targets;
+        let lifetime = parts.settings.proxy.dead_target_lifetime;
+        let admitted = |candidate: &Candidate| dead.admits(*candidate, parts.now, lifetime);
         let place = if self.is_named {
             self.left.iter().rposition(admitted)
         } else {
@@ -81,7 +81,7 @@ impl Context {
     /// Parks a branch until the name of its next hop is resolved.
     pub(super) fn resolve(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         request: &Message<'_>,
         destination: Destination,
         target: Target,
@@ -97,26 +97,26 @@ impl Context {
             branch.cursor = Some(Box::new(cursor));
         }
         let call = request.call_id().unwrap_or_default();
-        turn.round.output.ask(Question::Resolve {
-            ticket: turn.branch(place),
+        scope.parts.output.ask(Question::Resolve {
+            ticket: scope.branch(place),
             destination,
-            seed: turn.round.shared.hasher.hash(&[b"target", call]),
+            seed: scope.parts.shared.hasher.hash(&[b"target", call]),
         });
-        turn.round.metrics.questions.increment();
-        let deadline = turn.round.now + turn.round.settings.question_deadline;
-        self.arm(turn, place, deadline);
+        scope.parts.metrics.questions.increment();
+        let deadline = scope.parts.now + scope.parts.settings.question_deadline;
+        self.arm(scope, place, deadline);
         Ok(())
     }
 
     /// Continues a branch that was parked on its name, with the candidates, best first.
     pub(super) fn resolved(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         request: &Message<'_>,
         place: u8,
         mut candidates: Vec<Candidate>,
     ) {
-        self.disarm(turn, place);
+        self.disarm(scope, place);
         let Some(mut cursor) = self
             .branches
             .get_mut(usize::from(place))
@@ -125,19 +125,19 @@ impl Context {
             return;
         };
         if cursor.prefers_stream {
-            let reach = Reach::of(&turn.round.settings.listeners);
+            let reach = Reach::of(&scope.parts.settings.listeners);
             streams_first(&mut candidates, reach);
         }
         candidates.reverse();
         cursor.left = candidates;
-        cursor.tries = turn.round.settings.proxy.max_targets.max(1);
-        self.try_candidates(turn, request, Some(place), cursor);
+        cursor.tries = scope.parts.settings.proxy.max_targets.max(1);
+        self.try_candidates(scope, request, Some(place), cursor);
     }
 
     /// Sends to the first candidate that can be sent to. The others stay with the branch in case it fails.
     pub(super) fn try_candidates(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         request: &Message<'_>,
         place: Option<u8>,
         mut cursor: Box<Cursor>,
@@ -147,15 +147,15 @@ impl Context {
         } else {
             Failure::Unreachable
         };
-        while let Some(candidate) = cursor.advance(turn.round) {
+        while let Some(candidate) = cursor.advance(scope.parts) {
             let attempt = Attempt {
                 target: &cursor.target,
                 breadth: cursor.breadth,
                 place,
                 candidate: Some(candidate),
             };
-            match self.launch(turn, request, attempt) {
-                Ok(Launch::Sent(place)) => return self.await_answer(turn, place, cursor),
+            match self.launch(scope, request, attempt) {
+                Ok(Launch::Sent(place)) => return self.await_answer(scope, place, cursor),
                 Ok(Launch::Unresolved(_) | Launch::Either(_)) => {}
                 Err(reason) => failure = reason,
             }
@@ -170,18 +170,18 @@ impl Context {
     /// Keeps the cursor and, for a request other than INVITE, sets a deadline. While there are other candidates, such a
     /// request does not wait for Timer F, because its sender has given up by then. It waits at least 8*T1: over UDP a
     /// server may not send 100 before Timer E has reached T2, which takes 3.5 s (RFC 4320 section 4.1).
-    fn await_answer(&mut self, turn: &mut Turn<'_, '_>, place: u8, cursor: Box<Cursor>) {
+    fn await_answer(&mut self, scope: &mut ContextScope<'_, '_>, place: u8, cursor: Box<Cursor>) {
         let has_next = cursor.has_next();
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.cursor = Some(cursor).filter(|cursor| has_next || cursor.is_named);
         }
         if !self.is_invite
             && has_next
-            && let Some(no_answer) = turn.round.settings.proxy.no_answer
+            && let Some(no_answer) = scope.parts.settings.proxy.no_answer
         {
-            let least = turn.round.settings.timers.t1.saturating_mul(8);
-            let deadline = turn.round.now + no_answer.max(least);
-            self.arm(turn, place, deadline);
+            let least = scope.parts.settings.timers.t1.saturating_mul(8);
+            let deadline = scope.parts.now + no_answer.max(least);
+            self.arm(scope, place, deadline);
         }
     }
 
@@ -202,8 +202,8 @@ impl Context {
     }
 
     /// Marks the candidate that a branch is trying as failed: other calls try it last for a while.
-    pub(super) fn mark_failed(&self, turn: &Turn<'_, '_>, place: u8, why: TargetFailure) {
-        self.mark_failed_for(turn, place, why, None);
+    pub(super) fn mark_failed(&self, scope: &ContextScope<'_, '_>, place: u8, why: TargetFailure) {
+        self.mark_failed_for(scope, place, why, None);
     }
 
     /// Marks the candidate of a branch as failed after the network has reported it unreachable.
@@ -212,28 +212,33 @@ impl Context {
     /// response. Peers send no 100 to requests other than INVITE, which leaves seconds to forge it. So an error for
     /// such a request makes other calls try the candidate last, but does not move the calls that it has already
     /// accepted.
-    pub(super) fn mark_unreachable(&self, turn: &Turn<'_, '_>, place: u8, is_datagram: bool) {
+    pub(super) fn mark_unreachable(
+        &self,
+        scope: &ContextScope<'_, '_>,
+        place: u8,
+        is_datagram: bool,
+    ) {
         if self.is_invite || !is_datagram {
-            self.mark_failed(turn, place, TargetFailure::Unreachable);
-        } else if !self.is_gone(turn, place) {
-            self.mark_failed(turn, place, TargetFailure::Unavailable);
+            self.mark_failed(scope, place, TargetFailure::Unreachable);
+        } else if !self.is_gone(scope, place) {
+            self.mark_failed(scope, place, TargetFailure::Unavailable);
         }
     }
 
     fn mark_failed_for(
         &self,
-        turn: &Turn<'_, '_>,
+        scope: &ContextScope<'_, '_>,
         place: u8,
         why: TargetFailure,
         rest: Option<Duration>,
     ) {
-        let round = &turn.round;
-        let lifetime = round.settings.proxy.dead_target_lifetime;
+        let parts = &scope.parts;
+        let lifetime = parts.settings.proxy.dead_target_lifetime;
         if let Some(candidate) = self.shared_candidate(place)
             && !lifetime.is_zero()
         {
-            let until = round.now + rest.unwrap_or(lifetime);
-            round.shared.dead_targets.mark_failed(candidate, until, why);
+            let until = parts.now + rest.unwrap_or(lifetime);
+            parts.shared.dead_targets.mark_failed(candidate, until, why);
         }
     }
 
@@ -242,34 +247,39 @@ impl Context {
     ///
     /// A 503 may be the candidate's own, or relayed from the far end of a call, and the two cannot be distinguished. So
     /// it diverts other calls for no longer than any other failure does.
-    pub(super) fn record_outcome(&self, turn: &Turn<'_, '_>, place: u8, response: &Message<'_>) {
+    pub(super) fn record_outcome(
+        &self,
+        scope: &ContextScope<'_, '_>,
+        place: u8,
+        response: &Message<'_>,
+    ) {
         if response.status() != 503 {
             if let Some(candidate) = self.shared_candidate(place) {
-                let dead = &turn.round.shared.dead_targets;
-                dead.mark_available(candidate, turn.round.now);
+                let dead = &scope.parts.shared.dead_targets;
+                dead.mark_available(candidate, scope.parts.now);
             }
             return;
         }
         match retry_after(response) {
             Some(rest) => {
-                let rest = rest.min(turn.round.settings.proxy.dead_target_lifetime);
-                self.mark_failed_for(turn, place, TargetFailure::RetryAfter, Some(rest));
+                let rest = rest.min(scope.parts.settings.proxy.dead_target_lifetime);
+                self.mark_failed_for(scope, place, TargetFailure::RetryAfter, Some(rest));
             }
-            None => self.mark_failed(turn, place, TargetFailure::Unavailable),
+            None => self.mark_failed(scope, place, TargetFailure::Unavailable),
         }
     }
 
     /// Whether other calls have marked the candidate of this branch as failed, it has sent nothing since, and there is
     /// another candidate.
-    pub(super) fn has_failed_elsewhere(&self, turn: &Turn<'_, '_>, place: u8) -> bool {
+    pub(super) fn has_failed_elsewhere(&self, scope: &ContextScope<'_, '_>, place: u8) -> bool {
         let branch = self.branches.get(usize::from(place));
         let cursor = branch.and_then(|branch| branch.cursor.as_ref());
-        cursor.is_some_and(|cursor| cursor.has_next()) && self.is_gone(turn, place)
+        cursor.is_some_and(|cursor| cursor.has_next()) && self.is_gone(scope, place)
     }
 
-    fn is_gone(&self, turn: &Turn<'_, '_>, place: u8) -> bool {
+    fn is_gone(&self, scope: &ContextScope<'_, '_>, place: u8) -> bool {
         self.shared_candidate(place)
-            .is_some_and(|candidate| turn.round.shared.dead_targets.is_gone(candidate))
+            .is_some_and(|candidate| scope.parts.shared.dead_targets.is_gone(candidate))
     }
 
     /// Returns the candidate that a branch is trying, if other calls may find it too: by its name, or as the stream

@@ -1,7 +1,7 @@
 //! Deadlines of branches: Timer C (RFC 3261 sections 16.6 step 11 and 16.8), the operator's limit on silence, and the
 //! time limit for resolving a name. A branch has at most one timer.
 
-use super::context::{BranchState, Context, Turn};
+use super::context::{BranchState, Context, ContextScope};
 use super::reason;
 use super::timer::Deadline;
 use crate::routing::dead_targets::TargetFailure;
@@ -11,38 +11,38 @@ use sip_transport::Time;
 
 impl Context {
     /// Arms the timer of an INVITE that was just sent: Timer C, or less while there is no response.
-    pub(super) fn arm_invite(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
-        let proxy = &turn.round.settings.proxy;
+    pub(super) fn arm_invite(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
+        let proxy = &scope.parts.settings.proxy;
         let silence = proxy
             .no_answer
             .map_or(proxy.timer_c, |no_answer| no_answer.min(proxy.timer_c));
-        let timer_c = turn.round.now + proxy.timer_c;
+        let timer_c = scope.parts.now + proxy.timer_c;
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.timer_c = timer_c;
         }
-        self.arm(turn, place, turn.round.now + silence);
+        self.arm(scope, place, scope.parts.now + silence);
     }
 
     /// Arms the branch's timer and replaces the previous one.
-    pub(super) fn arm(&mut self, turn: &mut Turn<'_, '_>, place: u8, at: Time) {
-        self.disarm(turn, place);
+    pub(super) fn arm(&mut self, scope: &mut ContextScope<'_, '_>, place: u8, at: Time) {
+        self.disarm(scope, place);
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
-            branch.deadline = Some(turn.wheel.arm(at, Deadline::Branch(turn.branch(place))));
+            branch.deadline = Some(scope.wheel.arm(at, Deadline::Branch(scope.branch(place))));
         }
     }
 
-    pub(super) fn disarm(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
+    pub(super) fn disarm(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
         if let Some(timer) = self
             .branches
             .get_mut(usize::from(place))
             .and_then(|branch| branch.deadline.take())
         {
-            turn.wheel.cancel(timer);
+            scope.wheel.cancel(timer);
         }
     }
 
     /// Handles a branch's timer that has fired.
-    pub(super) fn expire(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
+    pub(super) fn expire(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
         let Some(branch) = self.branches.get_mut(usize::from(place)) else {
             return;
         };
@@ -50,33 +50,33 @@ impl Context {
         let (state, timer_c) = (branch.state, branch.timer_c);
         match state {
             BranchState::Resolving => {
-                turn.round.metrics.questions_expired.increment();
-                self.fail_branch(turn, place, Failure::Unresolved);
+                scope.parts.metrics.questions_expired.increment();
+                self.fail_branch(scope, place, Failure::Unresolved);
             }
             // A server has the request and works on it. Timer F ends it.
             BranchState::Trying | BranchState::Proceeding if !self.is_invite => {}
             // There is no alternative: wait until the transaction times out.
-            BranchState::Calling if turn.round.now < timer_c && !self.has_other(place) => {
-                self.rearm_check(turn, place, timer_c);
+            BranchState::Calling if scope.parts.now < timer_c && !self.has_other(place) => {
+                self.rearm_check(scope, place, timer_c);
             }
             BranchState::Calling => {
                 // Where no 100 is due, a server that waits for a slow phone is as silent as a failed one.
                 if self.is_invite {
-                    self.mark_failed(turn, place, TargetFailure::Silent);
+                    self.mark_failed(scope, place, TargetFailure::Silent);
                 }
-                self.give_up(turn, place);
+                self.give_up(scope, place);
             }
             // The 100 only says that the next hop had the request. It has failed since, so nothing that happens behind
             // it can reach us.
-            BranchState::Trying if self.has_failed_elsewhere(turn, place) => {
-                self.give_up(turn, place);
+            BranchState::Trying if self.has_failed_elsewhere(scope, place) => {
+                self.give_up(scope, place);
             }
             // Provisional responses do not touch the wheel. When the timer fires, it checks whether Timer C was moved.
-            BranchState::Trying | BranchState::Proceeding if turn.round.now < timer_c => {
-                self.rearm_check(turn, place, timer_c);
+            BranchState::Trying | BranchState::Proceeding if scope.parts.now < timer_c => {
+                self.rearm_check(scope, place, timer_c);
             }
             BranchState::Trying | BranchState::Proceeding => {
-                self.cancel_branch(turn, place);
+                self.cancel_branch(scope, place);
                 if let Some(branch) = self.branches.get_mut(usize::from(place)) {
                     branch.state = BranchState::Cancelling { late: true };
                 }
@@ -108,30 +108,30 @@ impl Context {
 
     /// Gives up a branch without a response and fails over. If a response arrives later, the transaction cancels the
     /// call.
-    fn give_up(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
-        self.cancel_branch(turn, place);
-        self.fail_branch(turn, place, Failure::Timeout);
+    fn give_up(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
+        self.cancel_branch(scope, place);
+        self.fail_branch(scope, place, Failure::Timeout);
     }
 
-    fn cancel_branch(&self, turn: &mut Turn<'_, '_>, place: u8) {
+    fn cancel_branch(&self, scope: &mut ContextScope<'_, '_>, place: u8) {
         let branch = self.branches.get(usize::from(place));
         if let Some(client) = branch.and_then(|branch| branch.client) {
-            let round = &mut *turn.round;
+            let parts = &mut *scope.parts;
             let reason = reason::of_status(Failure::Timeout.status());
-            round
+            parts
                 .transactions
-                .cancel_client(round.now, client, &reason, round.output);
+                .cancel_client(parts.now, client, &reason, parts.output);
         }
     }
 
     /// Arms the timer of a branch for Timer C, or for an earlier check.
-    fn rearm_check(&mut self, turn: &mut Turn<'_, '_>, place: u8, timer_c: Time) {
-        let look = self.next_check(turn, place);
-        self.arm(turn, place, look.map_or(timer_c, |look| look.min(timer_c)));
+    fn rearm_check(&mut self, scope: &mut ContextScope<'_, '_>, place: u8, timer_c: Time) {
+        let look = self.next_check(scope, place);
+        self.arm(scope, place, look.map_or(timer_c, |look| look.min(timer_c)));
     }
 
     /// When to check again whether to give up a branch for an alternative; `None` if nothing can replace it.
-    fn next_check(&self, turn: &Turn<'_, '_>, place: u8) -> Option<Time> {
+    fn next_check(&self, scope: &ContextScope<'_, '_>, place: u8) -> Option<Time> {
         let branch = self.branches.get(usize::from(place))?;
         let can_move = match branch.state {
             // Targets with a lower `q` are tried once the other branches have stopped ringing.
@@ -140,7 +140,7 @@ impl Context {
             BranchState::Trying => branch.cursor.as_ref().is_some_and(|it| it.has_next()),
             _ => false,
         };
-        let no_answer = turn.round.settings.proxy.no_answer?;
-        can_move.then(|| turn.round.now + no_answer)
+        let no_answer = scope.parts.settings.proxy.no_answer?;
+        can_move.then(|| scope.parts.now + no_answer)
     }
 }

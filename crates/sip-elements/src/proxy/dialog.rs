@@ -1,8 +1,8 @@
 //! How a request and its responses change the dialog that they belong to: a 2xx makes new remote targets known
 //! (RFC 3261 section 12.2), and a BYE ends the dialog.
 
-use super::context::{Context, Turn};
-use crate::Round;
+use super::context::{Context, ContextScope};
+use crate::WorkerParts;
 use crate::routing::proof;
 use crate::routing::refreshed::Refresh;
 use crate::routing::route::{Routing, tags};
@@ -26,7 +26,7 @@ pub(super) struct InDialog {
 }
 
 impl InDialog {
-    pub(super) fn new(request: &Message<'_>, routing: &Routing, round: &Round<'_>) -> Self {
+    pub(super) fn new(request: &Message<'_>, routing: &Routing, parts: &WorkerParts<'_>) -> Self {
         let Some(proven) = routing.dialog else {
             return Self::default();
         };
@@ -34,7 +34,7 @@ impl InDialog {
             request.method(),
             Method::Invite | Method::Update | Method::Subscribe | Method::Notify | Method::Refer
         ) && request.header(HeaderName::Contact).is_some();
-        let hasher = &round.shared.hasher;
+        let hasher = &parts.shared.hasher;
         let contact = || proof::contact_hash(request, hasher);
         let call_id = request.call_id().unwrap_or_default();
         let (from_tag, to_tag) = tags(request).unwrap_or_default();
@@ -62,18 +62,18 @@ impl Context {
     /// Updates the dialog after a final response was forwarded. `contact` is the keyed hash of its Contact, if known.
     pub(super) fn note_dialog(
         &self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         place: u8,
         response: &Message<'_>,
         contact: Option<u64>,
     ) {
-        let hasher = &turn.round.shared.hasher;
+        let hasher = &scope.parts.shared.hasher;
         let is_success = matches!(response.status(), 200..300);
         if self.dialog.ends {
-            if !turn.refreshed.is_empty() && (is_success || matches!(response.status(), 408 | 481))
+            if !scope.refreshed.is_empty() && (is_success || matches!(response.status(), 408 | 481))
             {
-                turn.refreshed.forget(self.dialog.of_sender);
-                turn.refreshed.forget(self.dialog.of_receiver);
+                scope.refreshed.forget(self.dialog.of_sender);
+                scope.refreshed.forget(self.dialog.of_receiver);
             }
             return;
         }
@@ -88,21 +88,21 @@ impl Context {
                     (tags(response), response.call_id())
             {
                 let key = proof::target_key(call_id, to_tag, from_tag, hasher);
-                self.record(turn, key, contact);
+                self.record(scope, key, contact);
             }
         } else if self.dialog.contact != 0 {
-            self.record(turn, self.dialog.of_sender, self.dialog.contact);
+            self.record(scope, self.dialog.of_sender, self.dialog.contact);
             if response.header(HeaderName::Contact).is_some() {
                 let contact = contact.unwrap_or_else(|| proof::contact_hash(response, hasher));
                 if contact != self.dialog.target || self.dialog.expires_soon {
-                    self.record(turn, self.dialog.of_receiver, contact);
+                    self.record(scope, self.dialog.of_receiver, contact);
                 }
             }
         }
     }
 
-    fn record(&self, turn: &mut Turn<'_, '_>, key: u64, target: u64) {
-        let settings = turn.round.settings;
+    fn record(&self, scope: &mut ContextScope<'_, '_>, key: u64, target: u64) {
+        let settings = scope.parts.settings;
         let source = self.source.remote.ip();
         let refresh = Refresh {
             key,
@@ -110,9 +110,9 @@ impl Context {
             source,
             is_trusted: settings.proxy.trusted_peers.contains(source),
         };
-        turn.refreshed.record(
+        scope.refreshed.record(
             refresh,
-            turn.round.now,
+            scope.parts.now,
             settings.proxy.dialog_lifetime,
             settings.limits.refreshed_targets,
         );

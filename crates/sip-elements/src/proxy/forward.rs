@@ -2,8 +2,8 @@
 //! written.
 
 use super::{Inbound, identity_headers};
-use crate::Round;
-use crate::answer::hex;
+use crate::WorkerParts;
+use crate::own_response::hex;
 use crate::phase::authentication;
 use crate::routing::breadth;
 use crate::routing::failure::Failure;
@@ -49,22 +49,22 @@ pub(super) struct RequestCopy<'c, 'm> {
 
 /// Sends a copy through the client transaction that is reserved for it. `scratch` holds the text of the patch.
 pub(super) fn send(
-    round: &mut Round<'_>,
+    parts: &mut WorkerParts<'_>,
     scratch: &mut Vec<u8>,
     copy: &RequestCopy<'_, '_>,
     client: ClientId,
     kind: Kind,
     suffix: u64,
 ) {
-    let settings = round.settings;
+    let settings = parts.settings;
     let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
     let call_id = copy.request.call_id().unwrap_or_default();
-    let branch = round.transactions.branch(client, call_id, suffix);
+    let branch = parts.transactions.branch(client, call_id, suffix);
     copy.push_via(&mut patch, |into| branch.write(into));
     if settings.proxy.record_route && is_record_routed(copy.request) {
         let (from, to) = (copy.source, copy.flow);
         let recorder = Recorder::new(
-            round.view(),
+            parts.view(),
             copy.request,
             (from, to),
             copy.routes,
@@ -80,9 +80,9 @@ pub(super) fn send(
         reliable: copy.outgoing.protocol.is_reliable(),
         domain: copy.domain_to_prove(),
     };
-    round
+    parts
         .transactions
-        .start_client(round.now, client, &options, round.output, |into| {
+        .start_client(parts.now, client, &options, parts.output, |into| {
             patch.write(into);
         });
     *scratch = patch.into_scratch();
@@ -90,9 +90,13 @@ pub(super) fn send(
 
 /// Sends a copy of an ACK. The branch is computed from the Via of the received ACK, so a retransmission gets the same
 /// branch.
-pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &RequestCopy<'_, '_>) {
+pub(super) fn send_ack(
+    parts: &mut WorkerParts<'_>,
+    scratch: &mut Vec<u8>,
+    copy: &RequestCopy<'_, '_>,
+) {
     let via = copy.request.top_via().map_or(&b""[..], |via| via.bytes);
-    let branch = round
+    let branch = parts
         .shared
         .hasher
         .hash(&[b"ack", via, copy.target.request_uri()]);
@@ -102,9 +106,9 @@ pub(super) fn send_ack(round: &mut Round<'_>, scratch: &mut Vec<u8>, copy: &Requ
         into.extend_from_slice(&hex(branch));
     });
     copy.push_common(&mut patch);
-    copy.remove_untrusted(&mut patch, &round.settings.proxy.trusted_peers);
+    copy.remove_untrusted(&mut patch, &parts.settings.proxy.trusted_peers);
     let domain = copy.domain_to_prove();
-    round
+    parts
         .output
         .send_to(copy.flow, domain, |into| patch.write(into));
     *scratch = patch.into_scratch();
@@ -114,14 +118,14 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
     /// Creates a copy to `remote`. Fails if no listener leads there, if the destination is off limits, or if a required
     /// secure transport is missing.
     pub(super) fn new(
-        round: &Round<'c>,
+        parts: &WorkerParts<'c>,
         Inbound { request, source }: Inbound<'c, 'm>,
         target: &'c Target,
         routes: &'c RouteSet,
         hop: &Hop<'c>,
         remote: SocketAddr,
     ) -> Result<Self, Failure> {
-        let listeners: &'c [Listener] = &round.settings.listeners;
+        let listeners: &'c [Listener] = &parts.settings.listeners;
         let wanted = ListenerCriteria {
             target: target.listener,
             recorded: routes.recorded,
@@ -136,8 +140,8 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
             .get(usize::from(flow.listener.0))
             .ok_or(Failure::Unreachable)?;
         let warrant = warrant(target, routes, hop);
-        if !off_limits::admits(round.settings, source.remote.ip(), flow.remote, warrant) {
-            round.metrics.off_limits.increment();
+        if !off_limits::admits(parts.settings, source.remote.ip(), flow.remote, warrant) {
+            parts.metrics.off_limits.increment();
             return Err(Failure::OffLimits);
         }
         let is_secure = hop.is_secure || is_sips(target.request_uri());
@@ -146,7 +150,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
         }
         let consumed = request
             .header(HeaderName::ProxyAuthorization)
-            .and_then(|_| authentication::realm_of_ours(round.settings, request));
+            .and_then(|_| authentication::realm_of_ours(parts.settings, request));
         Ok(Self {
             request,
             source,

@@ -18,8 +18,8 @@ mod unacknowledged;
 mod upstream;
 mod waiting;
 
-use crate::answer::{Origin, Refusal, answer, send_trying};
 use crate::metrics::DropReason;
+use crate::own_response::{Origin, Refusal, respond, send_trying};
 use crate::owner::{BranchId, ContextId, Owner, ResponseId};
 use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
@@ -27,12 +27,12 @@ use crate::routing::refreshed::{Refreshed, RefreshedStats};
 use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
 use crate::routing::{breadth, loop_detection};
-use crate::{Description, NameServersFailed, NotDescribed, Round};
-use context::{BranchState, Context, Turn};
+use crate::{Description, NameServersFailed, NotDescribed, WorkerParts};
+use context::{BranchState, Context, ContextScope};
 use dialog::InDialog;
 use forward::RequestCopy;
 use sip_message::{Message, Method};
-use sip_transaction::{Account, ClientId, ClientResponse, ServerId, Standing, Table, TimerWheel};
+use sip_transaction::{Account, ClientId, ClientResponse, Sender, ServerId, Table, TimerWheel};
 use sip_transport::selection::Candidate;
 use sip_transport::{Flow, Time};
 use smallvec::SmallVec;
@@ -94,8 +94,8 @@ impl Proxy {
 
     /// Preprocesses the route of a request (section 16.4): which Route values are ours, what the effective Request-URI
     /// is, and whether the request belongs to a dialog that we record-routed.
-    pub fn preprocess(&self, request: &Message<'_>, round: &Round<'_>) -> Routing {
-        route::preprocess(request, round.view(), &self.refreshed)
+    pub fn preprocess(&self, request: &Message<'_>, parts: &WorkerParts<'_>) -> Routing {
+        route::preprocess(request, parts.view(), &self.refreshed)
     }
 
     /// Creates a response context for a request with a server transaction, and forwards the request to the first group
@@ -106,47 +106,47 @@ impl Proxy {
     /// 480.
     pub fn forward(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         inbound: Inbound<'_, '_>,
         server: ServerId,
         routing: &Routing,
         mut targets: Vec<Target>,
     ) {
         let Inbound { request, source } = inbound;
-        let account = round.transactions.server_account(server);
+        let account = parts.transactions.server_account(server);
         let account = account.unwrap_or(Account::KNOWN);
-        let refuse = |round: &mut Round<'_>, refusal| {
-            let mut origin = Origin::new(round, source);
+        let refuse = |parts: &mut WorkerParts<'_>, refusal| {
+            let mut origin = Origin::new(parts, source);
             origin.server = Some(server);
             if !account.is_stranger() {
-                origin.standing = Standing::Known(None);
+                origin.sender = Sender::Known(None);
             }
-            answer(round, request, &origin, &refusal);
+            respond(parts, request, &origin, &refusal);
         };
         if breadth::incoming(request) == 0 {
-            return refuse(round, Refusal::Status(440));
+            return refuse(parts, Refusal::Status(440));
         }
-        let Some(key) = self.reserve(round, account) else {
-            return refuse(round, Refusal::Busy("Too many calls"));
+        let Some(key) = self.reserve(parts, account) else {
+            return refuse(parts, Refusal::Busy("Too many calls"));
         };
         if request.method() == Method::Invite {
-            send_trying(round, request, source, server);
+            send_trying(parts, request, source, server);
         }
         let owner = Owner::Context(key);
-        round.transactions.set_server_owner(server, owner);
+        parts.transactions.set_server_owner(server, owner);
         targets.sort_by_key(|target| std::cmp::Reverse(target.q));
-        targets.truncate(round.settings.proxy.max_targets.max(1));
+        targets.truncate(parts.settings.proxy.max_targets.max(1));
         targets.reverse();
         let held = (Some(server), account);
-        let context = self.create(round, inbound, held, routing, targets);
-        self.begin(round, key, context, request);
+        let context = self.create(parts, inbound, held, routing, targets);
+        self.begin(parts, key, context, request);
     }
 
     /// Forwards an ACK to a 2xx, which has no transaction (section 16.6, last paragraphs). Without `target`, the ACK
     /// follows its Route or Request-URI. It gets a context only if it must wait for a name to be resolved.
     pub fn forward_ack(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         inbound: Inbound<'_, '_>,
         routing: &Routing,
         target: Option<Target>,
@@ -167,59 +167,59 @@ impl Proxy {
             instance: 0,
         });
         self.unacknowledged.acknowledged(ack);
-        let routes = RouteSet::new(routing, ack, &round.settings.listeners);
-        let listeners = &round.settings.listeners;
+        let routes = RouteSet::new(routing, ack, &parts.settings.listeners);
+        let listeners = &parts.settings.listeners;
         let sent = target
             .hop(&routes, listeners)
             .and_then(|hop| match hop.way {
                 Way::Address(remote) => {
-                    let copy = RequestCopy::new(round, inbound, &target, &routes, &hop, remote)?;
-                    forward::send_ack(round, &mut self.scratch, &copy);
+                    let copy = RequestCopy::new(parts, inbound, &target, &routes, &hop, remote)?;
+                    forward::send_ack(parts, &mut self.scratch, &copy);
                     Ok(true)
                 }
                 Way::Name(_) => Ok(false),
             });
         match sent {
             Ok(true) => {}
-            Ok(false) => self.park_ack(round, inbound, routing, target),
-            Err(_) => round.metrics.dropped(DropReason::NoTarget),
+            Ok(false) => self.park_ack(parts, inbound, routing, target),
+            Err(_) => parts.metrics.dropped(DropReason::NoTarget),
         }
     }
 
     /// Creates a context for an ACK whose next hop is a name.
     fn park_ack(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         inbound: Inbound<'_, '_>,
         routing: &Routing,
         target: Target,
     ) {
-        let origin = Origin::new(round, inbound.source);
-        let (live, limit) = (self.contexts.len(), round.settings.limits.response_contexts);
-        let standing = Standing::Established(origin.standing.source());
-        let entered = round
+        let origin = Origin::new(parts, inbound.source);
+        let (live, limit) = (self.contexts.len(), parts.settings.limits.response_contexts);
+        let sender = Sender::Established(origin.sender.source());
+        let entered = parts
             .transactions
             .ledger()
-            .enter(Table::Contexts, standing, live, limit);
+            .enter(Table::Contexts, sender, live, limit);
         let Ok(account) = entered else {
-            return round.metrics.refused_full.increment();
+            return parts.metrics.refused_full.increment();
         };
         let key = self.contexts.reserve();
         let held = (None, account);
-        let context = self.create(round, inbound, held, routing, vec![target]);
-        self.begin(round, key, context, inbound.request);
+        let context = self.create(parts, inbound, held, routing, vec![target]);
+        self.begin(parts, key, context, inbound.request);
     }
 
     /// Handles a response for one of our client transactions.
     pub fn receive_response(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         event: ClientResponse<Owner>,
         response: &Message<'_>,
         from: IpAddr,
     ) {
         let Some((key, place, mut context)) = self.take(event.owner) else {
-            return late_response(round, response, from);
+            return late_response(parts, response, from);
         };
         if context
             .branches
@@ -227,34 +227,34 @@ impl Proxy {
             .and_then(|branch| branch.client)
             == Some(event.id)
         {
-            let turn = &mut self.turn(round, key);
-            if !context.take_to_wait(turn, place, (response, from)) {
-                self.process(round, key, &mut context, place, (response, from));
+            let scope = &mut self.scope(parts, key);
+            if !context.take_to_wait(scope, place, (response, from)) {
+                self.process(parts, key, &mut context, place, (response, from));
             }
         }
-        self.settle(round, key, context);
+        self.settle(parts, key, context);
     }
 
     /// Processes a response that need not wait, or no longer.
     fn process(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         key: ContextId,
         context: &mut Context,
         place: u8,
         (response, from): (&Message<'_>, IpAddr),
     ) {
-        let has_passed = context.receive(&mut self.turn(round, key), place, (response, from));
+        let has_passed = context.receive(&mut self.scope(parts, key), place, (response, from));
         if has_passed && context.is_invite {
             context.note_success();
-            self.unacknowledged.answered(round, response);
+            self.unacknowledged.answered(parts, response);
         }
     }
 
     /// Continues with a response that waited for its session description, and with those behind it.
     pub(crate) fn described(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         ticket: ResponseId,
         result: Result<Description, NotDescribed>,
     ) {
@@ -269,21 +269,21 @@ impl Proxy {
             Ok(Description::Replace(body)) => Some(body),
             Ok(Description::Keep) | Err(NotDescribed) => None,
         };
-        if let Some(response) = context.answered(&mut self.turn(round, key), number) {
+        if let Some(response) = context.answered(&mut self.scope(parts, key), number) {
             let response = match body {
                 Some(body) => response.with_body(&body),
                 None => response,
             };
-            self.release(round, key, &mut context, response, true);
+            self.release(parts, key, &mut context, response, true);
         }
-        self.settle(round, key, context);
+        self.settle(parts, key, context);
     }
 
     /// Processes a response that has waited, and those behind it up to one that the control plane must see. Without `asks`, all of
     /// them: the control plane has just missed a deadline, and the callee repeats a 2xx for 64*T1 only.
     fn release(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         key: ContextId,
         context: &mut Context,
         response: WaitingResponse,
@@ -295,40 +295,45 @@ impl Proxy {
         }) = next
         {
             if let Ok(response) = Message::parse(&bytes) {
-                self.process(round, key, context, place, (&response, from));
+                self.process(parts, key, context, place, (&response, from));
             }
-            self.proceed(round, key, context);
-            next = context.next_waiting(&mut self.turn(round, key), asks);
+            self.proceed(parts, key, context);
+            next = context.next_waiting(&mut self.scope(parts, key), asks);
         }
     }
 
     /// Handles a response that matches no client transaction. A 2xx to one of our INVITEs whose context is gone is
     /// forwarded statelessly. Any other response is dropped and counted.
-    pub fn receive_stray(&mut self, round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
-        upstream::receive_stray(round, response, from);
+    pub fn receive_stray(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        response: &Message<'_>,
+        from: IpAddr,
+    ) {
+        upstream::receive_stray(parts, response, from);
     }
 
     /// Handles a client transaction that ended without a final response: Timer B or Timer F fired, or a cancelled
     /// INVITE was not answered.
-    pub fn client_timeout(&mut self, round: &mut Round<'_>, id: ClientId, owner: Owner) {
+    pub fn client_timeout(&mut self, parts: &mut WorkerParts<'_>, id: ClientId, owner: Owner) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
         };
         match context.state_of(place, id) {
             None | Some(BranchState::Ended) => {}
             Some(state) => {
-                let turn = &mut self.turn(round, key);
+                let scope = &mut self.scope(parts, key);
                 if context.is_invite {
                     if state == BranchState::Calling {
-                        context.mark_failed(turn, place, TargetFailure::Silent);
+                        context.mark_failed(scope, place, TargetFailure::Silent);
                     }
                 } else if state != BranchState::Calling {
                     context.drop_other_candidates(place);
                 }
-                context.fail_branch(turn, place, Failure::Timeout);
+                context.fail_branch(scope, place, Failure::Timeout);
             }
         }
-        self.settle(round, key, context);
+        self.settle(parts, key, context);
     }
 
     /// Handles a request of a client transaction that was not delivered: it could not be sent, an ICMP error came back,
@@ -338,12 +343,12 @@ impl Proxy {
     /// For a datagram, an ICMP error is only a hint (RFC 1122 section 3.2.2.1): a server that restarts is soon
     /// reachable again. If there is nothing else to try, a request other than INVITE is therefore still retransmitted.
     /// An INVITE fails, because its caller waits.
-    pub fn client_unreachable(&mut self, round: &mut Round<'_>, id: ClientId, owner: Owner) {
+    pub fn client_unreachable(&mut self, parts: &mut WorkerParts<'_>, id: ClientId, owner: Owner) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
         };
         let state = context.state_of(place, id);
-        let flow = round.transactions.client_flow(id);
+        let flow = parts.transactions.client_flow(id);
         let failure = if flow.is_some_and(|flow| flow.connection.is_some()) {
             Failure::Gone
         } else {
@@ -357,28 +362,28 @@ impl Proxy {
         };
         if is_unheard {
             let contact = flow.and_then(|flow| {
-                let request = round.transactions.client_request(id)?;
-                Target::without_flow(request, flow, &round.settings.listeners)
+                let request = parts.transactions.client_request(id)?;
+                Target::without_flow(request, flow, &parts.settings.listeners)
             });
             let is_datagram = flow.is_some_and(|flow| {
-                let listener = round.settings.listeners.get(usize::from(flow.listener.0));
+                let listener = parts.settings.listeners.get(usize::from(flow.listener.0));
                 listener.is_some_and(|listener| !listener.protocol.is_reliable())
             });
-            let turn = &mut self.turn(round, key);
-            context.mark_unreachable(turn, place, is_datagram);
+            let scope = &mut self.scope(parts, key);
+            context.mark_unreachable(scope, place, is_datagram);
             if !is_datagram || context.is_invite || context.has_other(place) {
-                turn.round.transactions.abandon_client(id);
-                context.fail_branch(turn, place, failure);
+                scope.parts.transactions.abandon_client(id);
+                context.fail_branch(scope, place, failure);
                 context.try_contact(place, contact);
             }
         }
-        self.settle(round, key, context);
+        self.settle(parts, key, context);
     }
 
     /// Handles a CANCEL that matched this server transaction: the caller gave up (section 16.10). The pipeline answers
     /// the CANCEL.
-    pub fn cancel(&mut self, round: &mut Round<'_>, server: ServerId, cancel: &Message<'_>) {
-        let Some((key, _, mut context)) = round
+    pub fn cancel(&mut self, parts: &mut WorkerParts<'_>, server: ServerId, cancel: &Message<'_>) {
+        let Some((key, _, mut context)) = parts
             .transactions
             .server_owner(server)
             .and_then(|owner| self.take(owner))
@@ -388,15 +393,15 @@ impl Proxy {
         if context.is_invite && context.server == Some(server) {
             context.is_cancelled = true;
             let reason = reason::of_cancel(cancel);
-            context.cancel_pending(&mut self.turn(round, key), &reason);
+            context.cancel_pending(&mut self.scope(parts, key), &reason);
         }
-        self.settle(round, key, context);
+        self.settle(parts, key, context);
     }
 
     /// Continues a branch that was parked on a name. `result` holds the candidates, best first.
     pub fn resolved(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         branch: BranchId,
         result: Result<Vec<Candidate>, NameServersFailed>,
     ) {
@@ -412,37 +417,37 @@ impl Proxy {
             .get(usize::from(place))
             .is_some_and(|branch| branch.state == BranchState::Resolving);
         if is_waiting && let Some(bytes) = context.request.take() {
-            let turn = &mut self.turn(round, key);
+            let scope = &mut self.scope(parts, key);
             match (Message::parse(&bytes), result) {
                 (Ok(request), Ok(candidates)) => {
-                    context.resolved(turn, &request, place, candidates);
+                    context.resolved(scope, &request, place, candidates);
                 }
-                _ => context.fail_branch(turn, place, Failure::Unresolved),
+                _ => context.fail_branch(scope, place, Failure::Unresolved),
             }
             context.request = (!context.is_concluded).then_some(bytes);
         }
-        self.settle(round, key, context);
+        self.settle(parts, key, context);
     }
 
     /// Handles Timer C and the other deadlines that are due.
-    pub fn expire(&mut self, round: &mut Round<'_>) {
-        self.unacknowledged.expire(round.now);
-        while let Some(deadline) = self.wheel.pop_due(round.now) {
+    pub fn expire(&mut self, parts: &mut WorkerParts<'_>) {
+        self.unacknowledged.expire(parts.now);
+        while let Some(deadline) = self.wheel.pop_due(parts.now) {
             let (Deadline::Branch(BranchId { context: key, .. }) | Deadline::Waiting(key)) =
                 deadline;
             let Some(mut context) = self.contexts.take(key) else {
                 continue;
             };
-            let turn = &mut self.turn(round, key);
+            let scope = &mut self.scope(parts, key);
             match deadline {
-                Deadline::Branch(branch) => context.expire(turn, branch.place),
+                Deadline::Branch(branch) => context.expire(scope, branch.place),
                 Deadline::Waiting(_) => {
-                    if let Some(response) = context.waiting_timer(turn) {
-                        self.release(round, key, &mut context, response, false);
+                    if let Some(response) = context.waiting_timer(scope) {
+                        self.release(parts, key, &mut context, response, false);
                     }
                 }
             }
-            self.settle(round, key, context);
+            self.settle(parts, key, context);
         }
     }
 
@@ -484,9 +489,13 @@ impl Proxy {
         Some((key, place, self.contexts.take(key)?))
     }
 
-    fn turn<'t, 'r>(&'t mut self, round: &'t mut Round<'r>, key: ContextId) -> Turn<'t, 'r> {
-        Turn {
-            round,
+    fn scope<'t, 'r>(
+        &'t mut self,
+        parts: &'t mut WorkerParts<'r>,
+        key: ContextId,
+    ) -> ContextScope<'t, 'r> {
+        ContextScope {
+            parts,
             wheel: &mut self.wheel,
             scratch: &mut self.scratch,
             refreshed: &mut self.refreshed,
@@ -496,7 +505,7 @@ impl Proxy {
 
     fn create(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         Inbound { request, source }: Inbound<'_, '_>,
         (server, account): (Option<ServerId>, Account),
         routing: &Routing,
@@ -504,18 +513,18 @@ impl Proxy {
     ) -> Box<Context> {
         self.stats.created += 1;
         self.stats.live += 1;
-        round.metrics.response_contexts_created.increment();
+        parts.metrics.response_contexts_created.increment();
         Box::new(Context {
             server,
             account,
             counted: 0,
             source,
-            received: round.arrived,
+            received: parts.arrived,
             request: None,
-            routes: RouteSet::new(routing, request, &round.settings.listeners),
-            dialog: InDialog::new(request, routing, round),
+            routes: RouteSet::new(routing, request, &parts.settings.listeners),
+            dialog: InDialog::new(request, routing, parts),
             suffix: loop_detection::suffix(
-                &round.shared.hasher,
+                &parts.shared.hasher,
                 request,
                 source.remote,
                 &mut self.scratch,
@@ -537,31 +546,31 @@ impl Proxy {
     /// Starts the first group of targets. The request is stored only if the context outlives this call.
     fn begin(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         key: ContextId,
         mut context: Box<Context>,
         request: &Message<'_>,
     ) {
-        context.proceed(&mut self.turn(round, key), request);
+        context.proceed(&mut self.scope(parts, key), request);
         if !context.is_concluded {
             context.request = Some(context.keep(request));
         }
-        self.put_or_end(round, key, context);
+        self.put_or_end(parts, key, context);
     }
 
     /// Continues a context after an event: takes the next steps that are possible, and ends a context that is finished.
-    fn settle(&mut self, round: &mut Round<'_>, key: ContextId, mut context: Box<Context>) {
-        self.proceed(round, key, &mut context);
-        context.linger(&mut self.turn(round, key));
-        self.put_or_end(round, key, context);
+    fn settle(&mut self, parts: &mut WorkerParts<'_>, key: ContextId, mut context: Box<Context>) {
+        self.proceed(parts, key, &mut context);
+        context.linger(&mut self.scope(parts, key));
+        self.put_or_end(parts, key, context);
     }
 
     /// Takes the next steps of a context that are possible.
-    fn proceed(&mut self, round: &mut Round<'_>, key: ContextId, context: &mut Context) {
+    fn proceed(&mut self, parts: &mut WorkerParts<'_>, key: ContextId, context: &mut Context) {
         if context.wants_request() {
             let bytes = context.request.take().unwrap_or_default();
             match Message::parse(&bytes) {
-                Ok(request) => context.proceed(&mut self.turn(round, key), &request),
+                Ok(request) => context.proceed(&mut self.scope(parts, key), &request),
                 // The bytes parsed when they were received, so this never happens. If it did, the context must still
                 // end.
                 Err(_) => context.is_concluded = true,
@@ -571,9 +580,9 @@ impl Proxy {
     }
 
     /// Reserves a slot for a context and charges it to the account of its server transaction.
-    fn reserve(&mut self, round: &mut Round<'_>, account: Account) -> Option<ContextId> {
-        let (live, limit) = (self.contexts.len(), round.settings.limits.response_contexts);
-        let ledger = round.transactions.ledger();
+    fn reserve(&mut self, parts: &mut WorkerParts<'_>, account: Account) -> Option<ContextId> {
+        let (live, limit) = (self.contexts.len(), parts.settings.limits.response_contexts);
+        let ledger = parts.transactions.ledger();
         ledger.join(Table::Contexts, account, live, limit).ok()?;
         Some(self.contexts.reserve())
     }
@@ -583,8 +592,13 @@ impl Proxy {
         self.contexts.iter().map(Context::bytes).sum()
     }
 
-    fn put_or_end(&mut self, round: &mut Round<'_>, key: ContextId, mut context: Box<Context>) {
-        let ledger = round.transactions.ledger();
+    fn put_or_end(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        key: ContextId,
+        mut context: Box<Context>,
+    ) {
+        let ledger = parts.transactions.ledger();
         let before = std::mem::take(&mut context.counted) as usize;
         if context.is_over() {
             ledger.hold(context.account, before, 0);
@@ -592,7 +606,7 @@ impl Proxy {
             self.contexts.release(key);
             self.stats.ended += 1;
             self.stats.live -= 1;
-            round.metrics.response_contexts_ended.increment();
+            parts.metrics.response_contexts_ended.increment();
         } else {
             let bytes = context.bytes();
             ledger.hold(context.account, before, bytes);
@@ -604,10 +618,10 @@ impl Proxy {
 
 /// Handles a response from a client transaction whose context has ended. A 2xx to an INVITE is forwarded: it is a
 /// retransmission, or it comes late from a branch that was given up.
-fn late_response(round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
+fn late_response(parts: &mut WorkerParts<'_>, response: &Message<'_>, from: IpAddr) {
     if matches!(response.status(), 200..300) && response.method() == Method::Invite {
-        upstream::forward_statelessly(round, response, from);
+        upstream::forward_statelessly(parts, response, from);
     } else {
-        round.metrics.dropped(DropReason::StrayResponse);
+        parts.metrics.dropped(DropReason::StrayResponse);
     }
 }

@@ -1,10 +1,10 @@
 //! Responses on their way upstream (RFC 3261 section 16.7): which are forwarded at once, which wait for a better one,
 //! and the final choice.
 
-use super::context::{BranchState, Context, Turn};
+use super::context::{BranchState, Context, ContextScope};
 use super::{identity_headers, reason};
-use crate::answer::{own_tag, with_server_header};
 use crate::metrics::DropReason;
+use crate::own_response::{own_tag, with_server_header};
 use crate::routing::failure::Failure;
 use crate::routing::record_route;
 use sip_message::{HeaderName, Message, Patch, ResponseWriter};
@@ -87,26 +87,26 @@ impl Context {
     /// upstream.
     pub(super) fn receive(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         place: u8,
         (response, from): (&Message<'_>, IpAddr),
     ) -> bool {
-        self.record_outcome(turn, place, response);
+        self.record_outcome(scope, place, response);
         let status = response.status();
         let is_for_us = response.values(HeaderName::Via).nth(1).is_none();
         match status {
-            ..200 if is_for_us => turn.round.metrics.dropped(DropReason::StrayResponse),
-            ..200 => self.receive_provisional(turn, place, (response, from)),
+            ..200 if is_for_us => scope.parts.metrics.dropped(DropReason::StrayResponse),
+            ..200 => self.receive_provisional(scope, place, (response, from)),
             // The transaction has ended in any case, and so has the branch.
             _ if is_for_us => {
-                turn.round.metrics.dropped(DropReason::StrayResponse);
-                self.fail_branch(turn, place, Failure::Unreachable);
+                scope.parts.metrics.dropped(DropReason::StrayResponse);
+                self.fail_branch(scope, place, Failure::Unreachable);
             }
             200..300 => {
-                self.receive_success(turn, place, (response, from));
+                self.receive_success(scope, place, (response, from));
                 return true;
             }
-            _ => self.receive_failure(turn, place, (response, from)),
+            _ => self.receive_failure(scope, place, (response, from)),
         }
         false
     }
@@ -115,7 +115,7 @@ impl Context {
     /// RFC 4320 section 4.1).
     fn receive_provisional(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         place: u8,
         (response, from): (&Message<'_>, IpAddr),
     ) {
@@ -129,75 +129,75 @@ impl Context {
             return;
         }
         let has_ended = branch.state == BranchState::Ended;
-        self.note_progress(turn, place);
+        self.note_progress(scope, place);
         if self.is_invite && !self.is_concluded && !has_ended {
-            let passed = self.forward_response(turn, response, from);
+            let passed = self.forward_response(scope, response, from);
             self.note_early_target(place, passed.contact);
         }
     }
 
     /// Notes a provisional response other than 100, and moves Timer C.
-    pub(super) fn note_progress(&mut self, turn: &Turn<'_, '_>, place: u8) {
+    pub(super) fn note_progress(&mut self, scope: &ContextScope<'_, '_>, place: u8) {
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             if matches!(branch.state, BranchState::Calling | BranchState::Trying) {
                 branch.state = BranchState::Proceeding;
             }
-            branch.timer_c = turn.round.now + turn.round.settings.proxy.timer_c;
+            branch.timer_c = scope.parts.now + scope.parts.settings.proxy.timer_c;
         }
     }
 
     /// Forwards a 2xx at once, for an INVITE every one of them (step 5). The other branches are cancelled (step 10).
     fn receive_success(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         place: u8,
         (response, from): (&Message<'_>, IpAddr),
     ) {
-        self.end_branch(turn, place);
-        let passed = self.forward_response(turn, response, from);
-        self.note_dialog(turn, place, response, passed.contact);
+        self.end_branch(scope, place);
+        let passed = self.forward_response(scope, response, from);
+        self.note_dialog(scope, place, response, passed.contact);
         let passed = passed.is_sent;
         if !passed && self.is_invite {
             // The server transaction is over. A branch was cancelled after the 2xx of another one, and still accepted
             // the call more than 64*T1 after that 2xx. The callee considers the call established, so the caller must
             // learn about it.
-            super::upstream::forward_statelessly(turn.round, response, from);
+            super::upstream::forward_statelessly(scope.parts, response, from);
         }
-        self.conclude_with(turn, if passed { response.status() } else { 0 });
+        self.conclude_with(scope, if passed { response.status() } else { 0 });
         if self.is_invite {
-            self.cancel_pending(turn, reason::ANSWERED_ELSEWHERE);
+            self.cancel_pending(scope, reason::ANSWERED_ELSEWHERE);
         }
     }
 
     fn receive_failure(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         place: u8,
         (response, from): (&Message<'_>, IpAddr),
     ) {
-        self.note_dialog(turn, place, response, None);
+        self.note_dialog(scope, place, response, None);
         let status = response.status();
         let branch = self.branches.get(usize::from(place));
         let (state, instance, breadth) = branch.map_or((BranchState::Ended, 0, 0), |branch| {
             (branch.state, branch.instance, branch.breadth)
         });
         if state == BranchState::Ended || self.is_concluded {
-            self.end_branch(turn, place);
+            self.end_branch(scope, place);
             return;
         }
         if status >= 600 {
-            self.end_branch(turn, place);
-            self.cancel_pending(turn, &reason::of_status(status));
+            self.end_branch(scope, place);
+            self.cancel_pending(scope, &reason::of_status(status));
         } else if state == (BranchState::Cancelling { late: true }) && status == 487 {
-            return self.fail_branch(turn, place, Failure::Timeout);
+            return self.fail_branch(scope, place, Failure::Timeout);
         } else if status == FLOW_FAILED {
-            return self.fail_branch(turn, place, Failure::Gone);
+            return self.fail_branch(scope, place, Failure::Gone);
         } else {
             let cursor = self
                 .branches
                 .get_mut(usize::from(place))
                 .and_then(|branch| branch.cursor.take());
-            self.end_branch(turn, place);
+            self.end_branch(scope, place);
             self.schedule_retry(cursor.filter(|_| status == 503));
             if status == 408 {
                 self.try_other_flow(instance, breadth);
@@ -210,8 +210,8 @@ impl Context {
             && self.best.is_none()
             && !self.is_pending();
         if is_last && !self.needs_translation(status) {
-            self.forward_response(turn, response, from);
-            self.conclude_with(turn, status);
+            self.forward_response(scope, response, from);
+            self.conclude_with(scope, status);
         } else {
             self.note_response(response, from);
         }
@@ -223,8 +223,8 @@ impl Context {
         status == 503 || (status == 408 && !self.is_invite)
     }
 
-    fn end_branch(&mut self, turn: &mut Turn<'_, '_>, place: u8) {
-        self.disarm(turn, place);
+    fn end_branch(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
+        self.disarm(scope, place);
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.state = BranchState::Ended;
             branch.cursor = None;
@@ -265,10 +265,10 @@ impl Context {
     }
 
     /// Forwards the best final response when everything has been tried (steps 6 to 9).
-    pub(super) fn conclude(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>) {
+    pub(super) fn conclude(&mut self, scope: &mut ContextScope<'_, '_>, request: &Message<'_>) {
         if self.server.is_none() {
             // The next hop of an ACK did not resolve. There is no response to an ACK.
-            turn.round.metrics.dropped(DropReason::NoTarget);
+            scope.parts.metrics.dropped(DropReason::NoTarget);
             self.is_concluded = true;
             return;
         }
@@ -283,29 +283,34 @@ impl Context {
         };
         match received {
             Some((response, _)) if response.status() == 408 && !self.is_invite => {
-                self.suppress_response(turn);
+                self.suppress_response(scope);
             }
             Some((response, from)) if response.status() != 503 => {
                 let challenges = best.as_ref().filter(|_| is_challenge(response.status()));
                 let challenges = challenges.map_or(&[][..], |best| &best.challenges);
-                self.forward_response_with(turn, (&response, from), challenges);
-                self.conclude_with(turn, response.status());
+                self.forward_response_with(scope, (&response, from), challenges);
+                self.conclude_with(scope, response.status());
             }
-            _ if self.is_cancelled => self.answer(turn, request, Failure::Cancelled),
-            _ if own == Failure::Timeout && !self.is_invite => self.suppress_response(turn),
-            _ => self.answer(turn, request, own),
+            _ if self.is_cancelled => self.respond(scope, request, Failure::Cancelled),
+            _ if own == Failure::Timeout && !self.is_invite => self.suppress_response(scope),
+            _ => self.respond(scope, request, own),
         }
     }
 
     /// Answers the request with a response of our own.
-    fn answer(&mut self, turn: &mut Turn<'_, '_>, request: &Message<'_>, failure: Failure) {
-        let round = &mut *turn.round;
-        let (status, settings, source) = (failure.status(), round.settings, self.source.remote);
+    fn respond(
+        &mut self,
+        scope: &mut ContextScope<'_, '_>,
+        request: &Message<'_>,
+        failure: Failure,
+    ) {
+        let parts = &mut *scope.parts;
+        let (status, settings, source) = (failure.status(), parts.settings, self.source.remote);
         if let Some(server) = self.server {
-            let tag = own_tag(round, request);
-            round
+            let tag = own_tag(parts, request);
+            parts
                 .transactions
-                .respond(round.now, server, status, round.output, |into| {
+                .respond(parts.now, server, status, parts.output, |into| {
                     let begun = ResponseWriter::begin(
                         into,
                         request,
@@ -321,17 +326,17 @@ impl Context {
                     }
                     response.finish();
                 });
-            round.metrics.sent(usize::from(self.method), status);
+            parts.metrics.sent(usize::from(self.method), status);
         }
-        self.conclude_with(turn, status);
+        self.conclude_with(scope, status);
     }
 
     /// Sends no response to a non-INVITE that timed out. Upstream has just timed out too, and a 408 would only race its
     /// timer (RFC 4320 section 4.2).
-    fn suppress_response(&mut self, turn: &mut Turn<'_, '_>) {
+    fn suppress_response(&mut self, scope: &mut ContextScope<'_, '_>) {
         if let Some(server) = self.server {
-            let now = turn.round.now;
-            turn.round.transactions.silence_server(now, server);
+            let now = scope.parts.now;
+            scope.parts.transactions.silence_server(now, server);
         }
         self.is_concluded = true;
         self.request = None;
@@ -341,49 +346,49 @@ impl Context {
     /// (step 8).
     fn forward_response(
         &self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         response: &Message<'_>,
         from: IpAddr,
     ) -> Passed {
-        self.forward_response_with(turn, (response, from), &[])
+        self.forward_response_with(scope, (response, from), &[])
     }
 
     fn forward_response_with(
         &self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         (response, from): (&Message<'_>, IpAddr),
         challenges: &[(HeaderName, Box<[u8]>)],
     ) -> Passed {
         let Some(server) = self.server else {
             return Passed::default();
         };
-        let mut patch = Patch::with_scratch(response, std::mem::take(turn.scratch));
+        let mut patch = Patch::with_scratch(response, std::mem::take(scope.scratch));
         patch.remove_first_values(HeaderName::Via, 1);
         // The caller may be on a stream, which needs Content-Length.
         patch.complete_content_length();
-        let contact = record_route::answer(&mut patch, response, turn.round.view());
-        let trusted = &turn.round.settings.proxy.trusted_peers;
+        let contact = record_route::answer(&mut patch, response, scope.parts.view());
+        let trusted = &scope.parts.settings.proxy.trusted_peers;
         let to = self.source.remote.ip();
         identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);
         for (name, value) in challenges {
             patch.append(*name, value);
         }
-        let round = &mut *turn.round;
+        let parts = &mut *scope.parts;
         let status = response.status();
-        let sent = round
+        let sent = parts
             .transactions
-            .respond(round.now, server, status, round.output, |into| {
+            .respond(parts.now, server, status, parts.output, |into| {
                 patch.write(into);
             });
-        *turn.scratch = patch.into_scratch();
+        *scope.scratch = patch.into_scratch();
         // A phone rings for this call, so the connection of an unknown caller may stay open.
         if self.is_invite && matches!(status, 101..300) {
-            round.output.proven(self.source.connection);
+            parts.output.proven(self.source.connection);
         }
         // An empty range is a withheld response. The metrics do not count it, but it is reported as sent: it went
         // nowhere else.
         if sent.as_ref().is_some_and(|range| !range.is_empty()) {
-            round.metrics.sent(usize::from(self.method), status);
+            parts.metrics.sent(usize::from(self.method), status);
         }
         Passed {
             is_sent: sent.is_some(),
@@ -393,12 +398,12 @@ impl Context {
 
     /// Concludes the request after a final response went upstream: records how long it took, and drops the stored
     /// request. `status` is 0 if none was sent.
-    fn conclude_with(&mut self, turn: &mut Turn<'_, '_>, status: u16) {
+    fn conclude_with(&mut self, scope: &mut ContextScope<'_, '_>, status: u16) {
         if !self.is_concluded
             && status >= 200
-            && let Some(latency) = turn.round.metrics.latency.get(usize::from(self.method))
+            && let Some(latency) = scope.parts.metrics.latency.get(usize::from(self.method))
         {
-            latency.record(turn.round.now - self.received);
+            latency.record(scope.parts.now - self.received);
         }
         self.is_concluded = true;
         self.request = None;

@@ -2,7 +2,7 @@
 //! otherwise the callee would wait for an ACK that no proxy forwards. A node that does not drain remembers nothing
 //! about answered calls.
 
-use crate::Round;
+use crate::WorkerParts;
 use sip_message::{Message, home_hash};
 use sip_transport::Time;
 use std::collections::VecDeque;
@@ -23,8 +23,8 @@ impl Unacknowledged {
 
     /// Remembers a call after a 2xx to its INVITE was forwarded. The callee retransmits the 2xx for 64*T1
     /// (section 13.3.1.4). The ACK comes back through us if we record-route.
-    pub(super) fn answered(&mut self, round: &Round<'_>, response: &Message<'_>) {
-        let settings = round.settings;
+    pub(super) fn answered(&mut self, parts: &WorkerParts<'_>, response: &Message<'_>) {
+        let settings = parts.settings;
         let Some(calls) = &mut self.calls else {
             return;
         };
@@ -33,7 +33,7 @@ impl Unacknowledged {
             && calls.len() < settings.limits.response_contexts
             && !calls.iter().any(|(_, other)| *other == call)
         {
-            calls.push_back((round.now + settings.timers.t1 * 64, call));
+            calls.push_back((parts.now + settings.timers.t1 * 64, call));
         }
     }
 

@@ -2,7 +2,7 @@
 //! calls that were in progress when this node restarted.
 
 use super::identity_headers;
-use crate::Round;
+use crate::WorkerParts;
 use crate::metrics::DropReason;
 use crate::routing::listener::{ListenerCriteria, flow_to, protocol_of};
 use crate::routing::loop_detection::{is_proven, response_address};
@@ -16,7 +16,7 @@ use std::net::IpAddr;
 /// has it dropped, so that no attacker can make a proxy send for it. A 2xx that proves that we forwarded its INVITE,
 /// and from where, does no such harm, and may answer a call that outlived a restart. So it is forwarded. All others are
 /// dropped.
-pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
+pub(super) fn receive_stray(parts: &mut WorkerParts<'_>, response: &Message<'_>, from: IpAddr) {
     let mut vias = response.values(HeaderName::Via).map(Via::parse);
     let branch = vias
         .next()
@@ -25,65 +25,69 @@ pub(super) fn receive_stray(round: &mut Round<'_>, response: &Message<'_>, from:
     let upstream = vias.next().flatten();
     let is_success = matches!(response.status(), 200..300) && response.method() == Method::Invite;
     let (Some(branch), Some(upstream), true) = (branch, upstream, is_success) else {
-        return round.metrics.dropped(DropReason::StrayResponse);
+        return parts.metrics.dropped(DropReason::StrayResponse);
     };
-    let hasher = &round.shared.hasher;
+    let hasher = &parts.shared.hasher;
     let call_id = response.call_id().unwrap_or_default();
     if branch.is_genuine(hasher, call_id) && is_proven(hasher, response, branch.suffix(), &upstream)
     {
-        forward_statelessly(round, response, from);
+        forward_statelessly(parts, response, from);
     } else {
-        round.metrics.dropped(DropReason::ForgedResponse);
+        parts.metrics.dropped(DropReason::ForgedResponse);
     }
 }
 
 /// Sends a 2xx upstream: through the server transaction of the INVITE while that exists, else to the address in the Via
 /// below ours (section 18.2.2).
-pub(super) fn forward_statelessly(round: &mut Round<'_>, response: &Message<'_>, from: IpAddr) {
+pub(super) fn forward_statelessly(
+    parts: &mut WorkerParts<'_>,
+    response: &Message<'_>,
+    from: IpAddr,
+) {
     let mut patch = Patch::new(response);
     patch.remove_first_values(HeaderName::Via, 1);
     // The caller may be on a stream, which needs Content-Length.
     patch.complete_content_length();
-    record_route::answer(&mut patch, response, round.view());
+    record_route::answer(&mut patch, response, parts.view());
     let upstream = response.values(HeaderName::Via).nth(1).and_then(Via::parse);
     let to = upstream.and_then(|via| response_address(&via));
     let to = to.map_or(IpAddr::from([0; 4]), |to| to.ip());
-    let trusted = &round.settings.proxy.trusted_peers;
+    let trusted = &parts.settings.proxy.trusted_peers;
     identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);
     let mut popped = Vec::new();
     patch.write(&mut popped);
     let Ok(message) = Message::parse(&popped) else {
-        return round.metrics.dropped(DropReason::StrayResponse);
+        return parts.metrics.dropped(DropReason::StrayResponse);
     };
     // Without our Via, the response names the transaction that its INVITE arrived in.
-    let key = round.shared.hasher.server_transaction(&message);
-    if let Some(server) = key.and_then(|key| round.transactions.find_server(key)) {
+    let key = parts.shared.hasher.server_transaction(&message);
+    if let Some(server) = key.and_then(|key| parts.transactions.find_server(key)) {
         let write = |into: &mut Vec<u8>| into.extend_from_slice(&popped);
-        if round
+        if parts
             .transactions
-            .respond(round.now, server, message.status(), round.output, write)
+            .respond(parts.now, server, message.status(), parts.output, write)
             .is_some()
         {
-            return round
+            return parts
                 .metrics
                 .sent(message.method().label_index(), message.status());
         }
     }
-    match message.top_via().and_then(|via| flow_back(round, &via)) {
+    match message.top_via().and_then(|via| flow_back(parts, &via)) {
         Some(flow) => {
-            round
+            parts
                 .output
                 .send(flow, |into| into.extend_from_slice(&popped));
-            round
+            parts
                 .metrics
                 .sent(message.method().label_index(), message.status());
         }
-        None => round.metrics.dropped(DropReason::StrayResponse),
+        None => parts.metrics.dropped(DropReason::StrayResponse),
     }
 }
 
 /// Returns the flow that a Via leads to. A connection cannot be found without the transaction that knows it.
-fn flow_back(round: &Round<'_>, via: &Via<'_>) -> Option<Flow> {
+fn flow_back(parts: &WorkerParts<'_>, via: &Via<'_>) -> Option<Flow> {
     let protocol = protocol_of(via.transport).filter(|protocol| *protocol == Protocol::Udp)?;
     let wanted = ListenerCriteria {
         target: None,
@@ -91,5 +95,5 @@ fn flow_back(round: &Round<'_>, via: &Via<'_>) -> Option<Flow> {
         incoming: ListenerId(0),
         protocol: Some(protocol),
     };
-    flow_to(&round.settings.listeners, wanted, response_address(via)?)
+    flow_to(&parts.settings.listeners, wanted, response_address(via)?)
 }

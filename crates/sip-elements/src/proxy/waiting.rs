@@ -1,7 +1,7 @@
 //! Responses that wait until the control plane has seen their session description. The responses of a context leave in the
 //! order in which they arrived, so those behind a waiting one wait too.
 
-use super::context::{Context, Turn};
+use super::context::{Context, ContextScope};
 use super::reason;
 use super::timer::Deadline;
 use crate::metrics::DropReason;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The maximum number of responses that wait in a context, apart from the first final response of each branch.
 const MOST: usize = 8;
 /// The maximum total size of these responses in bytes.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 /// The waiting responses of one context.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Waiting {
     }
 
     fn fits(&self, response: &Message<'_>) -> bool {
-        self.responses.len() < MOST && self.bytes() + response.bytes().len() <= MOST_BYTES
+        self.responses.len() < MOST && self.bytes() + response.bytes().len() <= MAX_BYTES
     }
 }
 
@@ -81,15 +81,15 @@ impl Context {
     /// Lets a response wait if the control plane must see it first, or if another one waits. Returns whether it was taken.
     pub(super) fn take_to_wait(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         place: u8,
         (response, from): (&Message<'_>, IpAddr),
     ) -> bool {
         let is_first = !self.has_waiting_responses();
-        if (is_first && !is_asked_for(turn, response)) || !self.may_pass(response) {
+        if (is_first && !is_asked_for(scope, response)) || !self.may_pass(response) {
             return false;
         }
-        let ledger = turn.round.transactions.ledger();
+        let ledger = scope.parts.transactions.ledger();
         let has_room = ledger.has_room(response.bytes().len());
         if is_first && !has_room {
             // Without memory to wait, it passes unchanged: the call goes on.
@@ -101,7 +101,7 @@ impl Context {
             || (has_room && waiting.fits(response));
         if !is_taken {
             // It was provisional, or its sender repeats it.
-            turn.round.metrics.dropped(DropReason::WaitingFull);
+            scope.parts.metrics.dropped(DropReason::WaitingFull);
             return true;
         }
         waiting.responses.push_back(WaitingResponse {
@@ -111,9 +111,9 @@ impl Context {
             is_final: response.status() >= 200,
         });
         if is_first {
-            self.ask_for_description(turn);
+            self.ask_for_description(scope);
         }
-        self.note_arrival(turn, place, response.status());
+        self.note_arrival(scope, place, response.status());
         true
     }
 
@@ -127,18 +127,18 @@ impl Context {
 
     /// Updates the branches when a response has arrived, although it waits. A 2xx to an INVITE will pass, so no other phone is called
     /// any more.
-    fn note_arrival(&mut self, turn: &mut Turn<'_, '_>, place: u8, status: u16) {
+    fn note_arrival(&mut self, scope: &mut ContextScope<'_, '_>, place: u8, status: u16) {
         if status < 200 {
-            return self.note_progress(turn, place);
+            return self.note_progress(scope, place);
         }
-        self.disarm(turn, place);
+        self.disarm(scope, place);
         if self.is_invite && status < 300 {
-            self.cancel_pending(turn, reason::ANSWERED_ELSEWHERE);
+            self.cancel_pending(scope, reason::ANSWERED_ELSEWHERE);
         }
     }
 
     /// Asks the control plane about the first waiting response.
-    fn ask_for_description(&mut self, turn: &mut Turn<'_, '_>) {
+    fn ask_for_description(&mut self, scope: &mut ContextScope<'_, '_>) {
         let Some(waiting) = &mut self.waiting else {
             return;
         };
@@ -146,27 +146,27 @@ impl Context {
             return;
         };
         self.questions = self.questions.wrapping_add(1);
-        turn.round.output.ask(Question::Describe {
+        scope.parts.output.ask(Question::Describe {
             ticket: DescribedId::Response(ResponseId {
-                context: turn.key,
+                context: scope.key,
                 number: self.questions,
             }),
             message: Arc::clone(&first.bytes),
             source: first.from,
         });
-        turn.round.metrics.questions.increment();
-        let deadline = turn.round.now + turn.round.settings.question_deadline;
-        let timer = Deadline::Waiting(turn.key);
+        scope.parts.metrics.questions.increment();
+        let deadline = scope.parts.now + scope.parts.settings.question_deadline;
+        let timer = Deadline::Waiting(scope.key);
         waiting.timer = Some(match waiting.timer.take() {
-            Some(armed) => turn.wheel.rearm(armed, deadline, timer),
-            None => turn.wheel.arm(deadline, timer),
+            Some(armed) => scope.wheel.rearm(armed, deadline, timer),
+            None => scope.wheel.arm(deadline, timer),
         });
     }
 
     /// Takes out the response that the question with this number is about, if the question is still open.
     pub(super) fn answered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         number: u32,
     ) -> Option<WaitingResponse> {
         let waiting = self.waiting.as_mut()?;
@@ -174,7 +174,7 @@ impl Context {
             return None;
         }
         if let Some(timer) = waiting.timer.take() {
-            turn.wheel.cancel(timer);
+            scope.wheel.cancel(timer);
         }
         waiting.responses.pop_front()
     }
@@ -182,28 +182,31 @@ impl Context {
     /// Takes out the next response that need not wait any longer. If the control plane must see the next one, and may be asked, asks it.
     pub(super) fn next_waiting(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        scope: &mut ContextScope<'_, '_>,
         asks: bool,
     ) -> Option<WaitingResponse> {
         let first = self.waiting.as_mut()?.responses.front()?;
         let is_asked_for =
-            Message::parse(&first.bytes).is_ok_and(|response| is_asked_for(turn, &response));
+            Message::parse(&first.bytes).is_ok_and(|response| is_asked_for(scope, &response));
         if asks && is_asked_for {
-            self.ask_for_description(turn);
+            self.ask_for_description(scope);
             return None;
         }
         self.waiting.as_mut()?.responses.pop_front()
     }
 
     /// Handles the timer of the waiting responses. Takes out the one whose question was not answered in time.
-    pub(super) fn waiting_timer(&mut self, turn: &mut Turn<'_, '_>) -> Option<WaitingResponse> {
+    pub(super) fn waiting_timer(
+        &mut self,
+        scope: &mut ContextScope<'_, '_>,
+    ) -> Option<WaitingResponse> {
         let waiting = self.waiting.as_mut()?;
         waiting.timer = None;
         let Some(first) = waiting.responses.pop_front() else {
             self.waiting = None;
             return None;
         };
-        turn.round.metrics.questions_expired.increment();
+        scope.parts.metrics.questions_expired.increment();
         // An answer that still comes is about no other response.
         self.questions = self.questions.wrapping_add(1);
         Some(first)
@@ -211,7 +214,7 @@ impl Context {
 
     /// Decides whether a context that has had waiting responses stays. After a 2xx to an INVITE, it stays as long as the callee may
     /// repeat the 2xx (RFC 3261 section 13.3.1.4).
-    pub(super) fn linger(&mut self, turn: &mut Turn<'_, '_>) {
+    pub(super) fn linger(&mut self, scope: &mut ContextScope<'_, '_>) {
         let Some(waiting) = &mut self.waiting else {
             return;
         };
@@ -219,8 +222,8 @@ impl Context {
             return;
         }
         if self.is_invite && waiting.has_accepted {
-            let end = turn.round.now + turn.round.settings.timers.t1 * 64;
-            waiting.timer = Some(turn.wheel.arm(end, Deadline::Waiting(turn.key)));
+            let end = scope.parts.now + scope.parts.settings.timers.t1 * 64;
+            waiting.timer = Some(scope.wheel.arm(end, Deadline::Waiting(scope.key)));
             waiting.has_accepted = false;
         } else {
             self.waiting = None;
@@ -236,6 +239,6 @@ impl Context {
 }
 
 /// Whether the control plane must see a response. Descriptions in failures describe no session.
-fn is_asked_for(turn: &Turn<'_, '_>, response: &Message<'_>) -> bool {
-    response.status() < 300 && description::is_asked_for(turn.round.settings, response)
+fn is_asked_for(scope: &ContextScope<'_, '_>, response: &Message<'_>) -> bool {
+    response.status() < 300 && description::is_asked_for(scope.parts.settings, response)
 }

@@ -6,7 +6,7 @@
 //! phone does not know yet, and retransmits. So a crash never loses a registration that was answered with 200, and
 //! registrations are confirmed no faster than they can be saved.
 
-use crate::Round;
+use crate::WorkerParts;
 use crate::metrics::Stage;
 use sip_message::Method;
 use sip_transaction::ServerId;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The maximum number of answers that a worker holds.
 const MOST: usize = 20_000;
 /// The maximum total size of these answers in bytes.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 /// How long an answer is held at most. Clients stop waiting after 64*T1 (RFC 3261 section 17.1.2.2).
 const LONGEST: Duration = Duration::from_secs(32);
 
@@ -48,7 +48,7 @@ pub(crate) struct HeldAnswers {
 impl HeldAnswers {
     /// Whether another answer would exceed a bound.
     pub(crate) fn is_full(&self) -> bool {
-        self.answers.len() >= MOST || self.bytes >= MOST_BYTES
+        self.answers.len() >= MOST || self.bytes >= MAX_BYTES
     }
 
     pub(crate) fn hold(&mut self, answer: HeldAnswer) {
@@ -66,20 +66,20 @@ impl HeldAnswers {
     }
 
     /// Sends the answers whose save has succeeded.
-    pub(crate) fn release(&mut self, round: &mut Round<'_>) {
-        let locations = &round.shared.locations;
+    pub(crate) fn release(&mut self, parts: &mut WorkerParts<'_>) {
+        let locations = &parts.shared.locations;
         while let Some(answer) = self.pop(|answer| locations.is_saved(answer.save)) {
-            send(round, &answer);
+            send(parts, &answer);
         }
     }
 
     /// Drops the answers whose clients have stopped waiting.
-    pub(crate) fn expire(&mut self, round: &mut Round<'_>) {
-        while let Some(answer) = self.pop(|answer| answer.received + LONGEST <= round.now) {
+    pub(crate) fn expire(&mut self, parts: &mut WorkerParts<'_>) {
+        while let Some(answer) = self.pop(|answer| answer.received + LONGEST <= parts.now) {
             if let Some(server) = answer.server {
-                round.transactions.silence_server(round.now, server);
+                parts.transactions.silence_server(parts.now, server);
             }
-            round.metrics.held_answers_dropped.increment();
+            parts.metrics.held_answers_dropped.increment();
         }
     }
 
@@ -93,21 +93,21 @@ impl HeldAnswers {
     }
 }
 
-fn send(round: &mut Round<'_>, answer: &HeldAnswer) {
+fn send(parts: &mut WorkerParts<'_>, answer: &HeldAnswer) {
     let write = |into: &mut Vec<u8>| into.extend_from_slice(&answer.bytes);
-    let metrics = round.metrics;
+    let metrics = parts.metrics;
     if let Some(latency) = metrics.latency.get(Method::Register.label_index()) {
-        latency.record(round.now - answer.received);
+        latency.record(parts.now - answer.received);
     }
     if let Some(latency) = metrics.stages.get(Stage::Registration as usize) {
-        latency.record(round.now - answer.arrived);
+        latency.record(parts.now - answer.arrived);
     }
     if let Some(server) = answer.server {
-        round
+        parts
             .transactions
-            .respond(round.now, server, 200, round.output, write);
+            .respond(parts.now, server, 200, parts.output, write);
     } else {
-        round.output.send(answer.flow, write);
+        parts.output.send(answer.flow, write);
     }
-    round.metrics.sent(Method::Register.label_index(), 200);
+    parts.metrics.sent(Method::Register.label_index(), 200);
 }

@@ -15,7 +15,7 @@ mod update;
 
 use crate::View;
 use crate::location::{Binding, Live, unix_seconds};
-use refusal::Refusal;
+use refusal::RegisterError;
 use register_request::{BindingAction, RegisterRequest};
 use sip_message::{HeaderName, Message, ResponseWriter};
 use sip_transport::Flow;
@@ -54,7 +54,7 @@ pub fn register(registration: &Registration<'_, '_>, view: View<'_>, into: &mut 
 }
 
 /// Changes the bindings and writes the 200. On an error it changes and writes nothing.
-fn bind(responder: &Responder<'_, '_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
+fn bind(responder: &Responder<'_, '_>, into: &mut Vec<u8>) -> Result<(), RegisterError> {
     let Responder { registration, view } = responder;
     let request = RegisterRequest::read(registration.request, registration.flow, view.settings)?;
     let (locations, address, now) = (&view.shared.locations, registration.address, view.now);
@@ -118,7 +118,7 @@ impl Responder<'_, '_> {
             .finish();
     }
 
-    fn refuse(&self, refusal: &Refusal, into: &mut Vec<u8>) {
+    fn refuse(&self, refusal: &RegisterError, into: &mut Vec<u8>) {
         let response = self.begin(into, refusal.status(), refusal.reason());
         refusal
             .explain(response, self.view.settings.limits.retry_after)

@@ -5,7 +5,7 @@ use sip_message::{HeaderName, ResponseWriter};
 
 /// Why a REGISTER is rejected. No binding has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum RegisterError {
     /// 400, with a reason phrase that names the header field.
     Malformed(&'static str),
     /// 403: more contacts than an address of record may have.
@@ -22,7 +22,7 @@ pub(super) enum Refusal {
     Full,
 }
 
-impl From<NotChanged<Self>> for Refusal {
+impl From<NotChanged<Self>> for RegisterError {
     fn from(not_changed: NotChanged<Self>) -> Self {
         match not_changed {
             NotChanged::Refused(refusal) => refusal,
@@ -32,7 +32,7 @@ impl From<NotChanged<Self>> for Refusal {
     }
 }
 
-impl Refusal {
+impl RegisterError {
     pub(super) const fn status(&self) -> u16 {
         match self {
             Self::Malformed(_) => 400,

@@ -1,6 +1,6 @@
 //! Reads what a REGISTER asks for (RFC 3261 section 10.3, steps 2, 6 and 7). This happens before any binding changes.
 
-use super::refusal::Refusal;
+use super::refusal::RegisterError;
 use crate::location::REG_ID;
 use crate::{RegistrarSettings, Settings};
 use sip_message::{HeaderName, Message, NameAddr};
@@ -65,15 +65,18 @@ impl<'r> RegisterRequest<'r> {
         request: &'r Message<'_>,
         flow: Flow,
         settings: &Settings,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, RegisterError> {
         check_require(request)?;
         let bounds = &settings.registrar;
         let action = read_action(request, bounds)?;
         check_security(request, &action)?;
-        let missing = Refusal::Malformed("Bad CSeq or Call-ID");
+        let missing = RegisterError::Malformed("Bad CSeq or Call-ID");
         Ok(Self {
             call_id: request.call_id().ok_or(missing)?,
-            cseq: request.cseq().ok_or(Refusal::Malformed("Bad CSeq"))?.number,
+            cseq: request
+                .cseq()
+                .ok_or(RegisterError::Malformed("Bad CSeq"))?
+                .number,
             path: if matches!(action, BindingAction::Contacts(_)) {
                 read_path(request)?
             } else {
@@ -113,7 +116,7 @@ impl RegisterRequest<'_> {
 }
 
 /// Section 8.2.2.3: rejects option tags in Require that the registrar does not support.
-fn check_require(request: &Message<'_>) -> Result<(), Refusal> {
+fn check_require(request: &Message<'_>) -> Result<(), RegisterError> {
     let mut unsupported = Vec::new();
     for tag in request.values(HeaderName::Require) {
         if !UNDERSTOOD
@@ -129,14 +132,14 @@ fn check_require(request: &Message<'_>) -> Result<(), Refusal> {
     if unsupported.is_empty() {
         Ok(())
     } else {
-        Err(Refusal::BadExtension(unsupported))
+        Err(RegisterError::BadExtension(unsupported))
     }
 }
 
 /// Rejects contacts that are not sips for a sips address of record (RFC 3261 section 10.2.1, RFC 5630 section 5.1): a
 /// call to a sips address goes to sips contacts only. Ending other contacts is allowed, because a sip and a sips address
 /// of record share their bindings.
-fn check_security(request: &Message<'_>, action: &BindingAction<'_>) -> Result<(), Refusal> {
+fn check_security(request: &Message<'_>, action: &BindingAction<'_>) -> Result<(), RegisterError> {
     let to_is_sips = || request.to().is_some_and(|to| is_sips(to.uri_bytes));
     let BindingAction::Contacts(contacts) = action else {
         return Ok(());
@@ -147,7 +150,7 @@ fn check_security(request: &Message<'_>, action: &BindingAction<'_>) -> Result<(
     if are_secure || !to_is_sips() {
         Ok(())
     } else {
-        Err(Refusal::NotSecure)
+        Err(RegisterError::NotSecure)
     }
 }
 
@@ -159,7 +162,7 @@ fn is_sips(uri: &[u8]) -> bool {
 fn read_action<'r>(
     request: &'r Message<'_>,
     bounds: &RegistrarSettings,
-) -> Result<BindingAction<'r>, Refusal> {
+) -> Result<BindingAction<'r>, RegisterError> {
     let header_expires = request.expires().map(or_one_hour);
     let mut contacts = SmallVec::new();
     let mut ends_all = false;
@@ -169,7 +172,7 @@ fn read_action<'r>(
         if value == b"*" {
             ends_all = true;
         } else if contacts.len() >= most {
-            return Err(Refusal::TooManyContacts);
+            return Err(RegisterError::TooManyContacts);
         } else {
             contacts.push(read_contact(value, header_expires, bounds)?);
         }
@@ -183,10 +186,12 @@ fn read_action<'r>(
     }
     // Step 6.
     if !contacts.is_empty() {
-        return Err(Refusal::Malformed("Bad Contact: * beside other contacts"));
+        return Err(RegisterError::Malformed(
+            "Bad Contact: * beside other contacts",
+        ));
     }
     if header_expires != Some(0) {
-        return Err(Refusal::Malformed("Bad Contact: * needs Expires: 0"));
+        return Err(RegisterError::Malformed("Bad Contact: * needs Expires: 0"));
     }
     Ok(BindingAction::EndAll)
 }
@@ -195,8 +200,8 @@ fn read_contact<'r>(
     value: &'r [u8],
     header_expires: Option<u32>,
     bounds: &RegistrarSettings,
-) -> Result<ContactUpdate<'r>, Refusal> {
-    let contact = NameAddr::parse(value).ok_or(Refusal::Malformed("Bad Contact"))?;
+) -> Result<ContactUpdate<'r>, RegisterError> {
+    let contact = NameAddr::parse(value).ok_or(RegisterError::Malformed("Bad Contact"))?;
     let mut update = ContactUpdate {
         uri: contact.uri_bytes,
         q: DEFAULT_Q,
@@ -208,7 +213,7 @@ fn read_contact<'r>(
     for (name, value) in contact.params.iter() {
         match name.len() {
             1 if name.eq_ignore_ascii_case(b"q") => {
-                let bad = Refusal::Malformed("Bad Contact: q is not between 0 and 1");
+                let bad = RegisterError::Malformed("Bad Contact: q is not between 0 and 1");
                 update.q = contact.q().flatten().ok_or(bad)?;
             }
             6 if name.eq_ignore_ascii_case(b"reg-id") => reg_id = value,
@@ -237,7 +242,7 @@ fn or_one_hour(expires: Option<u32>) -> u32 {
 }
 
 /// Applies the bounds to a requested lifetime. Both are in seconds.
-fn lifetime(requested: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, Refusal> {
+fn lifetime(requested: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, RegisterError> {
     let seconds =
         |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
     let shortest = seconds(bounds.min_expires);
@@ -245,7 +250,7 @@ fn lifetime(requested: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, R
     match requested {
         Some(0) => Ok(0),
         Some(seconds) if seconds < shortest && seconds < ONE_HOUR => {
-            Err(Refusal::TooBrief(shortest))
+            Err(RegisterError::TooBrief(shortest))
         }
         Some(seconds) => Ok(seconds.min(longest)),
         None => Ok(seconds(bounds.default_expires)
@@ -255,11 +260,11 @@ fn lifetime(requested: Option<u32>, bounds: &RegistrarSettings) -> Result<u32, R
 }
 
 /// RFC 3327 section 5.3: joins the values of Path in their order.
-fn read_path<'r>(request: &'r Message<'_>) -> Result<Cow<'r, [u8]>, Refusal> {
+fn read_path<'r>(request: &'r Message<'_>) -> Result<Cow<'r, [u8]>, RegisterError> {
     let mut path: Cow<'r, [u8]> = Cow::default();
     for value in request.values(HeaderName::Path) {
         if !value.contains(&b'<') {
-            return Err(Refusal::Malformed("Bad Path: no angle brackets"));
+            return Err(RegisterError::Malformed("Bad Path: no angle brackets"));
         }
         if path.is_empty() {
             path = Cow::Borrowed(value);

@@ -1,7 +1,7 @@
 //! Applies a REGISTER to the bindings of its address of record (RFC 3261 section 10.3, steps 6 and 7). It changes all
 //! bindings that the request names, or none.
 
-use super::refusal::Refusal;
+use super::refusal::RegisterError;
 use super::register_request::{BindingAction, ContactUpdate, RegisterRequest};
 use crate::location::{Binding, Change, Contacts};
 use sip_message::Uri;
@@ -24,9 +24,9 @@ enum Order {
 }
 
 impl Change for Update<'_, '_> {
-    type Refusal = Refusal;
+    type Error = RegisterError;
 
-    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Refusal> {
+    fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), RegisterError> {
         match &self.request.action {
             BindingAction::Fetch => Ok(()),
             BindingAction::EndAll => self.end_all(contacts),
@@ -57,7 +57,7 @@ impl Update<'_, '_> {
         &self,
         updates: &[ContactUpdate<'_>],
         contacts: &mut Contacts<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RegisterError> {
         while contacts.has_grown() && contacts.len() > self.request.max_contacts {
             let lost = |binding: &Binding<'_>| self.has_lost_connection(binding);
             let replaced = |binding: &Binding<'_>| {
@@ -70,7 +70,7 @@ impl Update<'_, '_> {
             let place = contacts
                 .last_of_old(lost)
                 .or_else(|| contacts.last_of_old(replaced));
-            contacts.remove(place.ok_or(Refusal::TooManyContacts)?);
+            contacts.remove(place.ok_or(RegisterError::TooManyContacts)?);
         }
         Ok(())
     }
@@ -84,10 +84,10 @@ impl Update<'_, '_> {
     }
 
     /// Step 6.
-    fn end_all(&self, contacts: &mut Contacts<'_>) -> Result<(), Refusal> {
+    fn end_all(&self, contacts: &mut Contacts<'_>) -> Result<(), RegisterError> {
         for binding in contacts.iter() {
             if binding.call_id == self.request.call_id && self.request.cseq <= binding.cseq {
-                return Err(Refusal::OutOfOrder);
+                return Err(RegisterError::OutOfOrder);
             }
         }
         contacts.retain(|_, _| false);
@@ -99,7 +99,7 @@ impl Update<'_, '_> {
         &'s self,
         update: &'s ContactUpdate<'_>,
         contacts: &mut Contacts<'s>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RegisterError> {
         let position = contacts.position(|binding| is_for(update, binding));
         let Some((binding, fresh)) = position.and_then(|position| contacts.at(position)) else {
             if update.lifetime > 0 {
@@ -126,7 +126,11 @@ impl Update<'_, '_> {
         Ok(())
     }
 
-    fn order(&self, update: &ContactUpdate<'_>, binding: &Binding<'_>) -> Result<Order, Refusal> {
+    fn order(
+        &self,
+        update: &ContactUpdate<'_>,
+        binding: &Binding<'_>,
+    ) -> Result<Order, RegisterError> {
         if binding.call_id != self.request.call_id || self.request.cseq > binding.cseq {
             return Ok(Order::Newer);
         }
@@ -139,7 +143,7 @@ impl Update<'_, '_> {
         if unchanged {
             Ok(Order::Same)
         } else {
-            Err(Refusal::OutOfOrder)
+            Err(RegisterError::OutOfOrder)
         }
     }
 

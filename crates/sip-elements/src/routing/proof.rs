@@ -4,7 +4,7 @@
 //! A proof is the value of the URI parameter `ck`: one letter for the [`Side`] and [`DIGITS`] hexadecimal digits. The
 //! last 16 digits are a keyed hash over the other digits, the Call-ID, the tags and the flow token of the value.
 
-use crate::answer::hex;
+use crate::own_response::hex;
 use sip_message::{KeyHasher, Message, NameAddr, Uri};
 use sip_transport::Time;
 use smallvec::SmallVec;

@@ -3,7 +3,7 @@
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::{Answer, Exchange, ExchangeOptions, Question, Record, Settings, Shared};
+use sip_elements::{ControlMessage, Exchange, ExchangeOptions, Question, Record, Settings, Shared};
 use sip_message::digest::{self, Algorithm, DigestInput};
 use sip_message::{Challenge, HeaderName, KeyHasher, Message};
 use sip_transport::{Flow, Input, Listener, ListenerId, Node, Output, Protocol, Time, Undelivered};
@@ -154,9 +154,9 @@ impl Bench {
         self.shared
             .credentials
             .answered(asking, credentials, self.now);
-        self.exchange.answer(
+        self.exchange.control(
             self.now,
-            Answer::Credentials {
+            ControlMessage::Credentials {
                 ticket,
                 result: Ok(credentials),
             },

@@ -2,7 +2,9 @@
 
 use crate::bench::{ALICE, BOB, Bench, only, request, settings, status};
 use sip_elements::metrics::DROPS;
-use sip_elements::{Answer, DescribedId, Description, NotDescribed, Question, SessionDescriptions};
+use sip_elements::{
+    ControlMessage, DescribedId, Description, NotDescribed, Question, SessionDescriptions,
+};
 use sip_transport::selection::Candidate;
 use sip_transport::{Node, Protocol};
 use std::net::SocketAddr;
@@ -62,8 +64,8 @@ fn described(
     ticket: DescribedId,
     result: Result<Description, NotDescribed>,
 ) -> Sent {
-    let answer = Answer::Described { ticket, result };
-    bench.exchange.answer(bench.now, answer, &mut bench.output);
+    let answer = ControlMessage::Described { ticket, result };
+    bench.exchange.control(bench.now, answer, &mut bench.output);
     bench.sent()
 }
 
@@ -331,13 +333,13 @@ fn the_next_server_is_tried_although_other_responses_waited_with_the_503() {
         protocol: Protocol::Udp,
         address: address.parse().expect("an address"),
     });
-    let resolved = Answer::Resolved {
+    let resolved = ControlMessage::Resolved {
         ticket,
         result: Ok(servers.to_vec()),
     };
     bench
         .exchange
-        .answer(bench.now, resolved, &mut bench.output);
+        .control(bench.now, resolved, &mut bench.output);
     let to_first = only(bench.sent());
     bench.receive(BOB, &response(&to_bob, 183, "early"));
     bench.receive("192.0.2.41:5060", &response(&to_first, 503, ""));

@@ -3,7 +3,7 @@
 use crate::bench::{
     ALICE, BOB, Bench, accept, only, recorded, register, request, settings, status,
 };
-use sip_elements::Answer;
+use sip_elements::ControlMessage;
 use sip_transport::Node;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn a_draining_node_refuses_new_calls() {
     let mut bench = Bench::new(settings()).with_subscribers();
     bench
         .exchange
-        .answer(bench.now, Answer::Drain(true), &mut bench.output);
+        .control(bench.now, ControlMessage::Drain(true), &mut bench.output);
     let refused = only(bench.receive(
         ALICE,
         &request(
@@ -27,7 +27,7 @@ fn a_draining_node_refuses_new_calls() {
     assert!(refused.contains("Retry-After"), "{refused}");
     bench
         .exchange
-        .answer(bench.now, Answer::Drain(false), &mut bench.output);
+        .control(bench.now, ControlMessage::Drain(false), &mut bench.output);
     let challenge = only(bench.receive(
         ALICE,
         &request(
@@ -51,8 +51,8 @@ fn draining_while_it_rings() -> (Bench, String) {
     let (callee, caller) = ("sip:bob@example.org", "sip:alice@example.org");
     let invite = request("INVITE", callee, caller, "i1", "");
     let forwarded = bench.receive(ALICE, &invite).pop().expect("a copy").1;
-    let drain = Answer::Drain(true);
-    bench.exchange.answer(bench.now, drain, &mut bench.output);
+    let drain = ControlMessage::Drain(true);
+    bench.exchange.control(bench.now, drain, &mut bench.output);
     (bench, forwarded)
 }
 

@@ -3,7 +3,7 @@
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status, stored,
 };
-use sip_elements::Answer;
+use sip_elements::ControlMessage;
 use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Node, Protocol};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,8 +43,8 @@ fn a_shorter_deadline_holds_for_requests_that_come_after_it() {
     };
     assert_eq!(status(&only(bench.receive(ALICE, &invite("old")))), 100);
     settings.question_deadline = Duration::from_secs(1);
-    let reload = Answer::Settings(Arc::new(settings));
-    bench.exchange.answer(bench.now, reload, &mut bench.output);
+    let reload = ControlMessage::Settings(Arc::new(settings));
+    bench.exchange.control(bench.now, reload, &mut bench.output);
     assert_eq!(status(&only(bench.receive(ALICE, &invite("new")))), 100);
     let refused = only(bench.wait(Duration::from_secs(1)));
     assert_eq!(status(&refused), 500);

@@ -2,7 +2,7 @@
 
 use crate::bench::{ALICE, BOB, Bench, answer_challenge, only, register, settings, status};
 use sip_elements::metrics::TRANSACTION_COUNTS;
-use sip_elements::{Answer, Settings};
+use sip_elements::{ControlMessage, Settings};
 use sip_transport::Node;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Bench {
     fn saved(&mut self, save: u64, room: usize) -> Vec<(std::net::SocketAddr, String)> {
         self.shared.locations.note_saved(save, room);
         self.exchange
-            .answer(self.now, Answer::Saved, &mut self.output);
+            .control(self.now, ControlMessage::Saved, &mut self.output);
         self.sent()
     }
 }

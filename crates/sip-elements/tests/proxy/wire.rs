@@ -9,8 +9,8 @@ use sip_elements::metrics::{DropReason, WorkerMetrics};
 use sip_elements::proxy::{Inbound, Proxy};
 use sip_elements::routing::{NextHop, Target, is_loop};
 use sip_elements::{
-    BranchId, DeadTargets, Foreign, NameServersFailed, Owner, Question, Record, Round, Settings,
-    Shared,
+    BranchId, DeadTargets, Foreign, NameServersFailed, Owner, Question, Record, Settings, Shared,
+    WorkerParts,
 };
 use sip_message::{KeyHasher, Message, Method, ResponseWriter};
 use sip_transaction::{Event, Kind, Limits, RequestMatch, ResponseMatch, Transactions};
@@ -255,8 +255,8 @@ impl Wire {
         Self::with(self.settings.clone(), self.targets.clone())
     }
 
-    fn act(&mut self, act: impl FnOnce(&mut Proxy, &mut Round<'_>)) {
-        let mut round = Round {
+    fn act(&mut self, act: impl FnOnce(&mut Proxy, &mut WorkerParts<'_>)) {
+        let mut parts = WorkerParts {
             now: self.now,
             arrived: self.now,
             output: &mut self.output,
@@ -266,7 +266,7 @@ impl Wire {
             metrics: &self.metrics,
             random: &mut self.random,
         };
-        act(&mut self.proxy, &mut round);
+        act(&mut self.proxy, &mut parts);
         for outgoing in self.output.outgoing() {
             let bytes = self.output.written(outgoing.range.clone());
             self.sent.push_back(Sent {
@@ -289,21 +289,21 @@ impl Wire {
         let message = Message::parse(text.as_bytes()).expect("a message");
         message.validate().expect("a valid message");
         let targets = self.targets.clone();
-        self.act(|proxy, round| {
+        self.act(|proxy, parts| {
             if message.is_request() {
-                receive_request(proxy, round, &message, flow, targets);
+                receive_request(proxy, parts, &message, flow, targets);
             } else {
-                match round
+                match parts
                     .transactions
-                    .receive_response(round.now, flow, &message, round.output)
+                    .receive_response(parts.now, flow, &message, parts.output)
                 {
                     ResponseMatch::Told(event) => {
-                        proxy.receive_response(round, event, &message, flow.remote.ip());
+                        proxy.receive_response(parts, event, &message, flow.remote.ip());
                     }
                     ResponseMatch::Absorbed | ResponseMatch::Stray => {
-                        proxy.receive_stray(round, &message, flow.remote.ip());
+                        proxy.receive_stray(parts, &message, flow.remote.ip());
                     }
-                    ResponseMatch::Forged => round.metrics.dropped(DropReason::ForgedResponse),
+                    ResponseMatch::Forged => parts.metrics.dropped(DropReason::ForgedResponse),
                 }
             }
         });
@@ -317,20 +317,20 @@ impl Wire {
 
     /// The control plane has located a destination at these candidates.
     pub fn located(&mut self, ticket: BranchId, candidates: Vec<Candidate>) {
-        self.act(|proxy, round| proxy.resolved(round, ticket, Ok(candidates)));
+        self.act(|proxy, parts| proxy.resolved(parts, ticket, Ok(candidates)));
     }
 
     /// The name servers have failed.
     pub fn not_located(&mut self, ticket: BranchId) {
-        self.act(|proxy, round| proxy.resolved(round, ticket, Err(NameServersFailed)));
+        self.act(|proxy, parts| proxy.resolved(parts, ticket, Err(NameServersFailed)));
     }
 
     /// The network reports that a sent message was not delivered.
     pub fn undeliverable(&mut self, sent: &Sent) {
-        self.act(|proxy, round| {
+        self.act(|proxy, parts| {
             let bytes = sent.text.as_bytes();
-            if let Some(client) = round.transactions.client_that_sent(bytes) {
-                proxy.client_unreachable(round, client.id, client.owner);
+            if let Some(client) = parts.transactions.client_that_sent(bytes) {
+                proxy.client_unreachable(parts, client.id, client.owner);
             }
         });
     }
@@ -370,16 +370,16 @@ impl Wire {
                 Some(next) if next <= end => next.max(self.now),
                 _ => end,
             };
-            self.act(|proxy, round| {
-                round
+            self.act(|proxy, parts| {
+                parts
                     .transactions
-                    .expire(round.now, round.output, &mut events);
+                    .expire(parts.now, parts.output, &mut events);
                 for event in events.drain(..) {
                     if let Event::ClientTimeout { id, owner } = event {
-                        proxy.client_timeout(round, id, owner);
+                        proxy.client_timeout(parts, id, owner);
                     }
                 }
-                proxy.expire(round);
+                proxy.expire(parts);
             });
             if self.now >= end {
                 return;
@@ -531,35 +531,35 @@ pub fn established(wire: &mut Wire, contact: &str, below: &str) -> Vec<String> {
 /// Does what the pipeline does around the proxy.
 fn receive_request(
     proxy: &mut Proxy,
-    round: &mut Round<'_>,
+    parts: &mut WorkerParts<'_>,
     request: &Message<'_>,
     flow: Flow,
     targets: Vec<Target>,
 ) {
-    let hasher = round.shared.hasher;
+    let hasher = parts.shared.hasher;
     let key = hasher.server_transaction(request).expect("a key");
-    match round.transactions.receive_request(
-        round.now,
+    match parts.transactions.receive_request(
+        parts.now,
         key,
         request.method(),
         request.bytes().len(),
-        round.output,
+        parts.output,
     ) {
         RequestMatch::Absorbed => return,
         RequestMatch::New if request.method() == Method::Cancel => {
             let invite = hasher.cancelled_transaction(request).expect("a key");
-            let server = round.transactions.find_server(invite).expect("the INVITE");
-            return proxy.cancel(round, server, request);
+            let server = parts.transactions.find_server(invite).expect("the INVITE");
+            return proxy.cancel(parts, server, request);
         }
         RequestMatch::New => {}
     }
     let inbound = Inbound::new(request, flow);
-    let routing = proxy.preprocess(request, round);
+    let routing = proxy.preprocess(request, parts);
     if request.method() == Method::Ack {
-        return proxy.forward_ack(round, inbound, &routing, None);
+        return proxy.forward_ack(parts, inbound, &routing, None);
     }
-    if is_loop(request, round.view()) {
-        round.output.send(flow, |into| {
+    if is_loop(request, parts.view()) {
+        parts.output.send(flow, |into| {
             ResponseWriter::begin(into, request, flow.remote, 482, "", Some(b"us")).finish();
         });
         return;
@@ -584,9 +584,9 @@ fn receive_request(
     let back = request
         .top_via()
         .map_or(flow, |via| response_flow(flow, &via));
-    let server = round
+    let server = parts
         .transactions
         .create_server(key, kind, back, false)
         .expect("room");
-    proxy.forward(round, inbound, server, &routing, targets);
+    proxy.forward(parts, inbound, server, &routing, targets);
 }

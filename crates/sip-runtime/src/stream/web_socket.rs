@@ -4,7 +4,7 @@ use super::close::CloseReason;
 use super::framing::ReadOutcome;
 use super::options::StreamOptions;
 use sip_transport::websocket::{
-    ClientHandshake, Decoder, Event, Handshake, Opcode, Opening, Refusal, Role, Upgrade,
+    ClientHandshake, Decoder, Event, Handshake, HandshakeError, Opcode, Opening, Role, Upgrade,
     write_close, write_frame, write_message,
 };
 use std::hash::{BuildHasher, RandomState};
@@ -107,7 +107,7 @@ impl WebSocket {
                     Upgrade::Incomplete => return 0,
                     Upgrade::Refused(refusal) => {
                         outcome.end = Some(match refusal {
-                            Refusal::Origin => CloseReason::ForeignOrigin,
+                            HandshakeError::Origin => CloseReason::ForeignOrigin,
                             _ => CloseReason::BadUpgrade,
                         });
                         return 0;

@@ -64,7 +64,7 @@ pub(crate) struct Worker<N: Node, C> {
     received: ReceiveBatch,
     /// Messages that were read and wait to be served. `None`: messages are always served at once.
     backlog: Option<Backlog>,
-    outbox: Outbox<N::Answer, C>,
+    outbox: Outbox<N::Control, C>,
     event_loop: EventLoop,
     /// Which sockets may have datagrams.
     waiting: Sockets,
@@ -89,7 +89,7 @@ pub(crate) struct Worker<N: Node, C> {
 impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
     pub(crate) fn new(
         node: N,
-        context: WorkerContext<N::Answer, C>,
+        context: WorkerContext<N::Control, C>,
         options: &Options,
     ) -> io::Result<Self> {
         let mut event_loop = EventLoop::open(options.event_loop)?;
@@ -183,7 +183,7 @@ impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
         }
     }
 
-    fn inbox(&self) -> Option<&Inbox<N::Answer>> {
+    fn inbox(&self) -> Option<&Inbox<N::Control>> {
         self.outbox.inbox()
     }
 
@@ -226,7 +226,7 @@ impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
                 break;
             };
             self.node
-                .handle(now, Input::Answer(answer), &mut self.output);
+                .handle(now, Input::Control(answer), &mut self.output);
             taken += 1;
         }
         if taken > 0 {

@@ -11,7 +11,7 @@ struct Recorder;
 impl Node for Recorder {
     type Question = Vec<u8>;
     type Record = Vec<u8>;
-    type Answer = ();
+    type Control = ();
 
     fn handle(&mut self, _: Time, input: Input<'_, ()>, output: &mut Output<Vec<u8>, Vec<u8>>) {
         if let Input::Received(message) = input {

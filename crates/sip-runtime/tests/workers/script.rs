@@ -157,7 +157,7 @@ impl Script {
 impl Node for Script {
     type Question = Question;
     type Record = Infallible;
-    type Answer = Answer;
+    type Control = Answer;
 
     fn handle(&mut self, now: Time, input: Input<'_, Answer>, output: &mut Output<Question>) {
         match input {
@@ -165,10 +165,10 @@ impl Node for Script {
                 self.receive_handed_over(message.flow, message.bytes, output);
             }
             Input::Received(message) => self.obey(now, message.flow, message.bytes, output),
-            Input::Answer(Answer::Send(flow, bytes)) => {
+            Input::Control(Answer::Send(flow, bytes)) => {
                 output.send(flow, |buffer| buffer.extend_from_slice(&bytes));
             }
-            Input::Answer(Answer::Ask(text)) => {
+            Input::Control(Answer::Ask(text)) => {
                 output.ask(Question::Text(format!("worker {}: {text}", self.worker)));
             }
             Input::Undeliverable(_) | Input::ConnectionEnded(_) => {}

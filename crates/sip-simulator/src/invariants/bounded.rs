@@ -1,7 +1,7 @@
 //! Nothing grows without bound: tables stay within their limits, one message causes only few others, questions do not
 //! pile up, and a worker does not wake up without end.
 use crate::observe::{
-    Bounds, Cause, Census, Facts, HostFacts, Invariant, Observation, Round, Violation, violation,
+    Bounds, Cause, Census, Facts, HostFacts, Invariant, Observation, Step, Violation, violation,
 };
 use sip_transport::Time;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The longest datagram that UDP carries.
 const LONGEST: usize = 65_507;
 /// A worker spins if it has more idle wake-ups than this in one [`WINDOW`].
-const MOST_WAKE_UPS: u32 = 1_000;
+const MAX_WAKE_UPS: u32 = 1_000;
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// The rule.
@@ -18,7 +18,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 pub struct Bounded {
     /// Idle wake-ups of each worker since the start of its window.
     wake_ups: BTreeMap<(usize, usize), (Time, u32)>,
-    /// The tables before the round.
+    /// The tables before the step.
     last: BTreeMap<(usize, usize), Census>,
 }
 
@@ -37,7 +37,7 @@ impl Invariant for Bounded {
             Observation::Ran {
                 host,
                 worker,
-                round,
+                step,
                 census,
                 outstanding,
             } => {
@@ -47,9 +47,9 @@ impl Invariant for Bounded {
                 let bounds = &facts.bounds;
                 let place = (host, worker);
                 let complaint = tables(bounds, &census)
-                    .or_else(|| self.batch(place, bounds, round, &census))
+                    .or_else(|| self.batch(place, bounds, step, &census))
                     .or_else(|| questions(facts, outstanding))
-                    .or_else(|| self.spins(place, now, round, &census));
+                    .or_else(|| self.spins(place, now, step, &census));
                 complaint.map(|what| format!("worker {worker} of host{host}: {what}"))
             }
             Observation::Bindings { host, account } => {
@@ -98,20 +98,20 @@ impl Bounded {
         &self,
         place: (usize, usize),
         bounds: &Bounds,
-        round: Round,
+        step: Step,
         census: &Census,
     ) -> Option<String> {
         let transactions = |census: &Census| census.servers.live + census.clients.live;
         let live = transactions(census);
         let before = self.last.get(&place).map_or(0, transactions);
-        if round.longest > LONGEST {
+        if step.longest > LONGEST {
             return Some(format!(
                 "a message of {} bytes, at most {LONGEST}",
-                round.longest
+                step.longest
             ));
         }
         // Timers may make every transaction retransmit. Any other event concerns one call.
-        let timers = if round.cause == Cause::Deadline {
+        let timers = if step.cause == Cause::Deadline {
             before.max(live) + census.contexts.live
         } else {
             0
@@ -121,10 +121,10 @@ impl Bounded {
                 .unwrap_or(usize::MAX)
                 .saturating_add(1),
         );
-        (round.sent > most).then(|| {
+        (step.sent > most).then(|| {
             format!(
                 "{} messages sent at once ({:?}), at most {most}",
-                round.sent, round.cause
+                step.sent, step.cause
             )
         })
     }
@@ -134,11 +134,11 @@ impl Bounded {
         &mut self,
         place: (usize, usize),
         now: Time,
-        round: Round,
+        step: Step,
         census: &Census,
     ) -> Option<String> {
         let before = self.last.insert(place, *census);
-        if round.cause != Cause::Deadline || round.sent > 0 || before != Some(*census) {
+        if step.cause != Cause::Deadline || step.sent > 0 || before != Some(*census) {
             return None;
         }
         let (since, count) = self.wake_ups.entry(place).or_insert((now, 0));
@@ -146,7 +146,7 @@ impl Bounded {
             (*since, *count) = (now, 0);
         }
         *count += 1;
-        (*count > MOST_WAKE_UPS)
+        (*count > MAX_WAKE_UPS)
             .then(|| format!("woke in vain {count} times within {} s", WINDOW.as_secs()))
     }
 }

@@ -1,4 +1,4 @@
-//! Conservation: created = ended + live for every table after every round, and no counter decreases.
+//! Conservation: created = ended + live for every table after every step, and no counter decreases.
 use crate::observe::{Account, Facts, Invariant, Observation, Violation, violation};
 use sip_transport::Time;
 use std::collections::BTreeMap;

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// How many challenges of one request a phone answers before it gives up.
-const MOST_CHALLENGES: u32 = 4;
+const MAX_CHALLENGES: u32 = 4;
 
 /// How long an INVITE outside the calls waits for its final response after a provisional one.
-const MOST_PATIENCE: Duration = Duration::from_secs(180);
+const MAX_PATIENCE: Duration = Duration::from_secs(180);
 
 /// The purpose of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,7 +237,7 @@ impl Phone {
                     client.resend_at = None;
                     // The caller's patience ends the INVITE of a call. Other INVITEs need a deadline of their own.
                     let patient = matches!(client.purpose, Purpose::Invite(_));
-                    client.ends_at = (!patient).then(|| now + MOST_PATIENCE);
+                    client.ends_at = (!patient).then(|| now + MAX_PATIENCE);
                 }
             }
             return self.provisional(now, index, response, output);
@@ -275,7 +275,7 @@ impl Phone {
         });
         let (draft, challenges) = (client.draft.clone(), client.challenges + 1);
         let wanted = !matches!(purpose, Purpose::Invite(call) if self.has_given_up(call));
-        let may_answer = wanted && matches!(status, 401 | 407) && challenges <= MOST_CHALLENGES;
+        let may_answer = wanted && matches!(status, 401 | 407) && challenges <= MAX_CHALLENGES;
         if may_answer && self.wallet.take(&self.profile, response).is_some() {
             return self.try_again(now, draft, purpose, challenges, output);
         }

@@ -1,7 +1,7 @@
 //! The machines of a world: runs their workers, executes their output, and lets them fail.
 use super::{Event, Fault, HAND_OVER, HOUSEKEEPING, World};
-use crate::host::{AnswerOf, Machine, OutputOf, QuestionOf};
-use crate::observe::{Cause, Observation, Party, Round};
+use crate::host::{ControlOf, Machine, OutputOf, QuestionOf};
+use crate::observe::{Cause, Observation, Party, Step};
 use sip_transport::{Flow, Input, ListenerId, Node, Received, Time};
 use std::mem;
 use std::net::SocketAddr;
@@ -76,7 +76,7 @@ impl<M: Machine> World<M> {
         life: u32,
         worker: usize,
         number: Option<u64>,
-        answer: AnswerOf<M>,
+        answer: ControlOf<M>,
     ) {
         if self.hosts[host].life != life || !self.hosts[host].is_up() {
             return;
@@ -98,7 +98,7 @@ impl<M: Machine> World<M> {
             self.hosts[host].workers[worker].outstanding.remove(&number);
         }
         self.run(host, worker, Cause::Answer, |node, now, output| {
-            node.answer(now, answer, output);
+            node.control(now, answer, output);
         });
     }
 
@@ -149,7 +149,7 @@ impl<M: Machine> World<M> {
         let running = &mut self.hosts[host].workers[worker];
         let mut output = mem::take(&mut running.output);
         act(&mut running.node, now, &mut output);
-        let round = Round {
+        let step = Step {
             cause,
             sent: output.outgoing().len(),
             longest: output
@@ -173,7 +173,7 @@ impl<M: Machine> World<M> {
         self.observe(&Observation::Ran {
             host,
             worker,
-            round,
+            step,
             census,
             outstanding,
         });

@@ -5,7 +5,7 @@ mod phones;
 
 use crate::clock::Clock;
 use crate::dice::Dice;
-use crate::host::{AnswerOf, ControlManners, Host, Machine, QuestionOf};
+use crate::host::{ControlManners, ControlOf, Host, Machine, QuestionOf};
 use crate::network::{Network, Weather};
 use crate::observe::{BoundContact, Facts, Invariant, Observation, Party, PhoneFacts, Violation};
 use crate::phone::{Action, Phone, Profile};
@@ -65,7 +65,7 @@ enum Event<M: Machine> {
         life: u32,
         worker: usize,
         number: Option<u64>,
-        answer: AnswerOf<M>,
+        answer: ControlOf<M>,
     },
     WakeWorker {
         host: usize,
@@ -232,7 +232,7 @@ impl<M: Machine> World<M> {
     }
 
     /// Sends an order to all workers of a machine, as its control plane does.
-    pub fn order(&mut self, host: usize, order: impl Fn() -> AnswerOf<M>) {
+    pub fn order(&mut self, host: usize, order: impl Fn() -> ControlOf<M>) {
         let (now, life) = (self.now(), self.hosts[host].life);
         for worker in 0..self.hosts[host].workers.len() {
             self.clock.plan(

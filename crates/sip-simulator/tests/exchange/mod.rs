@@ -5,8 +5,8 @@ use sip_elements::location::{Binding, LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::routing::NextHop;
 use sip_elements::{
-    Answer, ChallengedMethods, DeadTargets, Description, Exchange, ExchangeOptions, Foreign,
-    NameServersFailed, NotDescribed, ProxySettings, Question, RegistrarSettings,
+    ChallengedMethods, ControlMessage, DeadTargets, Description, Exchange, ExchangeOptions,
+    Foreign, NameServersFailed, NotDescribed, ProxySettings, Question, RegistrarSettings,
     SessionDescriptions, Settings, Shared, StoreFailed, TableLimits,
 };
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
@@ -26,7 +26,7 @@ use std::time::Duration;
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 99, 99));
 
 /// Most targets of a fork.
-const MOST_TARGETS: usize = 8;
+const MAX_TARGETS: usize = 8;
 
 /// A binding on disk.
 #[derive(Clone, Debug)]
@@ -214,7 +214,7 @@ impl Machine for ExchangeMachine {
         let t1 = TimerSettings::default().t1;
         // Serial forking tries one group of targets after the other, and each may time out. Timer C restarts with each
         // provisional response, of which phones send one. Then the branch is cancelled, which may take another 64*T1.
-        let groups = u32::try_from(MOST_TARGETS).unwrap_or(1);
+        let groups = u32::try_from(MAX_TARGETS).unwrap_or(1);
         let group = plan.timer_c * 2 + t1 * 128;
         let waiting = plan.question_deadline * 5;
         // Requests inside dialogs may use half as much again.
@@ -233,7 +233,7 @@ impl Machine for ExchangeMachine {
                 parked: with_reserve(plan.most_parked),
                 held_bytes: size(self.settings.limits.held_bytes),
                 bindings: size(plan.most_bindings),
-                fan_out: MOST_TARGETS * 2 + 4,
+                fan_out: MAX_TARGETS * 2 + 4,
                 t1,
                 invite_answered: group * groups + waiting,
                 other_answered: t1 * 64 * (groups + 1) + waiting,
@@ -279,7 +279,7 @@ impl Machine for ExchangeMachine {
         self.writes.clear();
     }
 
-    fn reply(&mut self, now: Time, question: &Question, failing: bool) -> Answer {
+    fn reply(&mut self, now: Time, question: &Question, failing: bool) -> ControlMessage {
         match question {
             Question::Credentials {
                 ticket,
@@ -287,14 +287,14 @@ impl Machine for ExchangeMachine {
                 domain,
             } => {
                 if failing {
-                    return Answer::Credentials {
+                    return ControlMessage::Credentials {
                         ticket: *ticket,
                         result: Err(StoreFailed),
                     };
                 }
                 let known = self.credentials(username, domain);
                 self.shared.credentials.insert(username, domain, known, now);
-                Answer::Credentials {
+                ControlMessage::Credentials {
                     ticket: *ticket,
                     result: Ok(known),
                 }
@@ -303,20 +303,20 @@ impl Machine for ExchangeMachine {
                 ticket,
                 destination,
                 seed,
-            } => Answer::Resolved {
+            } => ControlMessage::Resolved {
                 ticket: *ticket,
                 result: self.locate(destination, *seed, failing),
             },
             Question::Describe {
                 ticket, message, ..
-            } => Answer::Described {
+            } => ControlMessage::Described {
                 ticket: *ticket,
                 result: self.describe(message, failing),
             },
         }
     }
 
-    fn housekeeping(&mut self, now: Time, _: &mut Vec<(usize, Answer)>) {
+    fn housekeeping(&mut self, now: Time, _: &mut Vec<(usize, ControlMessage)>) {
         self.write_what_is_due(now);
         self.shared.locations.sweep(now);
         let changes = self.shared.locations.take_changes();
@@ -452,7 +452,7 @@ fn settings(plan: &HostPlan) -> Settings {
             timer_c: plan.timer_c,
             no_answer: plan.no_answer,
             dead_target_lifetime: Duration::from_secs(30),
-            max_targets: MOST_TARGETS,
+            max_targets: MAX_TARGETS,
             ..defaults.proxy
         },
         limits: TableLimits {

@@ -25,7 +25,7 @@ const COUNTERS: usize = 1_024;
 /// Number of messages to serve before one refusal may be sent over UDP, and the most refusals that can be saved up. Further
 /// requests are dropped, so that an attacker gains little from its datagrams.
 const SERVED_PER_REFUSAL: u32 = 2;
-const MOST_REFUSALS: u32 = 1_000;
+const MAX_REFUSALS: u32 = 1_000;
 
 /// A message in the queue.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Backlog {
             source_bytes: vec![0; COUNTERS].into(),
             first_in_a_row: 0,
             proven_in_a_row: 0,
-            credit: MOST_REFUSALS * SERVED_PER_REFUSAL,
+            credit: MAX_REFUSALS * SERVED_PER_REFUSAL,
         }
     }
 
@@ -307,7 +307,7 @@ impl Backlog {
     }
 
     fn earn(&mut self) {
-        self.credit = (self.credit + 1).min(MOST_REFUSALS * SERVED_PER_REFUSAL);
+        self.credit = (self.credit + 1).min(MAX_REFUSALS * SERVED_PER_REFUSAL);
     }
 
     fn spend(&mut self) -> bool {

@@ -4,11 +4,11 @@ use super::{Candidate, Reach};
 use crate::Protocol;
 
 /// The longest request in bytes that is sent over UDP if the path MTU is unknown.
-pub const MOST_OVER_UDP: usize = 1300;
+pub const MAX_OVER_UDP: usize = 1300;
 
 /// Whether a request of this length in bytes must avoid UDP if there is an alternative.
 pub const fn prefers_stream(length: usize) -> bool {
-    length > MOST_OVER_UDP
+    length > MAX_OVER_UDP
 }
 
 /// Inserts a TCP candidate for the same server before each UDP candidate, if the node speaks TCP. UDP remains as an alternative

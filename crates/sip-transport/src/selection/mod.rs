@@ -19,7 +19,7 @@ mod srv;
 #[cfg(test)]
 mod tests;
 
-pub use length::{MOST_OVER_UDP, prefers_stream, streams_first};
+pub use length::{MAX_OVER_UDP, prefers_stream, streams_first};
 pub use naptr::Naptr;
 pub use reach::Reach;
 pub use srv::Srv;
@@ -29,7 +29,7 @@ use sip_message::Host;
 use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of candidates of one selection.
-pub const MOST_CANDIDATES: usize = 32;
+pub const MAX_CANDIDATES: usize = 32;
 
 /// The parts of a URI that say where it leads: RFC 3263's TARGET, port and transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl<'d> Selection<'d> {
                 protocol: service.protocol,
             })
         });
-        Step::Addresses(servers.take(MOST_CANDIDATES).collect())
+        Step::Addresses(servers.take(MAX_CANDIDATES).collect())
     }
 
     /// The candidates, best first: the addresses of each server in order, if a listener can reach them.
@@ -185,7 +185,7 @@ impl<'d> Selection<'d> {
                 {
                     candidates.push(candidate);
                 }
-                if candidates.len() == MOST_CANDIDATES {
+                if candidates.len() == MAX_CANDIDATES {
                     return candidates;
                 }
             }

@@ -4,7 +4,7 @@ use super::Service;
 use crate::Protocol;
 
 /// The maximum number of services to query.
-const MOST_SERVICES: usize = 8;
+const MAX_SERVICES: usize = 8;
 
 /// A NAPTR record, without its regular expression, which SIP does not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) fn services(
         .iter()
         .take_while(|(record, _)| Some(record.order) == order);
     let services = first_order
-        .take(MOST_SERVICES)
+        .take(MAX_SERVICES)
         .map(|(record, protocol)| Service {
             name: record.replacement.clone(),
             protocol: *protocol,

@@ -14,7 +14,7 @@ pub enum Upgrade {
         consumed: usize,
     },
     /// Refused, and the response is written. Close the connection after it.
-    Refused(Refusal),
+    Refused(HandshakeError),
 }
 
 /// Why a handshake is refused.
@@ -23,7 +23,7 @@ pub enum Upgrade {
     missing_docs,
     reason = "named by what is wrong; each is explained to the client"
 )]
-pub enum Refusal {
+pub enum HandshakeError {
     NotHttp,
     TooLong,
     TooManyFields,
@@ -39,7 +39,7 @@ pub enum Refusal {
     Origin,
 }
 
-impl Refusal {
+impl HandshakeError {
     /// The HTTP status code of the response.
     pub const fn status(self) -> u16 {
         match self {
@@ -102,13 +102,13 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.explanation())
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for HandshakeError {}
 
 /// One opening handshake, fed incrementally.
 #[derive(Clone, Debug)]
@@ -158,16 +158,20 @@ impl Handshake {
         &mut self,
         buffered: &[u8],
         may_connect: &dyn Fn(Fields<'_, '_>) -> bool,
-    ) -> Result<Option<(usize, [u8; 28])>, Refusal> {
+    ) -> Result<Option<(usize, [u8; 28])>, HandshakeError> {
         // A TLS record or noise may never contain a line end.
         if buffered
             .first()
             .is_some_and(|octet| !octet.is_ascii_uppercase())
         {
-            return Err(Refusal::NotHttp);
+            return Err(HandshakeError::NotHttp);
         }
         loop {
-            match self.head.next(buffered).map_err(|_| Refusal::TooLong)? {
+            match self
+                .head
+                .next(buffered)
+                .map_err(|_| HandshakeError::TooLong)?
+            {
                 Scan::Incomplete => return Ok(None),
                 Scan::StartLine(end) => {
                     let line = buffered.get(..end).unwrap_or_default();
@@ -176,7 +180,7 @@ impl Handshake {
                 Scan::End(end) => {
                     let head = buffered.get(..end).unwrap_or_default();
                     let accept = parse(head, |request| judge_request(request, may_connect))?;
-                    let accept = accept.ok_or(Refusal::NotHttp)?;
+                    let accept = accept.ok_or(HandshakeError::NotHttp)?;
                     return Ok(Some((end, accept)));
                 }
             }
@@ -187,16 +191,16 @@ impl Handshake {
 /// Parses a complete request and returns the result of `judge`.
 fn parse<T>(
     head: &[u8],
-    judge: impl FnOnce(&httparse::Request<'_, '_>) -> Result<T, Refusal>,
-) -> Result<Option<T>, Refusal> {
+    judge: impl FnOnce(&httparse::Request<'_, '_>) -> Result<T, HandshakeError>,
+) -> Result<Option<T>, HandshakeError> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     match request.parse(head) {
         Ok(httparse::Status::Complete(_)) => judge(&request).map(Some),
         Ok(httparse::Status::Partial) => Ok(None),
-        Err(httparse::Error::TooManyHeaders) => Err(Refusal::TooManyFields),
-        Err(httparse::Error::Version) if names_http(head) => Err(Refusal::HttpVersion),
-        Err(_) => Err(Refusal::NotHttp),
+        Err(httparse::Error::TooManyHeaders) => Err(HandshakeError::TooManyFields),
+        Err(httparse::Error::Version) if names_http(head) => Err(HandshakeError::HttpVersion),
+        Err(_) => Err(HandshakeError::NotHttp),
     }
 }
 
@@ -211,32 +215,37 @@ fn names_http(head: &[u8]) -> bool {
 fn judge_request(
     request: &httparse::Request<'_, '_>,
     may_connect: &dyn Fn(Fields<'_, '_>) -> bool,
-) -> Result<[u8; 28], Refusal> {
-    let demand = |is_so: bool, otherwise: Refusal| is_so.then_some(()).ok_or(otherwise);
+) -> Result<[u8; 28], HandshakeError> {
+    let demand = |is_so: bool, otherwise: HandshakeError| is_so.then_some(()).ok_or(otherwise);
     let fields = Fields(request.headers);
-    demand(request.version == Some(1), Refusal::HttpVersion)?;
-    demand(request.method == Some("GET"), Refusal::Method)?;
-    demand(fields.only("Host").is_some(), Refusal::Host)?;
+    demand(request.version == Some(1), HandshakeError::HttpVersion)?;
+    demand(request.method == Some("GET"), HandshakeError::Method)?;
+    demand(fields.only("Host").is_some(), HandshakeError::Host)?;
     // A body would be mistaken for frames.
-    demand(has_no_body(fields), Refusal::Body)?;
-    demand(fields.lists("Upgrade", "websocket"), Refusal::NoUpgrade)?;
+    demand(has_no_body(fields), HandshakeError::Body)?;
+    demand(
+        fields.lists("Upgrade", "websocket"),
+        HandshakeError::NoUpgrade,
+    )?;
     demand(
         fields.lists("Connection", "Upgrade"),
-        Refusal::NoConnectionUpgrade,
+        HandshakeError::NoConnectionUpgrade,
     )?;
     demand(
         fields.only("Sec-WebSocket-Version") == Some(b"13"),
-        Refusal::WebSocketVersion,
+        HandshakeError::WebSocketVersion,
     )?;
-    let key = fields.only("Sec-WebSocket-Key").ok_or(Refusal::Key)?;
-    demand(key::is_key(key), Refusal::Key)?;
+    let key = fields
+        .only("Sec-WebSocket-Key")
+        .ok_or(HandshakeError::Key)?;
+    demand(key::is_key(key), HandshakeError::Key)?;
     demand(
         fields
             .elements("Sec-WebSocket-Protocol")
             .any(|offered| offered == SUB_PROTOCOL.as_bytes()),
-        Refusal::SubProtocol,
+        HandshakeError::SubProtocol,
     )?;
-    demand(may_connect(fields), Refusal::Origin)?;
+    demand(may_connect(fields), HandshakeError::Origin)?;
     Ok(key::accept(key))
 }
 
@@ -254,7 +263,7 @@ fn write_acceptance(response: &mut Vec<u8>, accept: &[u8]) {
     response.extend_from_slice(b"\r\n\r\n");
 }
 
-fn write_refusal(response: &mut Vec<u8>, refusal: Refusal) {
+fn write_refusal(response: &mut Vec<u8>, refusal: HandshakeError) {
     use std::io::Write as _;
     let explanation = refusal.explanation();
     // Writing to a vector cannot fail.

@@ -18,7 +18,7 @@ pub use client::{BadTarget, ClientHandshake, Opening, OpeningError};
 pub use close::CloseCode;
 pub use decoder::{Decoded, Decoder, Event, FrameError};
 pub use frame::{FrameHeader, Opcode, Role, write_close, write_frame, write_message};
-pub use handshake::{Handshake, Refusal, Upgrade};
+pub use handshake::{Handshake, HandshakeError, Upgrade};
 pub use origins::Origins;
 
 /// The subprotocol that both sides must agree on (RFC 7118 section 4).

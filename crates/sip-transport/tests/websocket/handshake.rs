@@ -1,7 +1,7 @@
 //! The server's side of the opening handshake.
 use crate::{ACCEPT, KEY};
 use proptest::prelude::*;
-use sip_transport::websocket::{Handshake, Origins, Refusal, Upgrade};
+use sip_transport::websocket::{Handshake, HandshakeError, Origins, Upgrade};
 
 const MAX_HEADER: usize = 1000;
 
@@ -38,7 +38,7 @@ fn open_whole(request: &str) -> (Upgrade, String) {
 
 /// Replaces one piece of the request, expects this refusal, and returns the response.
 #[track_caller]
-fn refused(piece: &str, by: &str, reason: Refusal) -> String {
+fn refused(piece: &str, by: &str, reason: HandshakeError) -> String {
     let original = request();
     assert!(original.contains(piece));
     let (upgrade, response) = open_whole(&original.replacen(piece, by, 1));
@@ -101,7 +101,7 @@ fn tokens_are_found_in_lists_and_in_whichever_case() {
 #[test]
 fn only_get_opens_a_websocket() {
     for method in ["POST", "HEAD", "OPTIONS", "CONNECT"] {
-        let response = refused("GET", method, Refusal::Method);
+        let response = refused("GET", method, HandshakeError::Method);
         assert!(response.contains("\r\nAllow: GET\r\n"), "{response}");
     }
 }
@@ -111,11 +111,15 @@ fn a_request_for_a_page_gets_upgrade_required() {
     let response = refused(
         "Upgrade: websocket\r\nConnection: Upgrade\r\n",
         "",
-        Refusal::NoUpgrade,
+        HandshakeError::NoUpgrade,
     );
     assert!(response.starts_with("HTTP/1.1 426 Upgrade Required\r\n"));
     assert!(response.contains("\r\nUpgrade: websocket\r\nConnection: Upgrade, close\r\n"));
-    refused("Upgrade: websocket", "Upgrade: h2c", Refusal::NoUpgrade);
+    refused(
+        "Upgrade: websocket",
+        "Upgrade: h2c",
+        HandshakeError::NoUpgrade,
+    );
 }
 
 #[test]
@@ -125,7 +129,7 @@ fn another_version_gets_ours() {
         "Version: 13\r\nSec-WebSocket-Version: 8",
         "Other: 13",
     ] {
-        let response = refused("Version: 13", by, Refusal::WebSocketVersion);
+        let response = refused("Version: 13", by, HandshakeError::WebSocketVersion);
         assert!(response.starts_with("HTTP/1.1 426 "), "{response}");
         assert!(
             response.contains("\r\nSec-WebSocket-Version: 13\r\n"),
@@ -139,34 +143,50 @@ fn what_is_missing_or_wrong_is_named() {
     let twice = format!("Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Key: {KEY}");
     let key = format!("Sec-WebSocket-Key: {KEY}");
     for (piece, by, reason) in [
-        ("Host: sip.example.org:8080", "X: y", Refusal::Host),
+        ("Host: sip.example.org:8080", "X: y", HandshakeError::Host),
         (
             "Host: sip.example.org:8080",
             "Host: a\r\nHost: b",
-            Refusal::Host,
+            HandshakeError::Host,
         ),
         (
             "Connection: Upgrade",
             "Connection: keep-alive",
-            Refusal::NoConnectionUpgrade,
+            HandshakeError::NoConnectionUpgrade,
         ),
-        (&key, "X: y", Refusal::Key),
-        (&key, &twice, Refusal::Key),
-        (KEY, "c2hvcnQ=", Refusal::Key),
-        ("Protocol: sip", "Protocol: xmpp", Refusal::SubProtocol),
-        ("Sec-WebSocket-Protocol: sip", "X: y", Refusal::SubProtocol),
-        ("Protocol: sip", "Protocol: sips", Refusal::SubProtocol),
-        ("Origin:", "Content-Length: 5\r\nOrigin:", Refusal::Body),
+        (&key, "X: y", HandshakeError::Key),
+        (&key, &twice, HandshakeError::Key),
+        (KEY, "c2hvcnQ=", HandshakeError::Key),
+        (
+            "Protocol: sip",
+            "Protocol: xmpp",
+            HandshakeError::SubProtocol,
+        ),
+        (
+            "Sec-WebSocket-Protocol: sip",
+            "X: y",
+            HandshakeError::SubProtocol,
+        ),
+        (
+            "Protocol: sip",
+            "Protocol: sips",
+            HandshakeError::SubProtocol,
+        ),
+        (
+            "Origin:",
+            "Content-Length: 5\r\nOrigin:",
+            HandshakeError::Body,
+        ),
         (
             "Origin:",
             "Transfer-Encoding: chunked\r\nOrigin:",
-            Refusal::Body,
+            HandshakeError::Body,
         ),
-        ("HTTP/1.1", "HTTP/1.0", Refusal::HttpVersion),
-        ("HTTP/1.1", "HTTP/2.0", Refusal::HttpVersion),
-        ("HTTP/1.1", "SIP/2.0", Refusal::NotHttp),
-        ("Host:", "Ho st:", Refusal::NotHttp),
-        ("Host:", " Host:", Refusal::NotHttp),
+        ("HTTP/1.1", "HTTP/1.0", HandshakeError::HttpVersion),
+        ("HTTP/1.1", "HTTP/2.0", HandshakeError::HttpVersion),
+        ("HTTP/1.1", "SIP/2.0", HandshakeError::NotHttp),
+        ("Host:", "Ho st:", HandshakeError::NotHttp),
+        ("Host:", " Host:", HandshakeError::NotHttp),
     ] {
         refused(piece, by, reason);
     }
@@ -186,7 +206,7 @@ fn pages_of_foreign_origins_stay_out() {
         let request = request().replace("https://phone.example.org", other);
         assert_eq!(
             opened(&request),
-            Upgrade::Refused(Refusal::Origin),
+            Upgrade::Refused(HandshakeError::Origin),
             "{other}"
         );
     }
@@ -205,7 +225,11 @@ fn what_is_no_http_is_refused_before_more_of_it_is_buffered() {
         b"GET  HTTP/1.1\r\n",
     ] {
         let (upgrade, response) = open(&[begin], &Origins::default());
-        assert_eq!(upgrade, Upgrade::Refused(Refusal::NotHttp), "{begin:?}");
+        assert_eq!(
+            upgrade,
+            Upgrade::Refused(HandshakeError::NotHttp),
+            "{begin:?}"
+        );
         assert!(response.starts_with("HTTP/1.1 400 "));
     }
 }
@@ -216,14 +240,17 @@ fn a_header_has_a_greatest_length_and_number_of_fields() {
     refused(
         "Host: sip",
         &format!("{long}\r\nHost: sip"),
-        Refusal::TooLong,
+        HandshakeError::TooLong,
     );
     let endless = "A".repeat(MAX_HEADER + 1);
-    assert_eq!(open_whole(&endless).0, Upgrade::Refused(Refusal::TooLong));
+    assert_eq!(
+        open_whole(&endless).0,
+        Upgrade::Refused(HandshakeError::TooLong)
+    );
     refused(
         "Host: sip",
         &format!("{}Host: sip", "a:\r\n".repeat(64)),
-        Refusal::TooManyFields,
+        HandshakeError::TooManyFields,
     );
 }
 

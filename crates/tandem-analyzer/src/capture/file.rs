@@ -10,7 +10,7 @@ const BUFFER: usize = 1 << 18;
 /// Largest block of a file, in bytes.
 const LARGEST: usize = 1 << 26;
 /// Maximum number of interfaces per section.
-const MOST_INTERFACES: usize = 65_536;
+const MAX_INTERFACES: usize = 65_536;
 
 /// How a file ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl File {
                 return Ok(true);
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
-                if self.interfaces.len() == MOST_INTERFACES {
+                if self.interfaces.len() == MAX_INTERFACES {
                     return Err(self.broken("a section has more than 65,536 interfaces"));
                 }
                 let described = Interface::new(interface, self.big_endian);

@@ -3,7 +3,7 @@
 use libc::sock_filter;
 
 /// Maximum number of ports in the program.
-pub const MOST_PORTS: usize = 100;
+pub const MAX_PORTS: usize = 100;
 
 /// Bytes to keep of a packet: all.
 const KEEP: u32 = 1 << 18;
@@ -88,7 +88,7 @@ impl Filter {
             if !ports.is_empty() {
                 steps.push(Do(OF_HEADER, at));
             }
-            let wanted = ports.iter().take(MOST_PORTS);
+            let wanted = ports.iter().take(MAX_PORTS);
             steps.extend(wanted.map(|port| If(EQUAL, u32::from(*port), Accept, Next)));
         }
         let keep = if ports.is_empty() { KEEP } else { 0 };

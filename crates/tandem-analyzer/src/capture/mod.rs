@@ -4,7 +4,7 @@ pub mod file;
 mod filter;
 mod ring;
 
-pub use filter::{Filter, MOST_PORTS};
+pub use filter::{Filter, MAX_PORTS};
 pub use ring::{Drops, Ring};
 
 /// Capture time: nanoseconds since 1970.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// Longest header and body of a message, in bytes.
 const LONGEST: (usize, usize) = (65_536, 262_144);
 /// Maximum number of segments per side that wait for an earlier one.
-const MOST_SEGMENTS: usize = 256;
+const MAX_SEGMENTS: usize = 256;
 /// Largest distance of a sequence number from the expected one, in bytes. Beyond it, this is another connection, or much was not
 /// captured.
 const FARTHEST: u32 = 1 << 24;
@@ -216,7 +216,7 @@ impl Half {
         counters: &mut Counters,
         take: &mut impl FnMut(&[u8], Moment, &mut Counters),
     ) {
-        if self.ahead.len() >= MOST_SEGMENTS || !bytes.take(segment.payload.len()) {
+        if self.ahead.len() >= MAX_SEGMENTS || !bytes.take(segment.payload.len()) {
             counters.add(Counter::TcpFull, 1);
             let resume = self.ahead.front().map_or(first, |(first, ..)| *first);
             self.skip_to(resume, bytes, counters, take);

@@ -7,7 +7,7 @@ const IPV6: u16 = 0x86dd;
 /// 802.1Q, 802.1ad and its predecessor.
 const VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Maximum number of VLAN tags.
-const MOST_TAGS: usize = 4;
+const MAX_TAGS: usize = 4;
 
 /// The IP packet in a captured frame; `None` if it is something else, or is cut off.
 pub fn ip_of(link: LinkType, bytes: &[u8]) -> Option<&[u8]> {
@@ -23,7 +23,7 @@ pub fn ip_of(link: LinkType, bytes: &[u8]) -> Option<&[u8]> {
 }
 
 fn behind_tags(mut ether_type: u16, mut rest: &[u8]) -> Option<&[u8]> {
-    for _ in 0..MOST_TAGS {
+    for _ in 0..MAX_TAGS {
         match ether_type {
             IPV4 | IPV6 => return Some(rest),
             tag if VLAN.contains(&tag) => {

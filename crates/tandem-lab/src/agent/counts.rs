@@ -142,7 +142,7 @@ impl Counts {
 fn add(to: &mut Distribution, figures: &Figures, delay: Delay) {
     let recorded = figures.delay(delay).iter_recorded();
     to.extend(recorded.map(|value| (value.value_iterated_to(), value.count_at_value())));
-    if to.len() > MOST_VALUES {
+    if to.len() > MAX_VALUES {
         to.sort_unstable();
         to.dedup_by(|later, earlier| {
             let is_same = later.0 == earlier.0;
@@ -155,7 +155,7 @@ fn add(to: &mut Distribution, figures: &Figures, delay: Delay) {
 }
 
 /// Length of a list beyond which equal values are merged.
-const MOST_VALUES: usize = 4_096;
+const MAX_VALUES: usize = 4_096;
 
 #[cfg(test)]
 mod tests {

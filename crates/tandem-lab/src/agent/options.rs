@@ -1,6 +1,6 @@
 //! The command line of `tandem lab agent`.
 
-use crate::controller::protocol::MOST_PHONES;
+use crate::controller::protocol::MAX_PHONES;
 use crate::run::{Pattern, Settings, Subscribers, Transport, server_address};
 use anyhow::bail;
 use clap::Args;
@@ -20,7 +20,7 @@ pub struct Arguments {
     #[arg(long)]
     pub name: Option<String>,
     /// Maximum number of phones that this process plays; the controller chooses which.
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PHONES)))]
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PHONES)))]
     pub phones: u32,
     /// SIP server that receives all requests: an address or a name, with a port unless it is 5060.
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1:5060", value_parser = server_address)]

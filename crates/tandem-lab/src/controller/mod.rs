@@ -36,7 +36,7 @@ use tokio::sync::Semaphore;
 /// Threads: commands leave on time while pages are served.
 const THREADS: usize = 2;
 /// Pages that may be open at a time.
-const MOST_PAGES: usize = 64;
+const MAX_PAGES: usize = 64;
 /// Limits of its connections; those of agents and pages last.
 const LIMITS: Limits = Limits {
     connections: 4_096,
@@ -149,7 +149,7 @@ impl Controller {
         Arc::new(Self {
             scenarios: Scenarios::new(options.scenarios.clone(), options.division),
             options,
-            pages: Arc::new(Semaphore::new(MOST_PAGES)),
+            pages: Arc::new(Semaphore::new(MAX_PAGES)),
             state: Mutex::default(),
         })
     }

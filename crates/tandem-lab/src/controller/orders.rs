@@ -2,7 +2,7 @@
 
 use super::connection::Outgoing;
 use super::plan::{Call, Candidate, Division, Plan};
-use super::protocol::{FromController, MOST_CALLS};
+use super::protocol::{FromController, MAX_CALLS};
 use super::run::{Run, Status};
 use super::state::{Prepared, Refusal, State};
 use std::collections::BTreeMap;
@@ -178,8 +178,8 @@ impl State {
         for (agent, batch) in batches {
             let parts = batch
                 .calls
-                .chunks(MOST_CALLS)
-                .zip(batch.dues.chunks(MOST_CALLS));
+                .chunks(MAX_CALLS)
+                .zip(batch.dues.chunks(MAX_CALLS));
             for (calls, dues) in parts {
                 self.command(run, agent, calls, dues);
             }

@@ -12,13 +12,13 @@ pub const PROTOCOL: u32 = 1;
 pub const LARGEST_MESSAGE: usize = 2 << 20;
 
 /// Maximum number of phones per agent: their list fits into a message.
-pub const MOST_PHONES: u32 = 100_000;
+pub const MAX_PHONES: u32 = 100_000;
 
 /// Maximum distance between the numbers of one agent's phones: the agent keeps a little memory for each number in between.
 pub const WIDEST: u32 = 1_000_000;
 
 /// Maximum number of calls in a `call` message.
-pub const MOST_CALLS: usize = 10_000;
+pub const MAX_CALLS: usize = 10_000;
 
 /// Interval of heartbeats: the controller sends a WebSocket ping, agents send a report.
 pub const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -237,9 +237,7 @@ mod tests {
 
     #[test]
     fn the_longest_list_of_phones_fits_into_a_message() {
-        let phones = (0..MOST_PHONES)
-            .map(|phone| 4_000_000_000 + phone)
-            .collect();
+        let phones = (0..MAX_PHONES).map(|phone| 4_000_000_000 + phone).collect();
         let message = FromController::Register {
             registration: 1,
             phones,

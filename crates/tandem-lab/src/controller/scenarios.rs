@@ -12,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Maximum number of files listed.
-const MOST_FILES: usize = 1_000;
+const MAX_FILES: usize = 1_000;
 /// Maximum number of calls per scenario: a week with several hundred a minute, or three hours with a thousand a second.
-const MOST_CALLS: u64 = 10_000_000;
+const MAX_CALLS: u64 = 10_000_000;
 /// Maximum length of a file name.
 const LONGEST_NAME: usize = 100;
 
@@ -69,7 +69,7 @@ impl Scenarios {
             }
         }
         names.sort();
-        names.truncate(MOST_FILES);
+        names.truncate(MAX_FILES);
         let mut known = std::mem::take(&mut *self.known());
         let entries = names.into_iter().map(|name| {
             let version = version(&self.folder.join(&name));
@@ -175,9 +175,9 @@ fn calls<R: BufRead>(
     if mistakes.more > 0 {
         problems.push(format!("{name}: {} more mistakes", mistakes.more));
     }
-    if verdict.calls > MOST_CALLS {
+    if verdict.calls > MAX_CALLS {
         problems.push(format!(
-            "{name}: {} calls, but at most {MOST_CALLS} can run: split the file",
+            "{name}: {} calls, but at most {MAX_CALLS} can run: split the file",
             verdict.calls
         ));
     }

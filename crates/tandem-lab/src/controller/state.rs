@@ -11,9 +11,9 @@ use std::time::{Instant, SystemTime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Maximum number of connected agents.
-const MOST_AGENTS: usize = 1_000;
+const MAX_AGENTS: usize = 1_000;
 /// Maximum number of events shown.
-const MOST_EVENTS: usize = 100;
+const MAX_EVENTS: usize = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -73,9 +73,9 @@ impl State {
                 "an agent named {name} is already connected: give each its own --name"
             ));
         }
-        if self.agents.len() >= MOST_AGENTS {
+        if self.agents.len() >= MAX_AGENTS {
             return Err(format!(
-                "{MOST_AGENTS} agents are already connected, the maximum"
+                "{MAX_AGENTS} agents are already connected, the maximum"
             ));
         }
         let (outgoing, receiver) = channel(QUEUE);
@@ -199,7 +199,7 @@ impl State {
     }
 
     pub(super) fn event(&mut self, what: String) {
-        if self.events.len() == MOST_EVENTS {
+        if self.events.len() == MAX_EVENTS {
             self.events.pop_front();
         }
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

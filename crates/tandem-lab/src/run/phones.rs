@@ -527,7 +527,7 @@ fn stride(count: u32) -> u32 {
 impl Node for Phones {
     type Question = Box<Told>;
     type Record = std::convert::Infallible;
-    type Answer = Order;
+    type Control = Order;
 
     fn handle(&mut self, now: Time, input: Input<'_, Order>, output: Out<'_>) {
         match input {
@@ -547,7 +547,7 @@ impl Node for Phones {
                 self.undeliverable(&message);
                 self.populate(now, output);
             }
-            Input::Answer(order) => self.obey(now, order, output),
+            Input::Control(order) => self.obey(now, order, output),
             Input::ConnectionEnded(_) => {}
         }
     }

@@ -170,7 +170,7 @@ impl Poller {
                 Ok(order) => {
                     self.count_drops();
                     let now = self.clock.now();
-                    self.phones.answer(now, order, &mut self.output);
+                    self.phones.control(now, order, &mut self.output);
                     self.deliver();
                 }
                 Err(TryRecvError::Empty) => {}

@@ -12,7 +12,7 @@ pub struct Pattern {
 }
 
 /// Maximum number of digits for padding.
-const MOST_DIGITS: usize = 20;
+const MAX_DIGITS: usize = 20;
 
 impl std::str::FromStr for Pattern {
     type Err = String;
@@ -57,7 +57,7 @@ impl Pattern {
                 "" => 1,
                 _ => format.strip_prefix(":0")?.parse().ok()?,
             };
-            (1..=MOST_DIGITS).contains(&digits).then(|| Self {
+            (1..=MAX_DIGITS).contains(&digits).then(|| Self {
                 before: before.to_owned(),
                 digits: Some(digits),
                 after: after.to_owned(),

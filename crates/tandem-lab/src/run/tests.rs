@@ -73,7 +73,7 @@ impl Bench {
     }
 
     fn order(&mut self, order: Order) {
-        self.phones.answer(self.now, order, &mut self.output);
+        self.phones.control(self.now, order, &mut self.output);
     }
 
     /// Messages sent since the last call, and their flows.

@@ -4,13 +4,13 @@ use crate::run::Rate;
 use std::time::Duration;
 
 /// Maximum number of stretches of a course.
-const MOST_STRETCHES: f64 = 1_000_000.0;
+const MAX_STRETCHES: f64 = 1_000_000.0;
 /// Maximum number of calls in a scenario, so that a typing error cannot fill the disk.
-const MOST_CALLS: f64 = 100_000_000.0;
+const MAX_CALLS: f64 = 100_000_000.0;
 /// Maximum length of a scenario. The format allows 49 days.
 const LONGEST: Duration = Duration::from_secs(31 * 86_400);
 /// Maximum calls per second.
-const MOST_RATE: f64 = 1_000_000.0;
+const MAX_RATE: f64 = 1_000_000.0;
 /// Lower rates count as zero: one call in eleven days.
 const LEAST_RATE: f64 = 1e-6;
 
@@ -34,9 +34,9 @@ impl Course {
     /// The stretches have no calls, too many calls, or take too long.
     pub fn new(mut stretches: Vec<Stretch>) -> Result<Self, String> {
         for Stretch { length, rate } in &mut stretches {
-            if !(0.0..=MOST_RATE).contains(&*rate) {
+            if !(0.0..=MAX_RATE).contains(&*rate) {
                 return Err(format!(
-                    "a rate of {rate} calls per second: must be 0 to {MOST_RATE}"
+                    "a rate of {rate} calls per second: must be 0 to {MAX_RATE}"
                 ));
             }
             if !(length.is_finite() && *length > 0.0) {
@@ -53,9 +53,9 @@ impl Course {
                 "a scenario of {duration:.0} s is too long: the maximum is 31 days"
             ));
         }
-        if calls > MOST_CALLS {
+        if calls > MAX_CALLS {
             return Err(format!(
-                "{calls:.0} calls are too many: the maximum is {MOST_CALLS}"
+                "{calls:.0} calls are too many: the maximum is {MAX_CALLS}"
             ));
         }
         if calls <= 0.0 {
@@ -75,9 +75,9 @@ impl Course {
             Rate::Steps { every, .. } => every.as_secs_f64().min(length),
         };
         let steps = length / every;
-        if steps > MOST_STRETCHES {
+        if steps > MAX_STRETCHES {
             return Err(format!(
-                "{steps:.0} steps are too many: the maximum is {MOST_STRETCHES}"
+                "{steps:.0} steps are too many: the maximum is {MAX_STRETCHES}"
             ));
         }
         let begins = (0..).map(|step| f64::from(step) * every);

@@ -167,7 +167,7 @@ fn push_number(into: &mut Vec<u8>, number: u64) {
 impl Node for Client {
     type Question = Counts;
     type Record = std::convert::Infallible;
-    type Answer = Order;
+    type Control = Order;
 
     fn handle(&mut self, now: Time, input: Input<'_, Order>, output: &mut Output<Counts>) {
         match input {
@@ -178,8 +178,8 @@ impl Node for Client {
                     self.end(now, false, output);
                 }
             }
-            Input::Answer(Order::Begin) => self.fill_window(now, output),
-            Input::Answer(Order::Count) => output.ask(self.counts()),
+            Input::Control(Order::Begin) => self.fill_window(now, output),
+            Input::Control(Order::Count) => output.ask(self.counts()),
             Input::ConnectionEnded(_) => {}
         }
     }

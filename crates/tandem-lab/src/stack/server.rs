@@ -63,7 +63,7 @@ impl Server {
 impl Node for Server {
     type Question = Counts;
     type Record = std::convert::Infallible;
-    type Answer = Order;
+    type Control = Order;
 
     fn handle(&mut self, now: Time, input: Input<'_, Order>, output: &mut Output<Counts>) {
         match input {
@@ -75,12 +75,12 @@ impl Node for Server {
                     self.unanswered += 1;
                 }
             }
-            Input::Answer(Order::Count) => output.ask(Counts {
+            Input::Control(Order::Count) => output.ask(Counts {
                 failed: 0,
                 retransmitted: self.transactions.stats().responses_retransmitted,
                 lost: self.unanswered,
             }),
-            Input::Answer(Order::Begin) | Input::Undeliverable(_) | Input::ConnectionEnded(_) => {}
+            Input::Control(Order::Begin) | Input::Undeliverable(_) | Input::ConnectionEnded(_) => {}
         }
     }
 

@@ -80,7 +80,7 @@ impl Side {
     /// Starts the stack with its node.
     pub(super) fn start<N>(bound: Bound, node: impl FnMut(u16) -> N) -> io::Result<Self>
     where
-        N: Node<Question = Counts, Record = Infallible, Answer = Order> + Send + 'static,
+        N: Node<Question = Counts, Record = Infallible, Control = Order> + Send + 'static,
     {
         let (tell, told) = channel();
         let questions = move |_, counts| tell.send(counts).map_err(|unsent| unsent.0);

@@ -39,7 +39,7 @@ pub use network_value::Network;
 pub use origin::Origin;
 pub use reference::{example, reference};
 pub use resolve::{
-    MOST_CONNECTIONS, MOST_PER_PEER, listeners, location_limits, peer_policy, runtime_options,
+    MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, runtime_options,
     save_time, settings, speaks_tls, tls_settings,
 };
 pub use sections::*;

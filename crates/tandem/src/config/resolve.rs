@@ -206,10 +206,10 @@ pub fn location_limits(configuration: &Configuration) -> LocationLimits {
 }
 
 /// Maximum number of connections if neither the file nor the system sets a limit.
-pub const MOST_CONNECTIONS: usize = 1_000_000;
+pub const MAX_CONNECTIONS: usize = 1_000_000;
 
 /// Maximum number of connections per peer if the file sets no limit.
-pub const MOST_PER_PEER: u32 = 1_000;
+pub const MAX_PER_PEER: u32 = 1_000;
 
 /// The peers that are trusted and the origins whose pages may open a WebSocket.
 pub fn peer_policy(configuration: &Configuration) -> PeerPolicy {
@@ -249,8 +249,8 @@ pub fn runtime_options(configuration: &Configuration, clock: Clock) -> Options {
         segmentation: udp.segmentation,
         steering: udp.steering,
         streams: StreamOptions {
-            max_connections: connections.max.unwrap_or(MOST_CONNECTIONS),
-            max_per_peer: connections.max_per_peer.unwrap_or(MOST_PER_PEER),
+            max_connections: connections.max.unwrap_or(MAX_CONNECTIONS),
+            max_per_peer: connections.max_per_peer.unwrap_or(MAX_PER_PEER),
             max_header: connections.max_header,
             max_body: connections.max_body,
             max_queue: connections.max_queue,

@@ -3,7 +3,7 @@ use super::lifecycle::Phase;
 use super::order::{Orders, Undelivered};
 use super::running::Running;
 use super::state::Control;
-use sip_elements::Answer;
+use sip_elements::ControlMessage;
 
 /// Why draining could not be started or stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +57,7 @@ impl Control {
         self.lifecycle.rcu(|lifecycle| lifecycle.draining());
         // Set before the order goes out: the waiting caller may be cancelled meanwhile.
         orders.is_drain_unfinished = true;
-        self.order(running, &Answer::Drain(on)).await?;
+        self.order(running, &ControlMessage::Drain(on)).await?;
         orders.is_drain_unfinished = false;
         if !on {
             self.lifecycle.rcu(|lifecycle| lifecycle.ready_again());
@@ -90,11 +90,11 @@ mod tests {
     impl Node for Gated {
         type Question = Question;
         type Record = std::convert::Infallible;
-        type Answer = Answer;
+        type Control = ControlMessage;
 
-        fn handle(&mut self, _: Time, input: Input<'_, Answer>, _: &mut Output<Question>) {
+        fn handle(&mut self, _: Time, input: Input<'_, ControlMessage>, _: &mut Output<Question>) {
             let _open = self.gate.blocking_read();
-            if let Input::Answer(Answer::Drain(on)) = input {
+            if let Input::Control(ControlMessage::Drain(on)) = input {
                 self.taken.store(on, Ordering::SeqCst);
             }
         }
@@ -110,7 +110,7 @@ mod tests {
     struct Fixture {
         control: Control,
         running: Arc<Running>,
-        _workers: sip_runtime::Running<Answer>,
+        _workers: sip_runtime::Running<ControlMessage>,
         _directory: tempfile::TempDir,
         gates: [Arc<RwLock<()>>; 2],
         draining: [Arc<AtomicBool>; 2],
@@ -180,7 +180,7 @@ mod tests {
         async fn fill_first_inbox(&self) {
             // It takes one out and waits with it; then there is room for one more.
             for _ in 0..2 {
-                while self.running.workers.send(0, Answer::Saved).is_err() {
+                while self.running.workers.send(0, ControlMessage::Saved).is_err() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }

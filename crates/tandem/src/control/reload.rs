@@ -5,7 +5,7 @@ use super::service_manager;
 use super::state::Control;
 use crate::config::{self, Changes, Configuration, Mistakes};
 use crate::warnings::dangerous_settings;
-use sip_elements::Answer;
+use sip_elements::ControlMessage;
 use sip_runtime::tls::{LoadErrors, TlsContext};
 use std::sync::Arc;
 use tracing::{error, info, warn};
@@ -87,7 +87,8 @@ impl Control {
         }
         let tls = load_certificates(running, &fresh).map_err(ReloadError::Certificates)?;
         let settings = Arc::new(config::settings(&fresh, &running.listeners));
-        self.order(running, &Answer::Settings(settings)).await?;
+        self.order(running, &ControlMessage::Settings(settings))
+            .await?;
         if let Some(log) = &self.log {
             log.set_level(fresh.log.level);
         }

@@ -1,7 +1,7 @@
 //! The running server as the control plane sees it.
 use super::counters::ControlCounters;
 use sip_elements::metrics::{TRANSACTION_COUNTS, WorkerMetrics};
-use sip_elements::{Answer, Shared};
+use sip_elements::{ControlMessage, Shared};
 use sip_runtime::tls::SharedTls;
 use sip_runtime::{Handle, SharedPeerPolicy, WorkerStats};
 use sip_transport::{Counter, Listener};
@@ -24,7 +24,7 @@ pub struct Running {
     /// Socket and queue counters of each worker.
     pub stats: Arc<[Arc<WorkerStats>]>,
     /// Sends orders and answers to the workers.
-    pub workers: Handle<Answer>,
+    pub workers: Handle<ControlMessage>,
     /// The listeners as bound.
     pub listeners: Vec<Listener>,
     /// Number of restored bindings.

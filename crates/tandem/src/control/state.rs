@@ -6,7 +6,7 @@ use super::order::{self, Orders, Undelivered};
 use super::running::Running;
 use crate::config::Configuration;
 use arc_swap::ArcSwap;
-use sip_elements::Answer;
+use sip_elements::ControlMessage;
 use sip_runtime::Clock;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,7 +77,11 @@ impl Control {
     }
 
     /// Sends an order to every worker, waiting for room in their inboxes.
-    pub(super) async fn order(&self, running: &Running, order: &Answer) -> Result<(), Undelivered> {
+    pub(super) async fn order(
+        &self,
+        running: &Running,
+        order: &ControlMessage,
+    ) -> Result<(), Undelivered> {
         let send = |worker| running.workers.send(worker, order.clone());
         order::deliver(running.workers.workers(), self.order_patience, send).await
     }

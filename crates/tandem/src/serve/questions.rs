@@ -5,7 +5,9 @@ use super::changed_subscribers::ChangedSubscribers;
 use super::resolver::{Located, Resolver};
 use crate::control::{Control, LookupCounters, LookupResult, Running};
 use sip_elements::auth::{Cached, StoredCredentials};
-use sip_elements::{Answer, NameServersFailed, NotDescribed, Question, Record, StoreFailed};
+use sip_elements::{
+    ControlMessage, NameServersFailed, NotDescribed, Question, Record, StoreFailed,
+};
 use sip_transport::selection::{Candidate, Destination};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -133,7 +135,7 @@ impl Responder {
                 ticket,
                 username,
                 domain,
-            } => Answer::Credentials {
+            } => ControlMessage::Credentials {
                 ticket,
                 result: self.credentials(&username, &domain, left).await,
             },
@@ -141,11 +143,11 @@ impl Responder {
                 ticket,
                 destination,
                 seed,
-            } => Answer::Resolved {
+            } => ControlMessage::Resolved {
                 ticket,
                 result: self.locate(&destination, seed, left).await,
             },
-            Question::Describe { ticket, .. } => Answer::Described {
+            Question::Describe { ticket, .. } => ControlMessage::Described {
                 ticket,
                 result: Err(NotDescribed),
             },
@@ -225,7 +227,7 @@ impl Responder {
     }
 
     /// Sends an answer to its worker. If the inbox is full, retries with growing pauses and then drops the answer.
-    async fn send(&self, worker: u16, mut answer: Answer) {
+    async fn send(&self, worker: u16, mut answer: ControlMessage) {
         for pause in [1, 4, 16, 64, 256] {
             match self.running.workers.send(worker, answer) {
                 Ok(()) | Err(sip_runtime::SendError::Gone(_)) => return,

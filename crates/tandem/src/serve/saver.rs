@@ -4,7 +4,7 @@
 use super::bindings::{ListenerNames, snapshot};
 use crate::config;
 use crate::control::{Control, Running};
-use sip_elements::Answer;
+use sip_elements::ControlMessage;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -166,7 +166,7 @@ fn tell_workers(running: &Running, save: u64, room: usize) {
     running.shared.locations.note_saved(save, room);
     for (worker, metrics) in (0..).zip(&running.metrics) {
         if metrics.held_answers.value() > 0 {
-            let _ = running.workers.send(worker, Answer::Saved);
+            let _ = running.workers.send(worker, ControlMessage::Saved);
         }
     }
 }

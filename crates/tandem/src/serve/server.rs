@@ -12,7 +12,7 @@ use crate::control::{Control, LogControl, Running, service_manager, tables};
 use crate::warnings::dangerous_settings;
 use anyhow::Error;
 use sip_elements::auth::StoredCredentials;
-use sip_elements::{Answer, Shared};
+use sip_elements::{ControlMessage, Shared};
 use sip_runtime::tls::{LoadErrors, SharedTls};
 use sip_transport::Listener;
 use sip_transport::selection::Reach;
@@ -36,7 +36,7 @@ const QUICK_SAVE: Duration = Duration::from_secs(1);
 pub struct Server {
     control: Arc<Control>,
     running: Arc<Running>,
-    workers: sip_runtime::Running<Answer>,
+    workers: sip_runtime::Running<ControlMessage>,
     saver: Saver,
     tasks: Vec<JoinHandle<()>>,
     /// Writes what the workers record.

@@ -5,7 +5,7 @@ use crate::control::{Control, Running};
 use crate::descriptors::{self, Room, shortage};
 use anyhow::{Context as _, anyhow};
 use sip_elements::metrics::WorkerMetrics;
-use sip_elements::{Answer, Exchange, ExchangeOptions, Shared};
+use sip_elements::{ControlMessage, Exchange, ExchangeOptions, Shared};
 use sip_runtime::tls::SharedTls;
 use sip_runtime::{Admission, Runtime, SharedPeerPolicy, StreamOptions};
 use sip_transport::{Listener, Time};
@@ -43,7 +43,7 @@ pub(super) fn start(
     control: &Control,
     parts: Parts,
     queues: &ControlQueues,
-) -> anyhow::Result<(sip_runtime::Running<Answer>, Running)> {
+) -> anyhow::Result<(sip_runtime::Running<ControlMessage>, Running)> {
     let Parts {
         store,
         tls,

@@ -117,7 +117,7 @@ impl Switch {
 impl Node for Switch {
     type Question = String;
     type Record = std::convert::Infallible;
-    type Answer = ();
+    type Control = ();
 
     fn handle(&mut self, now: Time, input: Input<'_, ()>, output: &mut Output<String>) {
         match input {
@@ -132,7 +132,7 @@ impl Node for Switch {
                     output.ask("ended".to_owned());
                 }
             }
-            Input::Answer(()) => {}
+            Input::Control(()) => {}
         }
     }
 

@@ -21,7 +21,7 @@ use timeline::Timeline;
 /// How long calls may take to end after the last one began, beyond ringing and talking: the lifetime of a transaction.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Maximum number of distinct failure reasons.
-const MOST_REASONS: usize = 100;
+const MAX_REASONS: usize = 100;
 
 /// Status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -313,7 +313,7 @@ impl Run {
             totals.in_progress += player.in_progress();
             for (reason, count) in &player.last.failed {
                 let is_known = totals.failures.contains_key(reason);
-                let reason = if is_known || totals.failures.len() < MOST_REASONS {
+                let reason = if is_known || totals.failures.len() < MAX_REASONS {
                     reason
                 } else {
                     "other reasons"

@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::doubts;
-use super::{MOST_REASONS, Run, Status, Totals};
+use super::{MAX_REASONS, Run, Status, Totals};
 use crate::run::DelaySummary;
 use serde::Serialize;
 use std::time::{Instant, SystemTime};
@@ -117,7 +117,7 @@ impl Run {
                 player.name, player.last.not_carried
             )
         });
-        lost.take(MOST_REASONS).collect()
+        lost.take(MAX_REASONS).collect()
     }
 
     fn all_remarks(&self) -> Vec<String> {

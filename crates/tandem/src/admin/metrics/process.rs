@@ -3,7 +3,7 @@ use super::section::{Metrics, ProcessMetric, Section};
 use crate::admin::process;
 use crate::control::Phase;
 use crate::metrics::Kind;
-use tandem_http::Refusal;
+use tandem_http::Rejection;
 
 pub(super) const SECTION: Section = Section::new("Process", Metrics::Process(METRICS));
 
@@ -66,9 +66,9 @@ const METRICS: &[ProcessMetric] = &[
         Kind::Counter,
         "Requests refused by the admin interface, by reason",
         |control, samples| {
-            let refused = |refusal: Refusal| control.counters.admin.refused(refusal);
-            let mut all = Refusal::ALL.into_iter();
-            all.try_for_each(|refusal| samples.labelled(&[refusal.label()], refused(refusal)))
+            let refused = |rejection: Rejection| control.counters.admin.refused(rejection);
+            let mut all = Rejection::ALL.into_iter();
+            all.try_for_each(|rejection| samples.labelled(&[rejection.label()], refused(rejection)))
         },
     )
     .labels(&["reason"])

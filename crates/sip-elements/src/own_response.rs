@@ -1,13 +1,13 @@
 //! Responses that the server itself generates. This is the one place that turns a refusal into a status code.
 
-use crate::Round;
+use crate::WorkerParts;
 use crate::auth::{self, Challenge, Challenger};
 use crate::metrics::{Challenged, Stage};
 use rand_chacha::rand_core::Rng;
 use sip_message::{
     Credentials, HeaderName, Message, Method, ResponseWriter, TransactionKey, digest, reason_phrase,
 };
-use sip_transaction::{Admission, Full, Kind, ServerId, Standing};
+use sip_transaction::{Admission, Full, Kind, Sender, ServerId};
 use sip_transport::{Flow, Time, response_flow};
 use std::net::IpAddr;
 
@@ -32,54 +32,54 @@ pub(crate) struct Origin {
     /// How often the request has waited for the control plane.
     pub(crate) questions_asked: u8,
     /// What the sender has proven so far.
-    pub(crate) standing: Standing,
+    pub(crate) sender: Sender,
 }
 
 impl Origin {
     /// The origin of a new request. Trusted peers need no proof.
-    pub(crate) fn new(round: &Round<'_>, flow: Flow) -> Self {
+    pub(crate) fn new(parts: &WorkerParts<'_>, flow: Flow) -> Self {
         let address = flow.remote.ip();
-        let standing = if round.settings.proxy.trusted_peers.contains(address) {
-            Standing::Known(None)
+        let sender = if parts.settings.proxy.trusted_peers.contains(address) {
+            Sender::Known(None)
         } else {
-            Standing::Stranger(address)
+            Sender::Stranger(address)
         };
         Self {
             flow,
             key: None,
             server: None,
-            received: round.arrived,
+            received: parts.arrived,
             questions_asked: 0,
-            standing,
+            sender,
         }
     }
 
     /// Records what the sender has proven.
     ///
     /// # Errors
-    /// The limit for senders with this standing is reached.
+    /// The limit for senders of this class is reached.
     pub(crate) fn prove(
         &mut self,
-        round: &mut Round<'_>,
-        standing: fn(Option<IpAddr>) -> Standing,
+        parts: &mut WorkerParts<'_>,
+        sender: fn(Option<IpAddr>) -> Sender,
     ) -> Result<(), Refusal> {
-        let standing = standing(self.standing.source());
+        let sender = sender(self.sender.source());
         if self.is_stranger()
             && let Some(server) = self.server
         {
-            round.transactions.know_server(server, standing)?;
+            parts.transactions.know_server(server, sender)?;
         }
-        self.standing = standing;
+        self.sender = sender;
         Ok(())
     }
 
     /// The request's server transaction. It is created now, unless the request got one when it was parked.
     ///
     /// # Errors
-    /// The request has no usable Via, or the table has no room for senders with this standing.
+    /// The request has no usable Via, or the table has no room for senders of this class.
     pub(crate) fn server_transaction(
         &mut self,
-        round: &mut Round<'_>,
+        parts: &mut WorkerParts<'_>,
         request: &Message<'_>,
     ) -> Result<ServerId, Refusal> {
         if let Some(server) = self.server {
@@ -87,7 +87,7 @@ impl Origin {
         }
         let key = self
             .key
-            .or_else(|| round.shared.hasher.server_transaction(request))
+            .or_else(|| parts.shared.hasher.server_transaction(request))
             .ok_or(Refusal::Because(400, "Bad Via"))?;
         let kind = if request.method() == Method::Invite {
             Kind::Invite
@@ -97,14 +97,14 @@ impl Origin {
         let flow = request
             .top_via()
             .map_or(self.flow, |via| response_flow(self.flow, &via));
-        let listener = round.settings.listeners.get(usize::from(flow.listener.0));
+        let listener = parts.settings.listeners.get(usize::from(flow.listener.0));
         let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
-        let server = round.transactions.admit_server(&Admission {
+        let server = parts.transactions.admit_server(&Admission {
             key,
             kind,
             flow,
             reliable,
-            standing: self.standing,
+            sender: self.sender,
             size: request.bytes().len(),
         })?;
         self.server = Some(server);
@@ -113,11 +113,11 @@ impl Origin {
 
     /// Whether the sender has proven nothing.
     pub(crate) const fn is_stranger(&self) -> bool {
-        matches!(self.standing, Standing::Stranger(_))
+        matches!(self.sender, Sender::Stranger(_))
     }
 }
 
-/// Why a request is not processed further. [`answer`] turns it into the response.
+/// Why a request is not processed further. [`respond`] turns it into the response.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// A status with its standard reason phrase.
@@ -180,7 +180,7 @@ const OWN_TAG_LENGTH: usize = 16;
 
 /// The To tag of the server's own responses. It can be computed again from a retransmission, or from the ACK of a non-2xx
 /// response. So the server recognizes requests that it answered statelessly (section 8.2.7).
-pub(crate) fn own_tag(round: &Round<'_>, request: &Message<'_>) -> [u8; OWN_TAG_LENGTH] {
+pub(crate) fn own_tag(parts: &WorkerParts<'_>, request: &Message<'_>) -> [u8; OWN_TAG_LENGTH] {
     let branch = request
         .top_via()
         .and_then(|via| via.branch())
@@ -190,19 +190,19 @@ pub(crate) fn own_tag(round: &Round<'_>, request: &Message<'_>) -> [u8; OWN_TAG_
         .and_then(|from| from.tag())
         .unwrap_or_default();
     let call_id = request.call_id().unwrap_or_default();
-    hex(round
+    hex(parts
         .shared
         .hasher
         .hash(&[b"tag", call_id, from_tag, branch]))
 }
 
 /// Whether a request is the ACK of one of the server's own responses, by its To tag.
-pub(crate) fn is_ack_of_ours(round: &Round<'_>, request: &Message<'_>) -> bool {
+pub(crate) fn is_ack_of_ours(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool {
     request.method() == Method::Ack
         && request
             .to()
             .and_then(|to| to.tag())
-            .is_some_and(|tag| tag.len() == OWN_TAG_LENGTH && *tag == own_tag(round, request))
+            .is_some_and(|tag| tag.len() == OWN_TAG_LENGTH && *tag == own_tag(parts, request))
 }
 
 /// Whether a request has all header fields that a response must copy (section 8.2.6.2). It may be malformed otherwise.
@@ -224,8 +224,8 @@ pub(crate) fn hex(value: u64) -> [u8; 16] {
 ///
 /// A stranger is refused statelessly unless the request was parked, because its address may be forged. It gets one
 /// response and no retransmissions, until it retransmits the request.
-pub(crate) fn answer(
-    round: &mut Round<'_>,
+pub(crate) fn respond(
+    parts: &mut WorkerParts<'_>,
     request: &Message<'_>,
     origin: &Origin,
     refusal: &Refusal,
@@ -234,25 +234,25 @@ pub(crate) fn answer(
         return; // An ACK is never answered (section 17).
     }
     if matches!(refusal, Refusal::Busy(_)) {
-        round.metrics.refused_full.increment();
+        parts.metrics.refused_full.increment();
     }
     if let Refusal::Challenge { realm, stale, .. } = refusal {
-        count_challenge(round, request, realm, *stale);
+        count_challenge(parts, request, realm, *stale);
     }
     let mut origin = *origin;
     if origin.is_stranger()
         && origin.questions_asked == 0
         && let Some(server) = origin.server.take()
     {
-        round.transactions.abandon_server(server);
+        parts.transactions.abandon_server(server);
     }
-    let tag = own_tag(round, request);
+    let tag = own_tag(parts, request);
     let retry_after = match refusal {
-        Refusal::Overloaded => spread_retry_after(round),
-        _ => round.settings.limits.retry_after,
+        Refusal::Overloaded => spread_retry_after(parts),
+        _ => parts.settings.limits.retry_after,
     };
-    let (shared, settings, now) = (round.shared, round.settings, round.now);
-    send(round, request, &origin, refusal.status(), |into| {
+    let (shared, settings, now) = (parts.shared, parts.settings, parts.now);
+    send(parts, request, &origin, refusal.status(), |into| {
         let begun = ResponseWriter::begin(
             into,
             request,
@@ -299,14 +299,14 @@ pub(crate) fn answer(
 }
 
 /// A random number of seconds for Retry-After, between the configured value and twice that value.
-fn spread_retry_after(round: &mut Round<'_>) -> u32 {
-    let least = round.settings.limits.retry_after;
-    let spread = round.random.next_u32() % least.saturating_add(1);
+fn spread_retry_after(parts: &mut WorkerParts<'_>) -> u32 {
+    let least = parts.settings.limits.retry_after;
+    let spread = parts.random.next_u32() % least.saturating_add(1);
     least.saturating_add(spread)
 }
 
 /// Counts a challenge by its cause: no credentials for the realm, or credentials that prove nothing.
-fn count_challenge(round: &Round<'_>, request: &Message<'_>, realm: &str, stale: bool) {
+fn count_challenge(parts: &WorkerParts<'_>, request: &Message<'_>, realm: &str, stale: bool) {
     let for_realm = |name| {
         let mut credentials = request.values(name).filter_map(Credentials::parse);
         credentials.any(|credentials| credentials.realm == realm.as_bytes())
@@ -318,29 +318,34 @@ fn count_challenge(round: &Round<'_>, request: &Message<'_>, realm: &str, stale:
     } else {
         Challenged::First
     };
-    if let Some(counter) = round.metrics.challenges.get(cause as usize) {
+    if let Some(counter) = parts.metrics.challenges.get(cause as usize) {
         counter.increment();
     }
     if request.method() == Method::Invite {
-        round.record(Stage::Challenge);
+        parts.record(Stage::Challenge);
     }
 }
 
 /// How many lines of a message with too many header fields are examined. The parser reads no more than this either.
-const MOST_LINES: usize = 512;
+const MAX_LINES: usize = 512;
 
 /// Refuses a request of which only the beginning was received or parsed. This works if the beginning has the header
 /// fields that a response must copy (section 8.2.6.2). It nearly always has.
-pub(crate) fn answer_truncated(round: &mut Round<'_>, flow: Flow, bytes: &[u8], refusal: &Refusal) {
+pub(crate) fn respond_to_truncated(
+    parts: &mut WorkerParts<'_>,
+    flow: Flow,
+    bytes: &[u8],
+    refusal: &Refusal,
+) {
     let lines = bytes.split_inclusive(|octet| *octet == b'\n');
-    let length = lines.take(MOST_LINES).map(<[u8]>::len).sum();
+    let length = lines.take(MAX_LINES).map(<[u8]>::len).sum();
     let beginning = bytes.get(..length).unwrap_or_default();
     let Ok(request) = Message::parse(beginning) else {
         return;
     };
     if is_answerable(&request) {
-        let origin = Origin::new(round, flow);
-        answer(round, &request, &origin, refusal);
+        let origin = Origin::new(parts, flow);
+        respond(parts, &request, &origin, refusal);
     }
 }
 
@@ -358,48 +363,48 @@ pub(crate) fn with_server_header<'o>(
 
 /// Sends the final response that `write` writes, statelessly or through the transaction, and counts it.
 pub(crate) fn send(
-    round: &mut Round<'_>,
+    parts: &mut WorkerParts<'_>,
     request: &Message<'_>,
     origin: &Origin,
     status: u16,
     write: impl FnOnce(&mut Vec<u8>),
 ) {
     let method = request.method().label_index();
-    if let Some(latency) = round.metrics.latency.get(method) {
-        latency.record(round.now - origin.received);
+    if let Some(latency) = parts.metrics.latency.get(method) {
+        latency.record(parts.now - origin.received);
     }
     if let Some(server) = origin.server {
-        round
+        parts
             .transactions
-            .respond(round.now, server, status, round.output, write);
+            .respond(parts.now, server, status, parts.output, write);
     } else {
         let flow = request
             .top_via()
             .map_or(origin.flow, |via| response_flow(origin.flow, &via));
-        round.output.send(flow, write);
+        parts.output.send(flow, write);
     }
-    round.metrics.sent(method, status);
+    parts.metrics.sent(method, status);
 }
 
 /// Sends `100 Trying` for an INVITE (section 17.2.1), so that the client does not retransmit it. It is sent once: a
 /// parked request got it before it is forwarded.
 pub(crate) fn send_trying(
-    round: &mut Round<'_>,
+    parts: &mut WorkerParts<'_>,
     request: &Message<'_>,
     source: Flow,
     server: ServerId,
 ) {
-    if round.transactions.server_has_responded(server) {
+    if parts.transactions.server_has_responded(server) {
         return;
     }
-    let written = round
+    let written = parts
         .transactions
-        .respond(round.now, server, 100, round.output, |into| {
+        .respond(parts.now, server, 100, parts.output, |into| {
             ResponseWriter::begin(into, request, source.remote, 100, reason_phrase(100), None)
                 .finish();
         });
     // Without credit nothing is sent. The sender may have proven itself when the 100 is due again.
     if written.is_some_and(|range| !range.is_empty()) {
-        round.metrics.sent(request.method().label_index(), 100);
+        parts.metrics.sent(request.method().label_index(), 100);
     }
 }

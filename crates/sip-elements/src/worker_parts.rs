@@ -5,9 +5,9 @@ use rand_chacha::ChaCha8Rng;
 use sip_transaction::Transactions;
 use sip_transport::{Output, Time};
 
-/// The parts of a worker for one round. They are borrowed separately, so that phases can use several at once.
+/// The parts of a worker while it handles one input. They are borrowed separately, so that phases can use several at once.
 #[derive(Debug)]
-pub struct Round<'r> {
+pub struct WorkerParts<'r> {
     /// The current time.
     pub now: Time,
     /// When the current message reached the machine. The time it waited in queues lies between this and `now`.
@@ -26,7 +26,7 @@ pub struct Round<'r> {
     pub random: &'r mut ChaCha8Rng,
 }
 
-impl<'r> Round<'r> {
+impl<'r> WorkerParts<'r> {
     /// What decisions read.
     pub const fn view(&self) -> View<'r> {
         View {
