@@ -33,31 +33,32 @@ MINUTES = {
     "analyzer": (0.8, 0.1),
 }
 BUILD_MINUTES = 6
-USAGE = f"""Parts: {", ".join(PARTS)}; `report` writes the report from the figures that are there, `publish` copies it
-to docs/report, with report.json. Without a part: all, some 75 minutes on two cores.
-`scripts/bench scaling --help`: several workers of Tandem, which is not in the report."""
+USAGE = f"""Parts: {", ".join(PARTS)}.
+`report` rewrites the report from the stored figures. `publish` copies the report and report.json to docs/report.
+Without a part, all parts run: about 75 minutes on two cores.
+`scripts/bench scaling --help` describes the measurement of several workers, which is not in the report."""
 
 
 def arguments_of(words):
     parser = Parser(prog="scripts/bench", description=__doc__, epilog=USAGE, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART")
-    parser.add_argument("--rounds", type=whole, default=3, help="how often Tandem and Kamailio tuned have their turn in what is cheap, and Tandem's capacity is searched (3)")
-    parser.add_argument("--quick", action="store_true", help="one short round of everything, to see that it works: not to be quoted")
+    parser.add_argument("--rounds", type=whole, default=3, help="rounds of Tandem and tuned Kamailio in the short parts, and capacity searches of Tandem (3)")
+    parser.add_argument("--quick", action="store_true", help="run one short round of each part as a smoke test; do not quote its figures")
     parser.add_argument("--servers", type=some_of(workloads.SERVERS), default=(), metavar="NAME,…",
-                        help=f"only these: {', '.join(workloads.SERVERS)}")
+                        help=f"measure only these servers: {', '.join(workloads.SERVERS)}")
     parser.add_argument("--loads", type=some_of(workloads.LOADS), default=workloads.LOADS, metavar="LOAD,…",
-                        help=f"workloads only at these: {', '.join(workloads.LOADS)}")
+                        help=f"run the workloads only at these loads: {', '.join(workloads.LOADS)}")
     arguments = parser.parse_args(words)
     for part in arguments.parts:
         if part not in (*PARTS, "report", "publish"):
-            parser.error(f"there is no part {part!r}: choose from {', '.join(PARTS)}, report, publish, scaling")
+            parser.error(f"unknown part {part!r}: choose from {', '.join(PARTS)}, report, publish, scaling")
     if "publish" in arguments.parts and len(arguments.parts) > 1:
-        parser.error("publish stands alone: it copies the report that is there")
+        parser.error("publish cannot be combined with other parts: run it alone")
     return arguments
 
 
 def measure(settings, names):
-    """Measures parts. Returns whether no figure is missing."""
+    """Measures parts. Returns whether all figures were measured."""
     complete = True
     if not settings.quick:
         print(f"scripts/bench: about {minutes_of(names, settings.rounds):.0f} minutes on two cores", flush=True)
@@ -83,17 +84,17 @@ def everything():
 def build():
     """Builds the measured programs, unless BENCH_NO_BUILD is set."""
     if BUILDS:
-        print(f"scripts/bench: builds first, up to {BUILD_MINUTES} minutes", flush=True)
+        print(f"scripts/bench: building, up to {BUILD_MINUTES} minutes", flush=True)
     if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem"], cwd=ROOT).returncode:
-        raise BenchError("the programs could not be built: what cargo said is above")
+        raise BenchError("the build failed: see the output of cargo above")
     if not os.path.exists(program("tandem")):
-        raise BenchError(f"{program('tandem')} is not there: run without BENCH_NO_BUILD")
+        raise BenchError(f"{program('tandem')} does not exist: run without BENCH_NO_BUILD to build it")
 
 
 def settings_of(folder, rounds=1, quick=False, loads=(), servers=()):
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
-        raise BenchError("two processors are needed, one for the server and one for its clients; this process may use one")
+        raise BenchError("this process may use only one processor: it needs two, one for the server and one for the clients")
     return Settings(1 if quick else rounds, quick, loads, servers, pathlib.Path(folder), cores[0], cores[1])
 
 
@@ -124,5 +125,5 @@ except BenchError as error:
     print(f"scripts/bench: {error}", file=sys.stderr)
     sys.exit(1)
 except KeyboardInterrupt:
-    print("scripts/bench: stopped; `scripts/bench report` shows what there is", file=sys.stderr)
+    print("scripts/bench: interrupted; `scripts/bench report` writes a report from the figures so far", file=sys.stderr)
     sys.exit(130)

@@ -14,7 +14,7 @@ class Parser(argparse.ArgumentParser):
 def whole(text):
     number = int(text) if text.isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of 1 or more")
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
     return number
 
 
@@ -23,6 +23,6 @@ def some_of(known):
         chosen = tuple(text.split(","))
         unknown = [name for name in chosen if name not in known]
         if unknown:
-            raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}: choose from {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"unknown name {unknown[0]!r}: choose from {', '.join(known)}")
         return chosen
     return names

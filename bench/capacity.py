@@ -1,7 +1,7 @@
-"""Finds the capacity of a server (`tandem lab capacity`): the highest rate of calls that it carries under a CPU limit. Each call is
-challenged with 407. A rate holds if 99 of 100 calls are answered within a second of their due time. Tandem is searched once per round,
-Kamailio once. The first search of a server begins at an estimate. The others start a new server and begin where the first one ended. A
-separate page plots response times against the rate."""
+"""Finds the capacity of a server (`tandem lab capacity`): the highest call rate that it carries under a CPU limit. Each call is
+challenged with 407. A rate holds if 99 of 100 calls are answered within a second of their due time. Each round has one search for Tandem;
+only the first round has one for Kamailio. The first search of a server begins at an estimate. Later searches start a new server and begin
+at the result of the first one. A separate page plots response times by rate."""
 import json
 import os
 import subprocess
@@ -14,7 +14,7 @@ PAGE = REPORT / "capacity.html"
 # Real phones have many addresses, and a server may give each address only a share of its tables.
 ADDRESSES = ["--ports", "1", "--addresses", "250", "--from", "127.1.0.1"]
 PHONES = ["--phones", "1000", *ADDRESSES]
-# For quick runs. Trials shorter than the life of a transaction have no meaning; the search's own report says so.
+# For quick runs. Trials shorter than the lifetime of a transaction are not meaningful, and the search reports them as such.
 SHORT = ["--duration", "5s", "--warm-up", "2s"]
 # Calls per second at which a first search begins. A trial takes 97 s, so a wrong estimate makes the search long: four trials if it is wrong by
 # a factor of 1.2, eight if by two.
@@ -30,7 +30,7 @@ def found_of(name, number=1):
 
 def run(settings, part):
     if os.geteuid() != 0:
-        raise BenchError("the CPU limit is a control group, which only root may make: run it as root, or with sudo")
+        raise BenchError("the CPU limit needs a control group, which only root may create: run scripts/bench as root")
     # Remove the results of an earlier run, so that the report does not mix them with this run's.
     for old in [*REPORT.glob("capacity-*.json"), PAGE]:
         old.unlink(missing_ok=True)
@@ -68,7 +68,7 @@ def search(settings, part, name, number):
         command = command_for(settings, server, title, "capacity", LIMIT, found, PAGE) + beginning(part, name)
         subprocess.run(on_core(settings.client_core, command), stdout=subprocess.DEVNULL)
     if not found.exists():
-        raise BenchError("the search gave no figures: what it said is above")
+        raise BenchError("the search failed: see its output above")
     figures = json.loads(found.read_text())
     for remark in figures["remarks"]:
         part.remark(f"capacity of {title}: {remark}")

@@ -27,7 +27,7 @@ def measure_connections(settings, server, transport, key, *how):
                "--pid", str(server.pid), "--json", *map(str, how)]
     text, _ = output_of(on_core(settings.client_core, command))
     if not text:
-        raise BenchError(f"the clients gave no figures for {server.name}: what they said is above")
+        raise BenchError(f"the clients of {server.name} failed: see their output above")
     return json.loads(text)
 
 

@@ -1,4 +1,4 @@
-"""Measures the memory of a contact, of a call during set-up, and of a connection. The unit is PSS: the sum over the server's processes of
+"""Measures the memory of a contact, of a ringing call, and of a connection. The unit is PSS: the sum over the server's processes of
 their own pages and their share of common pages. Memory that several processes share therefore counts once. Each figure is the slope of a
 line through several points, so one round is enough."""
 import pathlib
@@ -34,7 +34,7 @@ def contacts(settings, part, peer):
             command = [program("tandem"), "lab", "run", "populate", "--server", server.address, "--phones", str(step), "--first", str(registered),
                        "--sample", "0", "--stay-registered", "--quiet", *ADDRESSES]
             if not output_of(on_core(settings.client_core, command))[1]:
-                raise BenchError("phones could not be registered: what the generator said is above")
+                raise BenchError("registering the phones failed: see the output of the generator above")
             # Wait until the server frees temporary memory.
             time.sleep(2)
             points.append((registered + step, pss(server.pid)))
@@ -49,9 +49,9 @@ def add_line(part, row, peer, points):
 
 
 def crooked(figures):
-    """A remark if memory does not follow a line: its slope then says little about one more item."""
+    """A remark if memory does not grow linearly: the slope is then a poor estimate of the size of one item."""
     r_squared = figures["r_squared"]
-    return [] if r_squared > 0.9 else [f"memory does not follow a line (r² {r_squared:.2f})"]
+    return [] if r_squared > 0.9 else [f"memory does not grow linearly (r² {r_squared:.2f})"]
 
 
 def held(settings, part, peer, transport, row):
@@ -62,7 +62,7 @@ def held(settings, part, peer, transport, row):
     with server_for(settings, peer, transport) as server:
         figures = measure_connections(settings, server, transport, "p256", "--steps", steps, *how)
     if figures["connection_bytes"] is None or figures["r_squared"] is None:
-        raise BenchError(f"too few steps for a line: {figures['left_out'] or steps}")
+        raise BenchError(f"too few steps for a linear fit: {figures['left_out'] or steps}")
     calls = figures["calls"] or {"wrong": 0, "failed": 0}
     lost = [f"{calls[key]:,} calls {key}" for key in ("wrong", "failed") if calls[key]]
     part.add(row, peer, figures["connection_bytes"], figures, lost + crooked(figures))
@@ -84,7 +84,7 @@ def calls(settings, part, peer):
                 if not ringing:
                     continue
                 if ringing.group(1) != "0":
-                    raise BenchError(f"calls failed while they were held: {line.strip()}")
+                    raise BenchError(f"ringing calls failed: {line.strip()}")
                 points.append((int(ringing.group(2)), pss(server.pid)))
                 if len(points) == seconds:
                     break
@@ -92,7 +92,7 @@ def calls(settings, part, peer):
             generator.send_signal(signal.SIGKILL)
             generator.communicate()
     if len(points) < 3:
-        raise BenchError("the generator did not hold calls: what it said is above")
+        raise BenchError("the generator ended early: see its output above")
     add_line(part, "call", peer, points[1:])
 
 

@@ -1,5 +1,5 @@
-"""Measures a server under a CPU limit that is offered more calls than it carries, and how soon it recovers (`tandem lab overload`). Each
-call is challenged with 407. The load is open loop, with retransmissions. One round: find each server's best rate, then measure the curve."""
+"""Measures how a server under a CPU limit behaves under overload, and how soon it recovers (`tandem lab overload`). Each call is challenged
+with 407. The load is open loop, with retransmissions. One round: find each server's best rate, then measure multiples of it."""
 import json
 import os
 import subprocess
@@ -11,7 +11,7 @@ LIMIT = "200m"
 PAGE = REPORT / "overload.html"
 # From this factor on, a server is overloaded, and the goal applies.
 BEYOND = 1.5
-# Each step is longer than the life of a transaction (32 s), so the server holds the full load of the step.
+# Each step is longer than the lifetime of a transaction (32 s), so the server holds the full load of the step.
 STEPS = ["--step-duration", "24s", "--step-warm-up", "12s"]
 FACTORS = ["--factors", "1,1.2,1.5,2,3"]
 SHORT = ["--step-duration", "4s", "--step-warm-up", "2s"]
@@ -21,7 +21,7 @@ SEARCH = ["--growth", "1.2", "--resolution", "0.1"]
 
 def run(settings, part):
     if os.geteuid() != 0:
-        raise BenchError("the CPU limit is a control group, which only root may make: run it as root, or with sudo")
+        raise BenchError("the CPU limit needs a control group, which only root may create: run scripts/bench as root")
     for old in [found_of(name) for name in PEERS] + [PAGE]:
         old.unlink(missing_ok=True)
     for name in filter(settings.wants, PEERS):
@@ -50,16 +50,16 @@ def measure(settings, part, name):
         command += [*SEARCH, *FACTORS, *(SHORT if settings.quick else STEPS), "call", "--rate", f"{estimate(name):.0f}"]
         subprocess.run(on_core(settings.client_core, command), stdout=subprocess.DEVNULL)
     if not found.exists():
-        raise BenchError("the measurement gave no figures: what it said is above")
+        raise BenchError("the measurement failed: see its output above")
     figures = json.loads(found.read_text())
     for remark in figures["remarks"]:
         part.remark(f"best rate of {name}: {remark}")
     doubts = [f"at {point['factor']:g} times the best rate: {'; '.join(point['doubts'])}" for point in figures["points"] if point["doubts"]]
     beyond = [point["goodput"] / figures["best"] * 100 for point in figures["points"] if point["factor"] >= BEYOND]
     if not beyond:
-        raise BenchError("no rate above the best one was offered")
+        raise BenchError("no rate above the best rate was offered")
     part.add("overload", name, min(beyond), figures, doubts)
     recovery = figures["recovery"]
     if recovery["seconds"] is None:
-        part.remark(f"{name} does not recover within the {recovery['observed']:.0f} s that are looked at; the row has these seconds")
+        part.remark(f"{name} does not recover within the observed {recovery['observed']:.0f} s; the row shows this time")
     part.add("recovery", name, recovery["observed"] if recovery["seconds"] is None else recovery["seconds"], recovery, recovery["doubts"])

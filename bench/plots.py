@@ -17,7 +17,7 @@ SERVERS = {"tandem": ("Tandem", "#0072b2"), "plain": ("without segmentation", "#
 PLOTS = {
     "cpu": ("CPU-microseconds per unit at full load: medians, ranges, budget", ("w1", "w2", "w2c", "w3", "w4")),
     "delays": ("Delay at equal load, microseconds: medians and ranges", ("w1", "w2", "w2c", "w3", "w4")),
-    "memory": ("Bytes each: medians, ranges, budget", ("contact", "call", "idle-tcp", "idle-tls")),
+    "memory": ("Bytes per item: medians, ranges, budget", ("contact", "call", "idle-tcp", "idle-tls")),
     "connections": ("CPU-microseconds per connection: medians, ranges, budget",
                     ("tcp", "tls-p256", "tls-p256-resumed", "tls-rsa2048", "tls-rsa2048-resumed")),
 }
@@ -61,7 +61,7 @@ def draw_overload(parts):
     goodput.set(title="Goodput", xlabel="offered rate / best rate", ylabel="% of the best rate", ylim=(0, None))
     delay.set(title="p99 of accepted calls", xlabel="offered rate / best rate", ylabel="ms", yscale="log")
     recovery.axvline(0, color="#888888", linewidth=1)
-    recovery.set(title="From 3 times the best rate to half of it", xlabel="seconds since the drop", ylabel="% of the calls due that end well", ylim=(0, 105))
+    recovery.set(title="From 3 times the best rate to half of it", xlabel="seconds since the drop", ylabel="% of due calls that succeed", ylim=(0, 105))
     lines, labels = goodput.get_legend_handles_labels()
     by_label = dict(zip(labels, lines))
     figure.legend(list(by_label.values()), list(by_label), loc="upper center", bbox_to_anchor=(0.5, 0), ncol=len(by_label), frameon=False)

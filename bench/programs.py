@@ -1,4 +1,4 @@
-"""Measures programs of this project on their own: the stack, the load generator, the analyzer, and reading a message."""
+"""Measures individual programs of Tandem: the stack, the load generator, the analyzer, and the micro-benchmarks."""
 import json
 import os
 import re
@@ -19,7 +19,7 @@ def stack(settings, part):
                "--transactions", "50000", "--cpu", str(settings.server_core), "--json"]
     text, _ = output_of(command)
     if not text:
-        raise BenchError("the stack gave no figures: what it said is above")
+        raise BenchError("tandem bench stack failed: see its output above")
     for row in json.loads(text):
         for run in row["runs"]:
             remarks = [f"{run[key]:,} {key}" for key in ("failed", "retransmitted", "lost") if run[key]]
@@ -38,7 +38,7 @@ def generator(settings, part):
         figures_file.unlink(missing_ok=True)
         subprocess.run(command, stdout=subprocess.DEVNULL)
         if not figures_file.exists():
-            raise BenchError("the generator gave no figures: what it said is above")
+            raise BenchError("the generator failed: see its output above")
         figures = json.loads(figures_file.read_text())
         failed = sum(ends["failed"] for ends in figures["units"].values()) + figures["unfinished"]
         remarks = figures["doubts"] + ([f"{failed:,} failed"] if failed else [])
@@ -51,7 +51,7 @@ CALLS_PER_SECOND = 1000
 def analyzer(settings, part):
     """Packets of captured calls that the analyzer reads per second of CPU time."""
     if os.geteuid() != 0:
-        raise BenchError("capturing packets needs root: run it as root, or with sudo")
+        raise BenchError("only root may capture packets: run scripts/bench as root")
     capture = settings.folder / "calls.pcap"
     record(settings, capture)
     command = [program("tandem"), "analyze", "--pcap", str(capture), "--server", f"127.0.0.1:{servers.TANDEM}"]
@@ -61,7 +61,7 @@ def analyzer(settings, part):
         seconds = cpu_of_children() - before
         packets = re.search(r"^packets (\d+)", text, re.MULTILINE)
         if not well or not packets:
-            raise BenchError("the analyzer gave no figures: what it said is above")
+            raise BenchError("the analyzer failed: see its output above")
         figures = {"packets": int(packets.group(1)), "cpu_seconds": seconds, "bytes": capture.stat().st_size}
         part.add("analyzer", "tandem", figures["packets"] / seconds, figures)
     capture.unlink()
@@ -89,13 +89,13 @@ def record(settings, capture):
             dumping.send_signal(signal.SIGINT)
             dumping.wait()
     if not capture.exists() or not capture.stat().st_size:
-        raise BenchError("tcpdump captured nothing")
+        raise BenchError("tcpdump captured no packets")
 
 
 def messages(settings, part):
-    """The micro-benchmarks. One of their figures is in the report; micro.txt has all of them."""
+    """The micro-benchmarks. The report shows one of their figures; micro.txt has all of them."""
     if not BUILDS:
-        raise BenchError("the micro-benchmarks are built with the release profile, and BENCH_NO_BUILD is set")
+        raise BenchError("the micro-benchmarks must be built first: run without BENCH_NO_BUILD")
     packages = ("sip-message", "sip-transaction", "sip-elements")
     named = [argument for package in packages for argument in ("--package", package)]
     done = subprocess.run(["cargo", "bench", "--quiet", *named], cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -103,6 +103,6 @@ def messages(settings, part):
     parse = re.search(r"─ parse\b.*\n.*─ invite\s(.*)", done.stdout)
     times = re.findall(r"([\d.]+) (ns|µs)", parse.group(1)) if parse else []
     if done.returncode or len(times) < 3:
-        raise BenchError("cargo bench gave no figure for reading an INVITE")
+        raise BenchError("the output of cargo bench has no figure for parsing an INVITE: see micro.txt")
     fastest, slowest, median = (float(number) / (1000 if unit == "ns" else 1) for number, unit in times[:3])
     part.add("parse", "tandem", median, {"fastest": fastest, "slowest": slowest})

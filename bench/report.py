@@ -57,13 +57,13 @@ def overview(all_rows):
     for row in (row for row in all_rows if "." not in row.key and row.ours != "floor"):
         servers = (cell(row, server) for server in (row.ours, "kamailio", "stock"))
         groups.setdefault(row.group, []).append([row.title, row.unit, *servers, ratio(row), number(row.budget), row.verdict, row.elsewhere or "-"])
-    head = ["unit", "Tandem", "Kamailio tuned", "Kamailio stock", "ratio", "budget", "", "measured elsewhere"]
+    head = ["unit", "Tandem", "Kamailio tuned", "Kamailio stock", "ratio", "budget", "result", "measured elsewhere"]
     notes = "\n".join(f"- {row.note}" for row in all_rows if row.note and row.servers)
-    return section("Everything", *(table([group, *head], lines) for group, lines in groups.items()), notes)
+    return section("All figures", *(table([group, *head], lines) for group, lines in groups.items()), notes)
 
 
 def not_ahead(all_rows):
-    """Rows that are behind Kamailio, over their budget or short of their goal, grouped by explanation."""
+    """Rows that are behind Kamailio, over budget, or miss their goal, grouped by explanation."""
     known, grouped = rows.explanations(), {}
     for row in all_rows:
         if row.is_behind or row.misses_budget or row.misses_goal:
@@ -74,21 +74,22 @@ def not_ahead(all_rows):
         lines = [f"- **{row.title}**, {row.unit}: {figures(row)} - {row.verdict}{mark}" for row in behind]
         paragraphs.append("\n".join(lines) + f"\n\n{explanation.strip()}")
     if not paragraphs:
-        paragraphs = ["Nowhere, in what was measured."]
-    return section("Where we are not ahead", slower_machine(all_rows), *paragraphs)
+        paragraphs = ["All measured rows are ahead, and within their budgets and goals."]
+    return section("Where Tandem is behind or misses a budget or goal", slower_machine(all_rows), *paragraphs)
 
 
-# CPU-us of the kernel for a datagram in and one out, on the machine on which the budgets were set.
+# CPU-us of the kernel to receive one datagram and send one, on the machine on which the budgets were set.
 BUDGETS_KERNEL = 3.3
 
 
 def slower_machine(all_rows):
-    """How to read the budgets if this machine is slower than the machine on which they were set."""
+    """A note on the budgets if this machine is slower than the machine on which they were set."""
     floor = next(row for row in all_rows if row.key == "floor").median("floor")
     if not floor or floor <= BUDGETS_KERNEL:
         return ""
-    return (f"The kernel takes {number(floor)} CPU-us for a datagram in and one out here, and took 2.8 to {BUDGETS_KERNEL} where the budgets were "
-            f"set: this machine is slower by a factor of {floor / BUDGETS_KERNEL:.1f} or more. Budgets are not adjusted for it.")
+    return (f"On this machine, the kernel takes {number(floor)} CPU-us to receive one datagram and send one. On the machine on which the budgets "
+            f"were set, it took 2.8 to {BUDGETS_KERNEL}. This machine is slower by a factor of at least {floor / BUDGETS_KERNEL:.1f}. The budgets "
+            "are not adjusted for this.")
 
 
 def figures(row):
@@ -113,12 +114,12 @@ def workloads(all_rows, load):
         if load == "full":
             line += [number(row.budget), number(kernel_share(all_rows, taken + sent))]
         lines.append(line)
-    head = ["in/out", *(NAMES[server] for server in servers), "ratio", *(["budget", "kernel, one by one"] if load == "full" else [])]
+    head = ["in/out", *(NAMES[server] for server in servers), "ratio", *(["budget", "kernel, without batches"] if load == "full" else [])]
     return table(head, lines)
 
 
 def kernel_share(all_rows, messages):
-    """CPU-us of the kernel for this number of messages: half of the floor's cost each, although sending costs more than receiving."""
+    """CPU-us of the kernel for this number of messages. Each counts as half of the floor's cost, although sending costs more than receiving."""
     floor = next(row for row in all_rows if row.key == "floor").median("floor")
     return floor * messages / 2 if floor else None
 
@@ -139,7 +140,7 @@ def rates(parts, load):
 
 
 def generator(parts):
-    """The generator's own CPU time per unit at full load, also against the floor."""
+    """The generator's own CPU time per unit at full load, by server. Includes the floor."""
     lines = []
     for name in ("floor", *MESSAGES):
         runs = [run for part in parts for run in part["runs"] if run["row"] == name and run["server"] in ("floor", "tandem", "kamailio")]
@@ -149,7 +150,7 @@ def generator(parts):
             said.append(number(rows.statistics.median(values)) if values else "-")
         if runs:
             lines.append([name.title(), *said])
-    return table(["the generator's own CPU-us per unit, against", "the kernel's echo", "Tandem", "Kamailio tuned"], lines)
+    return table(["CPU-us of the generator per unit, by server", "floor", "Tandem", "Kamailio tuned"], lines)
 
 
 def not_written(parts):
@@ -159,15 +160,15 @@ def not_written(parts):
         runs = [run for part in parts for run in part["runs"] if run["row"] == name and run["server"] == "tandem"]
         known = [run["figures"]["refreshes_not_written"] for run in runs if run["figures"].get("refreshes_not_written") is not None]
         if known:
-            lines.append(f"- {name.title()}: Tandem answered {number(rows.statistics.median(known))} refreshes a run without writing them to disk, because the "
-                         "binding had been written within an eighth of its lifetime; Kamailio writes none at all here.")
+            lines.append(f"- {name.title()}: Tandem answered {number(rows.statistics.median(known))} refreshes per run without writing them to disk, because "
+                         "they moved the expiry in the database by less than an eighth of the binding's lifetime. Kamailio writes no bindings to disk here.")
         elif runs:
-            lines.append(f"- {name.title()}: this Tandem does not count refreshes that it does not write.")
+            lines.append(f"- {name.title()}: this version of Tandem does not count refreshes that it does not write.")
     return "\n".join(lines)
 
 
 def overload(parts, drawn):
-    """The behaviour of servers beyond their best rate."""
+    """The behaviour of servers at and above their best rate."""
     runs = [run for part in parts if part["part"] == "overload" for run in part["runs"] if run["row"] == "overload"]
     lines = []
     for run in runs:
@@ -176,9 +177,10 @@ def overload(parts, drawn):
             lines.append([NAMES[run["server"]], f"{point['factor']:g}", number(point["offered"]), number(point["goodput"]),
                           f"{100 * point['goodput'] / best:.0f} %", f"{point['refused']:,}", f"{point['delay']['p50'] / 1000:,.1f}",
                           f"{point['delay']['p99'] / 1000:,.1f}", f"{point['retransmissions']:,}"])
-    head = ["server", "x best", "offered, calls/s", "goodput", "of the best", "503", "p50 ms", "p99 ms", "sent again"]
-    text = "Calls with 407 on 200m of a processor, open loop with retransmissions. p50 and p99 are those of accepted calls, from when they were due."
-    page = "[More of it](overload.html)." if (REPORT / "overload.html").exists() else ""
+    head = ["server", "x best", "offered, calls/s", "goodput", "% of best rate", "503", "p50 ms", "p99 ms", "retransmissions"]
+    text = ("Calls with 407 on 200m of a processor (20 %), open loop with retransmissions. p50 and p99 are delays of accepted calls, measured from the "
+            "time at which they were due.")
+    page = "[Details](overload.html)." if (REPORT / "overload.html").exists() else ""
     return section("Overload", text if lines else "", table(head, lines), drawn["overload"], remarks_of(parts, ("overload",)), page)
 
 
@@ -210,9 +212,9 @@ def sweep(parts):
     cells = {key: number(rows.summary(values)["median"]) + (UNCLEAN if rows.summary(values)["unclean"] else "") for key, values in costs.items()}
     lines = [[f"`-x {allocator}`", *(cells.get((allocator, count), "-") for count in children)] for allocator in allocators]
     head = ["W3, CPU-us per call", *(f"{count} {'child' if count == '1' else 'children'}" for count in children)]
-    return section("Kamailio: which allocator, how many children", table(head, lines), remarks_of(parts, ("sweep",)),
-                   "*Stock* is its default allocator (`q_malloc`, with checks) and 4 children. Both have memory and receive buffers enough; see "
-                   "[docs/performance.md](../../docs/performance.md#how-kamailio-is-configured).")
+    return section("Kamailio: allocator and number of children", table(head, lines), remarks_of(parts, ("sweep",)),
+                   "*Stock* uses the default allocator (`q_malloc`, with checks) and 4 children. Tuned and stock both have enough memory and large enough "
+                   "receive buffers; see [docs/performance.md](../../docs/performance.md#how-kamailio-is-configured).")
 
 
 def remarks_of(parts, names):
@@ -229,30 +231,30 @@ def capacity(parts):
         middle = sorted(trials, key=lambda trial: trial["delay"]["p99"])[len(trials) // 2]
         delay = [f"{middle['delay'][percentile] / 1000:,.1f}" for percentile in rows.PERCENTILES]
         lines.append([NAMES[run["server"]], number(run["value"]) + (UNCLEAN if run["remarks"] else ""), *delay, str(len(run["figures"]["trials"]))])
-    page = "[Response times against the rate](capacity.html)." if (REPORT / "capacity.html").exists() else ""
+    page = "[Response times by rate](capacity.html)." if (REPORT / "capacity.html").exists() else ""
     page = "\n\n".join(said for said in (remarks_of(parts, ("capacity",)), page) if said)
-    return section("Capacity on 30m of a processor", table(["highest rate that held", "calls/s", "p50 ms", "p90", "p99", "p99.9", "trials"], lines),
+    return section("Capacity on 30m of a processor (3 %)", table(["highest rate that held", "calls/s", "p50 ms", "p90", "p99", "p99.9", "trials"], lines),
                    spread(runs), page)
 
 
 def spread(runs):
-    """How far the results of a server's searches differ."""
+    """The spread of the results of a server's searches."""
     found = {}
     for run in runs:
         found.setdefault(run["server"], []).append(run["value"])
-    return "\n".join(f"- {NAMES[server]}: {len(values)} searches, the highest {100 * (max(values) / min(values) - 1):.0f} % above the lowest"
+    return "\n".join(f"- {NAMES[server]}: {len(values)} searches; the highest result is {100 * (max(values) / min(values) - 1):.0f} % above the lowest"
                      for server, values in found.items() if len(values) > 1)
 
 
 def unclean(parts):
-    """Every run that was not clean, and why."""
+    """Every run that was not clean, with the reasons."""
     lines = [f"- {run['row']}, {NAMES.get(run['server'], run['server'])}, {number(run['value'])}: {'; '.join(run['remarks'])}"
              for part in parts for run in part["runs"] if run["remarks"]]
     return section("Runs that were not clean", "\n".join(lines) or "None.")
 
 
 def missing(parts):
-    return section("What is missing", "\n".join(f"- {part['part']}: {said}" for part in parts for said in part["missing"]))
+    return section("Missing figures", "\n".join(f"- {part['part']}: {said}" for part in parts for said in part["missing"]))
 
 
 def rounds_of(part):
@@ -265,51 +267,55 @@ def measured_on(parts):
     described = table(["machine", ""], parts[-1]["machine"].items())
     differing = sorted({name for part in parts for name, value in part["machine"].items() if parts[-1]["machine"].get(name) != value})
     if differing:
-        described += f"\nSome parts were measured where these differed: {', '.join(differing)} (`report.json` has them).\n"
+        described += f"\nFor some parts, these properties differed: {', '.join(differing)}. `report.json` has their values.\n"
     lines = []
     for part in parts:
         loads = f"{part['load_at_begin'][0]:.1f}, {part['load_at_end'][0]:.1f}"
         commit = part["commit"] + ("" if part["built"] else " (not built by this run)")
         begun = time.strftime("%Y-%m-%d %H:%M", time.gmtime(part["begun"]))
         lines.append([part["part"], begun, f"{(part['ended'] - part['begun']) / 60:.1f}", str(rounds_of(part)), loads, commit])
-    return section("Machine and runs", described, table(["part", "begun, UTC", "minutes", "rounds", "load at begin, end", "source"], lines))
+    return section("Machine and runs", described, table(["part", "start, UTC", "minutes", "rounds", "load average at start, end", "commit"], lines))
 
 
-HEAD = """# Tandem beside Kamailio
+HEAD = """# Tandem and Kamailio
 
-`make bench` wrote this; what is measured, and how, is in [docs/performance.md](../../docs/performance.md). Figures are medians (lowest-highest).
-CPU-us are microseconds of CPU time of all the server's processes for a unit, the kernel's share among them; *ratio* is Tandem / Kamailio tuned.
-*Kamailio tuned* has the allocator `-x {}` and children={}, *stock* its default allocator and 4 children. A figure with † has runs that
-were not clean. *Measured elsewhere* is for orientation: another machine, the same method.
+`make bench` wrote this report. [docs/performance.md](../../docs/performance.md) describes the measurements.
+
+- Figures are medians (lowest-highest). *Ratio* is Tandem / Kamailio tuned.
+- CPU-us are microseconds of CPU time per unit, of all the server's processes, including kernel time.
+- *Kamailio tuned* has the allocator `-x {}` and children={}. *Kamailio stock* has its default allocator and 4 children.
+- A figure with † includes runs that were not clean.
+- Figures under *measured elsewhere* are from another machine, with the same method. Use them for orientation only.
 """
-QUICK = "\n**A quick run: one short round, to see that it works. Do not quote it.**\n"
+QUICK = "\n**This is a quick run, with one short round of each part. Do not quote its figures.**\n"
 
 
 def tuned_otherwise(parts):
-    """A warning about parts that were measured with another Kamailio than the best of the stored sweep."""
+    """A warning about parts whose tuned Kamailio is not the best of the stored sweep."""
     others = [part["part"] for part in parts if part["part"] in COMPARING and tuple(part["tuned"]) != tuple(tuned())]
-    return f"\n**Measured with another choice than that of the last sweep: {', '.join(others)}.**\n" if others else ""
+    return f"\n**Measured with a Kamailio that is not the best of the last sweep: {', '.join(others)}.**\n" if others else ""
 
 
 def write():
     """Writes the report, its JSON and its plots."""
     parts = results.read()
     if not parts:
-        raise BenchError("there are no figures yet: run scripts/bench")
+        raise BenchError("no stored figures: run scripts/bench first")
     all_rows = rows.read(parts)
     drawn = plots.draw(all_rows, parts)
-    full = ("256 units in progress at a time, 100,000 phones that each have an address of their own. CPU-us per unit, messages in and out of the server "
-            "behind the workload's name.")
-    shared = "Full load once more, with all phones at one address, as trunks and other servers are: most of what is sent leaves in trains."
-    equal = "The same number of units per second for all: 60 % of what the slower of Tandem and Kamailio tuned carries."
+    full = ("256 units in progress at a time, from 100,000 phones with 65,535 addresses. CPU-us per unit. The numbers after a workload's name are the "
+            "messages that the server receives and sends per unit.")
+    shared = ("Full load again, with all phones at one address, like a trunk or another server. Most messages leave in GSO batches, which favours "
+              "Tandem.")
+    equal = "The same rate for all servers: 60 % of what the slower of Tandem and Kamailio tuned carries."
     text = [
         HEAD.format(*tuned()) + tuned_otherwise(parts) + (QUICK if any(part["quick"] for part in parts) else ""),
         missing(parts), overview(all_rows), not_ahead(all_rows),
         section("Full load", full, workloads(all_rows, "full"), rates(parts, "full"), generator(parts), not_written(parts), drawn["cpu"]),
-        section("Full load, flattering", shared, workloads(all_rows, "shared")),
+        section("Full load, all phones at one address", shared, workloads(all_rows, "shared")),
         section("Equal load", equal, workloads(all_rows, "equal"), rates(parts, "equal"), remarks_of(parts, MESSAGES),
                 delays(all_rows), drawn["delays"]),
-        section("After the load", "What calls leave behind is paid for in the half minute after them.", workloads(all_rows, "after")),
+        section("After the load", "CPU time for the cleanup of calls, in the half minute after the load.", workloads(all_rows, "after")),
         event_loops(all_rows), sweep(parts), section("Memory", drawn["memory"], remarks_of(parts, ("memory",))),
         section("Connections", drawn["connections"]), capacity(parts), overload(parts, drawn), unclean(parts), measured_on(parts),
     ]
@@ -321,21 +327,21 @@ def write():
 
 def publish(names):
     """Copies the report to docs/report unchanged, with report.json, so that readers can check its figures. All named parts must have been
-    measured, with programs of the same source."""
+    measured, with programs built from the same source."""
     parts = results.read()
     if not (REPORT / "report.json").exists():
-        raise BenchError("there is no report yet: run scripts/bench")
+        raise BenchError("no report to publish: run scripts/bench first")
     if any(part["quick"] for part in parts):
-        raise BenchError("a quick run is not for quoting: run scripts/bench without --quick")
+        raise BenchError("the figures of a quick run cannot be published: run scripts/bench without --quick")
     lacking = [part["part"] for part in parts if part["missing"]]
     if lacking:
-        raise BenchError(f"figures are missing ({', '.join(lacking)}): measure these parts again")
+        raise BenchError(f"parts with missing figures: {', '.join(lacking)}; run them again")
     absent = [name for name in names if name not in [part["part"] for part in parts]]
     if absent:
-        raise BenchError(f"parts were not measured ({', '.join(absent)}): measure them")
+        raise BenchError(f"parts without figures: {', '.join(absent)}; run them first")
     commits = sorted({part["commit"] for part in parts})
     if any(differ(commits[0], commit) for commit in commits[1:]):
-        raise BenchError(f"parts were measured of different sources ({', '.join(commits)}): run scripts/bench without parts")
+        raise BenchError(f"the parts were measured at different commits ({', '.join(commits)}): run scripts/bench without naming parts")
     PUBLISHED.mkdir(exist_ok=True)
     for old in PUBLISHED.iterdir():
         old.unlink()

@@ -27,7 +27,7 @@ class Part:
         path.with_suffix(".new").rename(path)
 
     def add(self, row, server, value, figures, remarks=()):
-        """Adds a run: its row in the report, its server, the figure that counts, all figures, and the reasons why it is not clean."""
+        """Adds a run: its row in the report, its server, the value of the row, all figures, and the reasons why the run is not clean."""
         self.kept["runs"].append({"row": row, "server": server, "value": value, "remarks": list(remarks), "figures": figures})
         self.keep()
         unclean = f"  NOT CLEAN: {', '.join(remarks)}" if remarks else ""

@@ -1,4 +1,4 @@
-"""The rows of the report (`rows.toml`), with their figures from the runs."""
+"""Reads the rows of the report (`rows.toml`) and their figures from the runs."""
 import statistics
 import tomllib
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ class Row:
 
     @property
     def is_behind(self):
-        """Whether Kamailio is as good or better."""
+        """Whether Kamailio is equal or better."""
         return self.ratio is not None and not self.is_better(self.own, self.median("kamailio"))
 
     @property
@@ -75,14 +75,14 @@ class Row:
     @property
     def verdict(self):
         if self.awaits:
-            return f"awaits {self.awaits}"
+            return f"not implemented: {self.awaits}"
         if self.own is None:
             return "not measured"
         said = []
         if self.ratio is not None:
             said.append("behind Kamailio" if self.is_behind else "ahead")
         if self.misses_goal:
-            said.append(f"above the ratio of {self.goal:.2f}")
+            said.append(f"misses the goal of {self.goal:.2f}")
         if self.misses_budget:
             said.append("over budget" if self.better == "lower" else "below budget")
         elif self.budget is not None and not said:
@@ -97,18 +97,18 @@ def summary(values):
 
 
 def rows_of(entry):
-    """The row of one entry. A workload has more rows: phones at one address, equal load, the cost after the load, delays."""
+    """The row of one entry. A workload has more rows: all phones at one address, equal load, the cost after the load, delays."""
     entry = dict(entry)
     is_workload, key = entry.pop("workload", False), entry["key"]
     yield Row(source=key, reason=entry["group"], **entry)
     if not is_workload:
         return
     name, budget = entry["title"].partition(":")[0], entry.get("budget")
-    flattering = "Flattering: all phones at one address"
-    yield Row(f"{key}.shared", flattering, f"{name}, phones at one address", "CPU-us", f"{key}.shared", reason="shared", budget=budget)
-    yield Row(f"{key}.plain", flattering, f"{name}, the same without segmentation", "CPU-us", f"{key}.shared", reason="plain", ours="plain")
+    shared = "Full load, all phones at one address"
+    yield Row(f"{key}.shared", shared, f"{name}, phones at one address", "CPU-us", f"{key}.shared", reason="shared", budget=budget)
+    yield Row(f"{key}.plain", shared, f"{name}, phones at one address, without segmentation", "CPU-us", f"{key}.shared", reason="plain", ours="plain")
     yield Row(f"{key}.equal", "Workloads at equal load", f"{name} at equal load", "CPU-us", f"{key}.equal", reason="equal", goal=EQUAL_GOAL)
-    yield Row(f"{key}.after", "After the load", f"{name}: what a unit leaves behind", "CPU-us", f"{key}.after", reason="after")
+    yield Row(f"{key}.after", "After the load", f"{name}: cleanup after a unit", "CPU-us", f"{key}.after", reason="after")
     for percentile in PERCENTILES:
         title = f"{name}, {percentile.replace('999', '99.9')} at equal load"
         goal = 1.0 if percentile in ("p50", "p99") else None

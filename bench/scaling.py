@@ -1,5 +1,5 @@
-"""Measures how Tandem scales with its workers: calls (W3) or keep-alives (W1) through 1, 2, 4, … workers, each pinned to its own processor,
-with enough generators on the other processors. A worker hands over a message if another worker is the home of its call. The column "handed
+"""Measures how Tandem scales with its workers: calls (W3) or keep-alives (W1) through 1, 2, 4, … workers. Each worker is pinned to its own
+processor. Generators run on the other processors. A worker hands over a message if another worker is the home of its call. The column "handed
 over" counts these messages per unit. CPU is the run time of all threads of the server."""
 import os
 import signal
@@ -20,10 +20,10 @@ METRICS = {"contexts": "tandem_response_contexts_created_total", "requests": "ta
 def arguments_of(words):
     parser = Parser(prog="scripts/bench scaling", description=__doc__)
     parser.add_argument("workers", nargs="*", type=whole, default=[1, 2, 4, 8])
-    parser.add_argument("--one-core", action="store_true", help="all workers share a core: what several cost by themselves")
-    parser.add_argument("--no-steering", action="store_true", help="the addresses of a datagram decide which worker reads it")
-    parser.add_argument("--generators", type=whole, default=8, help="each plays the phones of a domain of its own (8)")
-    parser.add_argument("--window", type=whole, default=256, help="units in progress at a time, for each generator (256)")
+    parser.add_argument("--one-core", action="store_true", help="pin all workers to one core, to measure the overhead of several workers")
+    parser.add_argument("--no-steering", action="store_true", help="let the kernel select the worker by the addresses of a datagram, not by Call-ID")
+    parser.add_argument("--generators", type=whole, default=8, help="number of generators, each with the phones of its own domain (8)")
+    parser.add_argument("--window", type=whole, default=256, help="units in progress at a time per generator (256)")
     parser.add_argument("--workload", choices=("w1", "w3"), default="w3")
     return parser.parse_args(words)
 
@@ -33,7 +33,7 @@ def run(settings, arguments):
     for workers in arguments.workers:
         cores = sorted(os.sched_getaffinity(0))
         if workers > len(cores) and not arguments.one_core:
-            print(f"{workers:<8} left out: there are {len(cores)} processors", flush=True)
+            print(f"{workers:<8} skipped: this process may use only {len(cores)} processors", flush=True)
             continue
         pins = [settings.server_core] * workers if arguments.one_core else cores[:workers]
         domains = [f"d{number}.localhost" for number in range(arguments.generators)]

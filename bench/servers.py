@@ -24,8 +24,8 @@ DOMAIN = "tandem.localhost"
 # More subscribers than any workload or connection test registers.
 SUBSCRIBERS = 120_001
 START_WITHIN = 20
-# One machine plays all phones, in some parts from few addresses. Tandem's bounds per source must not decide a figure: an unproven source gets
-# a sixteenth of a table, and 1,000 connections. Trusted peers have no bound, but Tandem does not challenge them either.
+# One machine plays all phones, in some parts from few addresses. The limits per source must not affect a figure: by default, an unproven source
+# gets a sixteenth of a table and 1,000 connections. Trusted peers have no such limit, but Tandem does not challenge them either.
 LIMITS = """[limits]
 server_transactions = 8000000
 client_transactions = 8000000
@@ -52,9 +52,9 @@ class Server:
 
     def __enter__(self):
         if is_bound(self.port, self.stream):
-            raise BenchError(f"port {self.port} is taken by another program: end it, {self.name} needs the port")
+            raise BenchError(f"another program uses port {self.port}, which {self.name} needs: stop that program")
         if self.name == "tandem" and is_bound(ADMIN_PORT, True):
-            raise BenchError(f"port {ADMIN_PORT} is taken by another program: end it, the admin interface needs the port")
+            raise BenchError(f"another program uses port {ADMIN_PORT}, which the admin interface needs: stop that program")
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd=ROOT)
         try:
@@ -76,7 +76,7 @@ class Server:
         self.stop()
 
     def stop(self):
-        # Tandem lets calls that are being set up finish. A second signal ends it at once.
+        # On the first signal, Tandem waits for calls in set-up. On the second signal, it exits at once.
         for number, patience in ((signal.SIGTERM, 0.3), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
             try:
                 os.killpg(self.pid, number)
@@ -92,7 +92,7 @@ class Server:
 
 def last_line(path):
     lines = path.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"
 
 
 def is_bound(port, stream=False):
@@ -163,7 +163,7 @@ def subscribers(folder, domains, each):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode:
             database.unlink(missing_ok=True)
-            raise BenchError(f"the subscribers were not imported: {done.stdout.strip().splitlines()[-1:]}")
+            raise BenchError(f"importing the subscribers failed: {done.stdout.strip().splitlines()[-1:]}")
     return database
 
 
@@ -211,7 +211,7 @@ def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=
 
 
 def kamailio_command(settings, defines=(), allocator="fm", children=1, config="kamailio.cfg"):
-    """Kamailio's command. `allocator` None means its default allocator."""
+    """The command that starts Kamailio. If `allocator` is None, Kamailio uses its default allocator."""
     folder = settings.folder
     text = (ROOT / "bench" / "kamailio" / config).read_text()
     path = folder / "kamailio.cfg"
@@ -243,7 +243,7 @@ def kamailio_connections(settings, transport, key="p256", allocator="fm"):
 
 
 def floor(settings):
-    """A server that only sends back what it receives: the kernel's cost for a datagram in and one out."""
+    """A server that only echoes datagrams: the kernel's cost to receive one datagram and send one."""
     command = on_core(settings.server_core, [program("tandem"), "bench", "floor", f"127.0.0.1:{FLOOR}"])
     return Server("floor", command, settings.folder, FLOOR, lambda _: is_bound(FLOOR))
 
@@ -257,4 +257,4 @@ def make_certificate(folder, key):
                "-newkey", *kind, "-keyout", str(folder / f"{key}.key"), "-out", str(folder / f"{key}.pem")]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode:
-        raise BenchError(f"openssl made no certificate: {done.stderr.strip()}")
+        raise BenchError(f"openssl could not create a certificate: {done.stderr.strip()}")

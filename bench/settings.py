@@ -8,13 +8,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORT = ROOT / "bench" / "report"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 BINARIES = TARGET / "release"
-# The servers of all parts except the workloads, which have more.
+# The servers of all parts. The workloads have more servers.
 PEERS = ("tandem", "kamailio")
 BUILDS = "BENCH_NO_BUILD" not in os.environ
 
 
 class BenchError(Exception):
-    """The reason why a figure cannot be measured, on one line that says what to do."""
+    """The reason why a figure cannot be measured, and how to fix it, on one line."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Settings:
         return whole // 10 if self.quick else whole
 
     def time(self, seconds):
-        """A time for the command line, of a tenth in a quick run."""
+        """A time for the command line, or a tenth of it in a quick run."""
         return f"{seconds * 1000 // (10 if self.quick else 1)}ms"
 
     def wants(self, server):
@@ -52,9 +52,9 @@ def output_of(command, timeout=900):
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=timeout)
     except FileNotFoundError:
-        raise BenchError(f"{command[0]} is not there: scripts/bench installs and builds what it needs") from None
+        raise BenchError(f"{command[0]} not found: run scripts/bench, which installs and builds what it needs") from None
     except subprocess.TimeoutExpired:
-        raise BenchError(f"{command[0]} took more than {timeout} s and was ended") from None
+        raise BenchError(f"{command[0]} timed out after {timeout} s") from None
     return done.stdout, done.returncode == 0
 
 

@@ -1,16 +1,16 @@
 """Measures the workloads W1 to W4 and the kernel's floor: CPU time of the server per unit, and delays.
 
-Each server runs alone on one processor. The generator (`tandem lab run --busy-poll`) runs on the other. Servers take turns. Each is warmed up
-before a figure. The loads:
+Each server runs alone on one processor. The generator (`tandem lab run --busy-poll`) runs on the other. Servers take turns. Each run starts
+with a warm-up. The loads:
 
     full    as much as one processor of the server carries: 256 units in progress at a time
-    equal   the same number of units per second for all servers, which each of them can carry
-    after   full load again, and the CPU time in the half minute after it for what calls leave behind (one round, W4)
-    shared  full load again, with all phones at one address: flatters Tandem, because datagrams leave in trains (one round)
+    equal   the same rate for all servers, which each of them can carry
+    after   full load again, and the CPU time in the half minute after it for the cleanup of calls (one round, W4)
+    shared  full load again, with all phones at one address: favours Tandem, because datagrams leave in GSO batches (one round)
 
-Stock Kamailio has one round at full load and no other load. No verdict depends on it.
+Stock Kamailio has one round, at full load only. No verdict depends on it.
 
-At all loads but `shared`, the 100,000 phones have 65,535 addresses, so that hardly two messages in a row go to one address.
+At all loads except `shared`, the 100,000 phones have 65,535 addresses, so consecutive messages rarely go to the same address.
 """
 import json
 import statistics
@@ -26,15 +26,15 @@ LOADS = ("full", "equal", "after", "shared")
 SERVERS = ("tandem", "plain", "kamailio", "stock", "ring", "plain-ring")
 # The servers whose capacity sets the rate at equal load.
 COMPARED = ("tandem", "kamailio")
-# Variants that differ only in messages to one address.
+# Variants that differ from Tandem only if many messages go to one address.
 ONLY_SHARED = ("plain", "plain-ring")
 # Loads with one round, regardless of --rounds.
 ONCE = ("after", "shared")
-# Tandem counts refreshes that it answers without writing them, because the binding was written recently.
+# Counts refreshes that Tandem answers without writing them to disk, because the binding was written recently.
 NOT_WRITTEN = "tandem_location_refreshes_not_written_total"
 
 
-# Seconds of a figure, and of the warm-up before it.
+# Duration of a run and of the warm-up before it, in seconds.
 SECONDS, WARM_UP = 4, 2
 PHONES = 100_000
 # Addresses of the phones: each in 127/8, or one for all. Callers and callees then have two ports.
@@ -44,15 +44,15 @@ TOGETHER = ("--ports", "2")
 
 @dataclass(frozen=True)
 class Workload:
-    """`profile` is that of `tandem lab run` with its options. `delay` is its delay from when a unit was due. `rate` is the rate at equal load if
-    this run has no figures at full load."""
+    """`profile` is the profile of `tandem lab run` with its options. `delay` is the report's key for the delay of a unit since it was due. `rate`
+    is the rate at equal load if this run has no figures at full load."""
 
     profile: tuple[str, ...]
     delay: str
     rate: int
     challenge: tuple[str, ...] = ("REGISTER",)
     defines: tuple[str, ...] = ()
-    # State that a call leaves behind lives for half a minute.
+    # Seconds to measure after the load: the state of a call lives for half a minute after its end.
     linger: int = 0
 
 
@@ -97,7 +97,7 @@ def measure(settings, server, name, load, pace, phones=PHONES):
                "--duration", settings.time(SECONDS), "--pid", str(server.pid), "--stay-registered", "--quiet", "--json", str(report)]
     said, _ = output_of(on_core(settings.client_core, command))
     if not report.exists():
-        raise BenchError(f"the generator gave no figures for {server.name}: {said or 'what it said is above'}")
+        raise BenchError(f"the generator failed for {server.name}: {said or 'see its output above'}")
     return figures_of(json.loads(report.read_text()), workload.delay)
 
 
@@ -123,7 +123,7 @@ def figures_of(report, delay):
 
 def remarks_on(figures):
     """The reasons why a run is not clean."""
-    counts = (("failed", "failed"), ("retransmitted", "sent again"))
+    counts = (("failed", "failed"), ("retransmitted", "retransmitted"))
     return [f"{figures[key]:,} {said}" for key, said in counts if figures[key]] + figures["doubts"]
 
 
@@ -172,7 +172,7 @@ def equal_load(part, name, chosen):
     taking_part = []
     for server in chosen:
         if carried.get(server, rate * 2) * 0.8 < rate:
-            part.remark(f"{name} at equal load, {rate:,} a second, without {server}, which carries {carried[server]:,.0f} at full load")
+            part.remark(f"{name} at equal load ({rate:,} units/s) leaves out {server}, which carries only {carried[server]:,.0f} at full load")
         else:
             taking_part.append(server)
     return rate, taking_part
@@ -192,7 +192,7 @@ def sweep(settings, part):
             part.attempt(f"{allocator}, {children} children", measure_sweep, settings, part, allocator, children)
     best = best_of(part.kept["runs"])
     if best:
-        part.remark(f"Kamailio costs least with -x {best[0]} and children={best[1]}: that is `tuned` in all that follows")
+        part.remark(f"Kamailio takes the least CPU time with -x {best[0]} and children={best[1]}: the later parts use this as `tuned`")
 
 
 def measure_sweep(settings, part, allocator, children):
