@@ -1,0 +1,6 @@
+//! Dialogs as a stateful proxy sees them (RFC 3261 section 12): one for each INVITE that it record-routes, from the INVITE until the call
+//! has ended on both sides.
+
+mod record;
+
+pub use record::{CallEvent, CallRecord, Change, Ended, LONGEST_TEXT};
