@@ -5,8 +5,8 @@ set -eu
 cd "$(dirname "$0")"
 torture=../crates/sip-message/tests/torture
 
-for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge node \
-    websocket_handshake websocket_frames stun proxy_protocol connection flow_token record_route glance capture reassembly; do
+for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge \
+    header_session_interval node websocket_handshake websocket_frames stun proxy_protocol connection flow_token record_route glance capture reassembly; do
     mkdir -p "corpus/$target"
 done
 
@@ -82,6 +82,7 @@ for name in Via v Call-ID WWW-Authenticate Proxy-Authorization Session-Expires x
     printf '%s' "$name" > "corpus/header_name/$name"
 done
 printf 'Digest realm="r", nonce="n", qop="auth,auth-int", stale=true, algorithm=SHA-256' > corpus/header_challenge/1
+printf '1800;refresher=uac' > corpus/header_session_interval/1
 printf 'Digest username="u", realm="r", nonce="n", uri="sip:r", response="0", qop=auth, nc=00000001, cnonce="c"' > corpus/header_credentials/1
 
 key='dGhlIHNhbXBsZSBub25jZQ=='

@@ -37,7 +37,9 @@ pub mod worker_hash;
 
 pub use framing::{Frame, FrameError, Framer};
 pub use glance::Glance;
-pub use header::{CSeq, Challenge, Credentials, HeaderName, NameAddr, Via};
+pub use header::{
+    CSeq, Challenge, Credentials, HeaderName, NameAddr, Refresher, SessionInterval, Via,
+};
 pub use host::Host;
 pub use key::{KeyHasher, TransactionKey, home_hash};
 pub use message::{Header, Message, ParseError};
