@@ -2,5 +2,7 @@
 //! has ended on both sides.
 
 mod record;
+mod session_timer;
 
 pub use record::{CallEvent, CallRecord, Change, Ended, LONGEST_TEXT};
+pub use session_timer::{Agreed, Rejection, Requested, SessionTimerSettings};
