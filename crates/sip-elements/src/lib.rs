@@ -45,5 +45,6 @@ pub use settings::{
     Strangers, TableLimits,
 };
 pub use shared::Shared;
+pub use sip_dialog::SessionTimerSettings;
 pub use view::View;
 pub use worker_parts::WorkerParts;

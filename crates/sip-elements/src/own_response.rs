@@ -132,6 +132,8 @@ pub(crate) enum Refusal {
     },
     /// 420, with the option tags that the server does not support (section 8.2.2.3).
     BadExtension(Vec<u8>),
+    /// 422, with the shortest session interval that the server accepts, in seconds (RFC 4028 section 8.1).
+    IntervalTooSmall { min_se: u32 },
     /// 405, with the methods that are allowed here.
     NotAllowed,
     /// 503 with Retry-After: a table is full, or the node drains.
@@ -161,6 +163,7 @@ impl Refusal {
                 ..
             } => 407,
             Self::BadExtension(_) => 420,
+            Self::IntervalTooSmall { .. } => 422,
             Self::NotAllowed => 405,
             Self::Busy(_) | Self::Overloaded => 503,
             Self::Okay => 200,
@@ -280,6 +283,9 @@ pub(crate) fn respond(
                 now,
             ),
             Refusal::BadExtension(tags) => response.header(HeaderName::Unsupported, tags),
+            Refusal::IntervalTooSmall { min_se } => {
+                response.header(HeaderName::MinSe, min_se.to_string().as_bytes())
+            }
             Refusal::NotAllowed => response.header(HeaderName::Allow, ALLOW_HERE),
             Refusal::Busy(_) => response.header(
                 HeaderName::RetryAfter,

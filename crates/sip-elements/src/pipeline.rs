@@ -18,7 +18,7 @@ use crate::own_response::{
 use crate::parked::ParkedRequest;
 use crate::parking;
 use crate::phase::{
-    Need, ResumeAt, Stop, authentication, blocklist, destination, keep_alive, sanity,
+    Need, ResumeAt, Stop, authentication, blocklist, destination, keep_alive, sanity, session_timer,
 };
 use crate::proxy::Inbound;
 use crate::registrar::Registration;
@@ -225,21 +225,29 @@ fn find_and_forward(
     identity: &Identity,
 ) -> Result<(), Stop> {
     let targets = destination::find(&worker.parts, request, routing, identity)?;
-    describe_and_forward(worker, request, origin, routing, targets)?;
+    check_and_forward(worker, request, origin, routing, targets)?;
     if request.method() == Method::Invite && matches!(identity, Identity::Subscriber(_)) {
         worker.parts.record(Stage::Invite);
     }
     Ok(())
 }
 
-/// Forwards a request to its targets, after the control plane has seen its session description if it wants to.
-fn describe_and_forward(
+/// Forwards a request to its targets, unless its session interval is rejected. Before that, the control plane sees the session
+/// description if it wants to.
+fn check_and_forward(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
     origin: &mut Origin,
     routing: &Routing,
     targets: Vec<Target>,
 ) -> Result<(), Stop> {
+    if let Err(refusal) = session_timer::check(worker.parts.settings, request) {
+        if !origin.is_stranger() {
+            // In a dialog, the ACK of a refusal without a transaction would be forwarded to the peer.
+            origin.server_transaction(&mut worker.parts, request)?;
+        }
+        return Err(refusal.into());
+    }
     if description::is_asked_for(worker.parts.settings, request) {
         return Err(Stop::Ask(Need::Description, ResumeAt::Forward(targets)));
     }
@@ -402,7 +410,7 @@ fn relay_in_dialog(
     };
     origin.prove(&mut worker.parts, sender)?;
     let target = destination::in_dialog(request, routing);
-    describe_and_forward(worker, request, origin, routing, vec![target])
+    check_and_forward(worker, request, origin, routing, vec![target])
 }
 
 /// Whether the proof of a request belongs to a party other than the one in From.

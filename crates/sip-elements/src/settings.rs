@@ -2,6 +2,7 @@
 use crate::Domains;
 use crate::bans::BanSettings;
 use crate::routing::NextHop;
+use sip_dialog::SessionTimerSettings;
 use sip_message::Method;
 use sip_message::digest::Algorithm;
 use sip_transaction::TimerSettings;
@@ -169,6 +170,8 @@ pub struct Settings {
     pub registrar: RegistrarSettings,
     /// Settings of the proxy.
     pub proxy: ProxySettings,
+    /// Session timers (RFC 4028). `None`: the header fields of session timers pass unchanged.
+    pub session_timers: Option<SessionTimerSettings>,
     /// T1, T2 and T4.
     pub timers: TimerSettings,
     /// Table sizes.
@@ -236,6 +239,7 @@ impl Settings {
     ///
     /// - Every method is challenged, with MD5, which every phone supports.
     /// - No relaying.
+    /// - Session timers of half an hour.
     /// - Room for two hundred thousand calls in set-up per worker.
     pub fn new(domains: &[String], listeners: Vec<Listener>) -> Self {
         Self {
@@ -248,6 +252,7 @@ impl Settings {
             bans: BanSettings::default(),
             registrar: RegistrarSettings::default(),
             proxy: ProxySettings::default(),
+            session_timers: Some(SessionTimerSettings::default()),
             timers: TimerSettings::default(),
             limits: TableLimits::default(),
             max_header_fields: 256,

@@ -5,6 +5,7 @@ pub(crate) mod blocklist;
 pub(crate) mod destination;
 pub(crate) mod keep_alive;
 pub(crate) mod sanity;
+pub(crate) mod session_timer;
 
 use crate::identity::Identity;
 use crate::own_response::Refusal;

@@ -1,7 +1,7 @@
 //! The copy of a request that is sent (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched as they are
 //! written.
 
-use super::{Inbound, identity_headers};
+use super::{Inbound, identity_headers, session_timer};
 use crate::WorkerParts;
 use crate::own_response::hex;
 use crate::phase::authentication;
@@ -60,7 +60,16 @@ pub(super) fn send(
     let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
     let call_id = copy.request.call_id().unwrap_or_default();
     let branch = parts.transactions.branch(client, call_id, suffix);
-    copy.push_via(&mut patch, |into| branch.write(into));
+    let session_timer = session_timer::requested(settings, copy.request);
+    copy.push_via(&mut patch, |into| {
+        branch.write(into);
+        if let Some(timer) = &session_timer {
+            timer.write_via_param(into);
+        }
+    });
+    if let Some(timer) = &session_timer {
+        timer.patch(&mut patch);
+    }
     if settings.proxy.record_route && is_record_routed(copy.request) {
         let (from, to) = (copy.source, copy.flow);
         let recorder = Recorder::new(

@@ -12,6 +12,7 @@ mod forward;
 mod identity_headers;
 mod reason;
 mod response;
+mod session_timer;
 mod table;
 mod timer;
 mod unacknowledged;

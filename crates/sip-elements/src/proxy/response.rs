@@ -2,7 +2,7 @@
 //! and the final choice.
 
 use super::context::{BranchState, Context, ContextScope};
-use super::{identity_headers, reason};
+use super::{identity_headers, reason, session_timer};
 use crate::metrics::DropReason;
 use crate::own_response::{own_tag, with_server_header};
 use crate::routing::failure::Failure;
@@ -367,6 +367,7 @@ impl Context {
         // The caller may be on a stream, which needs Content-Length.
         patch.complete_content_length();
         let contact = record_route::answer(&mut patch, response, scope.parts.view());
+        session_timer::agree(&mut patch, response, scope.parts.settings);
         let trusted = &scope.parts.settings.proxy.trusted_peers;
         let to = self.source.remote.ip();
         identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);

@@ -1,7 +1,7 @@
 //! 2xx responses to an INVITE whose response context is gone: retransmissions by the callee until the ACK arrives, and
 //! calls that were in progress when this node restarted.
 
-use super::identity_headers;
+use super::{identity_headers, session_timer};
 use crate::WorkerParts;
 use crate::metrics::DropReason;
 use crate::routing::listener::{ListenerCriteria, flow_to, protocol_of};
@@ -49,6 +49,7 @@ pub(super) fn forward_statelessly(
     // The caller may be on a stream, which needs Content-Length.
     patch.complete_content_length();
     record_route::answer(&mut patch, response, parts.view());
+    session_timer::agree(&mut patch, response, parts.settings);
     let upstream = response.values(HeaderName::Via).nth(1).and_then(Via::parse);
     let to = upstream.and_then(|via| response_address(&via));
     let to = to.map_or(IpAddr::from([0; 4]), |to| to.ip());

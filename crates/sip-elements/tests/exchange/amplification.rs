@@ -195,6 +195,16 @@ fn no_request_of_a_stranger_is_multiplied() {
             Phone::Silent,
         ),
         (
+            "INVITE, interval too small",
+            short("INVITE", bob, stranger, "k:timer\nx:1\n"),
+            Phone::Silent,
+        ),
+        (
+            "INVITE, malformed interval",
+            short("INVITE", bob, stranger, "x:-1\n"),
+            Phone::Silent,
+        ),
+        (
             "INVITE to a scheme of others",
             short("INVITE", "tel:1", stranger, ""),
             Phone::Silent,

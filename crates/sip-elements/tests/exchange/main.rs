@@ -17,6 +17,7 @@ mod overload;
 mod parking;
 mod returned;
 mod saving;
+mod session_timers;
 mod shares;
 mod streams;
 mod trust;

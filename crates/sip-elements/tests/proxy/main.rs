@@ -17,6 +17,7 @@ mod non_invite;
 mod one_target;
 mod resolving;
 mod routing;
+mod session_timers;
 mod sips;
 mod unreachable;
 mod wire;

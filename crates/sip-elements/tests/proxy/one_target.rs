@@ -110,6 +110,7 @@ fn everything_that_is_not_ours_to_change_stays_byte_for_byte() {
             "Max-Forwards",
             "Max-Breadth",
             "Record-Route",
+            "Session-Expires",
         ]
         .iter()
         .any(|name| line.starts_with(name))

@@ -11,6 +11,7 @@ pub fn together(configuration: &Configuration, document: &Document<'_>) {
     certificates(configuration, document);
     lifetimes(configuration, document);
     timers(configuration, document);
+    session_timers(configuration, document);
     admin(configuration, document);
     repetitions(configuration, document);
 }
@@ -102,6 +103,41 @@ fn timers(configuration: &Configuration, document: &Document<'_>) {
         document.report_at(
             &at,
             format!("`{at}`: t1 ({t1}) must not be longer than t2 ({t2}), the maximum retransmission interval"),
+        );
+    }
+}
+
+/// Intervals that contradict each other, or that let the proof of a dialog expire before the first refresh.
+fn session_timers(configuration: &Configuration, document: &Document<'_>) {
+    let timers = &configuration.session_timers;
+    let lifetime = configuration.proxy.dialog_lifetime;
+    if !timers.enabled {
+        return;
+    }
+    if timers.min_interval > timers.interval {
+        let at = blamed(
+            document,
+            "session_timers.interval",
+            "session_timers.min_interval",
+        );
+        let [shortest, interval] =
+            [timers.min_interval, timers.interval].map(|interval| interval.to_prose());
+        document.report_at(
+            &at,
+            format!(
+                "`{at}`: min_interval ({shortest}) must not be longer than interval ({interval})"
+            ),
+        );
+    }
+    if timers.interval > lifetime {
+        let at = blamed(document, "session_timers.interval", "proxy.dialog_lifetime");
+        let [interval, lifetime] = [timers.interval, lifetime].map(|time| time.to_prose());
+        document.report_at(
+            &at,
+            format!(
+                "`{at}`: session_timers.interval ({interval}) must not be longer than proxy.dialog_lifetime ({lifetime}), after which \
+                 refreshes are rejected"
+            ),
         );
     }
 }

@@ -7,7 +7,8 @@ use sip_elements::bans::BanSettings;
 use sip_elements::location::LocationLimits;
 use sip_elements::routing::NextHop;
 use sip_elements::{
-    Domains, ProxySettings, RegistrarSettings, SessionDescriptions, Settings, TableLimits,
+    Domains, ProxySettings, RegistrarSettings, SessionDescriptions, SessionTimerSettings, Settings,
+    TableLimits,
 };
 use sip_runtime::tls::{CertificateFiles, ClientCertificates, TlsSettings};
 use sip_runtime::{Clock, Options, PeerPolicy, StreamOptions, expand_wildcard};
@@ -79,6 +80,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
         auth,
         bans,
         proxy,
+        session_timers,
         registrar,
         location,
         timers,
@@ -114,6 +116,12 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             longest_unsaved: location.save_interval + save_time(configuration),
         },
         proxy: proxy_settings(proxy),
+        session_timers: (session_timers.enabled && proxy.record_route).then_some(
+            SessionTimerSettings {
+                interval: session_timers.interval,
+                min_interval: session_timers.min_interval,
+            },
+        ),
         timers: TimerSettings {
             t1: timers.t1,
             t2: timers.t2,

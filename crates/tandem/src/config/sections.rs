@@ -11,7 +11,8 @@ use super::network_value::Network;
 use super::origin::Origin;
 use sip_elements::bans::BanSettings;
 use sip_elements::{
-    ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, Settings, Strangers, TableLimits,
+    ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, SessionTimerSettings, Settings,
+    Strangers, TableLimits,
 };
 use sip_message::digest::Algorithm;
 use sip_runtime::tls::{TlsSettings, TlsVersion};
@@ -59,6 +60,9 @@ section! {
 
         /// The proxy.
         section proxy: Proxy;
+
+        /// Session timers.
+        section session_timers: SessionTimers;
 
         /// Name resolution.
         section dns: Dns;
@@ -336,6 +340,24 @@ section! {
 
         /// Maximum number of targets that a request is forked to, and of servers of a next hop that it tries.
         reload max_targets: usize = ProxySettings::default().max_targets, between(1, 256);
+    }
+}
+
+section! {
+    /// Session timers (RFC 4028): phones refresh their calls with re-INVITE or UPDATE, so that a call ends when a phone is gone.
+    SessionTimers {
+        /// Ask for session timers in INVITE, and check the intervals that phones ask for. With `false`, the header fields of session
+        /// timers pass unchanged. Without `proxy.record_route`, the server does not see the refreshes, and acts as with `false`.
+        reload enabled: bool = true, any();
+
+        /// Session interval: how long a call lasts without a refresh. An INVITE without an interval gets this one; a longer interval is
+        /// reduced to it, but never below the caller's `Min-SE`. Phones refresh after half the interval. Must not be longer than
+        /// `proxy.dialog_lifetime`.
+        reload interval: Duration = SessionTimerSettings::default().interval, between(seconds(90), days(1));
+
+        /// The shortest session interval that the server accepts. A shorter one is rejected with 422 and `Min-SE` if the caller supports
+        /// session timers, else raised.
+        reload min_interval: Duration = SessionTimerSettings::default().min_interval, between(seconds(90), days(1));
     }
 }
 

@@ -5,10 +5,11 @@ mod environment;
 mod sections;
 
 use super::*;
-use sip_elements::Settings;
+use sip_elements::{SessionTimerSettings, Settings};
 use sip_message::digest::Algorithm;
 use sip_runtime::{Clock, EventLoopKind};
 use sip_transport::Protocol;
+use std::time::Duration;
 
 /// Parses a text without an environment.
 fn parse(text: &str) -> Result<Configuration, Mistakes> {
@@ -244,6 +245,24 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "[session_timers]\nmin_interval = \"89s\"",
+        &[
+            "2:16: `session_timers.min_interval = \"89s\"`: must be a duration (\"500ms\", \"5m\", \"1h 30m\") from 1m 30s to 1day",
+        ],
+    ),
+    (
+        "[session_timers]\nmin_interval = \"31m\"",
+        &[
+            "2:16: `session_timers.min_interval`: min_interval (31m) must not be longer than interval (30m)",
+        ],
+    ),
+    (
+        "[proxy]\ndialog_lifetime = \"10m\"",
+        &[
+            "2:19: `proxy.dialog_lifetime`: session_timers.interval (30m) must not be longer than proxy.dialog_lifetime (10m), after which refreshes are rejected",
+        ],
+    ),
+    (
         "[timers]\nt1 = 500",
         &[
             "2:6: `timers.t1 = 500`: must be a duration (\"500ms\", \"5m\", \"1h 30m\") from 10ms to 10s (add a unit: \"500s\")",
@@ -432,6 +451,21 @@ fn values_of_every_type_are_read() {
     let metadata = "169.254.169.254".parse().expect("an address");
     assert!(settings.proxy.off_limits.contains(metadata));
     assert!(settings.proxy.edge_proxies.is_empty());
+}
+
+#[test]
+fn session_timers_need_their_switch_and_the_record_route() {
+    let read = |text: &str| settings(&parse(text).expect(text), &[]).session_timers;
+    let text = "[session_timers]\ninterval = \"20m\"\nmin_interval = \"2m\"";
+    let expected = SessionTimerSettings {
+        interval: Duration::from_secs(1_200),
+        min_interval: Duration::from_secs(120),
+    };
+    assert_eq!(read(text), Some(expected));
+    assert_eq!(read("[session_timers]\nenabled = false"), None);
+    assert_eq!(read("[proxy]\nrecord_route = false"), None);
+    let off = "[session_timers]\nenabled = false\n[proxy]\ndialog_lifetime = \"10m\"";
+    assert_eq!(read(off), None, "then the interval does not matter");
 }
 
 #[test]
