@@ -21,8 +21,21 @@ impl Linphone {
         Self::with_account(server, &Account::new(user))
     }
 
+    /// Starts linphone with a subscriber's account over UDP and session timers of this interval, in seconds. Waits until it has
+    /// registered.
+    pub fn with_session_timers(server: &Server, user: &str, interval: u32) -> Self {
+        let settings = format!("session_expires_enabled=1\nsession_expires_value={interval}\n");
+        Self::configured(server, &Account::new(user), &settings)
+    }
+
     /// Starts linphone with an account. Waits until it has registered.
     pub fn with_account(server: &Server, account: &Account) -> Self {
+        Self::configured(server, account, "")
+    }
+
+    /// Starts linphone with an account and lines for its section `[sip]`. It tolerates silence for two minutes, because sipp sends no
+    /// media.
+    fn configured(server: &Server, account: &Account, settings: &str) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         std::fs::create_dir_all(folder.path().join(".local/share/linphone")).expect("folder");
         let media = free_port();
@@ -49,10 +62,12 @@ impl Linphone {
              keepalive_period=2000\n\
              register_only_when_network_is_up=0\n\
              auto_net_state_mon=0\n\
+             {settings}\
              [rtp]\n\
              audio_rtp_port={media}\n\
              rtcp_xr_enabled=0\n\
              rtcp_fb_implicit_rtcp_fb=0\n\
+             nortp_timeout=120\n\
              [video]\n\
              capture=0\n\
              display=0\n\
