@@ -35,6 +35,19 @@ pub enum Ended {
     ByOperator,
 }
 
+impl Ended {
+    /// The labels of all reasons, in their order.
+    pub const LABELS: [&str; 7] = [
+        "caller",
+        "callee",
+        "refused",
+        "no_answer",
+        "no_ack",
+        "expired",
+        "operator",
+    ];
+}
+
 /// An event of a call, with what is known about the call so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallEvent {

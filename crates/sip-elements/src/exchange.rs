@@ -12,6 +12,7 @@ use crate::{
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use sip_dialog::DialogStats;
 use sip_transaction::{Event, Limits, Stats, Transactions};
 use sip_transport::overload::Urgency;
 use sip_transport::{Flow, Input, Node, Output, Received, Time};
@@ -104,6 +105,11 @@ impl Exchange {
         self.proxy.stats()
     }
 
+    /// The counts of dialogs.
+    pub fn dialog_stats(&self) -> DialogStats {
+        self.proxy.dialog_stats()
+    }
+
     /// The number of requests that wait for the control plane.
     pub fn parked(&self) -> usize {
         self.parked.len()
@@ -157,6 +163,10 @@ impl Exchange {
         let stats = self.transactions.stats();
         self.metrics.publish_transactions(&stats);
         self.metrics.response_contexts.set(self.proxy.stats().live);
+        let dialogs = self.proxy.dialog_stats();
+        self.metrics.dialogs_early.set(dialogs.early);
+        self.metrics.dialogs_confirmed.set(dialogs.confirmed);
+        self.metrics.dialogs_bytes.set(dialogs.bytes);
         self.metrics
             .unacknowledged
             .set(self.proxy.unacknowledged() as u64);

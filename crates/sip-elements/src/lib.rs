@@ -41,8 +41,8 @@ pub use question::{
 pub use record::Record;
 pub use routing::dead_targets::{DeadTargetStats, DeadTargets, TargetFailure};
 pub use settings::{
-    ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, SessionDescriptions, Settings,
-    Strangers, TableLimits,
+    ChallengedMethods, DialogSettings, Foreign, ProxySettings, RegistrarSettings,
+    SessionDescriptions, Settings, Strangers, TableLimits,
 };
 pub use shared::Shared;
 pub use sip_dialog::SessionTimerSettings;

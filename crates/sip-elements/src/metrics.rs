@@ -1,4 +1,5 @@
 //! Counters of one worker: written by that worker alone, read by anybody. Never reset.
+use sip_dialog::Ended;
 use sip_message::Method;
 use sip_transport::Counter;
 
@@ -171,6 +172,18 @@ pub struct WorkerMetrics {
     pub response_contexts_created: Counter,
     /// Response contexts ended.
     pub response_contexts_ended: Counter,
+    /// Dialogs begun.
+    pub dialogs_created: Counter,
+    /// Dialogs ended, by [`Ended`].
+    pub dialogs_ended: [Counter; Ended::LABELS.len()],
+    /// Dialogs without a 2xx.
+    pub dialogs_early: Counter,
+    /// Dialogs with a 2xx.
+    pub dialogs_confirmed: Counter,
+    /// Bytes of the texts of dialogs.
+    pub dialogs_bytes: Counter,
+    /// Dialogs that were not begun: the table is full, their source has used its share, or their INVITE has too many.
+    pub dialogs_refused: Counter,
     /// Calls that were answered while the node drains and wait for their ACK.
     pub unacknowledged: Counter,
     /// Parked requests.
@@ -224,6 +237,12 @@ impl Default for WorkerMetrics {
             response_contexts: Counter::default(),
             response_contexts_created: Counter::default(),
             response_contexts_ended: Counter::default(),
+            dialogs_created: Counter::default(),
+            dialogs_ended: Default::default(),
+            dialogs_early: Counter::default(),
+            dialogs_confirmed: Counter::default(),
+            dialogs_bytes: Counter::default(),
+            dialogs_refused: Counter::default(),
             unacknowledged: Counter::default(),
             parked: Counter::default(),
             held_answers: Counter::default(),

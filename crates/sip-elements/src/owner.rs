@@ -1,5 +1,6 @@
 //! Identifiers of what owns a transaction, a timer or a question to the control plane.
 
+use sip_dialog::DialogId;
 use sip_transport::SlabId;
 
 /// Identifies a response context of the proxy (RFC 3261 section 16.2).
@@ -42,4 +43,6 @@ pub enum Owner {
     Context(ContextId),
     /// The response context of a client transaction, and the number of its branch.
     Branch(ContextId, u8),
+    /// The dialog that the INVITE of a server transaction has created.
+    Dialog(DialogId),
 }

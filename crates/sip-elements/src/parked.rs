@@ -42,7 +42,7 @@ impl ParkedRequest {
     /// Bytes that stay in memory after the request was cancelled, because its open question shares them.
     fn shared_bytes(&self) -> usize {
         match self.resume_at {
-            ResumeAt::Forward(_) => self.bytes.len(),
+            ResumeAt::Forward(..) => self.bytes.len(),
             ResumeAt::Authenticate | ResumeAt::Route(_) => 0,
         }
     }

@@ -165,7 +165,9 @@ fn run_from(
         }
         ResumeAt::Authenticate => authenticate_and_route(worker, request, origin, routing),
         ResumeAt::Route(identity) => find_and_forward(worker, request, origin, routing, &identity),
-        ResumeAt::Forward(targets) => forward(worker, request, origin, routing, targets),
+        ResumeAt::Forward(targets, subscriber) => {
+            forward(worker, request, origin, routing, targets, &subscriber)
+        }
     }
 }
 
@@ -225,7 +227,11 @@ fn find_and_forward(
     identity: &Identity,
 ) -> Result<(), Stop> {
     let targets = destination::find(&worker.parts, request, routing, identity)?;
-    check_and_forward(worker, request, origin, routing, targets)?;
+    let subscriber: &[u8] = match identity {
+        Identity::Subscriber(address) => address,
+        _ => b"",
+    };
+    check_and_forward(worker, request, origin, routing, targets, subscriber)?;
     if request.method() == Method::Invite && matches!(identity, Identity::Subscriber(_)) {
         worker.parts.record(Stage::Invite);
     }
@@ -240,6 +246,7 @@ fn check_and_forward(
     origin: &mut Origin,
     routing: &Routing,
     targets: Vec<Target>,
+    subscriber: &[u8],
 ) -> Result<(), Stop> {
     if let Err(refusal) = session_timer::check(worker.parts.settings, request) {
         if !origin.is_stranger() {
@@ -249,9 +256,10 @@ fn check_and_forward(
         return Err(refusal.into());
     }
     if description::is_asked_for(worker.parts.settings, request) {
-        return Err(Stop::Ask(Need::Description, ResumeAt::Forward(targets)));
+        let resume_at = ResumeAt::Forward(targets, subscriber.into());
+        return Err(Stop::Ask(Need::Description, resume_at));
     }
-    forward(worker, request, origin, routing, targets)
+    forward(worker, request, origin, routing, targets, subscriber)
 }
 
 /// Forwards a request to its targets. From here on, the response context acts.
@@ -261,9 +269,10 @@ fn forward(
     origin: &mut Origin,
     routing: &Routing,
     targets: Vec<Target>,
+    subscriber: &[u8],
 ) -> Result<(), Stop> {
     let server = origin.server_transaction(&mut worker.parts, request)?;
-    let inbound = Inbound::new(request, origin.flow);
+    let inbound = Inbound::new(request, origin.flow).of(subscriber);
     worker
         .proxy
         .forward(&mut worker.parts, inbound, server, routing, targets);
@@ -410,7 +419,7 @@ fn relay_in_dialog(
     };
     origin.prove(&mut worker.parts, sender)?;
     let target = destination::in_dialog(request, routing);
-    check_and_forward(worker, request, origin, routing, vec![target])
+    check_and_forward(worker, request, origin, routing, vec![target], b"")
 }
 
 /// Whether the proof of a request belongs to a party other than the one in From.

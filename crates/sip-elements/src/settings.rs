@@ -127,6 +127,13 @@ pub struct ProxySettings {
     pub max_targets: usize,
 }
 
+/// Settings of dialogs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DialogSettings {
+    /// Whether each change of a call is recorded ([`Record::Call`](crate::Record::Call)).
+    pub events: bool,
+}
+
 /// Table sizes of each worker. A request that exceeds one gets 503 with Retry-After.
 #[derive(Clone, Copy, Debug)]
 pub struct TableLimits {
@@ -136,6 +143,8 @@ pub struct TableLimits {
     pub client_transactions: usize,
     /// Response contexts: proxied requests that wait for their final response.
     pub response_contexts: usize,
+    /// Dialogs, early ones included.
+    pub dialogs: usize,
     /// Requests that wait for an answer of the control plane.
     pub parked_requests: usize,
     /// Remote targets that changed during their dialog.
@@ -172,6 +181,8 @@ pub struct Settings {
     pub proxy: ProxySettings,
     /// Session timers (RFC 4028). `None`: the header fields of session timers pass unchanged.
     pub session_timers: Option<SessionTimerSettings>,
+    /// Settings of dialogs.
+    pub dialogs: DialogSettings,
     /// T1, T2 and T4.
     pub timers: TimerSettings,
     /// Table sizes.
@@ -224,6 +235,7 @@ impl Default for TableLimits {
             server_transactions: 400_000,
             client_transactions: 400_000,
             response_contexts: 200_000,
+            dialogs: 400_000,
             parked_requests: 20_000,
             refreshed_targets: 100_000,
             held_bytes: 256 << 20,
@@ -253,6 +265,7 @@ impl Settings {
             registrar: RegistrarSettings::default(),
             proxy: ProxySettings::default(),
             session_timers: Some(SessionTimerSettings::default()),
+            dialogs: DialogSettings::default(),
             timers: TimerSettings::default(),
             limits: TableLimits::default(),
             max_header_fields: 256,

@@ -138,6 +138,10 @@ pub struct Census {
     pub clients: Account,
     /// Response contexts of the proxy.
     pub contexts: Account,
+    /// Dialogs of calls.
+    pub dialogs: Account,
+    /// Those of them that no 2xx has confirmed.
+    pub early_dialogs: u64,
     /// Requests that wait for the control plane.
     pub parked: u64,
     /// Message bytes that these tables hold.
@@ -296,6 +300,8 @@ pub struct Bounds {
     pub clients: u64,
     /// Response contexts.
     pub contexts: u64,
+    /// Dialogs of calls.
+    pub dialogs: u64,
     /// Requests that wait for the control plane.
     pub parked: u64,
     /// Message bytes that these tables hold.

@@ -47,6 +47,8 @@ pub struct HostPlan {
     pub most_transactions: usize,
     /// Response contexts per worker.
     pub most_contexts: usize,
+    /// Dialogs per worker.
+    pub most_dialogs: usize,
     /// Requests per worker that wait for the control plane.
     pub most_parked: usize,
     /// Bindings of the machine.
@@ -69,6 +71,8 @@ pub struct HostPlan {
     pub nonce_lifetime: Duration,
     /// Whether it adds Record-Route, to stay on the path of dialogs.
     pub record_route: bool,
+    /// How long a dialog lives after its last refresh.
+    pub dialog_lifetime: Duration,
     /// How long a change of a binding takes to reach the disk.
     pub write_behind: Duration,
     /// Bounds of a binding's lifetime, in seconds.
@@ -99,6 +103,7 @@ impl HostPlan {
             users: users.iter().map(|&user| user.to_owned()).collect(),
             most_transactions: 100_000,
             most_contexts: 100_000,
+            most_dialogs: 100_000,
             most_parked: 10_000,
             most_bindings: 100_000,
             relays: false,
@@ -110,6 +115,7 @@ impl HostPlan {
             describes: false,
             nonce_lifetime: Duration::from_secs(300),
             record_route: true,
+            dialog_lifetime: Duration::from_secs(1_200),
             write_behind: Duration::from_secs(1),
             expires: (60, 3600),
             manners: ControlManners::PROMPT,
@@ -227,6 +233,7 @@ fn host(dice: &mut Dice, index: usize, hosts: usize, ipv6: bool) -> HostPlan {
         listeners,
         most_transactions: table(dice, 100_000),
         most_contexts: table(dice, 100_000),
+        most_dialogs: table(&mut dice.fork("dialogs"), 100_000),
         most_parked: table(dice, 10_000),
         most_bindings: table(dice, 100_000),
         relays: hosts > 1 && !by_next_hop,

@@ -109,6 +109,7 @@ impl Machine for Smalls {
                 servers: most,
                 clients: most,
                 contexts: most,
+                dialogs: most,
                 parked: most,
                 held_bytes: u64::MAX,
                 bindings: most,

@@ -44,6 +44,8 @@ enum Fault {
     TrustsEverybody,
     /// One transaction never ends.
     Leaks,
+    /// One dialog never ends.
+    KeepsDialogs,
     /// Ends are not counted while a transaction is live.
     CountsBadly,
     /// The machine accounts for only half of the held bytes.
@@ -279,6 +281,10 @@ impl Machine for Broken {
                 census.servers.ended -= 1;
                 census.servers.live += 1;
             }
+            Fault::KeepsDialogs if census.dialogs.ended > 0 => {
+                census.dialogs.ended -= 1;
+                census.dialogs.live += 1;
+            }
             Fault::CountsBadly if census.contexts.live > 0 => census.contexts.ended += 1,
             Fault::MisjudgesBytes if census.contexts.live > 0 => census.held.believed /= 2,
             Fault::Overfills => census.parked += 1_000_000,
@@ -330,6 +336,7 @@ fn every_fault_is_found_out_by_the_rule_it_breaks() {
         (Fault::AnswersAtDefaultPort, "responses_return"),
         (Fault::TrustsEverybody, "no_foreign_identity"),
         (Fault::Leaks, "every_transaction_ends"),
+        (Fault::KeepsDialogs, "dialogs"),
         (Fault::CountsBadly, "conservation"),
         (Fault::CountsBindingsBadly, "conservation"),
         (Fault::MisjudgesBytes, "held_bytes"),

@@ -100,7 +100,11 @@ pub enum Table {
     Clients,
     Contexts,
     Parked,
+    Dialogs,
 }
+
+/// The number of tables.
+const TABLES: usize = 5;
 
 /// The account that an entry is charged to. Each entry keeps the account that it entered with, and leaves with it.
 ///
@@ -152,7 +156,7 @@ impl Account {
 #[derive(Debug)]
 struct Source {
     key: Key,
-    entries: [u32; 4],
+    entries: [u32; TABLES],
     generation: u32,
     bytes: usize,
 }
@@ -341,7 +345,7 @@ impl Ledger {
         }
         let SlabId { index, .. } = self.sources.insert(|id| Source {
             key,
-            entries: [0; 4],
+            entries: [0; TABLES],
             generation: id.generation,
             bytes: 0,
         });
@@ -356,7 +360,7 @@ impl Ledger {
 
     /// Removes a source that holds nothing.
     fn remove_source(&mut self, index: u32) {
-        let is_empty = |source: &Source| source.entries == [0; 4];
+        let is_empty = |source: &Source| source.entries == [0; TABLES];
         let Some(key) = self
             .sources
             .at(index)

@@ -29,8 +29,8 @@ pub(crate) enum ResumeAt {
     Authenticate,
     /// Look up the targets for this sender.
     Route(Identity),
-    /// Forward to these targets.
-    Forward(Vec<Target>),
+    /// Forward to these targets, for this subscriber (`user@domain`); empty if the sender has not proved to be one.
+    Forward(Vec<Target>, Box<[u8]>),
 }
 
 impl ResumeAt {
@@ -38,7 +38,7 @@ impl ResumeAt {
     pub(crate) const fn reason_when_late(&self) -> &'static str {
         match self {
             Self::Authenticate | Self::Route(_) => "Subscriber data did not arrive in time",
-            Self::Forward(_) => "Media control did not answer in time",
+            Self::Forward(..) => "Media control did not answer in time",
         }
     }
 }

@@ -2,8 +2,9 @@
 //! final response.
 
 use super::Inbound;
+use super::calls::Calls;
 use super::cursor::{Cursor, is_long};
-use super::dialog::InDialog;
+use super::dialog::Relation;
 use super::forward::{self, RequestCopy};
 use super::response::Best;
 use super::timer::Deadline;
@@ -31,6 +32,8 @@ pub(super) struct ContextScope<'t, 'r> {
     pub(super) scratch: &'t mut Vec<u8>,
     /// Remote targets that have changed.
     pub(super) refreshed: &'t mut Refreshed,
+    /// The dialogs of calls.
+    pub(super) calls: &'t mut Calls,
     /// The context.
     pub(super) key: ContextId,
 }
@@ -61,7 +64,7 @@ pub(super) struct Context {
     /// The request as received, while another target or a response of our own may need it.
     pub(super) request: Option<Box<[u8]>>,
     pub(super) routes: RouteSet,
-    pub(super) dialog: InDialog,
+    pub(super) dialog: Relation,
     /// Suffix of the branch parameters: loop detection, and the proof that a response belongs to this request.
     pub(super) suffix: u64,
     /// Incoming Max-Breadth: how many concurrent branches the request may have, here and downstream.
@@ -347,7 +350,9 @@ impl Context {
             Kind::NonInvite
         };
         let copy = copy.with_breadth(breadth);
+        let flow = copy.flow();
         forward::send(scope.parts, scope.scratch, &copy, client, kind, self.suffix);
+        scope.calls.attempted(scope.parts, self.dialog.call(), flow);
         if place.is_none() {
             self.add_branch(target, breadth, BranchState::Calling)?;
         }

@@ -1,12 +1,40 @@
 //! How a request and its responses change the dialog that they belong to: a 2xx makes new remote targets known
 //! (RFC 3261 section 12.2), and a BYE ends the dialog.
 
+use super::calls::{Calls, Keys};
 use super::context::{Context, ContextScope};
 use crate::WorkerParts;
 use crate::routing::proof;
 use crate::routing::refreshed::Refresh;
 use crate::routing::route::{Routing, tags};
+use sip_dialog::DialogId;
 use sip_message::{HeaderName, Message, Method};
+
+/// How a request relates to dialogs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Relation {
+    /// It is an INVITE that will create this dialog; or it creates none ([`DialogId::NONE`]).
+    Creates(DialogId),
+    /// It is in a dialog that this server record-routed.
+    Inside(InDialog),
+}
+
+impl Relation {
+    /// The dialog that the request will create.
+    pub(super) const fn call(&self) -> DialogId {
+        match self {
+            Self::Creates(call) => *call,
+            Self::Inside(_) => DialogId::NONE,
+        }
+    }
+
+    fn inside(&self) -> InDialog {
+        match self {
+            Self::Creates(_) => InDialog::default(),
+            Self::Inside(dialog) => *dialog,
+        }
+    }
+}
 
 /// The dialog of one request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,8 +45,7 @@ pub(super) struct InDialog {
     contact: u64,
     /// Keys of both targets in the table of refreshed targets. They use the tags of the request, because the sender of
     /// a response chooses the tags in it.
-    of_sender: u64,
-    of_receiver: u64,
+    keys: Keys,
     /// The dialog ends when this request has been answered.
     ends: bool,
     /// The proof expires soon, so targets are recorded even if they have not changed.
@@ -26,10 +53,13 @@ pub(super) struct InDialog {
 }
 
 impl InDialog {
-    pub(super) fn new(request: &Message<'_>, routing: &Routing, parts: &WorkerParts<'_>) -> Self {
-        let Some(proven) = routing.dialog else {
-            return Self::default();
-        };
+    pub(super) fn new(
+        request: &Message<'_>,
+        routing: &Routing,
+        parts: &mut WorkerParts<'_>,
+        calls: &mut Calls,
+    ) -> Option<Self> {
+        let proven = routing.dialog?;
         let refreshes = matches!(
             request.method(),
             Method::Invite | Method::Update | Method::Subscribe | Method::Notify | Method::Refer
@@ -38,14 +68,19 @@ impl InDialog {
         let contact = || proof::contact_hash(request, hasher);
         let call_id = request.call_id().unwrap_or_default();
         let (from_tag, to_tag) = tags(request).unwrap_or_default();
-        Self {
+        let keys = Keys {
             of_sender: proof::target_key(call_id, from_tag, to_tag, hasher),
             of_receiver: proof::target_key(call_id, to_tag, from_tag, hasher),
+        };
+        let contact = if refreshes { contact() } else { 0 };
+        calls.requested(parts, keys, request);
+        Some(Self {
+            keys,
             target: proven.target,
-            contact: if refreshes { contact() } else { 0 },
+            contact,
             ends: request.method() == Method::Bye,
             expires_soon: proven.expires_soon,
-        }
+        })
     }
 }
 
@@ -69,11 +104,12 @@ impl Context {
     ) {
         let hasher = &scope.parts.shared.hasher;
         let is_success = matches!(response.status(), 200..300);
-        if self.dialog.ends {
+        let dialog = self.dialog.inside();
+        if dialog.ends {
             if !scope.refreshed.is_empty() && (is_success || matches!(response.status(), 408 | 481))
             {
-                scope.refreshed.forget(self.dialog.of_sender);
-                scope.refreshed.forget(self.dialog.of_receiver);
+                scope.refreshed.forget(dialog.keys.of_sender);
+                scope.refreshed.forget(dialog.keys.of_receiver);
             }
             return;
         }
@@ -82,7 +118,7 @@ impl Context {
         }
         let early = self.branches.get(usize::from(place));
         let early = early.map_or(0, |branch| branch.early_target);
-        if self.dialog.target == 0 {
+        if dialog.target == 0 {
             if let Some(contact) = contact.filter(|contact| early != 0 && early != *contact)
                 && let (Some((from_tag, to_tag)), Some(call_id)) =
                     (tags(response), response.call_id())
@@ -90,14 +126,33 @@ impl Context {
                 let key = proof::target_key(call_id, to_tag, from_tag, hasher);
                 self.record(scope, key, contact);
             }
-        } else if self.dialog.contact != 0 {
-            self.record(scope, self.dialog.of_sender, self.dialog.contact);
+        } else if dialog.contact != 0 {
+            let request = self.request.as_deref();
+            let request = request.and_then(|bytes| Message::parse(bytes).ok());
+            scope
+                .calls
+                .refreshed(scope.parts, dialog.keys, request.as_ref(), response);
+            self.record(scope, dialog.keys.of_sender, dialog.contact);
             if response.header(HeaderName::Contact).is_some() {
                 let contact = contact.unwrap_or_else(|| proof::contact_hash(response, hasher));
-                if contact != self.dialog.target || self.dialog.expires_soon {
-                    self.record(scope, self.dialog.of_receiver, contact);
+                if contact != dialog.target || dialog.expires_soon {
+                    self.record(scope, dialog.keys.of_receiver, contact);
                 }
             }
+        }
+    }
+
+    /// Ends the dialog of a BYE with its final response, and the one that an INVITE was to create with its failure. A BYE that is challenged
+    /// ends nothing, because its sender repeats it.
+    pub(super) fn end_dialog(&self, scope: &mut ContextScope<'_, '_>, status: u16) {
+        let dialog = self.dialog.inside();
+        if dialog.ends && !matches!(status, 401 | 407) {
+            scope.calls.hung_up(scope.parts, dialog.keys);
+        }
+        if status >= 300 {
+            let is_cancelled = self.is_cancelled;
+            let call = self.dialog.call();
+            scope.calls.failed(scope.parts, call, status, is_cancelled);
         }
     }
 

@@ -128,12 +128,15 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
     /// secure transport is missing.
     pub(super) fn new(
         parts: &WorkerParts<'c>,
-        Inbound { request, source }: Inbound<'c, 'm>,
+        inbound: Inbound<'c, 'm>,
         target: &'c Target,
         routes: &'c RouteSet,
         hop: &Hop<'c>,
         remote: SocketAddr,
     ) -> Result<Self, Failure> {
+        let Inbound {
+            request, source, ..
+        } = inbound;
         let listeners: &'c [Listener] = &parts.settings.listeners;
         let wanted = ListenerCriteria {
             target: target.listener,
@@ -176,6 +179,11 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
             },
             is_secure,
         })
+    }
+
+    /// The flow that the copy leaves on.
+    pub(super) const fn flow(&self) -> Flow {
+        self.flow
     }
 
     /// The domain that the next hop must prove to be over a new TLS connection: the one that the URI names.

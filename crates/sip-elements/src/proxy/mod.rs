@@ -4,6 +4,7 @@
 //! Each proxied request has a response context. The context owns the server transaction and the client transactions of
 //! the request, and its branches put questions to the control plane.
 
+mod calls;
 mod context;
 mod cursor;
 mod deadlines;
@@ -29,9 +30,11 @@ use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
 use crate::routing::{breadth, loop_detection};
 use crate::{Description, NameServersFailed, NotDescribed, WorkerParts};
+use calls::{Accepted, Calls};
 use context::{BranchState, Context, ContextScope};
-use dialog::InDialog;
+use dialog::{InDialog, Relation};
 use forward::RequestCopy;
+use sip_dialog::{DialogId, DialogStats};
 use sip_message::{Message, Method};
 use sip_transaction::{Account, ClientId, ClientResponse, Sender, ServerId, Table, TimerWheel};
 use sip_transport::selection::Candidate;
@@ -59,12 +62,24 @@ pub struct Inbound<'c, 'm> {
     pub request: &'c Message<'m>,
     /// The flow on which it was received.
     pub source: Flow,
+    /// The subscriber that authenticated (`user@domain`); empty if none did.
+    pub subscriber: &'c [u8],
 }
 
 impl<'c, 'm> Inbound<'c, 'm> {
     /// A request, and the flow on which it was received.
     pub const fn new(request: &'c Message<'m>, source: Flow) -> Self {
-        Self { request, source }
+        Self {
+            request,
+            source,
+            subscriber: b"",
+        }
+    }
+
+    /// The same request, of this subscriber (`user@domain`).
+    #[must_use]
+    pub const fn of(self, subscriber: &'c [u8]) -> Self {
+        Self { subscriber, ..self }
     }
 }
 
@@ -76,6 +91,7 @@ pub struct Proxy {
     stats: ProxyStats,
     unacknowledged: Unacknowledged,
     refreshed: Refreshed,
+    calls: Calls,
     /// Reused buffer for the text of patches.
     scratch: Vec<u8>,
 }
@@ -89,6 +105,7 @@ impl Proxy {
             stats: ProxyStats::default(),
             unacknowledged: Unacknowledged::default(),
             refreshed: Refreshed::default(),
+            calls: Calls::new(now),
             scratch: Vec::new(),
         }
     }
@@ -113,7 +130,9 @@ impl Proxy {
         routing: &Routing,
         mut targets: Vec<Target>,
     ) {
-        let Inbound { request, source } = inbound;
+        let Inbound {
+            request, source, ..
+        } = inbound;
         let account = parts.transactions.server_account(server);
         let account = account.unwrap_or(Account::KNOWN);
         let refuse = |parts: &mut WorkerParts<'_>, refusal| {
@@ -130,6 +149,10 @@ impl Proxy {
         let Some(key) = self.reserve(parts, account) else {
             return refuse(parts, Refusal::Busy("Too many calls"));
         };
+        let Ok(call) = self.calls.begin(parts, inbound, account, routing) else {
+            self.release_slot(parts, key, account);
+            return refuse(parts, Refusal::Busy("Too many calls"));
+        };
         if request.method() == Method::Invite {
             send_trying(parts, request, source, server);
         }
@@ -139,7 +162,10 @@ impl Proxy {
         targets.truncate(parts.settings.proxy.max_targets.max(1));
         targets.reverse();
         let held = (Some(server), account);
-        let context = self.create(parts, inbound, held, routing, targets);
+        let mut context = self.create(parts, inbound, held, routing, targets);
+        if !routing.in_our_dialog() {
+            context.dialog = Relation::Creates(call);
+        }
         self.begin(parts, key, context, request);
     }
 
@@ -168,6 +194,7 @@ impl Proxy {
             instance: 0,
         });
         self.unacknowledged.acknowledged(ack);
+        self.calls.acknowledged(parts, ack);
         let routes = RouteSet::new(routing, ack, &parts.settings.listeners);
         let listeners = &parts.settings.listeners;
         let sent = target
@@ -220,7 +247,7 @@ impl Proxy {
         from: IpAddr,
     ) {
         let Some((key, place, mut context)) = self.take(event.owner) else {
-            return late_response(parts, response, from);
+            return self.late_response(parts, event, response, from);
         };
         if context
             .branches
@@ -393,7 +420,9 @@ impl Proxy {
         };
         if context.is_invite && context.server == Some(server) {
             context.is_cancelled = true;
-            let reason = reason::of_cancel(cancel);
+            let reason = reason::of_request(cancel);
+            let call = context.dialog.call();
+            self.calls.note_reason(parts, call, cancel);
             context.cancel_pending(&mut self.scope(parts, key), &reason);
         }
         self.settle(parts, key, context);
@@ -433,6 +462,7 @@ impl Proxy {
     /// Handles Timer C and the other deadlines that are due.
     pub fn expire(&mut self, parts: &mut WorkerParts<'_>) {
         self.unacknowledged.expire(parts.now);
+        self.calls.expire(parts);
         while let Some(deadline) = self.wheel.pop_due(parts.now) {
             let (Deadline::Branch(BranchId { context: key, .. }) | Deadline::Waiting(key)) =
                 deadline;
@@ -456,6 +486,7 @@ impl Proxy {
     pub fn next_deadline(&self) -> Option<Time> {
         let deadlines = [
             self.wheel.next_deadline(),
+            self.calls.next_deadline(),
             self.unacknowledged.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
@@ -476,6 +507,11 @@ impl Proxy {
         self.stats
     }
 
+    /// Counts of dialogs.
+    pub fn dialog_stats(&self) -> DialogStats {
+        self.calls.stats()
+    }
+
     /// Counts of remote targets that have changed.
     pub fn refreshed_stats(&self) -> RefreshedStats {
         self.refreshed.stats()
@@ -486,6 +522,7 @@ impl Proxy {
         let (key, place) = match owner {
             Owner::Context(key) => (key, 0),
             Owner::Branch(key, place) => (key, place),
+            Owner::Dialog(_) => return None,
         };
         Some((key, place, self.contexts.take(key)?))
     }
@@ -500,6 +537,7 @@ impl Proxy {
             wheel: &mut self.wheel,
             scratch: &mut self.scratch,
             refreshed: &mut self.refreshed,
+            calls: &mut self.calls,
             key,
         }
     }
@@ -507,7 +545,9 @@ impl Proxy {
     fn create(
         &mut self,
         parts: &mut WorkerParts<'_>,
-        Inbound { request, source }: Inbound<'_, '_>,
+        Inbound {
+            request, source, ..
+        }: Inbound<'_, '_>,
         (server, account): (Option<ServerId>, Account),
         routing: &Routing,
         targets: Vec<Target>,
@@ -515,6 +555,7 @@ impl Proxy {
         self.stats.created += 1;
         self.stats.live += 1;
         parts.metrics.response_contexts_created.increment();
+        let dialog = InDialog::new(request, routing, parts, &mut self.calls);
         Box::new(Context {
             server,
             account,
@@ -523,7 +564,7 @@ impl Proxy {
             received: parts.arrived,
             request: None,
             routes: RouteSet::new(routing, request, &parts.settings.listeners),
-            dialog: InDialog::new(request, routing, parts),
+            dialog: dialog.map_or(Relation::Creates(DialogId::NONE), Relation::Inside),
             suffix: loop_detection::suffix(
                 &parts.shared.hasher,
                 request,
@@ -588,9 +629,16 @@ impl Proxy {
         Some(self.contexts.reserve())
     }
 
-    /// Bytes that the contexts hold, counted one by one.
+    /// Frees the slot of a context.
+    fn release_slot(&mut self, parts: &mut WorkerParts<'_>, key: ContextId, account: Account) {
+        parts.transactions.ledger().leave(Table::Contexts, account);
+        self.contexts.release(key);
+    }
+
+    /// Bytes that the contexts and the dialogs hold, counted one by one.
     pub fn count_bytes(&self) -> usize {
-        self.contexts.iter().map(Context::bytes).sum()
+        let contexts: usize = self.contexts.iter().map(Context::bytes).sum();
+        contexts + self.calls.count_bytes()
     }
 
     fn put_or_end(
@@ -599,12 +647,15 @@ impl Proxy {
         key: ContextId,
         mut context: Box<Context>,
     ) {
-        let ledger = parts.transactions.ledger();
         let before = std::mem::take(&mut context.counted) as usize;
-        if context.is_over() {
+        let is_over = context.is_over();
+        if is_over {
+            self.leave_call(parts, &context);
+        }
+        let ledger = parts.transactions.ledger();
+        if is_over {
             ledger.hold(context.account, before, 0);
-            ledger.leave(Table::Contexts, context.account);
-            self.contexts.release(key);
+            self.release_slot(parts, key, context.account);
             self.stats.ended += 1;
             self.stats.live -= 1;
             parts.metrics.response_contexts_ended.increment();
@@ -615,14 +666,42 @@ impl Proxy {
             self.contexts.put(key, context);
         }
     }
-}
 
-/// Handles a response from a client transaction whose context has ended. A 2xx to an INVITE is forwarded: it is a
-/// retransmission, or it comes late from a branch that was given up.
-fn late_response(parts: &mut WorkerParts<'_>, response: &Message<'_>, from: IpAddr) {
-    if matches!(response.status(), 200..300) && response.method() == Method::Invite {
-        upstream::forward_statelessly(parts, response, from);
-    } else {
-        parts.metrics.dropped(DropReason::StrayResponse);
+    /// Leaves the dialog of an INVITE whose context ends. Further 2xx find it through the server transaction.
+    fn leave_call(&mut self, parts: &mut WorkerParts<'_>, context: &Context) {
+        let call = context.dialog.call();
+        self.calls.failed(parts, call, 0, context.is_cancelled);
+        if let Some(server) = context.server
+            && self.calls.is_confirmed(call)
+        {
+            let owner = Owner::Dialog(call);
+            parts.transactions.set_server_owner(server, owner);
+        }
+    }
+
+    /// Handles a response from a client transaction whose context has ended. A 2xx to an INVITE is forwarded: it is a
+    /// retransmission, or it comes late from a branch that was given up.
+    fn late_response(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        event: ClientResponse<Owner>,
+        response: &Message<'_>,
+        from: IpAddr,
+    ) {
+        if !matches!(response.status(), 200..300) || response.method() != Method::Invite {
+            return parts.metrics.dropped(DropReason::StrayResponse);
+        }
+        let passed = upstream::forward_statelessly(parts, response, from);
+        let Some((server, recorded)) = passed else {
+            return;
+        };
+        if let Some(Owner::Dialog(call)) = parts.transactions.server_owner(server) {
+            let accepted = Accepted {
+                response,
+                flow: parts.transactions.client_flow(event.id),
+                recorded: Some(recorded),
+            };
+            self.calls.answered(parts, call, accepted);
+        }
     }
 }

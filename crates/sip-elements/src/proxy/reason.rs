@@ -3,7 +3,7 @@
 
 use sip_message::{HeaderName, Message, reason_phrase};
 
-/// Maximum size of the caller's own reasons in our CANCEL, in bytes. Further values are left out.
+/// Maximum size of the reasons of one request that are kept, in bytes. Further values are left out.
 const MOST: usize = 512;
 
 /// Another branch has answered the call.
@@ -15,10 +15,10 @@ pub(super) fn of_status(status: u16) -> Vec<u8> {
     format!("SIP;cause={status};text=\"{phrase}\"").into_bytes()
 }
 
-/// Reasons in the caller's CANCEL; empty if it has none.
-pub(super) fn of_cancel(cancel: &Message<'_>) -> Vec<u8> {
+/// Reasons in a CANCEL or BYE; empty if it has none.
+pub(super) fn of_request(request: &Message<'_>) -> Vec<u8> {
     let mut reason = Vec::new();
-    for value in cancel.values(HeaderName::Reason) {
+    for value in request.values(HeaderName::Reason) {
         let separator: &[u8] = if reason.is_empty() { b"" } else { b", " };
         if reason.len() + separator.len() + value.len() > MOST {
             break;
@@ -64,7 +64,7 @@ mod tests {
         for (headers, expected) in rows {
             let cancel = format!("CANCEL sip:bob@example.org SIP/2.0\r\n{headers}\r\n");
             let cancel = Message::parse(cancel.as_bytes()).expect("a message");
-            assert_eq!(of_cancel(&cancel), expected.as_bytes(), "{headers}");
+            assert_eq!(of_request(&cancel), expected.as_bytes(), "{headers}");
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Responses on their way upstream (RFC 3261 section 16.7): which are forwarded at once, which wait for a better one,
 //! and the final choice.
 
+use super::calls::Accepted;
 use super::context::{BranchState, Context, ContextScope};
 use super::{identity_headers, reason, session_timer};
 use crate::metrics::DropReason;
 use crate::own_response::{own_tag, with_server_header};
 use crate::routing::failure::Failure;
-use crate::routing::record_route;
+use crate::routing::record_route::{self, Recorded};
 use sip_message::{HeaderName, Message, Patch, ResponseWriter};
 use std::net::IpAddr;
 
@@ -60,8 +61,15 @@ enum Outcome {
 #[derive(Clone, Copy, Debug, Default)]
 struct Passed {
     is_sent: bool,
-    /// Keyed hash of the Contact, if our Record-Route value in the response got the caller's proof.
-    contact: Option<u64>,
+    /// Our Record-Route value in the response, if it got the caller's proof.
+    recorded: Option<Recorded>,
+}
+
+impl Passed {
+    /// Keyed hash of the Contact, if known.
+    fn contact(&self) -> Option<u64> {
+        self.recorded.map(|recorded| recorded.contact)
+    }
 }
 
 /// Section 16.7 step 6: lower is better. 6xx comes first, then the lowest class. Within 4xx, responses that tell the
@@ -132,7 +140,10 @@ impl Context {
         self.note_progress(scope, place);
         if self.is_invite && !self.is_concluded && !has_ended {
             let passed = self.forward_response(scope, response, from);
-            self.note_early_target(place, passed.contact);
+            self.note_early_target(place, passed.contact());
+            if passed.is_sent {
+                scope.calls.ringing(scope.parts, self.dialog.call());
+            }
         }
     }
 
@@ -155,7 +166,8 @@ impl Context {
     ) {
         self.end_branch(scope, place);
         let passed = self.forward_response(scope, response, from);
-        self.note_dialog(scope, place, response, passed.contact);
+        self.note_dialog(scope, place, response, passed.contact());
+        self.note_answer(scope, place, response, passed.recorded);
         let passed = passed.is_sent;
         if !passed && self.is_invite {
             // The server transaction is over. A branch was cancelled after the 2xx of another one, and still accepted
@@ -166,6 +178,28 @@ impl Context {
         self.conclude_with(scope, if passed { response.status() } else { 0 });
         if self.is_invite {
             self.cancel_pending(scope, reason::ANSWERED_ELSEWHERE);
+        }
+    }
+
+    /// Confirms the dialog of an INVITE.
+    fn note_answer(
+        &self,
+        scope: &mut ContextScope<'_, '_>,
+        place: u8,
+        response: &Message<'_>,
+        recorded: Option<Recorded>,
+    ) {
+        if self.is_invite {
+            let branch = self.branches.get(usize::from(place));
+            let client = branch.and_then(|branch| branch.client);
+            let accepted = Accepted {
+                response,
+                flow: client.and_then(|client| scope.parts.transactions.client_flow(client)),
+                recorded,
+            };
+            scope
+                .calls
+                .answered(scope.parts, self.dialog.call(), accepted);
         }
     }
 
@@ -338,6 +372,7 @@ impl Context {
             let now = scope.parts.now;
             scope.parts.transactions.silence_server(now, server);
         }
+        self.end_dialog(scope, 408);
         self.is_concluded = true;
         self.request = None;
     }
@@ -366,7 +401,7 @@ impl Context {
         patch.remove_first_values(HeaderName::Via, 1);
         // The caller may be on a stream, which needs Content-Length.
         patch.complete_content_length();
-        let contact = record_route::answer(&mut patch, response, scope.parts.view());
+        let recorded = record_route::answer(&mut patch, response, scope.parts.view());
         session_timer::agree(&mut patch, response, scope.parts.settings);
         let trusted = &scope.parts.settings.proxy.trusted_peers;
         let to = self.source.remote.ip();
@@ -393,18 +428,21 @@ impl Context {
         }
         Passed {
             is_sent: sent.is_some(),
-            contact,
+            recorded,
         }
     }
 
     /// Concludes the request after a final response went upstream: records how long it took, and drops the stored
     /// request. `status` is 0 if none was sent.
     fn conclude_with(&mut self, scope: &mut ContextScope<'_, '_>, status: u16) {
-        if !self.is_concluded
-            && status >= 200
-            && let Some(latency) = scope.parts.metrics.latency.get(usize::from(self.method))
-        {
-            latency.record(scope.parts.now - self.received);
+        if !self.is_concluded {
+            let latency = &scope.parts.metrics.latency;
+            if status >= 200
+                && let Some(latency) = latency.get(usize::from(self.method))
+            {
+                latency.record(scope.parts.now - self.received);
+            }
+            self.end_dialog(scope, status);
         }
         self.is_concluded = true;
         self.request = None;

@@ -6,9 +6,9 @@ use crate::WorkerParts;
 use crate::metrics::DropReason;
 use crate::routing::listener::{ListenerCriteria, flow_to, protocol_of};
 use crate::routing::loop_detection::{is_proven, response_address};
-use crate::routing::record_route;
+use crate::routing::record_route::{self, Recorded};
 use sip_message::{HeaderName, Message, Method, Patch, Via};
-use sip_transaction::Branch;
+use sip_transaction::{Branch, ServerId};
 use sip_transport::{Flow, ListenerId, Protocol};
 use std::net::IpAddr;
 
@@ -38,17 +38,17 @@ pub(super) fn receive_stray(parts: &mut WorkerParts<'_>, response: &Message<'_>,
 }
 
 /// Sends a 2xx upstream: through the server transaction of the INVITE while that exists, else to the address in the Via
-/// below ours (section 18.2.2).
+/// below ours (section 18.2.2). Returns the server transaction and our Record-Route value, if there are both.
 pub(super) fn forward_statelessly(
     parts: &mut WorkerParts<'_>,
     response: &Message<'_>,
     from: IpAddr,
-) {
+) -> Option<(ServerId, Recorded)> {
     let mut patch = Patch::new(response);
     patch.remove_first_values(HeaderName::Via, 1);
     // The caller may be on a stream, which needs Content-Length.
     patch.complete_content_length();
-    record_route::answer(&mut patch, response, parts.view());
+    let recorded = record_route::answer(&mut patch, response, parts.view());
     session_timer::agree(&mut patch, response, parts.settings);
     let upstream = response.values(HeaderName::Via).nth(1).and_then(Via::parse);
     let to = upstream.and_then(|via| response_address(&via));
@@ -58,7 +58,8 @@ pub(super) fn forward_statelessly(
     let mut popped = Vec::new();
     patch.write(&mut popped);
     let Ok(message) = Message::parse(&popped) else {
-        return parts.metrics.dropped(DropReason::StrayResponse);
+        parts.metrics.dropped(DropReason::StrayResponse);
+        return None;
     };
     // Without our Via, the response names the transaction that its INVITE arrived in.
     let key = parts.shared.hasher.server_transaction(&message);
@@ -69,9 +70,10 @@ pub(super) fn forward_statelessly(
             .respond(parts.now, server, message.status(), parts.output, write)
             .is_some()
         {
-            return parts
+            parts
                 .metrics
                 .sent(message.method().label_index(), message.status());
+            return recorded.map(|recorded| (server, recorded));
         }
     }
     match message.top_via().and_then(|via| flow_back(parts, &via)) {
@@ -85,6 +87,7 @@ pub(super) fn forward_statelessly(
         }
         None => parts.metrics.dropped(DropReason::StrayResponse),
     }
+    None
 }
 
 /// Returns the flow that a Via leads to. A connection cannot be found without the transaction that knows it.

@@ -23,6 +23,17 @@ pub(crate) struct Recorder<'r, 'm> {
     is_secure: bool,
 }
 
+/// Our topmost value in a response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorded {
+    /// Keyed hash of the response's Contact.
+    pub(crate) contact: u64,
+    /// The number of values above it: those of the proxies between us and the callee.
+    pub(crate) above: usize,
+    /// It names the flow that leads to the callee.
+    pub(crate) is_by_flow: bool,
+}
+
 /// Whether a request gets our Record-Route. INVITE, SUBSCRIBE, NOTIFY and REFER create dialogs or renew their route
 /// sets (RFC 3261 section 16.6 step 4, RFC 6665 section 4.3). An unknown method outside a dialog may create one too.
 /// All others never create a dialog.
@@ -131,12 +142,12 @@ fn callee(view: View<'_>, request: &Message<'_>, from: Flow) -> u32 {
 
 /// Replaces the callee's proof by the caller's in a response that creates or refreshes a dialog: in the topmost of our
 /// values that is not answered yet. The result depends only on the response, so retransmissions stay identical. Returns
-/// the keyed hash of the response's Contact if there is such a value.
+/// what it has found if there is such a value.
 pub(crate) fn answer(
     patch: &mut Patch<'_, '_>,
     response: &Message<'_>,
     view: View<'_>,
-) -> Option<u64> {
+) -> Option<Recorded> {
     let makes_dialog = matches!(response.status(), 101..300);
     if !makes_dialog || response.header(HeaderName::RecordRoute).is_none() {
         return None;
@@ -170,7 +181,11 @@ pub(crate) fn answer(
         patch.replace_part(HeaderName::RecordRoute, text, |into| {
             answered.write(into, &dialog, token, hasher);
         });
-        return Some(target);
+        return Some(Recorded {
+            contact: target,
+            above: above.len(),
+            is_by_flow: !token.is_empty(),
+        });
     }
     None
 }

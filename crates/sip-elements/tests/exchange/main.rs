@@ -13,6 +13,7 @@ mod flows;
 mod identity;
 mod itself;
 mod leniency;
+mod live_calls;
 mod overload;
 mod parking;
 mod returned;

@@ -75,6 +75,7 @@ fn tables(bounds: &Bounds, census: &Census) -> Option<String> {
         ("server transactions", census.servers.live, bounds.servers),
         ("client transactions", census.clients.live, bounds.clients),
         ("response contexts", census.contexts.live, bounds.contexts),
+        ("dialogs", census.dialogs.live, bounds.dialogs),
         ("parked requests", census.parked, bounds.parked),
     ];
     let full = tables.into_iter().find(|(_, live, most)| live > most);

@@ -30,7 +30,8 @@ impl Invariant for Conservation {
             } => {
                 self.check(host, Some(worker), "server transactions", census.servers)?;
                 self.check(host, Some(worker), "client transactions", census.clients)?;
-                self.check(host, Some(worker), "response contexts", census.contexts)
+                self.check(host, Some(worker), "response contexts", census.contexts)?;
+                self.check(host, Some(worker), "dialogs", census.dialogs)
             }
             Observation::Bindings { host, account } => self.check(host, None, "bindings", account),
             Observation::Crashed { host } => {

@@ -35,7 +35,8 @@ impl Invariant for HeldBytes {
             .hosts
             .get(host)
             .map_or(u64::MAX, |host| host.bounds.held_bytes);
-        let live = census.servers.live + census.clients.live + census.contexts.live + census.parked;
+        let transactions = census.servers.live + census.clients.live;
+        let live = transactions + census.contexts.live + census.dialogs.live + census.parked;
         let complaint = if held.counted != held.believed {
             Some("is not what it believes")
         } else if held.counted > bound.saturating_add(LONGEST) {

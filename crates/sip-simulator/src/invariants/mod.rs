@@ -3,6 +3,7 @@ mod answered;
 mod bounded;
 mod conservation;
 mod described;
+mod dialogs;
 mod every_transaction_ends;
 mod held_bytes;
 mod location_agrees;
@@ -17,6 +18,7 @@ pub use answered::Answered;
 pub use bounded::Bounded;
 pub use conservation::Conservation;
 pub use described::Described;
+pub use dialogs::Dialogs;
 pub use every_transaction_ends::EveryTransactionEnds;
 pub use held_bytes::HeldBytes;
 pub use location_agrees::LocationAgrees;
@@ -36,6 +38,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<Bounded>::default(),
         Box::<Conservation>::default(),
         Box::<Described>::default(),
+        Box::<Dialogs>::default(),
         Box::<EveryTransactionEnds>::default(),
         Box::<HeldBytes>::default(),
         Box::<LocationAgrees>::default(),

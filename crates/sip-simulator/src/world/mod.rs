@@ -25,7 +25,7 @@ const HAND_OVER: Duration = Duration::from_micros(400);
 /// The longest time until the phones are idle.
 const REST: Duration = Duration::from_secs(900);
 /// After this time without traffic, no state may be left.
-const QUIET: Duration = Duration::from_secs(600);
+const QUIET: Duration = Duration::from_secs(1_300);
 
 /// A planned fault.
 #[derive(Clone, Debug, PartialEq, Eq)]

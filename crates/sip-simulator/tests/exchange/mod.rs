@@ -230,6 +230,7 @@ impl Machine for ExchangeMachine {
                 servers: with_reserve(plan.most_transactions),
                 clients: with_reserve(plan.most_transactions),
                 contexts: with_reserve(plan.most_contexts),
+                dialogs: size(plan.most_dialogs),
                 parked: with_reserve(plan.most_parked),
                 held_bytes: size(self.settings.limits.held_bytes),
                 bindings: size(plan.most_bindings),
@@ -341,6 +342,7 @@ impl Machine for ExchangeMachine {
     fn census(&self, node: &Exchange) -> Census {
         let stats = node.transaction_stats();
         let proxy = node.proxy_stats();
+        let dialogs = node.dialog_stats();
         Census {
             servers: Account {
                 created: stats.servers_created,
@@ -357,6 +359,12 @@ impl Machine for ExchangeMachine {
                 ended: proxy.ended,
                 live: proxy.live,
             },
+            dialogs: Account {
+                created: dialogs.created,
+                ended: dialogs.ended,
+                live: dialogs.early + dialogs.confirmed,
+            },
+            early_dialogs: dialogs.early,
             parked: node.parked() as u64,
             held: Held {
                 believed: node.held_bytes().0 as u64,
@@ -449,6 +457,7 @@ fn settings(plan: &HostPlan) -> Settings {
                 SessionDescriptions::Pass
             },
             record_route: plan.record_route,
+            dialog_lifetime: plan.dialog_lifetime,
             timer_c: plan.timer_c,
             no_answer: plan.no_answer,
             dead_target_lifetime: Duration::from_secs(30),
@@ -459,6 +468,7 @@ fn settings(plan: &HostPlan) -> Settings {
             server_transactions: plan.most_transactions,
             client_transactions: plan.most_transactions,
             response_contexts: plan.most_contexts,
+            dialogs: plan.most_dialogs,
             parked_requests: plan.most_parked,
             refreshed_targets: 20,
             // Small tables hold few bytes, so that both bounds are reached.

@@ -7,8 +7,8 @@ use sip_elements::bans::BanSettings;
 use sip_elements::location::LocationLimits;
 use sip_elements::routing::NextHop;
 use sip_elements::{
-    Domains, ProxySettings, RegistrarSettings, SessionDescriptions, SessionTimerSettings, Settings,
-    TableLimits,
+    DialogSettings, Domains, ProxySettings, RegistrarSettings, SessionDescriptions,
+    SessionTimerSettings, Settings, TableLimits,
 };
 use sip_runtime::tls::{CertificateFiles, ClientCertificates, TlsSettings};
 use sip_runtime::{Clock, Options, PeerPolicy, StreamOptions, expand_wildcard};
@@ -122,6 +122,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
                 min_interval: session_timers.min_interval,
             },
         ),
+        dialogs: DialogSettings::default(),
         timers: TimerSettings {
             t1: timers.t1,
             t2: timers.t2,
@@ -131,6 +132,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             server_transactions: limits.server_transactions,
             client_transactions: limits.client_transactions,
             response_contexts: limits.response_contexts,
+            dialogs: limits.dialogs,
             parked_requests: limits.parked_requests,
             refreshed_targets: limits.refreshed_targets,
             held_bytes: limits.held_bytes,

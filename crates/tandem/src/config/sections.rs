@@ -447,6 +447,9 @@ section! {
         /// Forwarded requests per worker that wait for a final response.
         reload response_contexts: usize = TableLimits::default().response_contexts, between(100, 50_000_000);
 
+        /// Dialogs of calls per worker, from the INVITE to the BYE. A dialog takes about 600 bytes.
+        reload dialogs: usize = TableLimits::default().dialogs, between(100, 50_000_000);
+
         /// Requests per worker that wait for the database or a name server.
         reload parked_requests: usize = TableLimits::default().parked_requests, between(10, 1_000_000);
 

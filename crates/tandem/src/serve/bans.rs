@@ -21,6 +21,7 @@ pub(super) fn log(control: Arc<Control>, mut records: mpsc::Receiver<Record>) ->
         while let Some(record) = records.recv().await {
             match record {
                 Record::Notice(notice) => write(&notice, control.clock.now()),
+                Record::Call(_) => {}
             }
         }
     })

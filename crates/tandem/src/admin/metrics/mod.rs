@@ -5,6 +5,7 @@
 mod bans;
 mod connections;
 mod datagrams;
+mod dialogs;
 mod latency;
 mod messages;
 mod next_hops;
@@ -24,7 +25,7 @@ use section::{Metrics, Scrape, Section};
 use std::fmt;
 use std::sync::Arc;
 
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 13] = [
     process::SECTION,
     server::SECTION,
     messages::SECTION,
@@ -32,6 +33,7 @@ const SECTIONS: [Section; 12] = [
     bans::SECTION,
     overload::SECTION,
     transactions::SECTION,
+    dialogs::SECTION,
     questions::SECTION,
     next_hops::SECTION,
     registrations::SECTION,

@@ -1,4 +1,4 @@
-//! The metrics of transactions, forwarded requests and dialogs.
+//! The metrics of transactions and forwarded requests.
 use super::section::{Metrics, Section, ServerMetric};
 use crate::metrics::Kind;
 
@@ -80,37 +80,11 @@ const METRICS: &[ServerMetric] = &[
     )
     .details("Created = ended + live"),
     ServerMetric::counter(
-        "tandem_dialogs_unproven_total",
-        "Requests inside a dialog that were answered 481 because their Route carries no valid proof",
-        |server| server.running.sip(|worker| &worker.unproven),
-    )
-    .details("The proof is missing, belongs to another dialog, or has expired ([ADR 2](adr/0002-record-route-cookie.md))"),
-    ServerMetric::counter(
         "tandem_off_limits_total",
         "Requests whose target was off limits",
         |server| server.running.sip(|worker| &worker.off_limits),
     )
     .details(
         "Off limits are loopback, link-local and the server's own addresses, and the networks in `proxy.off_limits`",
-    ),
-    ServerMetric::gauge(
-        "tandem_refreshed_targets",
-        "Remote targets (Contacts) that changed during their dialog",
-        |server| server.running.sip(|worker| &worker.refreshed_targets),
-    ),
-    ServerMetric::counter(
-        "tandem_refreshed_targets_evicted_total",
-        "Changed remote targets that were evicted to make room, or not recorded",
-        |server| {
-            server
-                .running
-                .sip(|worker| &worker.refreshed_targets_evicted)
-        },
-    )
-    .details("One is not recorded if its source has used its share"),
-    ServerMetric::gauge(
-        "tandem_unacknowledged_calls",
-        "Calls answered while the server drains whose ACK has not arrived",
-        |server| server.running.sip(|worker| &worker.unacknowledged),
     ),
 ];

@@ -1,0 +1,273 @@
+//! One dialog: what its messages have said so far.
+
+use crate::party::{Leg, Party};
+use crate::record::{CallRecord, LONGEST_TEXT};
+use crate::texts::{Text, Texts};
+use sip_transaction::{Account, TimerId};
+use sip_transport::{Tenant, Time};
+use std::time::Duration;
+
+/// What an INVITE says about the dialog that it will create.
+#[derive(Clone, Copy, Debug)]
+pub struct Invitation<'i> {
+    /// Identifies the dialog among those of all nodes.
+    pub id: u128,
+    /// The ledger account that the dialog is charged to.
+    pub account: Account,
+    /// Where the INVITE came from.
+    pub source: Leg,
+    /// Its `CSeq` number.
+    pub cseq: u32,
+    /// When it arrived.
+    pub received: Time,
+    /// Its texts.
+    pub texts: &'i [(Text, &'i [u8])],
+}
+
+/// What a 2xx says about the dialog that it confirms.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// Keyed hash of the Call-ID and the tags. Requests in the dialog have it, too.
+    pub key: u64,
+    /// The path to the callee.
+    pub destination: Leg,
+    /// The status code.
+    pub status: u16,
+    /// The current time.
+    pub now: Time,
+    /// How long the dialog lives unless it is refreshed.
+    pub lifetime: Duration,
+    /// How long to wait for the ACK.
+    pub patience: Duration,
+    /// The tag, the remote target and the route of the callee.
+    pub texts: &'a [(Text, &'a [u8])],
+}
+
+/// What is known about one party.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    leg: Leg,
+    /// The number of the last `CSeq` in requests of this party; 0 if there was none.
+    cseq: u32,
+}
+
+/// One dialog.
+#[derive(Debug)]
+pub struct Dialog {
+    pub(crate) generation: u32,
+    pub(crate) account: Account,
+    id: [u8; 16],
+    pub(crate) key: u64,
+    texts: Texts,
+    caller: Side,
+    callee: Side,
+    started: Time,
+    ringing: Option<Time>,
+    answered: Option<Time>,
+    /// When a confirmed dialog ends unless it is refreshed.
+    expires: Time,
+    pub(crate) timer: Option<TimerId>,
+    status: u16,
+    attempts: u16,
+    /// Dialogs that other 2xx of the same INVITE have made.
+    pub(crate) forks: u8,
+    is_acknowledged: bool,
+    is_whole: bool,
+}
+
+impl Tenant for Dialog {
+    fn generation(&self) -> u32 {
+        self.generation
+    }
+}
+
+impl Dialog {
+    /// The dialog that an INVITE will create. It is early.
+    pub(crate) fn early(invitation: &Invitation<'_>, generation: u32) -> Self {
+        let (texts, is_whole) = Texts::pack(None, invitation.texts);
+        let side = |cseq| Side {
+            leg: invitation.source,
+            cseq,
+        };
+        Self {
+            generation,
+            account: invitation.account,
+            id: invitation.id.to_ne_bytes(),
+            key: 0,
+            texts,
+            caller: side(invitation.cseq),
+            callee: side(0),
+            started: invitation.received,
+            ringing: None,
+            answered: None,
+            expires: Time::default(),
+            timer: None,
+            status: 0,
+            attempts: 0,
+            forks: 0,
+            is_acknowledged: false,
+            is_whole,
+        }
+    }
+
+    /// The early dialog that another 2xx of the same INVITE confirms.
+    pub(crate) fn fork(&self, id: u128) -> Self {
+        Self {
+            id: id.to_ne_bytes(),
+            texts: self.texts.clone(),
+            answered: None,
+            timer: None,
+            forks: 0,
+            is_acknowledged: false,
+            ..*self
+        }
+    }
+
+    /// Identifies the dialog among those of all nodes.
+    pub const fn id(&self) -> u128 {
+        u128::from_ne_bytes(self.id)
+    }
+
+    /// The ledger account that it is charged to.
+    pub const fn account(&self) -> Account {
+        self.account
+    }
+
+    /// One of its texts; empty if it is not known.
+    pub fn text(&self, text: Text) -> &[u8] {
+        self.texts.get(text)
+    }
+
+    /// The remote target of requests to this party.
+    pub fn target(&self, party: Party) -> &[u8] {
+        self.text(Text::target_of(party))
+    }
+
+    /// The path to this party. Before the first attempt, the callee has that of the caller.
+    pub const fn leg(&self, party: Party) -> Leg {
+        self.side(party).leg
+    }
+
+    /// Whether a 2xx has confirmed it. If not, it is early.
+    pub const fn is_confirmed(&self) -> bool {
+        self.answered.is_some()
+    }
+
+    /// Whether the caller has acknowledged the 2xx.
+    pub const fn is_acknowledged(&self) -> bool {
+        self.is_acknowledged
+    }
+
+    /// When it ends unless it is refreshed.
+    pub const fn expires(&self) -> Time {
+        self.expires
+    }
+
+    /// The bytes of its texts.
+    pub const fn bytes(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Notes that a copy of the INVITE was sent over this leg. Returns whether it was the first one.
+    pub const fn attempt(&mut self, leg: Leg) -> bool {
+        if !self.is_confirmed() {
+            self.callee.leg = leg;
+        }
+        self.attempts = self.attempts.saturating_add(1);
+        self.attempts == 1
+    }
+
+    /// Notes a provisional response. Returns whether it was the first one.
+    pub const fn ring(&mut self, now: Time) -> bool {
+        let is_first = self.ringing.is_none();
+        if is_first {
+            self.ringing = Some(now);
+        }
+        is_first
+    }
+
+    /// Notes the 2xx. If `fits` is false, there is no memory for its texts other than the tag.
+    pub(crate) fn confirm(&mut self, answer: &Answer<'_>, fits: bool) {
+        self.key = answer.key;
+        self.callee.leg = answer.destination;
+        self.status = answer.status;
+        self.answered = Some(answer.now);
+        self.expires = answer.now + answer.lifetime;
+        self.change(answer.texts, fits);
+    }
+
+    /// Notes the ACK of the 2xx.
+    pub const fn acknowledge(&mut self) {
+        self.is_acknowledged = true;
+    }
+
+    /// Notes the `CSeq` number of a request that this party has sent in the dialog.
+    pub fn note_request(&mut self, from: Party, cseq: u32) {
+        let side = self.side_mut(from);
+        side.cseq = side.cseq.max(cseq);
+    }
+
+    /// Notes the final response to the INVITE, if there was no 2xx.
+    pub const fn fail(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// The dialog lives for this long again.
+    pub fn refresh(&mut self, now: Time, lifetime: Duration) {
+        self.expires = now + lifetime;
+    }
+
+    /// Sets texts. Without `fits`, those that exist are kept.
+    pub(crate) fn change(&mut self, texts: &[(Text, &[u8])], fits: bool) {
+        if fits {
+            let (packed, is_whole) = Texts::pack(Some(&self.texts), texts);
+            self.texts = packed;
+            self.is_whole &= is_whole;
+        } else {
+            self.is_whole = false;
+        }
+    }
+
+    /// What is known about the call. `ended` is when it ended.
+    pub fn record(&self, ended: Option<Time>) -> CallRecord {
+        let text = |text| {
+            let text = self.text(text);
+            text.get(..LONGEST_TEXT).unwrap_or(text).into()
+        };
+        CallRecord {
+            id: self.id(),
+            call_id: text(Text::CallId),
+            from: text(Text::From),
+            from_tag: text(Text::CallerTag),
+            to: text(Text::To),
+            to_tag: text(Text::CalleeTag),
+            request_uri: text(Text::RequestUri),
+            identity: text(Text::Identity),
+            source: self.caller.leg.flow.remote,
+            source_transport: self.caller.leg.protocol,
+            destination: (self.attempts > 0)
+                .then_some((self.callee.leg.flow.remote, self.callee.leg.protocol)),
+            attempts: self.attempts,
+            started: self.started,
+            ringing: self.ringing,
+            answered: self.answered,
+            ended,
+            status: self.status,
+            reason: text(Text::Reason),
+        }
+    }
+
+    const fn side(&self, party: Party) -> &Side {
+        match party {
+            Party::Caller => &self.caller,
+            Party::Callee => &self.callee,
+        }
+    }
+
+    const fn side_mut(&mut self, party: Party) -> &mut Side {
+        match party {
+            Party::Caller => &mut self.caller,
+            Party::Callee => &mut self.callee,
+        }
+    }
+}

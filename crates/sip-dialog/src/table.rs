@@ -1,0 +1,212 @@
+//! The dialogs of one worker: by id, by the Call-ID and tags of their requests, and by deadline.
+
+use crate::dialog::{Answer, Dialog, Invitation};
+use crate::record::Ended;
+use crate::texts::Text;
+use hashbrown::HashTable;
+use sip_transaction::TimerWheel;
+use sip_transport::{Slab, SlabId, Time};
+use smallvec::SmallVec;
+
+/// The maximum number of dialogs with the same Call-ID and tags that are found by them. There is more than one if an INVITE passes
+/// through this server several times. A dialog beyond it counts as not acknowledged, and so ends soon.
+const MAX_ALIKE: usize = 8;
+
+/// The maximum number of dialogs that further 2xx of one INVITE make.
+const MAX_FORKS: u8 = 16;
+
+/// Identifies a dialog of this worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DialogId(SlabId);
+
+impl DialogId {
+    /// Identifies no dialog.
+    pub const NONE: Self = Self(SlabId::NONE);
+}
+
+/// Counts of dialogs: `created == ended + early + confirmed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DialogStats {
+    /// Dialogs begun.
+    pub created: u64,
+    /// Dialogs ended.
+    pub ended: u64,
+    /// Dialogs without a 2xx.
+    pub early: u64,
+    /// Dialogs with a 2xx.
+    pub confirmed: u64,
+    /// The bytes of their texts.
+    pub bytes: u64,
+}
+
+/// All dialogs of one worker.
+#[derive(Debug)]
+pub struct Dialogs {
+    slab: Slab<Dialog>,
+    /// Confirmed dialogs by their key.
+    by_key: HashTable<u32>,
+    /// One timer for each confirmed dialog. It is moved only when it fires.
+    wheel: TimerWheel<DialogId>,
+    stats: DialogStats,
+}
+
+impl Dialogs {
+    /// Creates an empty table.
+    pub fn new(now: Time) -> Self {
+        Self {
+            slab: Slab::new(0),
+            by_key: HashTable::new(),
+            wheel: TimerWheel::new(now),
+            stats: DialogStats::default(),
+        }
+    }
+
+    /// The number of dialogs.
+    pub const fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there is no dialog.
+    pub const fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    /// The current counts.
+    pub const fn stats(&self) -> DialogStats {
+        self.stats
+    }
+
+    /// All dialogs.
+    pub fn iter(&self) -> impl Iterator<Item = &Dialog> {
+        self.slab.iter()
+    }
+
+    /// A dialog; `None` if it has ended.
+    pub fn get(&self, id: DialogId) -> Option<&Dialog> {
+        self.slab.get(id.0)
+    }
+
+    /// A dialog, mutable; `None` if it has ended.
+    pub fn get_mut(&mut self, id: DialogId) -> Option<&mut Dialog> {
+        self.slab.get_mut(id.0)
+    }
+
+    /// Creates an early dialog.
+    pub fn begin(&mut self, invitation: &Invitation<'_>) -> DialogId {
+        self.insert(|generation| Dialog::early(invitation, generation))
+    }
+
+    /// Confirms an early dialog. Returns whether it was early. If `fits` is false, there is no memory for the texts of the answer.
+    pub fn confirm(&mut self, id: DialogId, answer: &Answer<'_>, fits: bool) -> bool {
+        let is_findable = self.find(answer.key).len() < MAX_ALIKE;
+        let Some(dialog) = self.slab.get_mut(id.0) else {
+            return false;
+        };
+        if dialog.is_confirmed() {
+            return false;
+        }
+        let before = dialog.bytes();
+        dialog.confirm(answer, fits);
+        let deadline = answer.now + answer.patience.min(answer.lifetime);
+        dialog.timer = Some(self.wheel.arm(deadline, id));
+        self.stats.bytes = (self.stats.bytes + dialog.bytes() as u64) - before as u64;
+        self.stats.early -= 1;
+        self.stats.confirmed += 1;
+        if is_findable {
+            let slab = &self.slab;
+            self.by_key.insert_unique(answer.key, id.0.index, |index| {
+                slab.at(*index).map_or(0, |dialog| dialog.key)
+            });
+        }
+        true
+    }
+
+    /// Creates a dialog for a 2xx with another To tag than that of `first` (RFC 3261 section 13.2.2.4). Confirm it next. `None` if the
+    /// INVITE has too many.
+    pub fn fork(&mut self, first: DialogId, id: u128) -> Option<DialogId> {
+        let dialog = self.slab.get_mut(first.0)?;
+        if dialog.forks >= MAX_FORKS {
+            return None;
+        }
+        dialog.forks += 1;
+        let mut forked = dialog.fork(id);
+        Some(self.insert(|generation| {
+            forked.generation = generation;
+            forked
+        }))
+    }
+
+    /// The confirmed dialogs with this key.
+    pub fn find(&self, key: u64) -> SmallVec<[DialogId; 1]> {
+        let indexes = self.by_key.iter_hash(key);
+        let dialogs = indexes.filter_map(|index| {
+            let dialog = self.slab.at(*index).filter(|dialog| dialog.key == key)?;
+            let generation = dialog.generation;
+            let index = *index;
+            Some(DialogId(SlabId { index, generation }))
+        });
+        dialogs.collect()
+    }
+
+    /// Sets a text. Without `fits`, there is no memory for it.
+    pub fn set_text(&mut self, id: DialogId, text: (Text, &[u8]), fits: bool) {
+        if let Some(dialog) = self.slab.get_mut(id.0)
+            && dialog.text(text.0) != text.1
+        {
+            let before = dialog.bytes();
+            dialog.change(&[text], fits);
+            self.stats.bytes = (self.stats.bytes + dialog.bytes() as u64) - before as u64;
+        }
+    }
+
+    /// Ends a dialog and returns it.
+    pub fn end(&mut self, id: DialogId) -> Option<Dialog> {
+        let dialog = self.slab.remove(id.0)?;
+        if let Some(timer) = dialog.timer {
+            self.wheel.cancel(timer);
+        }
+        if dialog.is_confirmed() {
+            self.stats.confirmed -= 1;
+            let index = id.0.index;
+            if let Ok(entry) = self.by_key.find_entry(dialog.key, |other| *other == index) {
+                entry.remove();
+            }
+        } else {
+            self.stats.early -= 1;
+        }
+        self.stats.ended += 1;
+        self.stats.bytes -= dialog.bytes() as u64;
+        Some(dialog)
+    }
+
+    /// The next dialog whose time is over, and why it ends. Call [`Dialogs::end`] with it, and call this again until it returns `None`.
+    pub fn pop_due(&mut self, now: Time) -> Option<(DialogId, Ended)> {
+        while let Some(id) = self.wheel.pop_due(now) {
+            let Some(dialog) = self.slab.get_mut(id.0) else {
+                continue;
+            };
+            dialog.timer = None;
+            if !dialog.is_acknowledged() {
+                return Some((id, Ended::NoAck));
+            }
+            if dialog.expires() <= now {
+                return Some((id, Ended::Expired));
+            }
+            dialog.timer = Some(self.wheel.arm(dialog.expires(), id));
+        }
+        None
+    }
+
+    /// When to call [`Dialogs::pop_due`] next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.wheel.next_deadline()
+    }
+
+    fn insert(&mut self, make: impl FnOnce(u32) -> Dialog) -> DialogId {
+        let id = DialogId(self.slab.insert(|id| make(id.generation)));
+        self.stats.created += 1;
+        self.stats.early += 1;
+        self.stats.bytes += self.get(id).map_or(0, Dialog::bytes) as u64;
+        id
+    }
+}

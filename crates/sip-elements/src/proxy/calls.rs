@@ -1,0 +1,445 @@
+//! The dialogs of calls: one for each INVITE that this server record-routes, from its first copy until a BYE, a refusal or a deadline
+//! ends it. What a dialog holds is charged to the account of its INVITE.
+
+use super::Inbound;
+use crate::routing::flow_token::is_reached_by_flow_only;
+use crate::routing::proof;
+use crate::routing::record_route::Recorded;
+use crate::routing::route::{Routing, tags};
+use crate::{Record, WorkerParts};
+use rand_chacha::rand_core::Rng;
+use sip_dialog::{
+    Answer, CallEvent, Change, Dialog, DialogId, DialogStats, Dialogs, Ended, Invitation, Leg,
+    Party, Text,
+};
+use sip_message::{HeaderName, Message, Method, NameAddr};
+use sip_transaction::{Account, Full, Table};
+use sip_transport::{Flow, Protocol, Time};
+use smallvec::SmallVec;
+
+/// The keys of the remote targets of a request's sender and receiver ([`proof::target_key`]). The key of a dialog is that of its callee.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Keys {
+    pub(super) of_sender: u64,
+    pub(super) of_receiver: u64,
+}
+
+/// A 2xx to an INVITE, and how its callee was reached.
+#[derive(Clone, Copy)]
+pub(super) struct Accepted<'a, 'm> {
+    pub(super) response: &'a Message<'m>,
+    /// The flow that the INVITE left on.
+    pub(super) flow: Option<Flow>,
+    pub(super) recorded: Option<Recorded>,
+}
+
+/// The dialogs of one worker.
+#[derive(Debug)]
+pub(super) struct Calls {
+    dialogs: Dialogs,
+}
+
+impl Calls {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            dialogs: Dialogs::new(now),
+        }
+    }
+
+    /// Begins the dialog that an INVITE will create; [`DialogId::NONE`] if the request creates none, or none that this server sees.
+    ///
+    /// # Errors
+    /// The table is full, or the share of the source is used up.
+    pub(super) fn begin(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        inbound: Inbound<'_, '_>,
+        account: Account,
+        routing: &Routing,
+    ) -> Result<DialogId, Full> {
+        let request = inbound.request;
+        let is_inside = routing.in_our_dialog() || tags(request).is_some();
+        if request.method() != Method::Invite || !parts.settings.proxy.record_route || is_inside {
+            return Ok(DialogId::NONE);
+        }
+        self.enter(parts, account)?;
+        let route = joined(request.values(HeaderName::RecordRoute));
+        let (from, to) = (request.from(), request.to());
+        let texts = [
+            (Text::CallId, request.call_id().unwrap_or_default()),
+            (
+                Text::CallerTag,
+                from.and_then(|from| from.tag()).unwrap_or_default(),
+            ),
+            (Text::CallerTarget, contact(request)),
+            (Text::CallerRoute, &route),
+            (Text::From, from.map_or(b"", |from| from.uri_bytes)),
+            (Text::To, to.map_or(b"", |to| to.uri_bytes)),
+            (Text::RequestUri, request.request_uri()),
+            (Text::Identity, inbound.subscriber),
+        ];
+        let incoming = parts
+            .settings
+            .listeners
+            .get(usize::from(inbound.source.listener.0));
+        let is_by_flow = incoming
+            .is_some_and(|incoming| is_reached_by_flow_only(request, inbound.source, incoming));
+        let id = self.dialogs.begin(&Invitation {
+            id: random_id(parts),
+            account,
+            source: leg(parts, inbound.source, is_by_flow),
+            cseq: request.cseq().map_or(0, |cseq| cseq.number),
+            received: parts.arrived,
+            texts: &texts,
+        });
+        parts.metrics.dialogs_created.increment();
+        self.hold(parts, id, 0);
+        Ok(id)
+    }
+
+    /// Notes that a copy of the INVITE was sent.
+    pub(super) fn attempted(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, flow: Flow) {
+        let leg = leg(parts, flow, false);
+        if let Some(dialog) = self.dialogs.get_mut(id)
+            && dialog.attempt(leg)
+        {
+            tell(parts, dialog, Change::Started);
+        }
+    }
+
+    /// Notes that a provisional response was forwarded.
+    pub(super) fn ringing(&mut self, parts: &mut WorkerParts<'_>, id: DialogId) {
+        if let Some(dialog) = self.dialogs.get_mut(id)
+            && dialog.ring(parts.now)
+        {
+            tell(parts, dialog, Change::Ringing);
+        }
+    }
+
+    /// Confirms a dialog when a 2xx was forwarded. Another To tag than before makes another dialog (section 13.2.2.4).
+    pub(super) fn answered(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        id: DialogId,
+        accepted: Accepted<'_, '_>,
+    ) {
+        let response = accepted.response;
+        let Some(dialog) = self.dialogs.get(id) else {
+            return;
+        };
+        let (from_tag, to_tag) = tags(response).unwrap_or_default();
+        let is_known = dialog.is_confirmed();
+        if is_known && dialog.text(Text::CalleeTag) == to_tag {
+            return;
+        }
+        let call_id = response.call_id().unwrap_or_default();
+        let key = proof::target_key(call_id, to_tag, from_tag, &parts.shared.hasher);
+        let id = if is_known {
+            self.fork(parts, id, key)
+        } else {
+            Some(id)
+        };
+        if let Some(id) = id {
+            self.confirm(parts, id, key, accepted);
+        }
+    }
+
+    /// Begins the dialog of another callee that has accepted the same INVITE; `None` if it is known, or there is no room.
+    fn fork(&mut self, parts: &mut WorkerParts<'_>, first: DialogId, key: u64) -> Option<DialogId> {
+        if !self.dialogs.find(key).is_empty() {
+            return None;
+        }
+        let account = self.dialogs.get(first)?.account();
+        self.enter(parts, account).ok()?;
+        let Some(id) = self.dialogs.fork(first, random_id(parts)) else {
+            let ledger = parts.transactions.ledger();
+            ledger.leave(Table::Dialogs, account);
+            parts.metrics.dialogs_refused.increment();
+            return None;
+        };
+        parts.metrics.dialogs_created.increment();
+        self.hold(parts, id, 0);
+        Some(id)
+    }
+
+    fn confirm(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        id: DialogId,
+        key: u64,
+        accepted: Accepted<'_, '_>,
+    ) {
+        let Accepted {
+            response,
+            flow,
+            recorded,
+        } = accepted;
+        let Some(dialog) = self.dialogs.get(id) else {
+            return;
+        };
+        let before = dialog.bytes();
+        let is_by_flow = recorded.is_some_and(|recorded| recorded.is_by_flow);
+        let destination = flow.map_or_else(
+            || dialog.leg(Party::Callee),
+            |flow| leg(parts, flow, is_by_flow),
+        );
+        let above = recorded.map_or(0, |recorded| recorded.above);
+        let values: SmallVec<[&[u8]; 8]> = response
+            .values(HeaderName::RecordRoute)
+            .take(above)
+            .collect();
+        let route = joined(values.iter().rev().copied());
+        let (_, to_tag) = tags(response).unwrap_or_default();
+        let texts = [
+            (Text::CalleeTag, to_tag),
+            (Text::CalleeTarget, contact(response)),
+            (Text::CalleeRoute, &route[..]),
+        ];
+        let added = texts.iter().map(|(_, text)| text.len()).sum();
+        let answer = Answer {
+            key,
+            destination,
+            status: response.status(),
+            now: parts.now,
+            lifetime: parts.settings.proxy.dialog_lifetime,
+            patience: parts.settings.timers.t1 * 64,
+            texts: &texts,
+        };
+        let fits = has_room(parts, added);
+        if self.dialogs.confirm(id, &answer, fits) {
+            self.hold(parts, id, before);
+            if let Some(dialog) = self.dialogs.get(id) {
+                tell(parts, dialog, Change::Answered);
+            }
+        }
+    }
+
+    /// Notes that the ACK of a 2xx was received.
+    pub(super) fn acknowledged(&mut self, parts: &WorkerParts<'_>, ack: &Message<'_>) {
+        if self.dialogs.is_empty() {
+            return;
+        }
+        let (from_tag, to_tag) = tags(ack).unwrap_or_default();
+        let call_id = ack.call_id().unwrap_or_default();
+        let key = proof::target_key(call_id, to_tag, from_tag, &parts.shared.hasher);
+        for id in self.dialogs.find(key) {
+            if let Some(dialog) = self.dialogs.get_mut(id) {
+                dialog.acknowledge();
+            }
+        }
+    }
+
+    /// Notes a request inside a dialog: its `CSeq` number, and why a BYE ends the call.
+    pub(super) fn requested(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        keys: Keys,
+        request: &Message<'_>,
+    ) {
+        let (ids, sender) = self.find(keys);
+        let cseq = request.cseq().map_or(0, |cseq| cseq.number);
+        for id in ids {
+            if let Some(dialog) = self.dialogs.get_mut(id) {
+                dialog.note_request(sender, cseq);
+            }
+            if request.method() == Method::Bye {
+                self.note_reason(parts, id, request);
+            }
+        }
+    }
+
+    /// Keeps the Reason of a request that ends the call, for its record.
+    pub(super) fn note_reason(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        id: DialogId,
+        request: &Message<'_>,
+    ) {
+        if parts.settings.dialogs.events && request.header(HeaderName::Reason).is_some() {
+            let reason = super::reason::of_request(request);
+            self.set_text(parts, id, (Text::Reason, &reason));
+        }
+    }
+
+    /// Notes that a request has refreshed its dialog (section 12.2): both targets, and how long it lives.
+    pub(super) fn refreshed(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        keys: Keys,
+        request: Option<&Message<'_>>,
+        response: &Message<'_>,
+    ) {
+        let (ids, sender) = self.find(keys);
+        for id in ids {
+            let targets = [
+                (sender, request.map_or(&b""[..], contact)),
+                (sender.other(), contact(response)),
+            ];
+            for (party, target) in targets {
+                if !target.is_empty() {
+                    self.set_text(parts, id, (Text::target_of(party), target));
+                }
+            }
+            if let Some(dialog) = self.dialogs.get_mut(id) {
+                dialog.refresh(parts.now, parts.settings.proxy.dialog_lifetime);
+            }
+        }
+    }
+
+    /// Ends the dialog of a BYE that has had its final response, or none in time. If the call passes through this server several times,
+    /// so does the BYE, and each copy ends one dialog.
+    pub(super) fn hung_up(&mut self, parts: &mut WorkerParts<'_>, keys: Keys) {
+        let (ids, sender) = self.find(keys);
+        let Some(id) = ids.first().copied() else {
+            return;
+        };
+        let is_acknowledged = self.dialogs.get(id).is_some_and(Dialog::is_acknowledged);
+        let ended = match sender {
+            Party::Caller => Ended::ByCaller,
+            Party::Callee if is_acknowledged => Ended::ByCallee,
+            Party::Callee => Ended::NoAck,
+        };
+        self.end(parts, id, ended);
+    }
+
+    /// Ends an early dialog: its INVITE has failed with this status, or was cancelled.
+    pub(super) fn failed(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        id: DialogId,
+        status: u16,
+        is_cancelled: bool,
+    ) {
+        let early = self.dialogs.get_mut(id);
+        let Some(dialog) = early.filter(|dialog| !dialog.is_confirmed()) else {
+            return;
+        };
+        dialog.fail(status);
+        let ended = match status {
+            _ if is_cancelled => Ended::ByCaller,
+            408 => Ended::NoAnswer,
+            _ => Ended::Refused,
+        };
+        self.end(parts, id, ended);
+    }
+
+    /// Whether a 2xx has confirmed this dialog.
+    pub(super) fn is_confirmed(&self, id: DialogId) -> bool {
+        self.dialogs.get(id).is_some_and(Dialog::is_confirmed)
+    }
+
+    /// Ends the dialogs whose time is over.
+    pub(super) fn expire(&mut self, parts: &mut WorkerParts<'_>) {
+        while let Some((id, ended)) = self.dialogs.pop_due(parts.now) {
+            self.end(parts, id, ended);
+        }
+    }
+
+    /// When to call `expire` next.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.dialogs.next_deadline()
+    }
+
+    pub(super) fn stats(&self) -> DialogStats {
+        self.dialogs.stats()
+    }
+
+    /// The bytes of the texts of all dialogs, counted one by one.
+    pub(super) fn count_bytes(&self) -> usize {
+        self.dialogs.iter().map(Dialog::bytes).sum()
+    }
+
+    /// The dialogs of a request, and which party has sent it.
+    fn find(&self, keys: Keys) -> (SmallVec<[DialogId; 1]>, Party) {
+        let from_caller = self.dialogs.find(keys.of_receiver);
+        if from_caller.is_empty() {
+            (self.dialogs.find(keys.of_sender), Party::Callee)
+        } else {
+            (from_caller, Party::Caller)
+        }
+    }
+
+    /// Enters a dialog into the ledger.
+    fn enter(&self, parts: &mut WorkerParts<'_>, account: Account) -> Result<(), Full> {
+        let (live, limit) = (self.dialogs.len(), parts.settings.limits.dialogs);
+        let ledger = parts.transactions.ledger();
+        let entered = ledger.join(Table::Dialogs, account, live, limit);
+        entered.inspect_err(|_| parts.metrics.dialogs_refused.increment())
+    }
+
+    fn end(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, ended: Ended) {
+        let Some(dialog) = self.dialogs.end(id) else {
+            return;
+        };
+        let ledger = parts.transactions.ledger();
+        ledger.hold(dialog.account(), dialog.bytes(), 0);
+        ledger.leave(Table::Dialogs, dialog.account());
+        if let Some(counter) = parts.metrics.dialogs_ended.get(ended as usize) {
+            counter.increment();
+        }
+        tell(parts, &dialog, Change::Ended(ended));
+    }
+
+    fn set_text(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, text: (Text, &[u8])) {
+        let before = self.dialogs.get(id).map_or(0, Dialog::bytes);
+        let fits = has_room(parts, text.1.len());
+        self.dialogs.set_text(id, text, fits);
+        self.hold(parts, id, before);
+    }
+
+    /// Counts the bytes of a dialog that had `before` bytes.
+    fn hold(&self, parts: &mut WorkerParts<'_>, id: DialogId, before: usize) {
+        if let Some(dialog) = self.dialogs.get(id) {
+            let ledger = parts.transactions.ledger();
+            ledger.hold(dialog.account(), before, dialog.bytes());
+        }
+    }
+}
+
+/// Tells the control plane about a call, if it wants to know.
+fn tell(parts: &mut WorkerParts<'_>, dialog: &Dialog, change: Change) {
+    if parts.settings.dialogs.events {
+        let ended = matches!(change, Change::Ended(_)).then_some(parts.now);
+        let call = Box::new(dialog.record(ended));
+        parts
+            .output
+            .record(Record::Call(CallEvent { change, call }));
+    }
+}
+
+fn has_room(parts: &mut WorkerParts<'_>, bytes: usize) -> bool {
+    parts.transactions.ledger().has_room(bytes)
+}
+
+fn random_id(parts: &mut WorkerParts<'_>) -> u128 {
+    u128::from(parts.random.next_u64()) << 64 | u128::from(parts.random.next_u64())
+}
+
+fn leg(parts: &WorkerParts<'_>, flow: Flow, is_by_flow: bool) -> Leg {
+    let listener = parts.settings.listeners.get(usize::from(flow.listener.0));
+    Leg {
+        flow,
+        protocol: listener.map_or(Protocol::Udp, |listener| listener.protocol),
+        is_by_flow,
+    }
+}
+
+/// The URI in the first Contact; empty if there is none.
+fn contact<'m>(message: &Message<'m>) -> &'m [u8] {
+    let contact = message.values(HeaderName::Contact).next();
+    contact
+        .and_then(NameAddr::parse)
+        .map_or(b"", |contact| contact.uri_bytes)
+}
+
+/// Values of a header field, separated by commas.
+fn joined<'v>(values: impl Iterator<Item = &'v [u8]>) -> SmallVec<[u8; 256]> {
+    let mut joined = SmallVec::new();
+    for value in values {
+        if !joined.is_empty() {
+            joined.push(b',');
+        }
+        joined.extend_from_slice(value);
+    }
+    joined
+}

@@ -1,0 +1,79 @@
+//! The metrics of dialogs.
+use super::section::{Metrics, Section, ServerMetric};
+use crate::metrics::Kind;
+use sip_dialog::Ended;
+
+pub(super) const SECTION: Section = Section::new("Dialogs", Metrics::Server(METRICS));
+
+const METRICS: &[ServerMetric] = &[
+    ServerMetric::family(
+        "tandem_dialogs",
+        Kind::Gauge,
+        "Live dialogs of calls by state",
+        |server, samples| {
+            let sip = &server.running;
+            samples.labelled(&["early"], sip.sip(|worker| &worker.dialogs_early))?;
+            samples.labelled(&["confirmed"], sip.sip(|worker| &worker.dialogs_confirmed))
+        },
+    )
+    .labels(&["state"])
+    .details("`state`: `early` (no 2xx so far), `confirmed`"),
+    ServerMetric::counter(
+        "tandem_dialogs_created_total",
+        "Dialogs of calls created",
+        |server| server.running.sip(|worker| &worker.dialogs_created),
+    ),
+    ServerMetric::family(
+        "tandem_dialogs_ended_total",
+        Kind::Counter,
+        "Dialogs of calls ended, by cause",
+        |server, samples| {
+            for (place, cause) in Ended::LABELS.iter().enumerate() {
+                let count = server.running.sip_at(|worker| &worker.dialogs_ended, place);
+                samples.labelled(&[cause], count)?;
+            }
+            Ok(())
+        },
+    )
+    .labels(&["cause"])
+    .details(
+        "Created = ended + live. `cause`: `caller` (BYE or CANCEL), `callee` (BYE), `refused`, `no_answer`, `no_ack`, `expired`, `operator`",
+    ),
+    ServerMetric::counter(
+        "tandem_dialogs_refused_total",
+        "Dialogs that were not created because of a limit",
+        |server| server.running.sip(|worker| &worker.dialogs_refused),
+    )
+    .details("The table is full (`limits.dialogs`) or the source has used its share: the INVITE was answered 503. Or an INVITE had more than 16 further 2xx"),
+    ServerMetric::gauge(
+        "tandem_dialog_bytes",
+        "Bytes of header fields that dialogs hold",
+        |server| server.running.sip(|worker| &worker.dialogs_bytes),
+    ),
+    ServerMetric::counter(
+        "tandem_dialogs_unproven_total",
+        "Requests inside a dialog that were answered 481 because their Route carries no valid proof",
+        |server| server.running.sip(|worker| &worker.unproven),
+    )
+    .details("The proof is missing, belongs to another dialog, or has expired ([ADR 2](adr/0002-record-route-cookie.md))"),
+    ServerMetric::gauge(
+        "tandem_refreshed_targets",
+        "Remote targets (Contacts) that changed during their dialog",
+        |server| server.running.sip(|worker| &worker.refreshed_targets),
+    ),
+    ServerMetric::counter(
+        "tandem_refreshed_targets_evicted_total",
+        "Changed remote targets that were evicted to make room, or not recorded",
+        |server| {
+            server
+                .running
+                .sip(|worker| &worker.refreshed_targets_evicted)
+        },
+    )
+    .details("One is not recorded if its source has used its share"),
+    ServerMetric::gauge(
+        "tandem_unacknowledged_calls",
+        "Calls answered while the server drains whose ACK has not arrived",
+        |server| server.running.sip(|worker| &worker.unacknowledged),
+    ),
+];
