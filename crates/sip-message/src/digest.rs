@@ -1,4 +1,8 @@
-//! Digest calculations (RFC 7616, RFC 8760): pure functions without policy.
+//! Digest calculations (RFC 7616, RFC 8760): pure functions without policy, and the client's side.
+mod client;
+
+pub use client::{Account, ClientNonce};
+
 use md5::Md5;
 use sha2::{Digest, Sha256};
 

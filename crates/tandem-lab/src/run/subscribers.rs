@@ -1,6 +1,7 @@
 //! The identities of phones: patterns of names and passwords, and what each phone remembers of its registrar.
 
-use crate::credentials::{Account, Nonce};
+use crate::credentials::Nonce;
+use sip_message::digest::Account;
 
 /// A pattern for names or passwords. `{}` is replaced by the phone's number, `{:04}` by the number padded with zeros to four digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,8 +143,7 @@ pub(super) fn authorize(
     subscribers.user.write(number, &mut user);
     subscribers.password.write(number, &mut password);
     let account = Account {
-        user: &user,
-        realm: subscribers.domain.as_bytes(),
+        username: &user,
         password: &password,
     };
     nonce.authorize(account, method, uri, into);
