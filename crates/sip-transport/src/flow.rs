@@ -32,6 +32,12 @@ impl Protocol {
         }
     }
 
+    /// The protocol that a `transport` parameter or a Via names, in any case.
+    pub fn from_token(token: &[u8]) -> Option<Self> {
+        let is_named = |it: &Self| it.via_token().as_bytes().eq_ignore_ascii_case(token);
+        Self::ALL.into_iter().find(is_named)
+    }
+
     /// Whether the transport delivers reliably, so that transactions need not retransmit.
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp)

@@ -96,9 +96,7 @@ fn is_directed_broadcast(listener: &Listener, ip: Ipv4Addr) -> bool {
 
 /// The protocol that a `transport` parameter names.
 pub(crate) fn protocol_of(token: &[u8]) -> Option<Protocol> {
-    Protocol::ALL
-        .into_iter()
-        .find(|protocol| protocol.via_token().as_bytes().eq_ignore_ascii_case(token))
+    Protocol::from_token(token)
 }
 
 #[cfg(test)]

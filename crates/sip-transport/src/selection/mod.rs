@@ -25,7 +25,7 @@ pub use reach::Reach;
 pub use srv::Srv;
 
 use crate::Protocol;
-use sip_message::Host;
+use sip_message::{Host, Scheme, Uri};
 use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of candidates of one selection.
@@ -92,6 +92,27 @@ pub struct Selection<'d> {
 }
 
 impl Destination {
+    /// Where a URI leads: `maddr`, else the host; `transport`; the port (section 4). `None` if it is neither a SIP nor a SIPS URI, or if it
+    /// names an unknown transport or a host that is not UTF-8.
+    pub fn of_uri(uri: &Uri<'_>) -> Option<Self> {
+        let secure = match uri.scheme {
+            Scheme::Sip => false,
+            Scheme::Sips => true,
+            Scheme::Tel | Scheme::Other(_) => return None,
+        };
+        let protocol = match uri.params.value(b"transport") {
+            None => None,
+            Some(token) => Some(Protocol::from_token(token)?),
+        };
+        let host = uri.params.value(b"maddr").unwrap_or(uri.host_bytes);
+        Some(Self {
+            host: std::str::from_utf8(host).ok()?.into(),
+            port: uri.port,
+            protocol,
+            secure,
+        })
+    }
+
     /// The address, if the host is one and needs no lookup.
     pub fn literal(&self) -> Option<IpAddr> {
         match Host::parse(self.host.as_bytes()) {
@@ -127,6 +148,18 @@ impl<'d> Selection<'d> {
     /// Creates the selection for a destination, for a node with this reach.
     pub const fn new(destination: &'d Destination, reach: Reach) -> Self {
         Self { destination, reach }
+    }
+
+    /// The candidates of an address, which needs no records: one, or none if no listener can reach it. `None` if the host is a name.
+    pub fn literal(&self) -> Option<Vec<Candidate>> {
+        let address = self.destination.literal()?;
+        let Step::Addresses(servers) =
+            self.addresses_of_host(self.destination.protocol(self.reach))
+        else {
+            return None;
+        };
+        let found: Vec<_> = servers.into_iter().map(|it| (it, vec![address])).collect();
+        Some(self.addresses(&found))
     }
 
     /// The first step.

@@ -359,3 +359,47 @@ proptest! {
         prop_assert_eq!(fewer, without);
     }
 }
+
+#[test]
+fn a_uri_says_where_it_leads() {
+    let of = |uri: &str| Destination::of_uri(&Uri::parse(uri.as_bytes()).expect("a URI"));
+    assert_eq!(
+        of("sip:a@example.org"),
+        Some(to("example.org", None, None, false))
+    );
+    assert_eq!(
+        of("sips:a@[2001:db8::1]:5099;transport=TCP"),
+        Some(to("[2001:db8::1]", Some(5099), Some(Protocol::Tcp), true))
+    );
+    assert_eq!(
+        of("sip:a@example.org;maddr=192.0.2.9"),
+        Some(to("192.0.2.9", None, None, false))
+    );
+    assert_eq!(of("sip:a@example.org;transport=sctp"), None);
+    assert_eq!(of("tel:+358501"), None);
+}
+
+#[test]
+fn an_address_needs_no_records() {
+    let found = |destination: &Destination, reach| Selection::new(destination, reach).literal();
+    let address = to("192.0.2.9", None, None, false);
+    let candidate = |protocol, address: &str| {
+        let address = address.parse().expect("an address");
+        Some(vec![Candidate { protocol, address }])
+    };
+    assert_eq!(
+        found(&address, everything()),
+        candidate(Protocol::Udp, "192.0.2.9:5060")
+    );
+    let secure = to("[2001:db8::9]", None, None, true);
+    assert_eq!(
+        found(&secure, everything()),
+        candidate(Protocol::Tls, "[2001:db8::9]:5061")
+    );
+    let v6 = reach(&[Protocol::Udp], &["2001:db8::1"]);
+    assert_eq!(found(&address, v6), Some(Vec::new()), "no way there");
+    assert_eq!(
+        found(&to("example.org", None, None, false), everything()),
+        None
+    );
+}

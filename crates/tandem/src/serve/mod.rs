@@ -5,7 +5,6 @@ mod bans;
 mod bindings;
 mod changed_subscribers;
 mod questions;
-mod resolver;
 mod saver;
 mod server;
 mod upkeep;

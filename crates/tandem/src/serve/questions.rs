@@ -2,12 +2,12 @@
 //! Each question has a deadline, and the number of questions in progress is bounded. A question past its deadline is dropped, because its
 //! request has already been answered.
 use super::changed_subscribers::ChangedSubscribers;
-use super::resolver::{Located, Resolver};
 use crate::control::{Control, LookupCounters, LookupResult, Running};
 use sip_elements::auth::{Cached, StoredCredentials};
 use sip_elements::{
     ControlMessage, NameServersFailed, NotDescribed, Question, Record, StoreFailed,
 };
+use sip_resolver::{Located, Resolver};
 use sip_transport::selection::{Candidate, Destination};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,7 +2,6 @@
 use super::bindings::{self, ListenerNames};
 use super::changed_subscribers::ChangedSubscribers;
 use super::questions::{self, Responder};
-use super::resolver::Resolver;
 use super::saver::Saver;
 use super::workers::{self, Parts};
 use super::{banner, bans, upkeep};
@@ -13,6 +12,7 @@ use crate::warnings::dangerous_settings;
 use anyhow::Error;
 use sip_elements::auth::StoredCredentials;
 use sip_elements::{ControlMessage, Shared};
+use sip_resolver::{Resolver, Settings as ResolverSettings};
 use sip_runtime::tls::{LoadErrors, SharedTls};
 use sip_transport::Listener;
 use sip_transport::selection::Reach;
@@ -67,7 +67,7 @@ impl Server {
         let version = warm_credentials(&control, &store, &shared).await?;
         let listeners = config::listeners(&configuration).map_err(Error::msg)?;
         let restored = restore(&control, &store, &shared, &listeners).await?;
-        let resolver = Resolver::new(&configuration.dns, Reach::of(&listeners))?;
+        let resolver = Resolver::new(&names(&configuration), Reach::of(&listeners))?;
         let (queues, questions, records) = questions::queues();
         let parts = Parts {
             store,
@@ -180,6 +180,17 @@ fn load_tls(configuration: &Configuration) -> Result<Option<Arc<SharedTls>>, Loa
     }
     let context = config::tls_settings(configuration).load(None)?;
     Ok(Some(SharedTls::new(context)))
+}
+
+/// The settings of the resolver.
+fn names(configuration: &Configuration) -> ResolverSettings {
+    let dns = &configuration.dns;
+    ResolverSettings {
+        servers: dns.servers.clone(),
+        timeout: dns.timeout,
+        attempts: dns.attempts,
+        cache_size: dns.cache_size,
+    }
 }
 
 /// Opens the database that the configuration names.

@@ -1,7 +1,20 @@
 //! Locates the servers of a destination (RFC 3263): queries name servers for the records that the selection requests, step by step.
 //! Positive and negative answers are cached for their TTL in a cache of bounded size. A query in progress is not sent again.
-use crate::config::Dns;
-use anyhow::anyhow;
+//!
+//! The selection itself is sans-IO ([`sip_transport::selection`]). This crate adds the queries. It needs a tokio runtime.
+//!
+//! ```no_run
+//! # use sip_transport::selection::{Destination, Reach};
+//! # async fn locate(destination: Destination, reach: Reach) -> Result<(), sip_resolver::ResolverError> {
+//! let resolver = sip_resolver::Resolver::new(&sip_resolver::Settings::default(), reach)?;
+//! let located = resolver.locate(&destination, 1).await;
+//! println!("{:?}", located.candidates);
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
 use futures_util::future::join_all;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts,
@@ -30,6 +43,35 @@ const LONGEST_ABSENCE: Duration = Duration::from_secs(900);
 /// Concurrent queries to one name server.
 const UNDER_WAY: usize = 256;
 
+/// Settings of the resolver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The name servers. If empty, those of `/etc/resolv.conf` are used.
+    pub servers: Vec<SocketAddr>,
+    /// How long a name server may take to answer before the query is retried. Default 800 ms.
+    pub timeout: Duration,
+    /// Number of retries for a query without an answer. Default 2.
+    pub attempts: usize,
+    /// Maximum number of cached answers. Default 16,384.
+    pub cache_size: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            timeout: Duration::from_millis(800),
+            attempts: 2,
+            cache_size: 16_384,
+        }
+    }
+}
+
+/// The resolver cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot resolve names: {0}")]
+pub struct ResolverError(#[from] NetError);
+
 /// The result of locating a destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Located {
@@ -57,12 +99,12 @@ impl std::fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// Uses the name servers of the configuration, or else those of the system, for a node with this `reach`. Must be called on a tokio
+    /// Uses the name servers of the settings, or else those of the system, for a node with this `reach`. Must be called on a tokio
     /// runtime.
     ///
     /// # Errors
     /// An error in the system's configuration.
-    pub fn new(settings: &Dns, reach: Reach) -> anyhow::Result<Self> {
+    pub fn new(settings: &Settings, reach: Reach) -> Result<Self, ResolverError> {
         let (config, system) = if settings.servers.is_empty() {
             system_conf::read_system_conf().unwrap_or_else(|error| {
                 warn!(%error, "cannot read name servers from /etc/resolv.conf: names are looked up in /etc/hosts only");
@@ -77,8 +119,7 @@ impl Resolver {
         let mut builder =
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         *builder.options_mut() = options(settings, system, reach);
-        let built = builder.build();
-        let mut dns = built.map_err(|error| anyhow!("cannot resolve names: {error}"))?;
+        let mut dns = builder.build()?;
         let hosts = Arc::new(Hosts::from_system().unwrap_or_default());
         dns.set_hosts(Arc::clone(&hosts));
         Ok(Self { dns, hosts, reach })
@@ -239,7 +280,7 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
     NameServerConfig::new(address.ip(), true, connections.to_vec())
 }
 
-fn options(settings: &Dns, system: ResolverOpts, reach: Reach) -> ResolverOpts {
+fn options(settings: &Settings, system: ResolverOpts, reach: Reach) -> ResolverOpts {
     let mut options = system;
     options.timeout = settings.timeout;
     options.attempts = settings.attempts;
