@@ -1,47 +1,37 @@
-//! A user agent server: it accepts every call and prints a line for it.
+//! A user agent server: it accepts every call in the loop of the stack, and prints a line for each event.
 //!
 //! ```text
 //! cargo run -p sip-stack --example uas -- 127.0.0.1:5060
 //! ```
 
-use sip_stack::{HeaderName, Method, Request, Setup, Stack, User};
+use sip_stack::{
+    AgentSettings, CallControl, CallEvent, CallHandler, CallNumber, Session, Setup, UserAgent,
+};
 use std::error::Error;
 
 struct Answerer;
 
-impl User for Answerer {
-    fn request(&mut self, stack: &mut Stack<'_>, request: &Request<'_, '_>) {
-        let call = String::from_utf8_lossy(request.call_id().unwrap_or_default());
-        match request.method() {
-            Method::Invite => {
-                let own = &stack.listeners()[usize::from(request.flow.listener.0)];
-                let contact = format!("<sip:{}>", own.advertised);
-                stack.respond(request, 180, "");
-                stack.respond_with(request, 200, "", |response| {
-                    response
-                        .header(HeaderName::Contact, contact.as_bytes())
-                        .finish_with_body(b"application/sdp", SILENCE);
-                });
-                println!("call {call}");
+impl CallHandler for Answerer {
+    fn call(&mut self, calls: &mut CallControl<'_, '_>, call: CallNumber, event: CallEvent) {
+        match event {
+            CallEvent::Incoming(_) => {
+                println!("call {call:?}");
+                calls.ring(call, 180, &Session::none());
+                calls.accept(call, SILENCE);
             }
-            Method::Ack => println!("up {call}"),
-            Method::Bye => {
-                stack.respond(request, 200, "");
-                println!("down {call}");
-            }
-            Method::Options => stack.respond(request, 200, ""),
-            _ => stack.respond(request, 501, ""),
+            CallEvent::Confirmed(_) => println!("up {call:?}"),
+            CallEvent::Ended(_) => println!("down {call:?}"),
+            _ => {}
         }
     }
 }
 
-const SILENCE: &[u8] =
-    b"v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio 9 RTP/AVP 0\r\n";
+const SILENCE: &str = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio 9 RTP/AVP 0\r\n";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or("127.0.0.1:5060".into());
-    let setup = Setup::new().udp(&address)?.tcp(&address)?;
-    let running = setup.start(Answerer)?;
+    let agent = UserAgent::new(AgentSettings::new("sip:uas@example.org")?, Answerer);
+    let running = Setup::new().udp(&address)?.tcp(&address)?.start(agent)?;
     for listener in running.listeners() {
         let protocol = listener.protocol.via_token();
         println!("listening at {protocol} {}", listener.address);

@@ -3,7 +3,7 @@
 use crate::handle::Command;
 use crate::{Failure, Request, Stack, User};
 use sip_message::{KeyHasher, Message, Method, ResponseWriter};
-use sip_transaction::{Event, Kind, Limits, RequestMatch, TimerSettings, Transactions};
+use sip_transaction::{Event, Kind, Limits, RequestMatch, TimerSettings, TimerWheel, Transactions};
 use sip_transport::{
     Flow, Input, Listener, Node, Output, Received, Time, Undelivered, response_flow,
 };
@@ -18,6 +18,9 @@ pub(crate) struct StackNode<U> {
     listeners: Vec<Listener>,
     hasher: KeyHasher,
     tokens: u64,
+    /// The timers of the program.
+    wheel: TimerWheel<u64>,
+    timers: TimerSettings,
     events: Vec<Event<()>>,
 }
 
@@ -42,6 +45,8 @@ impl<U: User> StackNode<U> {
             listeners,
             hasher,
             tokens: 0,
+            wheel: TimerWheel::new(now),
+            timers,
             events: Vec::new(),
         }
     }
@@ -60,6 +65,8 @@ impl<U: User> StackNode<U> {
             listeners: &self.listeners,
             hasher: &self.hasher,
             tokens: &mut self.tokens,
+            wheel: &mut self.wheel,
+            timers: self.timers,
         };
         tell(&mut self.user, &mut stack);
     }
@@ -211,9 +218,14 @@ impl<U: User> Node for StackNode<U> {
             }
         }
         self.events = events;
+        while let Some(token) = self.wheel.pop_due(now) {
+            self.tell(now, output, |user, stack| user.timer(stack, token));
+        }
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.transactions.next_deadline()
+        let transactions = self.transactions.next_deadline();
+        let own = self.wheel.next_deadline();
+        transactions.into_iter().chain(own).min()
     }
 }

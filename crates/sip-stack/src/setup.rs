@@ -3,7 +3,7 @@
 use crate::User;
 use crate::handle::{Command, Handle};
 use crate::node::StackNode;
-use sip_runtime::{BindError, Bound, EventLoopKind, Options, Runtime};
+use sip_runtime::{BindError, Bound, EventLoopKind, Options, Runtime, expand_wildcard};
 use sip_transaction::TimerSettings;
 use sip_transport::{Listener, Protocol};
 use std::convert::Infallible;
@@ -46,7 +46,7 @@ impl Setup {
         Ok(self.listen(Protocol::Tcp, address.parse()?))
     }
 
-    /// Adds a listener.
+    /// Adds a listener. A wildcard address becomes one listener for each address of the machine.
     #[must_use]
     pub fn listen(mut self, protocol: Protocol, address: SocketAddr) -> Self {
         self.listeners.push(Listener {
@@ -107,7 +107,11 @@ impl Setup {
 
     fn bind<U: User>(self, user: U) -> Result<(Bound, StackNode<U>), SetupError> {
         let clock = self.options.clock;
-        let bound = Runtime::bind(self.listeners, NonZeroU16::MIN, self.options)?;
+        let mut listeners = Vec::new();
+        for listener in &self.listeners {
+            listeners.extend(expand_wildcard(listener)?);
+        }
+        let bound = Runtime::bind(listeners, NonZeroU16::MIN, self.options)?;
         let listeners = bound.listeners().to_vec();
         let secret = (random()?, random()?);
         let node = StackNode::new(user, listeners, self.timers, secret, clock.now());

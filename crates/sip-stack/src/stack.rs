@@ -2,7 +2,10 @@
 
 use crate::Request;
 use sip_message::{HeaderName, KeyHasher, Message, Method, RequestWriter, ResponseWriter};
-use sip_transaction::{ClientId, ClientOptions, Full, Kind, ServerId, Stats, Transactions};
+use sip_transaction::{
+    ClientId, ClientOptions, Full, Kind, ServerId, Stats, TimerId, TimerSettings, TimerWheel,
+    Transactions,
+};
 use sip_transport::{Flow, Listener, Output, Time};
 use std::convert::Infallible;
 
@@ -14,6 +17,24 @@ pub struct Stack<'s> {
     pub(crate) listeners: &'s [Listener],
     pub(crate) hasher: &'s KeyHasher,
     pub(crate) tokens: &'s mut u64,
+    pub(crate) wheel: &'s mut TimerWheel<u64>,
+    pub(crate) timers: TimerSettings,
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug)]
+pub struct NextHop<'d> {
+    /// The flow that it leaves on.
+    pub flow: Flow,
+    /// Over TLS: the domain that the peer must prove to be, which is the domain of the URI that led to its address (RFC 5922 section 7.3).
+    /// `None` if the URI has an address.
+    pub domain: Option<&'d [u8]>,
+}
+
+impl From<Flow> for NextHop<'_> {
+    fn from(flow: Flow) -> Self {
+        Self { flow, domain: None }
+    }
 }
 
 impl Stack<'_> {
@@ -44,6 +65,29 @@ impl Stack<'_> {
             .respond(self.now, server, status, self.output, write);
     }
 
+    /// Writes a response as [`Stack::respond_with`] does, without sending it. [`Stack::respond_raw`] sends it, any number of times: a user
+    /// agent repeats its 2xx to an INVITE until the ACK arrives (section 13.3.1.4).
+    pub fn write_response(
+        &self,
+        request: &Request<'_, '_>,
+        status: u16,
+        reason: &str,
+        finish: impl FnOnce(ResponseWriter<'_>),
+    ) -> Vec<u8> {
+        let (tag, source) = (self.tag(request.message), request.flow.remote);
+        let mut response = Vec::new();
+        let into = &mut response;
+        finish(ResponseWriter::begin(
+            into,
+            request.message,
+            source,
+            status,
+            reason,
+            Some(&tag),
+        ));
+        response
+    }
+
     /// Sends a complete response that the program has stored. It goes out unchanged.
     pub fn respond_raw(&mut self, server: ServerId, status: u16, response: &[u8]) {
         let write = |into: &mut Vec<u8>| into.extend_from_slice(response);
@@ -56,14 +100,15 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// Fails if there are too many transactions.
-    pub fn request(
+    pub fn request<'d>(
         &mut self,
-        flow: Flow,
+        hop: impl Into<NextHop<'d>>,
         method: Method<'_>,
         uri: &[u8],
         call_id: &[u8],
         finish: impl FnOnce(RequestWriter<'_>),
     ) -> Result<ClientId, Full> {
+        let NextHop { flow, domain } = hop.into();
         let client = self.transactions.reserve_client(())?;
         let kind = if method == Method::Invite {
             Kind::Invite
@@ -74,7 +119,12 @@ impl Stack<'_> {
         let branch = self.transactions.branch(client, call_id, suffix);
         let listeners = self.listeners;
         let listener = listeners.get(usize::from(flow.listener.0));
-        let reliable = listener.is_some_and(|listener| listener.protocol.is_reliable());
+        let options = ClientOptions {
+            kind,
+            flow,
+            reliable: listener.is_some_and(|listener| listener.protocol.is_reliable()),
+            domain,
+        };
         let write = |into: &mut Vec<u8>| {
             let begun = RequestWriter::begin(into, method, uri)
                 .header_with(HeaderName::Via, |into| {
@@ -85,15 +135,59 @@ impl Stack<'_> {
             finish(begun);
         };
         let (now, output) = (self.now, &mut *self.output);
-        let options = ClientOptions::new(kind, flow, reliable);
         self.transactions
             .start_client(now, client, &options, output, write);
         Ok(client)
     }
 
+    /// Writes the ACK of a 2xx, which belongs to no transaction (section 13.2.2.4), for a flow. `finish` adds everything after Via,
+    /// Max-Forwards and Call-ID. [`Stack::send`] sends it, again for each retransmission of the 2xx.
+    pub fn write_ack(
+        &mut self,
+        flow: Flow,
+        uri: &[u8],
+        call_id: &[u8],
+        finish: impl FnOnce(RequestWriter<'_>),
+    ) -> Vec<u8> {
+        let branch = format!("z9hG4bK{:016x}", self.token());
+        let listener = self.listeners.get(usize::from(flow.listener.0));
+        let mut ack = Vec::new();
+        let begun = RequestWriter::begin(&mut ack, Method::Ack, uri)
+            .header_with(HeaderName::Via, |into| {
+                write_via(into, listener, |into| {
+                    into.extend_from_slice(branch.as_bytes());
+                });
+            })
+            .header(HeaderName::MaxForwards, b"70")
+            .header(HeaderName::CallId, call_id);
+        finish(begun);
+        ack
+    }
+
     /// Sends a message outside any transaction, such as the ACK of a 2xx. `write` appends the complete message.
-    pub fn send(&mut self, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) {
-        self.output.send(flow, write);
+    pub fn send<'d>(&mut self, hop: impl Into<NextHop<'d>>, write: impl FnOnce(&mut Vec<u8>)) {
+        let NextHop { flow, domain } = hop.into();
+        self.output.send_to(flow, domain, write);
+    }
+
+    /// Starts a timer. When it fires, the stack calls [`User::timer`](crate::User::timer) with the token. The resolution is 5 ms.
+    pub fn start_timer(&mut self, at: Time, token: u64) -> TimerId {
+        self.wheel.arm(at, token)
+    }
+
+    /// Stops a timer, unless it has fired.
+    pub fn stop_timer(&mut self, timer: TimerId) {
+        self.wheel.cancel(timer);
+    }
+
+    /// The current time. It stays the same for the duration of one call of the [`User`](crate::User).
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// T1, T2 and T4 of this stack.
+    pub const fn timers(&self) -> TimerSettings {
+        self.timers
     }
 
     /// Cancels an INVITE of this program (section 9.1).
@@ -119,7 +213,7 @@ impl Stack<'_> {
     }
 
     /// The tag for all responses to a request and its retransmissions.
-    fn tag(&self, request: &Message<'_>) -> Vec<u8> {
+    pub(crate) fn tag(&self, request: &Message<'_>) -> Vec<u8> {
         let via = request.top_via().map_or(&b""[..], |via| via.bytes);
         let call_id = request.call_id().unwrap_or_default();
         format!("{:016x}", self.hasher.hash(&[b"tag", via, call_id])).into_bytes()

@@ -21,6 +21,11 @@ pub trait User: Send + Sized + 'static {
         let _ = (stack, client, failure);
     }
 
+    /// Handles a timer that the program started with [`Stack::start_timer`].
+    fn timer(&mut self, stack: &mut Stack<'_>, token: u64) {
+        let _ = (stack, token);
+    }
+
     /// Handles a CANCEL of this INVITE. The CANCEL has been answered; the program must answer the INVITE with 487.
     fn cancelled(&mut self, stack: &mut Stack<'_>, invite: ServerId) {
         let _ = (stack, invite);
