@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
+# Crates for programs of other people.
+LIBRARIES := sip-message sip-transport sip-transaction sip-resolver sip-runtime sip-stack
+
 .PHONY: help run build console package test-package test check fuzz interop interop-event-loops bench simulate setup setup-test setup-package setup-test-package
 
 help: ## List the targets
@@ -30,11 +33,12 @@ test: setup-test check ## Run what CI runs: lints, tests, simulator seeds, real 
 	INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
 	scripts/fuzz 60
 
-check: setup ## Check formatting, lints, licences and links; compile everything, including fuzz targets
+check: setup ## Check formatting, lints, licences, packages and links; compile everything, including fuzz targets
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target -- --deny warnings
 	scripts/deny
+	cargo package --offline --no-verify --allow-dirty --quiet $(LIBRARIES:%=--package %)
 	scripts/docs check
 
 .PHONY: docs
