@@ -1,8 +1,10 @@
 //! The user agent against peers whose scripts read like a trace: sockets that send and expect messages word by word.
 
 mod bounds;
+mod driven;
 mod incoming;
 mod names;
 mod outgoing;
+mod pairs;
 mod peer;
 mod registration;
