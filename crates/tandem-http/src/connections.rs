@@ -1,6 +1,7 @@
 //! Bounds the connections of an HTTP interface: their number, their number per peer, and the time for a header.
 
 use crate::guard::{Guard, Rejection};
+use crate::lifetime::Lifetime;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
@@ -17,7 +18,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 use tower_service::Service;
 
 /// Bytes that a connection reads ahead. This also bounds the header of a request.
@@ -32,7 +32,7 @@ pub struct Limits {
     pub per_peer: usize,
     /// Time limit for the header of a request, and for an idle connection.
     pub header_timeout: Duration,
-    /// Longest life of a connection. `None` sets no limit, for connections that stream.
+    /// Longest life of a connection, unless a handler moves its end ([`Lifetime`]). `None` sets no limit, for connections that stream.
     pub lifetime: Option<Duration>,
 }
 
@@ -136,7 +136,8 @@ impl Drop for Place {
 }
 
 /// Serves `router` behind `guard` and never returns. A connection beyond the limits is closed at once, so it costs hardly any time and no
-/// memory. Handlers find the peer as `ConnectInfo<L::Addr>`.
+/// memory. Handlers find the peer as `ConnectInfo<L::Addr>`, and the [`Lifetime`] of the connection
+/// as an extension.
 pub async fn serve<L>(
     mut listener: L,
     router: Router,
@@ -167,10 +168,11 @@ pub async fn serve<L>(
         let (router, counts) = (router.clone(), Arc::clone(&counts));
         tokio::spawn(async move {
             Counts::add(&counts.open);
-            let connection = connection(io, peer, router, limits);
-            match limits.lifetime {
-                Some(lifetime) => drop(timeout(lifetime, connection).await),
-                None => connection.await,
+            let lifetime = Lifetime::new(limits.lifetime);
+            let is_over = lifetime.clone();
+            tokio::select! {
+                () = connection(io, (peer, lifetime), router, limits) => {}
+                () = is_over.over() => {}
             }
             counts.open.fetch_sub(1, Ordering::Relaxed);
             drop((place, permit, far_permit));
@@ -192,7 +194,7 @@ fn guarded(router: Router, guard: Guard, counts: Arc<Counts>) -> Router {
     }))
 }
 
-async fn connection<I, P>(io: I, peer: P, router: Router, limits: Limits)
+async fn connection<I, P>(io: I, (peer, lifetime): (P, Lifetime), router: Router, limits: Limits)
 where
     I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     P: Peer,
@@ -200,7 +202,9 @@ where
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut router = router.clone();
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(ConnectInfo(peer.clone()));
+        let extensions = request.extensions_mut();
+        extensions.insert(ConnectInfo(peer.clone()));
+        extensions.insert(lifetime.clone());
         async move { router.call(request).await }
     });
     let served = http1::Builder::new()
@@ -217,6 +221,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::time::timeout;
 
     #[test]
     fn an_ipv6_network_is_one_peer() {

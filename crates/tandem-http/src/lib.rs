@@ -5,11 +5,13 @@
 
 mod connections;
 mod guard;
+mod lifetime;
 mod origin;
 mod socket;
 mod token;
 
 pub use connections::{Counts, Limits, Peer, serve};
 pub use guard::{Guard, Rejection, is_beyond_loopback};
+pub use lifetime::Lifetime;
 pub use socket::bind_unix;
 pub use token::{Token, TokenError};
