@@ -13,7 +13,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::HashMap;
+use std::future::Future;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -169,15 +171,26 @@ pub async fn serve<L>(
         tokio::spawn(async move {
             Counts::add(&counts.open);
             let lifetime = Lifetime::new(limits.lifetime);
-            let is_over = lifetime.clone();
-            tokio::select! {
-                () = connection(io, (peer, lifetime), router, limits) => {}
-                () = is_over.over() => {}
-            }
+            let connection = connection(io, (peer, lifetime.clone()), router, limits);
+            run(connection, lifetime, (place, permit, far_permit)).await;
             counts.open.fetch_sub(1, Ordering::Relaxed);
-            drop((place, permit, far_permit));
         });
     }
+}
+
+/// Runs a connection until it ends or its lifetime is over. If its response becomes a stream, it gives its places back.
+async fn run(connection: impl Future<Output = ()>, lifetime: Lifetime, places: impl Send) {
+    let mut ended = pin!(async {
+        tokio::select! {
+            () = connection => {}
+            () = lifetime.over() => {}
+        }
+    });
+    tokio::select! {
+        () = &mut ended => return,
+        () = lifetime.streams() => drop(places),
+    }
+    ended.await;
 }
 
 fn guarded(router: Router, guard: Guard, counts: Arc<Counts>) -> Router {
@@ -267,6 +280,26 @@ mod tests {
         fn local_addr(&self) -> std::io::Result<Self::Addr> {
             Ok(Caller(std::net::Ipv4Addr::LOCALHOST.into()))
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_with_its_lifetime_unless_it_streams() {
+        let lifetime = || Lifetime::new(Some(Duration::from_secs(120)));
+        let (place, released) = tokio::sync::oneshot::channel::<()>();
+        let start = tokio::time::Instant::now();
+        run(std::future::pending(), lifetime(), place).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(120));
+        drop(released);
+
+        let (place, released) = tokio::sync::oneshot::channel::<()>();
+        let lifetime = lifetime();
+        lifetime.stream();
+        let streaming = tokio::spawn(run(std::future::pending(), lifetime.clone(), place));
+        assert!(released.await.is_err(), "its place is free at once");
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        assert!(!streaming.is_finished());
+        lifetime.end_in(Duration::ZERO);
+        streaming.await.expect("it ends");
     }
 
     #[tokio::test]

@@ -3,28 +3,49 @@
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// The end of a connection, whatever it still reads or writes. A handler that streams its response moves it.
 #[derive(Clone, Debug)]
-pub struct Lifetime(Arc<watch::Sender<Option<Instant>>>);
+pub struct Lifetime(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    end: watch::Sender<Option<Instant>>,
+    streams: Notify,
+}
 
 impl Lifetime {
     /// A connection that ends in `time`; `None`: never.
-    pub(crate) fn new(time: Option<Duration>) -> Self {
+    pub fn new(time: Option<Duration>) -> Self {
         let end = time.map(|time| Instant::now() + time);
-        Self(Arc::new(watch::Sender::new(end)))
+        Self(Arc::new(Inner {
+            end: watch::Sender::new(end),
+            streams: Notify::new(),
+        }))
     }
 
     /// Moves the end to `time` from now, which may be earlier or later than before.
     pub fn end_in(&self, time: Duration) {
-        self.0.send_replace(Some(Instant::now() + time));
+        self.0.end.send_replace(Some(Instant::now() + time));
+    }
+
+    /// The response becomes a stream: its connection no longer counts as one of the open connections, and does not end by itself. The
+    /// handler bounds the number of its streams. The response should say `Connection: close`, so that the connection ends with the stream.
+    pub fn stream(&self) {
+        self.0.end.send_replace(None);
+        self.0.streams.notify_one();
+    }
+
+    /// Waits until the response becomes a stream.
+    pub(crate) async fn streams(&self) {
+        self.0.streams.notified().await;
     }
 
     /// Waits for the end.
     pub(crate) async fn over(&self) {
-        let mut end = self.0.subscribe();
+        let mut end = self.0.end.subscribe();
         loop {
             let at = *end.borrow_and_update();
             let over = async {
