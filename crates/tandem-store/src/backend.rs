@@ -7,6 +7,7 @@
 //! Each operation is one transaction: another process sees all of it or nothing.
 
 use crate::binding::{AddressBindings, BindingRow, Loaded};
+use crate::call_row::CallRow;
 use crate::node_name::NodeName;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
 use async_trait::async_trait;
@@ -70,7 +71,9 @@ pub(crate) enum Claim {
 
 /// An open database.
 #[async_trait]
-pub(crate) trait Backend: SubscriberTable + LocationTable + fmt::Debug {
+pub(crate) trait Backend:
+    SubscriberTable + LocationTable + RecordTable + fmt::Debug
+{
     /// Returns the saved secret. If there is none, saves `fresh`.
     async fn secret(&self, fresh: &[u8; 32]) -> Result<Vec<u8>, Fault>;
 
@@ -170,4 +173,17 @@ pub(crate) trait LocationTable: Send + Sync {
 
     /// The number of rows of all nodes.
     async fn count_bindings(&self) -> Result<u64, Fault>;
+}
+
+/// The records of calls. A record never changes.
+#[async_trait]
+pub(crate) trait RecordTable: Send + Sync {
+    /// Adds the records of a batch whose `id` no record has. The others are there already: a batch is repeated if its result was lost.
+    async fn append(&self, records: &[CallRow<'_>], node: &NodeName) -> Result<(), Fault>;
+
+    /// The number of records of all nodes.
+    async fn count_records(&self) -> Result<u64, Fault>;
+
+    /// Deletes at most `most` of the node's records with `ended` before `before`. Returns how many.
+    async fn delete_records(&self, node: &NodeName, before: i64, most: u32) -> Result<u64, Fault>;
 }

@@ -1,8 +1,9 @@
-//! Persistent data in a SQL database: subscribers, locations and the secret of the node.
+//! Persistent data in a SQL database: subscribers, locations, records of calls and the secret of the node.
 //!
 //! ```text
 //! Store ── subscribers()  who may register and call (HA1 only), and what changed since a server last looked
 //!   │   ├─ locations()    bindings, saved in the background and restored at the start of the server
+//!   │   ├─ records()      one row for each call that has ended
 //!   │   └─ secret()       32 random bytes that outlive restarts
 //!   ▼
 //! Database                selects the backend by the URL, adds the place to its errors
@@ -14,11 +15,13 @@
 
 mod backend;
 mod binding;
+mod call_row;
 mod database;
 mod error;
 mod import_plan;
 mod locations;
 mod node_name;
+mod records;
 mod sqlite;
 mod store;
 mod subscriber;
@@ -26,9 +29,11 @@ mod subscribers;
 
 pub use backend::Commits;
 pub use binding::{AddressBindings, BindingRow, Loaded};
+pub use call_row::CallRow;
 pub use error::StoreError;
 pub use locations::{FullSave, Locations};
 pub use node_name::{InvalidNodeName, NodeName};
+pub use records::Records;
 pub use store::Store;
 pub use subscriber::{
     Changed, Existing, Imported, Registrations, StoredCredentials, Subscriber, SubscriberChanges,

@@ -7,6 +7,7 @@ mod import;
 mod locations;
 mod migrations;
 mod node_lock;
+mod records;
 mod subscribers;
 
 pub(crate) use file::URL_FORM;

@@ -5,6 +5,7 @@ use crate::database::Database;
 use crate::error::StoreError;
 use crate::locations::Locations;
 use crate::node_name::NodeName;
+use crate::records::Records;
 use crate::subscribers::Subscribers;
 
 /// An open database with all tables up to date. Clones share the connections.
@@ -84,6 +85,11 @@ impl Store {
     /// The saved bindings.
     pub fn locations(&self) -> Locations<'_> {
         Locations::new(&self.database, &self.node)
+    }
+
+    /// The records of calls that have ended.
+    pub fn records(&self) -> Records<'_> {
+        Records::new(&self.database, &self.node)
     }
 
     /// 32 random bytes for nonces and Record-Route cookies, which must survive a restart. They are drawn at the first start and never

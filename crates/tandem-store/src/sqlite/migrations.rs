@@ -8,7 +8,7 @@ use sqlx::{SqlSafeStr, SqlitePool};
 use std::time::{Duration, Instant};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 3] = [
+const MIGRATIONS: [(&str, &str); 4] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/sqlite/0001_subscribers_and_locations.sql"),
@@ -20,6 +20,10 @@ const MIGRATIONS: [(&str, &str); 3] = [
     (
         "the nodes of locations",
         include_str!("../../migrations/sqlite/0003_location_nodes.sql"),
+    ),
+    (
+        "call records",
+        include_str!("../../migrations/sqlite/0004_call_records.sql"),
     ),
 ];
 

@@ -7,6 +7,7 @@ mod changes;
 mod import;
 mod locations;
 mod nodes;
+pub mod records;
 pub mod rows;
 mod sharing;
 mod start;

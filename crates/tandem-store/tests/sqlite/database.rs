@@ -87,7 +87,7 @@ impl Database {
             .expect("reads")
     }
 
-    fn options(&self) -> SqliteConnectOptions {
+    pub fn options(&self) -> SqliteConnectOptions {
         SqliteConnectOptions::new()
             .filename(self.file())
             .create_if_missing(true)

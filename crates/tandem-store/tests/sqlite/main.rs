@@ -5,5 +5,6 @@ mod contract;
 mod database;
 mod node_lock;
 mod opening;
+mod records;
 
 use database::Database;
