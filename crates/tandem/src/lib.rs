@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cli ─┬─ serve ── questions, saver, upkeep ─┐
-//!      │    └───── admin (HTTP) ─────────────┴─ control ─▶ sip-runtime ─▶ sip-elements
+//!      │    ├───── admin (HTTP) ─────────────┼─ control ─▶ sip-runtime ─▶ sip-elements
+//!      │    └───── calls: records, events ───┘
 //!      ├─ analyze, bench, certificate, check, completions, ctl, lab, manual, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
@@ -10,6 +11,7 @@
 pub mod admin;
 mod analyze;
 mod bench;
+pub mod calls;
 mod certificate;
 pub mod check;
 pub mod cli;

@@ -329,6 +329,8 @@ url = "sqlite:missing/tandem.db"
 listen = "127.0.0.1:0"
 token_file = "missing.token"
 socket = "/missing/tandem.sock"
+[records]
+file = "/missing/calls.jsonl"
 "#;
     let missing = "No such file or directory (os error 2)";
     let expected = [
@@ -341,6 +343,7 @@ socket = "/missing/tandem.sock"
         "tandem.toml:17:7: `database.url = \"sqlite:missing/tandem.db\"`: no such directory: missing; create it".to_owned(),
         format!("tandem.toml:20:14: `admin.token_file = \"missing.token\"`: the token file missing.token: {missing}"),
         "tandem.toml:21:10: `admin.socket = \"/missing/tandem.sock\"`: no such directory: /missing; create it".to_owned(),
+        "tandem.toml:23:8: `records.file = \"/missing/calls.jsonl\"`: no such directory: /missing; create it".to_owned(),
     ];
     assert_eq!(checked(configuration, &[]), (expected.to_vec(), Some(1)));
 }

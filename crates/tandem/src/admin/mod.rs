@@ -1,6 +1,7 @@
 //! The HTTP interface: health for load balancers, metrics for Prometheus, JSON-RPC for operators. It opens early at startup, and is never
 //! on the call path.
 
+mod events;
 mod failure;
 mod methods;
 mod metrics;
@@ -146,13 +147,14 @@ fn router(control: Arc<Control>) -> Router {
         .route("/health/live", get(live))
         .route("/health/ready", get(ready))
         .route("/metrics", get(metrics_page))
+        .route("/events", get(events::stream))
         .route("/rpc", post(call))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(control)
 }
 
 async fn index() -> &'static str {
-    "Tandem. GET /health/live /health/ready /metrics, POST /rpc (JSON-RPC 2.0; rpc.methods lists the methods)\n"
+    "Tandem. GET /health/live /health/ready /metrics /events, POST /rpc (JSON-RPC 2.0; rpc.methods lists the methods)\n"
 }
 
 /// Liveness: the process runs and its control plane responds.
@@ -163,13 +165,22 @@ async fn live() -> Response {
 /// Readiness: traffic may be sent to this server.
 async fn ready(State(control): State<Arc<Control>>) -> Response {
     let reason = match control.phase() {
-        Phase::Ready => return json_response(StatusCode::OK, &json!({ "status": "ready" })),
+        Phase::Ready => return json_response(StatusCode::OK, &ready_body(&control)),
         Phase::Starting => "the server is starting: it reads database, caches and registrations",
         Phase::Draining => "the server is draining: it accepts no new calls",
         Phase::Stopping => "the server is stopping",
     };
     let body = json!({ "status": "not ready", "phase": control.phase().word(), "reason": reason });
     json_response(StatusCode::SERVICE_UNAVAILABLE, &body)
+}
+
+/// What does not work is named, but calls work without it, so the server stays ready.
+fn ready_body(control: &Control) -> serde_json::Value {
+    let problems = control.records.problems();
+    if problems.is_empty() {
+        return json!({ "status": "ready" });
+    }
+    json!({ "status": "ready", "problems": problems })
 }
 
 async fn metrics_page(State(control): State<Arc<Control>>) -> Response {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 use tandem_http::Token;
 
-/// Everything that would keep the server from starting, in the order of the file.
+/// Everything that would keep the server from starting or from writing call records, in the order of the file.
 pub fn errors(loaded: &Loaded) -> Vec<Mistake> {
     let mut found = Found {
         loaded,
@@ -62,11 +62,17 @@ impl Found<'_> {
 
     fn directories(&mut self) {
         let Configuration {
-            database, admin, ..
+            database,
+            admin,
+            records,
+            ..
         } = &self.loaded.configuration;
         self.directory("database.url", &database.url.0, database.url.file());
         if let Some(socket) = &admin.socket {
             self.directory("admin.socket", &socket.0.display(), &socket.0);
+        }
+        if let Some(file) = &records.file {
+            self.directory("records.file", &file.0.display(), &file.0);
         }
     }
 

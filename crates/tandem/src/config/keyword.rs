@@ -106,6 +106,20 @@ words!(Durability {
     Commit = "commit",
 });
 
+/// Which failed calls are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordedFailures {
+    /// None: a call was answered, or leaves no record.
+    None,
+    /// All.
+    All,
+}
+
+words!(RecordedFailures {
+    None = "none",
+    All = "all",
+});
+
 /// The minimum severity of log records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {

@@ -33,7 +33,9 @@ pub use environment::Environment;
 pub use host_value::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
 };
-pub use keyword::{Challengeable, Durability, Keyword, LogFormat, LogLevel, StrangerMethod};
+pub use keyword::{
+    Challengeable, Durability, Keyword, LogFormat, LogLevel, RecordedFailures, StrangerMethod,
+};
 pub use mistake::{Mistake, Mistakes, Place, nearest};
 pub use network_value::Network;
 pub use origin::Origin;

@@ -6,7 +6,7 @@ use super::duration_value::{days, hours, micros, millis, seconds};
 use super::host_value::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
 };
-use super::keyword::{Durability, LogFormat, LogLevel, StrangerMethod};
+use super::keyword::{Durability, LogFormat, LogLevel, RecordedFailures, StrangerMethod};
 use super::network_value::Network;
 use super::origin::Origin;
 use sip_elements::bans::BanSettings;
@@ -81,6 +81,12 @@ section! {
 
         /// The HTTP interface.
         section admin: Admin;
+
+        /// Call records.
+        section records: Records;
+
+        /// Call events.
+        section events: Events;
 
         /// The log.
         section log: Log;
@@ -506,6 +512,45 @@ section! {
         /// Unix socket that serves the same interface. The file has mode 0600: only the user that runs the server can connect, and needs
         /// no token. `tandem ctl` prefers this socket.
         restart socket: Option<FilePath> = None, optional(Some(FilePath("/run/tandem/admin.sock".into())));
+    }
+}
+
+section! {
+    /// Records of calls: one for each call that has ended ([records](records.md)). Records wait in a queue for each destination and never
+    /// delay a call.
+    Records {
+        /// File to which records are appended as JSON lines. If omitted, no file is written. The directory must exist. A reload opens the
+        /// file again, and so does the next record after the file was renamed.
+        restart file: Option<FilePath> = None, optional(Some(FilePath("/var/log/tandem/calls.jsonl".into())));
+
+        /// Write records to the table `call_record` of the database, too.
+        restart database: bool = false, any();
+
+        /// Which failed calls are recorded. `"none"` records only answered calls; `"all"` also records calls that were never answered.
+        reload failed: RecordedFailures = RecordedFailures::None, any();
+
+        /// How long records stay in the database. Each node deletes only its own. Files are not affected.
+        reload keep: Duration = days(30), between(hours(1), hours(87_660));
+
+        /// How long records may be in the file before the disk has confirmed them. If the machine loses power, records of this time may be
+        /// lost.
+        reload sync_interval: Duration = seconds(1), between(millis(10), hours(1));
+
+        /// Bytes of records that may wait for each destination, for example while its disk is full. Records beyond are lost and counted.
+        /// A record takes about 1 KiB.
+        restart queue: usize = 64 << 20, between(65_536, 17_179_869_184);
+    }
+}
+
+section! {
+    /// Events of calls, pushed to the readers of `GET /events` of the admin interface ([events](events.md)).
+    Events {
+        /// Maximum number of concurrent readers. Further ones are rejected with 503.
+        restart max_readers: usize = 32, between(1, 10_000);
+
+        /// Bytes of the latest events that the server keeps for all readers. A reader that falls behind further is disconnected; one that
+        /// was disconnected can resume within them. Nothing is kept without readers.
+        restart buffer: usize = 8 << 20, between(65_536, 1_073_741_824);
     }
 }
 

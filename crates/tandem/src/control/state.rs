@@ -4,6 +4,8 @@ use super::lifecycle::{Lifecycle, Phase};
 use super::log::LogControl;
 use super::order::{self, Orders, Undelivered};
 use super::running::Running;
+use crate::calls::events::Hub;
+use crate::calls::records::RecordCounters;
 use crate::config::Configuration;
 use arc_swap::ArcSwap;
 use sip_elements::ControlMessage;
@@ -29,6 +31,10 @@ pub struct Control {
     pub configuration: ArcSwap<Configuration>,
     /// Counters of the control plane.
     pub counters: ControlCounters,
+    /// What happens to call records.
+    pub records: RecordCounters,
+    /// Pushes call events to readers.
+    pub events: Arc<Hub>,
     pub(super) lifecycle: ArcSwap<Lifecycle>,
     pub(super) log: Option<LogControl>,
     /// Serializes reloads and drains.
@@ -43,12 +49,18 @@ impl Control {
         configuration: Configuration,
         log: Option<LogControl>,
     ) -> Self {
+        let clock = Clock::start();
+        let events = &configuration.events;
+        let run = clock.now().as_micros();
+        let hub = Hub::new(run, events.max_readers, events.buffer);
         Self {
-            clock: Clock::start(),
+            clock,
             started: Instant::now(),
             file,
             configuration: ArcSwap::from_pointee(configuration),
             counters: ControlCounters::default(),
+            records: RecordCounters::default(),
+            events: Arc::new(hub),
             lifecycle: ArcSwap::default(),
             log,
             orders: Mutex::default(),

@@ -4,7 +4,6 @@
 //! window.
 use super::upkeep::ticks;
 use crate::control::{Control, Running};
-use sip_elements::Record;
 use sip_elements::bans::{Notice, Offence};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +14,11 @@ use tracing::warn;
 /// How often expired entries are removed.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// Logs what the workers record, until the last worker has stopped.
-pub(super) fn log(control: Arc<Control>, mut records: mpsc::Receiver<Record>) -> JoinHandle<()> {
+/// Logs what the workers notice, until the last worker has stopped.
+pub(super) fn log(control: Arc<Control>, mut notices: mpsc::Receiver<Notice>) -> JoinHandle<()> {
     tokio::spawn(async move {
-        while let Some(record) = records.recv().await {
-            match record {
-                Record::Notice(notice) => write(&notice, control.clock.now()),
-                Record::Call(_) => {}
-            }
+        while let Some(notice) = notices.recv().await {
+            write(&notice, control.clock.now());
         }
     })
 }

@@ -71,9 +71,9 @@ async fn serve(
         () = signals.end() => false,
     };
     if !saved {
-        bail!("some registrations could not be saved");
+        bail!("some registrations or call records could not be saved");
     }
-    info!("stopped; all registrations are saved");
+    info!("stopped; all registrations are saved, and all call records are written");
     Ok(())
 }
 
@@ -82,6 +82,8 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
+    /// Held so that a file that reaches the limit of its size (`RLIMIT_FSIZE`) is an error of its writer, and does not end the process.
+    _file_size: Signal,
 }
 
 impl Signals {
@@ -90,6 +92,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 

@@ -2,8 +2,10 @@
 //! Each question has a deadline, and the number of questions in progress is bounded. A question past its deadline is dropped, because its
 //! request has already been answered.
 use super::changed_subscribers::ChangedSubscribers;
+use crate::calls::CallSender;
 use crate::control::{Control, LookupCounters, LookupResult, Running};
 use sip_elements::auth::{Cached, StoredCredentials};
+use sip_elements::bans::Notice;
 use sip_elements::{
     ControlMessage, NameServersFailed, NotDescribed, Question, Record, StoreFailed,
 };
@@ -19,8 +21,8 @@ use tracing::{debug, warn};
 
 /// Questions that may wait. The worker counts those beyond and lets their deadlines pass.
 const WAITING: usize = 65_536;
-/// Records that may wait for the log. The workers count those beyond.
-const WAITING_RECORDS: usize = 4_096;
+/// Notices that may wait for the log. The workers count those beyond.
+const WAITING_NOTICES: usize = 4_096;
 /// Concurrent database reads.
 const CREDENTIALS_AT_ONCE: usize = 16;
 /// Next hops located concurrently.
@@ -33,12 +35,13 @@ struct Queued {
     since: Instant,
 }
 
-/// The workers' end of the queues. Records have a queue of their own. So have names: an unreachable name server does not delay registrations.
+/// The workers' end of the queues. Notices and calls have queues of their own. So have names: an unreachable name server does not delay registrations.
 #[derive(Clone, Debug)]
 pub(super) struct ControlQueues {
     credentials: mpsc::Sender<Queued>,
     names: mpsc::Sender<Queued>,
-    records: mpsc::Sender<Record>,
+    notices: mpsc::Sender<Notice>,
+    calls: CallSender,
 }
 
 impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
@@ -58,9 +61,13 @@ impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
     }
 
     fn record(&mut self, _: u16, record: Record) -> Result<(), Record> {
-        self.records
-            .try_send(record)
-            .map_err(mpsc::error::TrySendError::into_inner)
+        match record {
+            Record::Notice(notice) => self
+                .notices
+                .try_send(notice)
+                .map_err(|full| Record::Notice(full.into_inner())),
+            Record::Call(event) => self.calls.offer(event).map_err(Record::Call),
+        }
     }
 }
 
@@ -70,21 +77,25 @@ pub(super) struct QueuedQuestions {
     names: mpsc::Receiver<Queued>,
 }
 
-/// Creates the queues: the workers' end, and the ends for questions and records. What the workers send waits in them until it is taken.
-pub(super) fn queues() -> (ControlQueues, QueuedQuestions, mpsc::Receiver<Record>) {
+/// Creates the queues: the workers' end with the one for `calls`, and the ends for questions and notices. What the workers send waits in
+/// them until it is taken.
+pub(super) fn queues(
+    calls: CallSender,
+) -> (ControlQueues, QueuedQuestions, mpsc::Receiver<Notice>) {
     let (credentials, queued_credentials) = mpsc::channel(WAITING);
     let (names, queued_names) = mpsc::channel(WAITING);
-    let (records, queued_records) = mpsc::channel(WAITING_RECORDS);
+    let (notices, queued_notices) = mpsc::channel(WAITING_NOTICES);
     let queues = ControlQueues {
         credentials,
         names,
-        records,
+        notices,
+        calls,
     };
     let questions = QueuedQuestions {
         credentials: queued_credentials,
         names: queued_names,
     };
-    (queues, questions, queued_records)
+    (queues, questions, queued_notices)
 }
 
 /// Finds the answers and sends them to the workers.

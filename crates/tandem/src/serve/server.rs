@@ -6,6 +6,7 @@ use super::saver::Saver;
 use super::workers::{self, Parts};
 use super::{banner, bans, upkeep};
 use crate::admin;
+use crate::calls::{self, Recording};
 use crate::config::{self, Configuration, Durability};
 use crate::control::{Control, LogControl, Running, service_manager, tables};
 use crate::warnings::dangerous_settings;
@@ -39,8 +40,9 @@ pub struct Server {
     workers: sip_runtime::Running<ControlMessage>,
     saver: Saver,
     tasks: Vec<JoinHandle<()>>,
-    /// Writes what the workers record.
+    /// Writes what the workers notice.
     log: JoinHandle<()>,
+    recording: Recording,
     admin: admin::Listening,
 }
 
@@ -68,7 +70,8 @@ impl Server {
         let listeners = config::listeners(&configuration).map_err(Error::msg)?;
         let restored = restore(&control, &store, &shared, &listeners).await?;
         let resolver = Resolver::new(&names(&configuration), Reach::of(&listeners))?;
-        let (queues, questions, records) = questions::queues();
+        let (calls, call_events) = calls::channel(&control);
+        let (queues, questions, notices) = questions::queues(calls);
         let parts = Parts {
             store,
             tls,
@@ -89,7 +92,8 @@ impl Server {
         tasks.extend(responder.start(questions));
         let server = Self {
             tasks,
-            log: bans::log(Arc::clone(&control), records),
+            log: bans::log(Arc::clone(&control), notices),
+            recording: Recording::start(&control, &running.store, call_events),
             saver: Saver::start(Arc::clone(&control), Arc::clone(&running)),
             control,
             running,
@@ -124,7 +128,7 @@ impl Server {
     pub async fn drain(&self) -> bool {
         let configuration = self.control.configuration.load_full();
         let longest = configuration.shutdown.drain_timeout;
-        service_manager::stopping(longest + LAST_SAVE + QUICK_SAVE);
+        service_manager::stopping(longest + LAST_SAVE + 5 * QUICK_SAVE);
         if let Err(error) = self.control.drain_for_shutdown(&self.running).await {
             warn!(%error, "could not start draining on all workers");
         }
@@ -143,23 +147,25 @@ impl Server {
         }
     }
 
-    /// Stops the server: first the workers, then a last save, then the rest. Returns whether all bindings are saved. `quickly` limits the
-    /// save to one second.
+    /// Stops the server: first the workers, then a last save, then the rest. Returns whether all bindings and call records are
+    /// saved. `quickly` limits each save to one second.
     pub async fn stop(self, quickly: bool) -> bool {
         self.control.stop();
         // Joins the worker threads, which end after their current round.
         let workers = self.workers;
         let _ = tokio::task::spawn_blocking(move || workers.stop()).await;
         let patience = if quickly { QUICK_SAVE } else { LAST_SAVE };
-        let saved = self.saver.finish(patience).await;
-        // The workers have stopped, so the log ends after the records that still wait.
+        let (saved, recorded) =
+            tokio::join!(self.saver.finish(patience), self.recording.finish(patience));
+        let _ = tokio::time::timeout(QUICK_SAVE, self.control.events.stop()).await;
+        // The workers have stopped, so the log ends after the notices that still wait.
         let _ = tokio::time::timeout(QUICK_SAVE, self.log).await;
         for task in &self.tasks {
             task.abort();
         }
         self.admin.close();
         let _ = tokio::time::timeout(QUICK_SAVE, self.running.store.close()).await;
-        saved
+        saved && recorded
     }
 }
 
@@ -168,6 +174,7 @@ fn upkeep_tasks(responder: &Responder) -> Vec<JoinHandle<()>> {
     let (control, running) = (&responder.control, &responder.running);
     vec![
         bans::sweep(Arc::clone(control), Arc::clone(running)),
+        upkeep::look_at_readers(Arc::clone(control)),
         upkeep::sweep(Arc::clone(control), Arc::clone(running)),
         upkeep::follow_subscribers(Arc::clone(control), Arc::clone(&responder.subscribers)),
     ]

@@ -11,6 +11,8 @@ use tracing::{debug, info, warn};
 const SWEEP: Duration = Duration::from_secs(3);
 /// How often the database is polled for changed subscribers.
 const POLL: Duration = Duration::from_secs(1);
+/// How often the server looks whether the readers of events read.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Removes expired entries while the server runs.
 pub(super) fn sweep(control: Arc<Control>, running: Arc<Running>) -> JoinHandle<()> {
@@ -27,6 +29,17 @@ pub(super) fn sweep(control: Arc<Control>, running: Arc<Running>) -> JoinHandle<
                 ended = swept.unwrap_or_default(),
                 "removed expired bindings"
             );
+        }
+    })
+}
+
+/// Disconnects readers of call events that do not read, while the server runs.
+pub(super) fn look_at_readers(control: Arc<Control>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let mut ticks = ticks(LOOK);
+        loop {
+            ticks.tick().await;
+            control.events.look();
         }
     })
 }

@@ -3,6 +3,7 @@
 //! The metrics of the process exist from its start. All others exist once the server runs.
 
 mod bans;
+mod calls;
 mod connections;
 mod datagrams;
 mod dialogs;
@@ -25,7 +26,7 @@ use section::{Metrics, Scrape, Section};
 use std::fmt;
 use std::sync::Arc;
 
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 14] = [
     process::SECTION,
     server::SECTION,
     messages::SECTION,
@@ -37,6 +38,8 @@ const SECTIONS: [Section; 13] = [
     questions::SECTION,
     next_hops::SECTION,
     registrations::SECTION,
+    calls::RECORDS,
+    calls::EVENTS,
     datagrams::SECTION,
     connections::SECTION,
 ];

@@ -29,7 +29,7 @@ const METRICS: &[ServerMetric] = &[
     ),
     ServerMetric::counter(
         "tandem_records_total",
-        "Records from workers to the control plane, such as lines of the log",
+        "Records from workers to the control plane: lines of the log, and events of calls",
         |server| server.running.io(|worker| &worker.records),
     ),
     ServerMetric::counter(

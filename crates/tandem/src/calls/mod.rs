@@ -1,0 +1,55 @@
+//! What the control plane does with the events of calls: it writes records of ended calls, and pushes events to readers.
+//!
+//! ```text
+//! workers ─▶ CallSender ─▶ dispatcher ─┬─▶ queue ─▶ writer ─▶ file        records: JSON lines, or rows of the database
+//!            (bounded)                 ├─▶ queue ─▶ writer ─▶ database
+//!                                      └─▶ hub: a ring of events ─▶ readers of `GET /events`
+//! ```
+//!
+//! No arrow waits for what comes after it. What does not fit into a queue is lost and counted.
+
+mod dispatch;
+pub mod events;
+mod line;
+pub(crate) mod queue;
+pub mod records;
+#[cfg(test)]
+pub(crate) mod sample;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use dispatch::{CallSender, Recording, channel};
+
+use queue::Weight;
+use sip_dialog::CallEvent;
+use std::sync::Arc;
+
+/// An event that queues and the ring share.
+pub(crate) type SharedEvent = Arc<CallEvent>;
+
+/// What the allocator takes for the texts of a call, apart from their bytes.
+const ALLOCATIONS: usize = 128;
+
+impl Weight for CallEvent {
+    fn weight(&self) -> usize {
+        let call = &*self.call;
+        let texts = [
+            &call.call_id,
+            &call.from,
+            &call.from_tag,
+            &call.to,
+            &call.to_tag,
+            &call.request_uri,
+            &call.identity,
+            &call.reason,
+        ];
+        let texts: usize = texts.into_iter().map(|text| text.len()).sum();
+        size_of::<Self>() + size_of_val(call) + texts + ALLOCATIONS
+    }
+}
+
+impl Weight for SharedEvent {
+    fn weight(&self) -> usize {
+        (**self).weight()
+    }
+}
