@@ -9,6 +9,7 @@ mod access;
 mod bans;
 mod call;
 mod command;
+mod events;
 mod location;
 mod methods;
 mod node;
@@ -24,7 +25,7 @@ pub use call::call;
 
 use crate::configuration_file::ConfigurationFile;
 use crate::output::{complain, show};
-use command::CtlCommand;
+use command::{CtlCommand, Task};
 use request::Request;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -55,9 +56,9 @@ pub struct Arguments {
 
 /// Runs the command; fails with the server's error, or if no server answers.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let request = match arguments.command.request() {
-        Ok(Some(request)) => request,
-        Ok(None) => return show(&methods::text(arguments.json)),
+    let task = match arguments.command.task() {
+        Ok(Task::ListMethods) => return show(&methods::text(arguments.json)),
+        Ok(task) => task,
         Err(problem) => return complain(problem),
     };
     let access = Access::find(
@@ -68,6 +69,13 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let access = match access {
         Ok(access) => access,
         Err(problem) => return complain(problem),
+    };
+    let request = match task {
+        Task::Call(request) => request,
+        Task::Follow(wanted) => {
+            return events::follow(wanted, &access, arguments.timeout, arguments.json);
+        }
+        Task::ListMethods => return show(&methods::text(arguments.json)),
     };
     let result = || answer(&request, &access, arguments);
     match request.interval {

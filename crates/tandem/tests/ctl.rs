@@ -1,7 +1,7 @@
 //! `tandem ctl` as operators run it, against a server in this process.
 mod common;
 
-use common::{PATIENCE, Phone, Place, run, text};
+use common::{PATIENCE, Phone, Place, metric, run, text, until};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -361,4 +361,37 @@ fn the_configured_token_goes_only_to_the_configured_address() {
     let received = received.join().expect("no panic");
     assert!(received[0].contains(TOKEN), "{}", received[0]);
     assert!(!received[1].contains(TOKEN), "{}", received[1]);
+}
+
+#[test]
+fn events_are_followed_until_the_server_stops() {
+    run(async {
+        let (_place, server) = Place::new(OPEN).start_alone().await;
+        let address = server.admin_address().to_string();
+        let mut command = ctl(&["events", "--user", "alice", "--admin", &address]);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let following = command.spawn().expect("the program runs");
+        let readers = async || metric(&server, "tandem_event_readers").await == 1;
+        until("the events are followed", readers).await;
+        assert!(server.stop(false).await);
+        let output = following.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(1));
+        let problem = text(&output.stderr);
+        assert_eq!(problem, "tandem: the server ended the stream: it stops\n");
+    });
+}
+
+#[test]
+fn a_wrong_filter_of_events_is_reported_as_the_server_says() {
+    run(async {
+        let (_place, server) = Place::new(OPEN).start_alone().await;
+        let address = server.admin_address().to_string();
+        let mut command = ctl(&["events", "--types", "answer", "--admin", &address]);
+        let problem = tokio::task::spawn_blocking(move || failure(&mut command)).await;
+        let problem = problem.expect("no panic");
+        assert!(
+            problem.contains("400") && problem.contains("started, ringing, answered, ended"),
+            "{problem}"
+        );
+    });
 }

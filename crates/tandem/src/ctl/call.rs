@@ -1,11 +1,11 @@
-//! One JSON-RPC call to the admin interface, over TCP or a Unix socket.
+//! Requests to the admin interface, over TCP or a Unix socket: one JSON-RPC call, or a stream of events.
 use super::access::{Access, Address};
 use anyhow::{Context as _, anyhow, bail};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::handshake;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper::{Request, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::io;
@@ -36,16 +36,9 @@ pub fn call(
     // A name that is still being resolved must not delay the error.
     runtime.shutdown_background();
     let server = &access.address;
-    let (status, body) = exchanged.map_err(|_| {
-        let timeout = humantime::format_duration(timeout);
-        anyhow!(
-            "the server at {server} did not answer within {timeout}; wait longer with --timeout"
-        )
-    })??;
+    let (status, body) = exchanged.map_err(|_| silent(access, timeout))??;
     if status == StatusCode::UNAUTHORIZED {
-        bail!(
-            "{server} requires a token, but it is missing or wrong: name its file with --token-file"
-        );
+        bail!(token_missing(access));
     }
     let answer: Value = serde_json::from_slice(&body).map_err(|_| {
         anyhow!(
@@ -60,8 +53,74 @@ pub fn call(
     }
 }
 
-/// Sends the request; returns the status and body of the response.
-async fn exchange(access: &Access, request: String) -> anyhow::Result<(StatusCode, Bytes)> {
+/// Opens a stream of events: requests `target` and returns the body of the response. It takes at most `timeout` until the first bytes of
+/// the response.
+pub(super) async fn open_stream(
+    access: &Access,
+    target: &str,
+    timeout: Duration,
+) -> anyhow::Result<Incoming> {
+    let server = &access.address;
+    let responded = tokio::time::timeout(timeout, async {
+        let response = respond(access, Method::GET, target, String::new()).await?;
+        if response.status() == StatusCode::OK {
+            return Ok(response.into_body());
+        }
+        let (status, body) = read(access, response).await?;
+        if status == StatusCode::UNAUTHORIZED {
+            bail!(token_missing(access));
+        }
+        let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
+        match problem.get("error").and_then(Value::as_str) {
+            Some(problem) => bail!("{server} answers {status}: {problem}"),
+            None => bail!("{server} answers {status}: check the address and the server's version"),
+        }
+    });
+    responded.await.map_err(|_| silent(access, timeout))?
+}
+
+fn silent(access: &Access, timeout: Duration) -> anyhow::Error {
+    let timeout = humantime::format_duration(timeout);
+    anyhow!(
+        "the server at {} did not answer within {timeout}; wait longer with --timeout",
+        access.address
+    )
+}
+
+fn token_missing(access: &Access) -> String {
+    format!(
+        "{} requires a token, but it is missing or wrong: name its file with --token-file",
+        access.address
+    )
+}
+
+/// Sends a call; returns the status and body of the response.
+async fn exchange(access: &Access, call: String) -> anyhow::Result<(StatusCode, Bytes)> {
+    read(access, respond(access, Method::POST, "/rpc", call).await?).await
+}
+
+async fn read(
+    access: &Access,
+    response: Response<Incoming>,
+) -> anyhow::Result<(StatusCode, Bytes)> {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), LONGEST_RESPONSE);
+    let body = body.collect().await.map_err(anyhow::Error::from_boxed);
+    let body = body.with_context(|| incomplete(access))?;
+    Ok((status, body.to_bytes()))
+}
+
+fn incomplete(access: &Access) -> String {
+    format!("the response of {} is incomplete", access.address)
+}
+
+/// Sends a request for `target`, which begins with a slash; returns the response, whose body is still to be read.
+async fn respond(
+    access: &Access,
+    method: Method,
+    target: &str,
+    body: String,
+) -> anyhow::Result<Response<Incoming>> {
     let unreachable = |error: io::Error| {
         let advice = access.advice();
         anyhow!(
@@ -69,45 +128,36 @@ async fn exchange(access: &Access, request: String) -> anyhow::Result<(StatusCod
             access.address
         )
     };
+    let head = Request::builder().method(method);
     match &access.address {
         Address::Http(url) => {
             let authority = url.authority().map_or("", |authority| authority.as_str());
             let stream = TcpStream::connect(authority).await.map_err(unreachable)?;
             let path = url.path().trim_end_matches('/');
-            let mut post = Request::post(format!("{path}/rpc")).header(HOST, authority);
+            let mut head = head.uri(format!("{path}{target}")).header(HOST, authority);
             if let Some(token) = &access.token {
-                post = post.header(AUTHORIZATION, format!("Bearer {token}"));
+                head = head.header(AUTHORIZATION, format!("Bearer {token}"));
             }
-            send(stream, post, request).await
+            send(stream, head, body).await
         }
         Address::Socket(path) => {
             let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-            send(
-                stream,
-                Request::post("/rpc").header(HOST, "localhost"),
-                request,
-            )
-            .await
+            send(stream, head.uri(target).header(HOST, "localhost"), body).await
         }
     }
-    .with_context(|| format!("the response of {} is incomplete", access.address))
+    .with_context(|| incomplete(access))
 }
 
 async fn send(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    post: hyper::http::request::Builder,
-    request: String,
-) -> anyhow::Result<(StatusCode, Bytes)> {
+    head: hyper::http::request::Builder,
+    body: String,
+) -> anyhow::Result<Response<Incoming>> {
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let post = post.header(CONTENT_TYPE, "application/json");
-    let response = sender
-        .send_request(post.body(Full::new(Bytes::from(request)))?)
-        .await?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), LONGEST_RESPONSE);
-    let body = body.collect().await.map_err(anyhow::Error::from_boxed)?;
-    Ok((status, body.to_bytes()))
+    let head = head.header(CONTENT_TYPE, "application/json");
+    let request = head.body(Full::new(Bytes::from(body)))?;
+    Ok(sender.send_request(request).await?)
 }
 
 /// An error of the server, with its detail lines.

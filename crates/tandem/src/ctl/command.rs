@@ -1,5 +1,6 @@
 //! The commands of `tandem ctl`, and the method that each one calls.
 use super::bans::{Banned, Bans, Unbanned};
+use super::events::Follow;
 use super::location::{Location, Locations, Unregistered};
 use super::node::{Drained, Effective, Reloaded, Status, Subscribers};
 use super::params;
@@ -80,6 +81,11 @@ pub enum CtlCommand {
     /// List servers of next hops that failed recently.
     #[command(after_help = "Examples:\n  tandem ctl targets")]
     Targets(Watch),
+    /// Follow the events of calls: started, ringing, answered, ended; until Ctrl-C.
+    #[command(
+        after_help = "Examples:\n  tandem ctl events\n  tandem ctl events --user alice --types answered,ended\n  tandem ctl events --json"
+    )]
+    Events(Follow),
     /// Count the subscribers in the database.
     #[command(
         after_help = "Examples:\n  tandem ctl subscribers\n  tandem ctl subscribers --domain example.org"
@@ -120,14 +126,24 @@ pub enum CtlCommand {
     },
 }
 
+/// What a command does.
+pub enum Task<'c> {
+    /// Lists the methods, without a server.
+    ListMethods,
+    /// Follows events.
+    Follow(&'c Follow),
+    /// Calls a method.
+    Call(Request),
+}
+
 impl CtlCommand {
-    /// The call that the command makes; `None` if it needs no server.
+    /// What the command does.
     ///
     /// # Errors
     /// The parameters of `call` cannot be read.
-    pub fn request(&self) -> anyhow::Result<Option<Request>> {
+    pub fn task(&self) -> anyhow::Result<Task<'_>> {
         let none = || json!({});
-        Ok(Some(match self {
+        Ok(Task::Call(match self {
             Self::Status(watch) => Request::new::<Status>("node.status", none()).every(watch),
             Self::Stats(watch) => Request::new::<Summary>("stats.summary", none()).every(watch),
             Self::Workers(watch) => {
@@ -168,7 +184,8 @@ impl CtlCommand {
             Self::Undrain => drain(false),
             Self::Reload => Request::new::<Reloaded>("config.reload", none()).of_all_workers(),
             Self::Config => Request::new::<Effective>("config.show", none()),
-            Self::Methods => return Ok(None),
+            Self::Events(wanted) => return Ok(Task::Follow(wanted)),
+            Self::Methods => return Ok(Task::ListMethods),
             Self::Call { method, params } => Request::raw(method, params::read(params)?),
         }))
     }
