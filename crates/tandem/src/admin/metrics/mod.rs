@@ -26,7 +26,7 @@ use section::{Metrics, Scrape, Section};
 use std::fmt;
 use std::sync::Arc;
 
-const SECTIONS: [Section; 14] = [
+const SECTIONS: [Section; 15] = [
     process::SECTION,
     server::SECTION,
     messages::SECTION,
