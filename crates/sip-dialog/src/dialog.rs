@@ -45,10 +45,10 @@ pub struct Answer<'a> {
 
 /// What is known about one party.
 #[derive(Clone, Copy, Debug)]
-struct Side {
-    leg: Leg,
+pub(crate) struct Side {
+    pub(crate) leg: Leg,
     /// The number of the last `CSeq` in requests of this party; 0 if there was none.
-    cseq: u32,
+    pub(crate) cseq: u32,
 }
 
 /// One dialog.
@@ -56,23 +56,23 @@ struct Side {
 pub struct Dialog {
     pub(crate) generation: u32,
     pub(crate) account: Account,
-    id: [u8; 16],
+    pub(crate) id: [u8; 16],
     pub(crate) key: u64,
-    texts: Texts,
-    caller: Side,
-    callee: Side,
-    started: Time,
-    ringing: Option<Time>,
-    answered: Option<Time>,
+    pub(crate) texts: Texts,
+    pub(crate) caller: Side,
+    pub(crate) callee: Side,
+    pub(crate) started: Time,
+    pub(crate) ringing: Option<Time>,
+    pub(crate) answered: Option<Time>,
     /// When a confirmed dialog ends unless it is refreshed.
-    expires: Time,
+    pub(crate) expires: Time,
     pub(crate) timer: Option<TimerId>,
-    status: u16,
-    attempts: u16,
+    pub(crate) status: u16,
+    pub(crate) attempts: u16,
     /// Dialogs that other 2xx of the same INVITE have made.
     pub(crate) forks: u8,
-    is_acknowledged: bool,
-    is_whole: bool,
+    pub(crate) is_acknowledged: bool,
+    pub(crate) is_whole: bool,
 }
 
 impl Tenant for Dialog {
@@ -156,6 +156,16 @@ impl Dialog {
     /// Whether the caller has acknowledged the 2xx.
     pub const fn is_acknowledged(&self) -> bool {
         self.is_acknowledged
+    }
+
+    /// Whether all its texts are known. Texts that are too long, or for which there was no memory, are missing.
+    pub const fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// The number of the last `CSeq` in requests of this party; 0 if there was none.
+    pub const fn last_cseq(&self, party: Party) -> u32 {
+        self.side(party).cseq
     }
 
     /// When it ends unless it is refreshed.

@@ -6,7 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+mod bye;
 mod dialog;
+mod encoding;
 mod party;
 mod record;
 mod session_timer;

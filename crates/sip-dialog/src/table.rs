@@ -98,7 +98,6 @@ impl Dialogs {
 
     /// Confirms an early dialog. Returns whether it was early. If `fits` is false, there is no memory for the texts of the answer.
     pub fn confirm(&mut self, id: DialogId, answer: &Answer<'_>, fits: bool) -> bool {
-        let is_findable = self.find(answer.key).len() < MAX_ALIKE;
         let Some(dialog) = self.slab.get_mut(id.0) else {
             return false;
         };
@@ -112,13 +111,33 @@ impl Dialogs {
         self.stats.bytes = (self.stats.bytes + dialog.bytes() as u64) - before as u64;
         self.stats.early -= 1;
         self.stats.confirmed += 1;
-        if is_findable {
-            let slab = &self.slab;
-            self.by_key.insert_unique(answer.key, id.0.index, |index| {
-                slab.at(*index).map_or(0, |dialog| dialog.key)
-            });
-        }
+        self.index(id, answer.key);
         true
+    }
+
+    /// Creates a dialog from [`Dialog::encode`], without a share of its own. Its life is what was left of it. `None` if the bytes are no
+    /// dialog of this version, or `accepts` does not want it. `key` computes its key.
+    pub fn restore(
+        &mut self,
+        state: &[u8],
+        accepts: impl FnOnce(&Dialog) -> bool,
+        key: impl FnOnce(&Dialog) -> u64,
+    ) -> Option<DialogId> {
+        let mut decoded = Dialog::decode(state).filter(accepts)?;
+        decoded.key = key(&decoded);
+        let (key, expires) = (decoded.key, decoded.expires());
+        let id = self.insert(|generation| {
+            decoded.generation = generation;
+            decoded
+        });
+        self.stats.early -= 1;
+        self.stats.confirmed += 1;
+        let timer = self.wheel.arm(expires, id);
+        if let Some(dialog) = self.get_mut(id) {
+            dialog.timer = Some(timer);
+        }
+        self.index(id, key);
+        Some(id)
     }
 
     /// Creates a dialog for a 2xx with another To tag than that of `first` (RFC 3261 section 13.2.2.4). Confirm it next. `None` if the
@@ -200,6 +219,16 @@ impl Dialogs {
     /// When to call [`Dialogs::pop_due`] next.
     pub fn next_deadline(&self) -> Option<Time> {
         self.wheel.next_deadline()
+    }
+
+    /// Lets a confirmed dialog be found by its key.
+    fn index(&mut self, id: DialogId, key: u64) {
+        if self.find(key).len() < MOST_ALIKE {
+            let slab = &self.slab;
+            self.by_key.insert_unique(key, id.0.index, |index| {
+                slab.at(*index).map_or(0, |dialog| dialog.key)
+            });
+        }
     }
 
     fn insert(&mut self, make: impl FnOnce(u32) -> Dialog) -> DialogId {

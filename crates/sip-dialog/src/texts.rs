@@ -33,6 +33,22 @@ pub enum Text {
 }
 
 impl Text {
+    /// All texts, in their order.
+    pub(crate) const ALL: [Self; COUNT] = [
+        Self::CallId,
+        Self::CallerTag,
+        Self::CalleeTag,
+        Self::CallerTarget,
+        Self::CalleeTarget,
+        Self::CallerRoute,
+        Self::CalleeRoute,
+        Self::From,
+        Self::To,
+        Self::RequestUri,
+        Self::Identity,
+        Self::Reason,
+    ];
+
     /// The remote target of requests to this party.
     pub const fn target_of(party: Party) -> Self {
         match party {

@@ -127,6 +127,17 @@ impl Exchange {
         self.transactions.ledger_stats().sources
     }
 
+    /// Restores a dialog from the state in [`Record::Dialog`]. Returns whether this worker is its home, and its life is not over yet. Call
+    /// it before the first message arrives.
+    pub fn restore(&mut self, now: Time, state: &[u8]) -> bool {
+        let mut output = Output::default();
+        let mut is_restored = false;
+        self.with_worker((now, now), &mut output, |worker| {
+            is_restored = worker.restore(state);
+        });
+        is_restored
+    }
+
     fn with_worker(
         &mut self,
         (arrived, now): (Time, Time),

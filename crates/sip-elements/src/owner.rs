@@ -43,6 +43,6 @@ pub enum Owner {
     Context(ContextId),
     /// The response context of a client transaction, and the number of its branch.
     Branch(ContextId, u8),
-    /// The dialog that the INVITE of a server transaction has created.
+    /// The dialog that the INVITE of a server transaction has created, or that the BYE of a client transaction has ended.
     Dialog(DialogId),
 }

@@ -1,6 +1,7 @@
 //! The records that the data plane gives to the control plane. They wait for no answer, and the runtime counts those that are lost.
 use crate::bans::Notice;
 use sip_dialog::CallEvent;
+use sip_transport::Time;
 
 /// A fact for the control plane to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,4 +10,13 @@ pub enum Record {
     Notice(Notice),
     /// A change in the life of a call. Only with [`DialogSettings::events`](crate::DialogSettings::events).
     Call(CallEvent),
+    /// The state of a confirmed dialog, when it has changed. Only with [`DialogSettings::persist`](crate::DialogSettings::persist).
+    Dialog {
+        /// Identifies the dialog among those of all nodes.
+        id: u128,
+        /// What [`Exchange::restore`](crate::Exchange::restore) reads; `None` if the dialog has ended.
+        state: Option<Box<[u8]>>,
+        /// When the dialog ends unless it is refreshed.
+        expires: Time,
+    },
 }

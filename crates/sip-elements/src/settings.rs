@@ -132,6 +132,10 @@ pub struct ProxySettings {
 pub struct DialogSettings {
     /// Whether each change of a call is recorded ([`Record::Call`](crate::Record::Call)).
     pub events: bool,
+    /// Whether both parties get a BYE when the life of a dialog is over.
+    pub bye_at_end: bool,
+    /// Whether each confirmed dialog is recorded for a restart ([`Record::Dialog`](crate::Record::Dialog)).
+    pub persist: bool,
 }
 
 /// Table sizes of each worker. A request that exceeds one gets 503 with Retry-After.

@@ -33,12 +33,24 @@ pub(crate) struct Worker<'r, 'o> {
 }
 
 impl Worker<'_, '_> {
+    /// Restores a dialog whose home is this worker.
+    pub(crate) fn restore(&mut self, state: &[u8]) -> bool {
+        let (index, workers) = (self.index, self.workers);
+        let is_home = |call_id: &[u8]| home_of(call_id, workers) == index;
+        self.proxy.restore(&mut self.parts, state, is_home)
+    }
+
     /// The home of a message's call, if that is another worker.
     pub(crate) fn home_elsewhere(&self, message: &Message<'_>) -> Option<u16> {
         if self.workers < 2 {
             return None;
         }
-        let home = worker_hash(message.call_id().unwrap_or_default()) % u32::from(self.workers);
-        (home != u32::from(self.index)).then_some(home as u16)
+        let home = home_of(message.call_id().unwrap_or_default(), self.workers);
+        (home != self.index).then_some(home)
     }
+}
+
+/// The home of a call.
+fn home_of(call_id: &[u8], workers: u16) -> u16 {
+    (worker_hash(call_id) % u32::from(workers.max(1))) as u16
 }

@@ -2,11 +2,12 @@
 //! ends it. What a dialog holds is charged to the account of its INVITE.
 
 use super::Inbound;
+use super::hang_up::hang_up;
 use crate::routing::flow_token::is_reached_by_flow_only;
 use crate::routing::proof;
 use crate::routing::record_route::Recorded;
 use crate::routing::route::{Routing, tags};
-use crate::{Record, WorkerParts};
+use crate::{Record, View, WorkerParts};
 use rand_chacha::rand_core::Rng;
 use sip_dialog::{
     Answer, CallEvent, Change, Dialog, DialogId, DialogStats, Dialogs, Ended, Invitation, Leg,
@@ -23,6 +24,9 @@ pub(super) struct Keys {
     pub(super) of_sender: u64,
     pub(super) of_receiver: u64,
 }
+
+/// The Reason of the BYE that ends a dialog whose life is over.
+const EXPIRED: &[u8] = b"SIP;cause=408;text=\"Session expired\"";
 
 /// A 2xx to an INVITE, and how its callee was reached.
 #[derive(Clone, Copy)]
@@ -210,6 +214,7 @@ impl Calls {
             self.hold(parts, id, before);
             if let Some(dialog) = self.dialogs.get(id) {
                 tell(parts, dialog, Change::Answered);
+                save(parts, dialog);
             }
         }
     }
@@ -282,6 +287,7 @@ impl Calls {
             }
             if let Some(dialog) = self.dialogs.get_mut(id) {
                 dialog.refresh(parts.now, parts.settings.proxy.dialog_lifetime);
+                save(parts, dialog);
             }
         }
     }
@@ -323,6 +329,45 @@ impl Calls {
         self.end(parts, id, ended);
     }
 
+    /// Whether this is the keyed hash of the remote target of a request in a live dialog.
+    pub(super) fn knows_target(&self, request: &Message<'_>, target: u64, view: View<'_>) -> bool {
+        if self.dialogs.is_empty() {
+            return false;
+        }
+        let hasher = &view.shared.hasher;
+        let (from_tag, to_tag) = tags(request).unwrap_or_default();
+        let call_id = request.call_id().unwrap_or_default();
+        let (ids, sender) = self.find(Keys {
+            of_sender: proof::target_key(call_id, from_tag, to_tag, hasher),
+            of_receiver: proof::target_key(call_id, to_tag, from_tag, hasher),
+        });
+        let known = ids.iter().filter_map(|id| self.dialogs.get(*id));
+        let mut live = known.filter(|dialog| dialog.expires() > view.now);
+        live.any(|dialog| proof::target_hash(dialog.target(sender.other()), hasher) == target)
+    }
+
+    /// Restores a dialog that was recorded, if `is_home` accepts its Call-ID and its life is not over.
+    pub(super) fn restore(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        state: &[u8],
+        is_home: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        let hasher = &parts.shared.hasher;
+        let key_of = |dialog: &Dialog| {
+            let (caller, callee) = (dialog.text(Text::CallerTag), dialog.text(Text::CalleeTag));
+            proof::target_key(dialog.text(Text::CallId), callee, caller, hasher)
+        };
+        let accepts =
+            |dialog: &Dialog| dialog.expires() > parts.now && is_home(dialog.text(Text::CallId));
+        let Some(id) = self.dialogs.restore(state, accepts, key_of) else {
+            return false;
+        };
+        parts.metrics.dialogs_created.increment();
+        self.hold(parts, id, 0);
+        true
+    }
+
     /// Whether a 2xx has confirmed this dialog.
     pub(super) fn is_confirmed(&self, id: DialogId) -> bool {
         self.dialogs.get(id).is_some_and(Dialog::is_confirmed)
@@ -331,6 +376,10 @@ impl Calls {
     /// Ends the dialogs whose time is over.
     pub(super) fn expire(&mut self, parts: &mut WorkerParts<'_>) {
         while let Some((id, ended)) = self.dialogs.pop_due(parts.now) {
+            let is_over = ended == Ended::Expired && parts.settings.dialogs.bye_at_end;
+            if let Some(dialog) = self.dialogs.get(id).filter(|_| is_over) {
+                hang_up(parts, id, dialog, EXPIRED);
+            }
             self.end(parts, id, ended);
         }
     }
@@ -378,6 +427,9 @@ impl Calls {
             counter.increment();
         }
         tell(parts, &dialog, Change::Ended(ended));
+        if parts.settings.dialogs.persist && dialog.is_confirmed() {
+            record(parts, &dialog, None);
+        }
     }
 
     fn set_text(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, text: (Text, &[u8])) {
@@ -405,6 +457,21 @@ fn tell(parts: &mut WorkerParts<'_>, dialog: &Dialog, change: Change) {
             .output
             .record(Record::Call(CallEvent { change, call }));
     }
+}
+
+/// Records the state of a dialog, so that it survives a restart.
+fn save(parts: &mut WorkerParts<'_>, dialog: &Dialog) {
+    if parts.settings.dialogs.persist {
+        record(parts, dialog, Some(dialog.encode()));
+    }
+}
+
+fn record(parts: &mut WorkerParts<'_>, dialog: &Dialog, state: Option<Box<[u8]>>) {
+    parts.output.record(Record::Dialog {
+        id: dialog.id(),
+        state,
+        expires: dialog.expires(),
+    });
 }
 
 fn has_room(parts: &mut WorkerParts<'_>, bytes: usize) -> bool {

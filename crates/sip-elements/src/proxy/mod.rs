@@ -10,6 +10,7 @@ mod cursor;
 mod deadlines;
 mod dialog;
 mod forward;
+mod hang_up;
 mod identity_headers;
 mod reason;
 mod response;
@@ -113,7 +114,8 @@ impl Proxy {
     /// Preprocesses the route of a request (section 16.4): which Route values are ours, what the effective Request-URI
     /// is, and whether the request belongs to a dialog that we record-routed.
     pub fn preprocess(&self, request: &Message<'_>, parts: &WorkerParts<'_>) -> Routing {
-        route::preprocess(request, parts.view(), &self.refreshed)
+        let knows = |target| self.calls.knows_target(request, target, parts.view());
+        route::preprocess(request, parts.view(), &self.refreshed, knows)
     }
 
     /// Creates a response context for a request with a server transaction, and forwards the request to the first group
@@ -246,6 +248,9 @@ impl Proxy {
         response: &Message<'_>,
         from: IpAddr,
     ) {
+        if matches!(event.owner, Owner::Dialog(_)) {
+            return;
+        }
         let Some((key, place, mut context)) = self.take(event.owner) else {
             return self.late_response(parts, event, response, from);
         };
@@ -480,6 +485,16 @@ impl Proxy {
             }
             self.settle(parts, key, context);
         }
+    }
+
+    /// Restores a dialog that an earlier run of the program has recorded, if `is_home` accepts its Call-ID and its life is not over.
+    pub(crate) fn restore(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        state: &[u8],
+        is_home: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        self.calls.restore(parts, state, is_home)
     }
 
     /// Returns when to call `expire` next.

@@ -75,14 +75,21 @@ pub(crate) struct RouteSet {
 }
 
 /// Preprocesses the route of a request (section 16.4): which Route values are ours, and what the effective Request-URI
-/// is.
-pub(crate) fn preprocess(request: &Message<'_>, view: View<'_>, refreshed: &Refreshed) -> Routing {
+/// is. `knows` says whether a keyed hash is that of the remote target in a live dialog.
+pub(crate) fn preprocess(
+    request: &Message<'_>,
+    view: View<'_>,
+    refreshed: &Refreshed,
+    knows: impl Fn(u64) -> bool,
+) -> Routing {
     let mut routing = Routing::default();
     if request.header(HeaderName::Route).is_some() {
         let strict = repair_strict_route(&mut routing, request, view);
         let last = pop_own_routes(&mut routing, request, view).or(strict);
         if let Some(last) = last {
-            verify(&mut routing, request, &last, view, refreshed);
+            verify(&mut routing, request, &last, view, |key, target| {
+                (!refreshed.is_empty() && refreshed.knows(key, target, view.now)) || knows(target)
+            });
         }
     }
     let written = routing
@@ -153,7 +160,7 @@ fn verify(
     request: &Message<'_>,
     last: &Uri<'_>,
     view: View<'_>,
-    refreshed: &Refreshed,
+    knows: impl Fn(u64, u64) -> bool,
 ) {
     let hasher = &view.shared.hasher;
     let Some((from_tag, to_tag)) = tags(request) else {
@@ -182,7 +189,7 @@ fn verify(
     if !is_first_target {
         let call_id = request.call_id().unwrap_or_default();
         let key = proof::target_key(call_id, to_tag, from_tag, hasher);
-        if refreshed.is_empty() || !refreshed.knows(key, target, view.now) {
+        if !knows(key, target) {
             return;
         }
     }

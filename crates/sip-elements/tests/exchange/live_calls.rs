@@ -16,7 +16,7 @@ fn node() -> Bench {
     node_with(settings())
 }
 
-fn node_with(mut settings: Settings) -> Bench {
+pub(crate) fn node_with(mut settings: Settings) -> Bench {
     settings.challenge.clear();
     settings.dialogs.events = true;
     let mut bench = Bench::new(settings).with_subscribers();
@@ -27,7 +27,7 @@ fn node_with(mut settings: Settings) -> Bench {
 
 impl Bench {
     /// The numbers of early and confirmed dialogs. Checks that no dialog was lost.
-    fn dialogs(&self) -> (u64, u64) {
+    pub(crate) fn dialogs(&self) -> (u64, u64) {
         let stats = self.exchange.dialog_stats();
         assert_eq!(stats.created, stats.ended + stats.early + stats.confirmed);
         let ended = self.metrics.dialogs_ended.iter();
@@ -38,7 +38,7 @@ impl Bench {
         (stats.early, stats.confirmed)
     }
 
-    fn ended_by(&self, ended: Ended) -> u64 {
+    pub(crate) fn ended_by(&self, ended: Ended) -> u64 {
         self.metrics.dialogs_ended[ended as usize].value()
     }
 
@@ -46,7 +46,7 @@ impl Bench {
         let records = self.output.drain_records();
         let events = records.filter_map(|record| match record {
             Record::Call(event) => Some(event),
-            Record::Notice(_) => None,
+            Record::Notice(_) | Record::Dialog { .. } => None,
         });
         events.collect()
     }
@@ -61,7 +61,7 @@ fn invite(extra: &str) -> String {
 }
 
 /// Alice calls. Returns the INVITE that Bob gets.
-fn call(bench: &mut Bench) -> String {
+pub(crate) fn call(bench: &mut Bench) -> String {
     let sent = bench.receive(ALICE, &invite(""));
     let (to, forwarded) = sent.into_iter().next_back().expect("a copy");
     assert_eq!(to.to_string(), BOB, "{forwarded}");
@@ -89,7 +89,7 @@ fn routes(values: impl Iterator<Item = String>) -> String {
 }
 
 /// A request of Alice inside the dialog that a 2xx has made.
-fn from_alice(answered: &str, method: &str, cseq: u32, extra: &str) -> String {
+pub(crate) fn from_alice(answered: &str, method: &str, cseq: u32, extra: &str) -> String {
     let routes = routes(recorded(answered).into_iter().rev());
     let uri = format!("sip:bob@{BOB}");
     let branch = format!("{method}{cseq}");
@@ -108,7 +108,7 @@ fn from_bob(invite: &str, method: &str, cseq: u32) -> String {
 }
 
 /// A call that Bob has answered and Alice has acknowledged. Returns the INVITE that Bob got, and the 2xx that Alice got.
-fn answered_call(bench: &mut Bench) -> (String, String) {
+pub(crate) fn acknowledged_call(bench: &mut Bench) -> (String, String) {
     let invite = call(bench);
     let answered = only(bench.receive(BOB, &accept(&invite)));
     let ack = only(bench.receive(ALICE, &from_alice(&answered, "ACK", 1, "")));
@@ -175,7 +175,7 @@ fn without_events_nothing_is_recorded() {
     let mut bench = Bench::new(settings).with_subscribers();
     let contact = crate::bench::register("bob", BOB, 1, "");
     bench.receive(BOB, &contact);
-    answered_call(&mut bench);
+    acknowledged_call(&mut bench);
     assert_eq!(bench.dialogs(), (0, 1));
     assert_eq!(bench.events(), []);
 }
@@ -183,7 +183,7 @@ fn without_events_nothing_is_recorded() {
 #[test]
 fn the_callee_hangs_up() {
     let mut bench = node();
-    let (invite, _) = answered_call(&mut bench);
+    let (invite, _) = acknowledged_call(&mut bench);
     let bye = only(bench.receive(BOB, &from_bob(&invite, "BYE", 1)));
     bench.receive(ALICE, &accept(&bye));
     assert_eq!(
@@ -203,7 +203,7 @@ fn a_bye_ends_the_call_whatever_the_other_party_says_to_it() {
         ("407 Proxy Authentication Required", 0),
     ] {
         let mut bench = node();
-        let (_, answered) = answered_call(&mut bench);
+        let (_, answered) = acknowledged_call(&mut bench);
         let bye = only(bench.receive(ALICE, &from_alice(&answered, "BYE", 2, "")));
         bench.receive(BOB, &refuse(&bye, answer));
         assert_eq!(bench.dialogs(), (0, 1 - ended), "{answer}");
@@ -214,7 +214,7 @@ fn a_bye_ends_the_call_whatever_the_other_party_says_to_it() {
 #[test]
 fn a_bye_without_an_answer_ends_the_call_when_it_times_out() {
     let mut bench = node();
-    let (_, answered) = answered_call(&mut bench);
+    let (_, answered) = acknowledged_call(&mut bench);
     only(bench.receive(ALICE, &from_alice(&answered, "BYE", 2, "")));
     bench.wait(Duration::from_secs(31));
     assert_eq!(bench.dialogs(), (0, 1));
@@ -228,7 +228,7 @@ fn a_bye_without_an_answer_ends_the_call_when_it_times_out() {
 #[test]
 fn both_parties_hang_up_at_once_and_one_call_ends() {
     let mut bench = node();
-    let (invite, answered) = answered_call(&mut bench);
+    let (invite, answered) = acknowledged_call(&mut bench);
     let to_bob = only(bench.receive(ALICE, &from_alice(&answered, "BYE", 2, "")));
     let to_alice = only(bench.receive(BOB, &from_bob(&invite, "BYE", 1)));
     bench.receive(BOB, &accept(&to_bob));
@@ -250,7 +250,7 @@ fn both_parties_hang_up_at_once_and_one_call_ends() {
 #[test]
 fn the_bye_of_a_stranger_or_with_a_wrong_tag_ends_nothing() {
     let mut bench = node();
-    let (_, answered) = answered_call(&mut bench);
+    let (_, answered) = acknowledged_call(&mut bench);
     let bye = from_alice(&answered, "BYE", 2, "");
     let without_route: String = bye
         .split_inclusive('\n')
@@ -460,7 +460,7 @@ fn a_callee_that_invents_tags_makes_few_dialogs() {
 #[test]
 fn a_storm_of_re_invites_makes_no_dialog_and_loses_none() {
     let mut bench = node();
-    let (_, answered) = answered_call(&mut bench);
+    let (_, answered) = acknowledged_call(&mut bench);
     for cseq in 2..500 {
         let sent = bench.receive(ALICE, &from_alice(&answered, "INVITE", cseq, ""));
         let (_, forwarded) = sent.into_iter().next_back().expect("a copy");
@@ -479,7 +479,7 @@ fn a_dialog_lives_as_long_as_configured_and_each_refresh_renews_that() {
     let mut settings = settings();
     settings.proxy.dialog_lifetime = hour;
     let mut bench = node_with(settings);
-    let (_, answered) = answered_call(&mut bench);
+    let (_, answered) = acknowledged_call(&mut bench);
     bench.wait(hour / 2);
     let sent = bench.receive(ALICE, &from_alice(&answered, "UPDATE", 2, ""));
     let (_, forwarded) = sent.into_iter().next_back().expect("a copy");
@@ -553,7 +553,7 @@ fn a_hundred_thousand_calls_that_are_never_answered_leave_nothing() {
 #[test]
 fn calls_go_on_while_the_node_drains() {
     let mut bench = node();
-    let (_, answered) = answered_call(&mut bench);
+    let (_, answered) = acknowledged_call(&mut bench);
     bench
         .exchange
         .control(bench.now, ControlMessage::Drain(true), &mut bench.output);

@@ -104,16 +104,17 @@ impl Bounded {
     ) -> Option<String> {
         let transactions = |census: &Census| census.servers.live + census.clients.live;
         let live = transactions(census);
-        let before = self.last.get(&place).map_or(0, transactions);
+        let last = self.last.get(&place).copied().unwrap_or_default();
+        let before = transactions(&last);
         if step.longest > LONGEST {
             return Some(format!(
                 "a message of {} bytes, at most {LONGEST}",
                 step.longest
             ));
         }
-        // Timers may make every transaction retransmit. Any other event concerns one call.
+        // Timers may make every transaction retransmit, and end every dialog. Any other event concerns one call.
         let timers = if step.cause == Cause::Deadline {
-            before.max(live) + census.contexts.live
+            before.max(live) + census.contexts.live + last.dialogs.live
         } else {
             0
         };

@@ -5,9 +5,9 @@ use sip_elements::location::{Binding, LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::routing::NextHop;
 use sip_elements::{
-    ChallengedMethods, ControlMessage, DeadTargets, Description, Exchange, ExchangeOptions,
-    Foreign, NameServersFailed, NotDescribed, ProxySettings, Question, RegistrarSettings,
-    SessionDescriptions, Settings, Shared, StoreFailed, TableLimits,
+    ChallengedMethods, ControlMessage, DeadTargets, Description, DialogSettings, Exchange,
+    ExchangeOptions, Foreign, NameServersFailed, NotDescribed, ProxySettings, Question,
+    RegistrarSettings, SessionDescriptions, Settings, Shared, StoreFailed, TableLimits,
 };
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
 use sip_message::{KeyHasher, Message, Method};
@@ -463,6 +463,11 @@ fn settings(plan: &HostPlan) -> Settings {
             dead_target_lifetime: Duration::from_secs(30),
             max_targets: MAX_TARGETS,
             ..defaults.proxy
+        },
+        dialogs: DialogSettings {
+            bye_at_end: true,
+            events: true,
+            persist: true,
         },
         limits: TableLimits {
             server_transactions: plan.most_transactions,

@@ -122,7 +122,11 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
                 min_interval: session_timers.min_interval,
             },
         ),
-        dialogs: DialogSettings::default(),
+        dialogs: DialogSettings {
+            bye_at_end: configuration.dialogs.bye_at_end,
+            events: false,
+            persist: false,
+        },
         timers: TimerSettings {
             t1: timers.t1,
             t2: timers.t2,

@@ -76,6 +76,9 @@ section! {
         /// Timers.
         section timers: Timers;
 
+        /// Dialogs of calls.
+        section dialogs: Dialogs;
+
         /// Upper limits.
         section limits: Limits;
 
@@ -438,6 +441,15 @@ section! {
 
         /// Maximum time that a message may stay in the network.
         reload t4: Duration = TimerSettings::default().t4, between(millis(10), seconds(60));
+    }
+}
+
+section! {
+    /// Dialogs of calls.
+    Dialogs {
+        /// Send BYE to both parties when a dialog has lived for `proxy.dialog_lifetime` without a refresh. Otherwise the call continues,
+        /// but the server no longer knows it.
+        reload bye_at_end: bool = false, any();
     }
 }
 

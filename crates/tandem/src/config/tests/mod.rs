@@ -411,6 +411,10 @@ fn values_of_every_type_are_read() {
         no_answer = "2500ms"
         trusted_peers = ["192.0.2.7", "2001:db8::/32"]
         off_limits = ["169.254.0.0/16"]
+        [dialogs]
+        bye_at_end = true
+        [limits]
+        dialogs = 1234
         [log]
         level = "debug"
         format = "json"
@@ -451,6 +455,8 @@ fn values_of_every_type_are_read() {
     let metadata = "169.254.169.254".parse().expect("an address");
     assert!(settings.proxy.off_limits.contains(metadata));
     assert!(settings.proxy.edge_proxies.is_empty());
+    assert!(settings.dialogs.bye_at_end);
+    assert_eq!(settings.limits.dialogs, 1234);
 }
 
 #[test]

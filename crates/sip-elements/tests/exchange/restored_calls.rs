@@ -1,0 +1,169 @@
+//! A node that is started again: it knows the dialogs that it has recorded, and they end as they would have.
+
+use crate::bench::{ALICE, BOB, Bench, accept_at, only, settings};
+use crate::live_calls::{acknowledged_call, from_alice};
+use sip_dialog::Ended;
+use sip_elements::{Record, Settings};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a database holds: the states by id.
+type Saved = BTreeMap<u128, Box<[u8]>>;
+
+fn persistent() -> Settings {
+    let mut settings = settings();
+    settings.dialogs.persist = true;
+    settings
+}
+
+/// Writes what the node has recorded since the last time.
+fn save(bench: &mut Bench, saved: &mut Saved) {
+    for record in bench.output.drain_records() {
+        if let Record::Dialog { id, state, .. } = record {
+            match state {
+                Some(state) => saved.insert(id, state),
+                None => saved.remove(&id),
+            };
+        }
+    }
+}
+
+/// The same node after a restart.
+fn restarted(before: &Bench, settings: Settings, saved: &Saved) -> Bench {
+    let mut bench = crate::live_calls::node_with(settings);
+    bench.now = before.now + Duration::from_secs(5);
+    for state in saved.values() {
+        assert!(bench.exchange.restore(bench.now, state));
+    }
+    bench
+}
+
+#[test]
+fn a_restored_dialog_ends_with_its_bye() {
+    let mut bench = crate::live_calls::node_with(persistent());
+    let mut saved = Saved::new();
+    let (_, answered) = acknowledged_call(&mut bench);
+    save(&mut bench, &mut saved);
+    assert_eq!(saved.len(), 1);
+
+    let mut bench = restarted(&bench, persistent(), &saved);
+    assert_eq!(bench.dialogs(), (0, 1));
+    bench.wait(Duration::from_secs(60));
+    assert_eq!(bench.dialogs(), (0, 1));
+    let bye = only(bench.receive(ALICE, &from_alice(&answered, "BYE", 2, "")));
+    bench.receive(BOB, &crate::bench::accept(&bye));
+    assert_eq!(bench.dialogs(), (0, 0));
+    assert_eq!(bench.ended_by(Ended::ByCaller), 1);
+    let records: Vec<Record> = bench.output.drain_records().collect();
+    let [
+        Record::Call(event),
+        Record::Dialog {
+            id, state: None, ..
+        },
+    ] = &records[..]
+    else {
+        panic!("{records:?}")
+    };
+    assert_eq!((&*event.call.call_id, *id), (&b"call-1"[..], event.call.id));
+    assert_eq!(event.call.source.to_string(), ALICE);
+    assert!(saved.contains_key(id), "the same id as before");
+}
+
+fn save_and_expect(bench: &mut Bench, saved: &mut Saved, left: usize) {
+    save(bench, saved);
+    assert_eq!(saved.len(), left);
+}
+
+#[test]
+fn an_early_dialog_is_not_recorded_and_a_failed_one_leaves_nothing() {
+    let mut bench = crate::live_calls::node_with(persistent());
+    let mut saved = Saved::new();
+    let invite = crate::live_calls::call(&mut bench);
+    save_and_expect(&mut bench, &mut saved, 0);
+    bench.receive(
+        BOB,
+        &crate::bench::accept(&invite).replace("200 OK", "486 Busy"),
+    );
+    save_and_expect(&mut bench, &mut saved, 0);
+}
+
+#[test]
+fn a_target_that_changed_before_the_restart_is_still_reached() {
+    const MOVED: &str = "192.0.2.29:5060";
+    let mut bench = crate::live_calls::node_with(persistent());
+    let mut saved = Saved::new();
+    let (_, answered) = acknowledged_call(&mut bench);
+    let sent = bench.receive(ALICE, &from_alice(&answered, "UPDATE", 2, ""));
+    let (_, forwarded) = sent.into_iter().next_back().expect("a copy");
+    bench.receive(BOB, &accept_at(&forwarded, &format!("sip:bob@{MOVED}")));
+    save(&mut bench, &mut saved);
+    let to_moved = |cseq| {
+        from_alice(&answered, "INFO", cseq, "").replace(
+            &format!("INFO sip:bob@{BOB}"),
+            &format!("INFO sip:bob@{MOVED}"),
+        )
+    };
+
+    let mut forgetful = restarted(&bench, persistent(), &Saved::new());
+    let refused = only(forgetful.receive(ALICE, &to_moved(3)));
+    assert!(refused.starts_with("SIP/2.0 481 "), "{refused}");
+
+    let mut bench = restarted(&bench, persistent(), &saved);
+    let sent = bench.receive(ALICE, &to_moved(3));
+    assert_eq!(sent.last().expect("a copy").0.to_string(), MOVED);
+    // A stranger gains nothing from it.
+    let elsewhere = to_moved(4).replace(MOVED, "203.0.113.7:5060");
+    let refused = only(bench.receive(ALICE, &elsewhere));
+    assert!(refused.starts_with("SIP/2.0 481 "), "{refused}");
+}
+
+#[test]
+fn a_restored_dialog_lives_no_longer_than_it_would_have() {
+    let hour = Duration::from_secs(3_600);
+    let mut settings = persistent();
+    settings.proxy.dialog_lifetime = hour;
+    settings.dialogs.bye_at_end = true;
+    let mut bench = crate::live_calls::node_with(settings.clone());
+    let mut saved = Saved::new();
+    acknowledged_call(&mut bench);
+    save(&mut bench, &mut saved);
+    bench.now = bench.now + hour / 2;
+    let mut restored = restarted(&bench, settings.clone(), &saved);
+    let sent = restored.wait(hour / 2);
+    assert_eq!(sent.len(), 2, "two BYEs: {sent:#?}");
+    assert_eq!(restored.dialogs(), (0, 0));
+    assert_eq!(restored.ended_by(Ended::Expired), 1);
+
+    bench.now = bench.now + hour;
+    let mut late = crate::live_calls::node_with(settings);
+    late.now = bench.now;
+    for state in saved.values() {
+        assert!(!late.exchange.restore(late.now, state), "it is over");
+    }
+    assert_eq!(late.dialogs(), (0, 0));
+}
+
+#[test]
+fn bytes_that_are_no_state_restore_nothing() {
+    let mut bench = crate::live_calls::node_with(persistent());
+    let mut saved = Saved::new();
+    acknowledged_call(&mut bench);
+    save(&mut bench, &mut saved);
+    let state = saved.values().next().expect("a state");
+    let mut other = crate::live_calls::node_with(persistent());
+    for length in 0..state.len() {
+        assert!(
+            !other.exchange.restore(other.now, &state[..length]),
+            "{length}"
+        );
+    }
+    let mut newer = state.clone();
+    newer[0] = 2;
+    assert!(!other.exchange.restore(other.now, &newer));
+    assert!(
+        !other
+            .exchange
+            .restore(other.now, &[&state[..], b"x"].concat())
+    );
+    assert_eq!(other.dialogs(), (0, 0));
+}
