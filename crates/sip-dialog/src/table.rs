@@ -223,7 +223,7 @@ impl Dialogs {
 
     /// Lets a confirmed dialog be found by its key.
     fn index(&mut self, id: DialogId, key: u64) {
-        if self.find(key).len() < MOST_ALIKE {
+        if self.find(key).len() < MAX_ALIKE {
             let slab = &self.slab;
             self.by_key.insert_unique(key, id.0.index, |index| {
                 slab.at(*index).map_or(0, |dialog| dialog.key)

@@ -8,7 +8,7 @@ use sip_transport::Time;
 pub enum Record {
     /// A line for the operator's log.
     Notice(Notice),
-    /// A change in the life of a call. Only with [`DialogSettings::events`](crate::DialogSettings::events).
+    /// A change in the life of a call, if [`DialogSettings`](crate::DialogSettings) ask for it.
     Call(CallEvent),
     /// The state of a confirmed dialog, when it has changed. Only with [`DialogSettings::persist`](crate::DialogSettings::persist).
     Dialog {

@@ -7,6 +7,8 @@ use sip_message::Method;
 use sip_message::digest::Algorithm;
 use sip_transaction::TimerSettings;
 use sip_transport::{Listener, Networks};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What to do with requests for domains that are not ours.
@@ -128,10 +130,13 @@ pub struct ProxySettings {
 }
 
 /// Settings of dialogs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct DialogSettings {
-    /// Whether each change of a call is recorded ([`Record::Call`](crate::Record::Call)).
-    pub events: bool,
+    /// Whether the end of each call is recorded ([`Record::Call`](crate::Record::Call)).
+    pub records: bool,
+    /// Whether each change of a call is recorded. The control plane switches this at any time, when something begins or ceases to follow
+    /// calls.
+    pub events: Arc<AtomicBool>,
     /// Whether both parties get a BYE when the life of a dialog is over.
     pub bye_at_end: bool,
     /// Whether each confirmed dialog is recorded for a restart ([`Record::Dialog`](crate::Record::Dialog)).

@@ -10,13 +10,15 @@ use crate::routing::route::{Routing, tags};
 use crate::{Record, View, WorkerParts};
 use rand_chacha::rand_core::Rng;
 use sip_dialog::{
-    Answer, CallEvent, Change, Dialog, DialogId, DialogStats, Dialogs, Ended, Invitation, Leg,
-    Party, Text,
+    Agreed, Answer, CallEvent, Change, Dialog, DialogId, DialogStats, Dialogs, Ended, Invitation,
+    Leg, Party, Text,
 };
 use sip_message::{HeaderName, Message, Method, NameAddr};
 use sip_transaction::{Account, Full, Table};
 use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The keys of the remote targets of a request's sender and receiver ([`proof::target_key`]). The key of a dialog is that of its callee.
 #[derive(Clone, Copy, Debug, Default)]
@@ -205,7 +207,7 @@ impl Calls {
             destination,
             status: response.status(),
             now: parts.now,
-            lifetime: parts.settings.proxy.dialog_lifetime,
+            lifetime: lifetime(parts, response),
             patience: parts.settings.timers.t1 * 64,
             texts: &texts,
         };
@@ -260,7 +262,9 @@ impl Calls {
         id: DialogId,
         request: &Message<'_>,
     ) {
-        if parts.settings.dialogs.events && request.header(HeaderName::Reason).is_some() {
+        let dialogs = &parts.settings.dialogs;
+        let is_told = dialogs.records || dialogs.events.load(Ordering::Relaxed);
+        if is_told && request.header(HeaderName::Reason).is_some() {
             let reason = super::reason::of_request(request);
             self.set_text(parts, id, (Text::Reason, &reason));
         }
@@ -286,7 +290,7 @@ impl Calls {
                 }
             }
             if let Some(dialog) = self.dialogs.get_mut(id) {
-                dialog.refresh(parts.now, parts.settings.proxy.dialog_lifetime);
+                dialog.refresh(parts.now, lifetime(parts, response));
                 save(parts, dialog);
             }
         }
@@ -448,9 +452,16 @@ impl Calls {
     }
 }
 
+/// Whether the control plane wants to know of this change.
+fn is_told(parts: &WorkerParts<'_>, change: Change) -> bool {
+    let dialogs = &parts.settings.dialogs;
+    let is_end = matches!(change, Change::Ended(_));
+    (dialogs.records && is_end) || dialogs.events.load(Ordering::Relaxed)
+}
+
 /// Tells the control plane about a call, if it wants to know.
 fn tell(parts: &mut WorkerParts<'_>, dialog: &Dialog, change: Change) {
-    if parts.settings.dialogs.events {
+    if is_told(parts, change) {
         let ended = matches!(change, Change::Ended(_)).then_some(parts.now);
         let call = Box::new(dialog.record(ended));
         parts
@@ -476,6 +487,17 @@ fn record(parts: &mut WorkerParts<'_>, dialog: &Dialog, state: Option<Box<[u8]>>
 
 fn has_room(parts: &mut WorkerParts<'_>, bytes: usize) -> bool {
     parts.transactions.ledger().has_room(bytes)
+}
+
+/// How long a dialog lives after this 2xx, unless it is refreshed: the session interval that both parties have agreed on (RFC 4028), but not
+/// longer than `dialog_lifetime`.
+fn lifetime(parts: &WorkerParts<'_>, response: &Message<'_>) -> Duration {
+    let longest = parts.settings.proxy.dialog_lifetime;
+    let agreed = parts
+        .settings
+        .session_timers
+        .and_then(|_| Agreed::of(response));
+    agreed.map_or(longest, |agreed| agreed.interval().min(longest))
 }
 
 fn random_id(parts: &mut WorkerParts<'_>) -> u128 {

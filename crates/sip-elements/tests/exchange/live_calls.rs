@@ -4,6 +4,7 @@ use crate::bench::{BOB, Bench, accept_at, only, recorded, request, settings, sta
 use sip_dialog::{CallEvent, Change, Ended};
 use sip_elements::{ControlMessage, Record, Settings};
 use sip_transport::{Counter, Node};
+use std::sync::Arc;
 use std::time::Duration;
 
 const CAROL: &str = "192.0.2.30:5060";
@@ -18,7 +19,7 @@ fn node() -> Bench {
 
 pub(crate) fn node_with(mut settings: Settings) -> Bench {
     settings.challenge.clear();
-    settings.dialogs.events = true;
+    settings.dialogs.events = Arc::new(true.into());
     let mut bench = Bench::new(settings).with_subscribers();
     let contact = crate::bench::register("bob", BOB, 1, "");
     assert_eq!(status(&only(bench.receive(BOB, &contact))), 200);

@@ -16,6 +16,7 @@ use sip_transaction::TimerSettings;
 use sip_transport::Listener;
 use sip_transport::overload::OverloadSettings;
 use sip_transport::websocket::Origins;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The listeners, with each wildcard expanded into one listener per address of the machine.
@@ -124,7 +125,8 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
         ),
         dialogs: DialogSettings {
             bye_at_end: configuration.dialogs.bye_at_end,
-            events: false,
+            records: configuration.records.file.is_some() || configuration.records.database,
+            events: Arc::default(),
             persist: false,
         },
         timers: TimerSettings {

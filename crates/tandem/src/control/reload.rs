@@ -86,8 +86,9 @@ impl Control {
             return Err(ReloadError::NeedsRestart(fixed));
         }
         let tls = load_certificates(running, &fresh).map_err(ReloadError::Certificates)?;
-        let settings = Arc::new(config::settings(&fresh, &running.listeners));
-        self.order(running, &ControlMessage::Settings(settings))
+        let mut settings = config::settings(&fresh, &running.listeners);
+        settings.dialogs.events = self.events.wanted();
+        self.order(running, &ControlMessage::Settings(Arc::new(settings)))
             .await?;
         if let Some(log) = &self.log {
             log.set_level(fresh.log.level);

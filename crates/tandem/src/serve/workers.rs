@@ -61,7 +61,9 @@ pub(super) fn start(
     bound_connections(&configuration, listeners.len(), &mut options.streams);
     // The message already names the source of the error.
     let bound = Runtime::bind(listeners, count, options).map_err(|error| anyhow!("{error}"))?;
-    let settings = Arc::new(config::settings(&configuration, bound.listeners()));
+    let mut settings = config::settings(&configuration, bound.listeners());
+    settings.dialogs.events = control.events.wanted();
+    let settings = Arc::new(settings);
     let seeds = seeds(count)?;
     let metrics: Vec<Arc<WorkerMetrics>> = seeds.iter().map(|_| Arc::default()).collect();
     let exchange = |worker: u16| {

@@ -73,7 +73,7 @@ pub struct Hub {
     pub counters: EventCounters,
     run: u64,
     max_readers: usize,
-    wanted: AtomicBool,
+    wanted: Arc<AtomicBool>,
     ring: Mutex<Ring>,
     seats: Mutex<Seats>,
     /// The number of the next event, and whether the server stops.
@@ -92,7 +92,7 @@ impl Hub {
             counters: EventCounters::default(),
             run,
             max_readers,
-            wanted: AtomicBool::new(false),
+            wanted: Arc::default(),
             head: watch::Sender::new((ring.next(), false)),
             ring: Mutex::new(ring),
             seats: Mutex::default(),
@@ -102,6 +102,11 @@ impl Hub {
     /// Whether events are kept: a reader is connected, or was within the last minute.
     pub fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// The switch for [`Hub::is_wanted`], which the workers read.
+    pub fn wanted(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.wanted)
     }
 
     /// The number of readers.
