@@ -230,7 +230,7 @@ impl std::fmt::Debug for Stack<'_> {
 }
 
 /// Ends a response without a body.
-fn end(response: ResponseWriter<'_>) {
+pub(crate) fn end(response: ResponseWriter<'_>) {
     response.finish();
 }
 

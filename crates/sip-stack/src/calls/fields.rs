@@ -3,7 +3,7 @@
 use super::event::Session;
 use super::settings::AgentSettings;
 use super::wallet::Line;
-use sip_message::{HeaderName, Method, RequestWriter, ResponseWriter};
+use sip_message::{HeaderName, Method, RequestWriter, ResponseWriter, Scheme, Uri};
 use sip_transport::{Flow, Listener, Protocol};
 
 /// The methods that a user agent accepts: the value of Allow.
@@ -45,18 +45,25 @@ impl Fields<'_> {
 }
 
 impl AgentSettings {
-    /// The Contact of a request or response on this flow.
-    pub(super) fn contact(&self, listeners: &[Listener], flow: Flow) -> Vec<u8> {
+    /// The Contact of a request or response on this flow: a SIPS URI if the Request-URI is one (RFC 3261 sections 8.1.1.8 and 12.1.1).
+    pub(super) fn contact(&self, listeners: &[Listener], flow: Flow, uri: &[u8]) -> Vec<u8> {
         let Some(listener) = listeners.get(usize::from(flow.listener.0)) else {
             return Vec::new();
         };
+        let is_sips = Uri::parse(uri).is_some_and(|uri| uri.scheme == Scheme::Sips);
+        let scheme = if is_sips { "sips" } else { "sip" };
         let transport = match listener.protocol {
+            Protocol::Tls if is_sips => "",
             Protocol::Udp => "",
             Protocol::Tcp => ";transport=tcp",
             Protocol::Tls => ";transport=tls",
             Protocol::Ws | Protocol::Wss => ";transport=ws",
         };
-        format!("<sip:{}@{}{transport}>", self.user, listener.advertised).into_bytes()
+        format!(
+            "<{scheme}:{}@{}{transport}>",
+            self.user, listener.advertised
+        )
+        .into_bytes()
     }
 }
 

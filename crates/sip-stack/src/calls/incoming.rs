@@ -5,6 +5,7 @@ use super::dialog::Dialog;
 use super::event::{CallEnd, CallEvent, CallNumber, ReceivedMessage, Session};
 use super::fields::ALLOW;
 use super::table::Calls;
+use crate::stack::end;
 use crate::{Request, Stack};
 use sip_message::{HeaderName, Message};
 use sip_transaction::ServerId;
@@ -135,7 +136,12 @@ impl Calls {
             flow: incoming.flow,
             server: Some(incoming.server),
         };
-        let response = self.write_success(stack, &request, status, session);
+        // A Contact in a response from 300 on would lead the caller elsewhere.
+        let response = if status < 300 {
+            self.write_success(stack, &request, status, session)
+        } else {
+            stack.write_response(&request, status, "", end)
+        };
         stack.respond_raw(incoming.server, status, &response);
         Some((incoming.server, response))
     }
@@ -148,7 +154,8 @@ impl Calls {
         status: u16,
         session: &Session,
     ) -> Vec<u8> {
-        let contact = self.settings.contact(stack.listeners(), request.flow);
+        let uri = request.message.request_uri();
+        let contact = self.settings.contact(stack.listeners(), request.flow, uri);
         stack.write_response(request, status, "", |mut response| {
             let headers = request.message.headers();
             for route in headers.filter(|header| header.name == HeaderName::RecordRoute) {

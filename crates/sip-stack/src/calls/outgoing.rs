@@ -194,7 +194,7 @@ impl Calls {
             from: &call.local,
             to: &outgoing.to,
             cseq: (call.cseq, Method::Invite),
-            contact: Some(settings.contact(stack.listeners(), flow)),
+            contact: Some(settings.contact(stack.listeners(), flow, &outgoing.uri)),
             authorization: &call.authorization,
         };
         let hop = outgoing.hops.hop(flow);

@@ -166,8 +166,8 @@ impl Calls {
             return;
         };
         registration.cseq += 1;
-        registration.contact = settings.contact(stack.listeners(), flow);
         let uri = settings.registrar.as_bytes();
+        registration.contact = settings.contact(stack.listeners(), flow, uri);
         let asked = (&b"REGISTER"[..], uri);
         let credentials = &settings.credentials;
         let wallet = &mut registration.wallet;

@@ -173,7 +173,8 @@ fn a_cancelled_call_can_no_longer_be_accepted() {
 fn the_program_rejects_or_drops_a_call() {
     let mut world = World::new();
     world.take("1").reject(486);
-    world.peer.expect("SIP/2.0 486 ");
+    let refusal = world.peer.expect("SIP/2.0 486 ");
+    assert!(refusal.values("Contact").is_empty(), "no redirection");
     drop(world.take("2"));
     world.peer.expect("SIP/2.0 480 ");
 }

@@ -8,3 +8,5 @@ mod outgoing;
 mod pairs;
 mod peer;
 mod registration;
+#[cfg(feature = "resolver")]
+mod secure;
