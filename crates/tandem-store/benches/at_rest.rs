@@ -1,5 +1,5 @@
-//! Measures how fast subscribers and locations are written to the database and read back: `cargo bench -p tandem-store [-- ROWS]` (default:
-//! a million).
+//! Measures how fast subscribers and locations are written to the database and read back: `cargo bench -p tandem-store [-- ROWS] [URL]`
+//! (default: a million rows, in a new `SQLite` file). The database of a URL must be empty.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -19,6 +19,9 @@ fn main() {
         .build()
         .expect("a runtime");
     let directory = tempfile::tempdir().expect("a directory");
+    if let Some(url) = std::env::args().find(|argument| argument.contains("://")) {
+        return runtime.block_on(measure(&url, rows));
+    }
     let url = format!("sqlite:{}", directory.path().join("tandem.db").display());
     runtime.block_on(measure(&url, rows));
     let size = std::fs::metadata(directory.path().join("tandem.db"))

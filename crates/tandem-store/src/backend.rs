@@ -2,7 +2,7 @@
 //!
 //! A backend owns its SQL, its connections and the meaning of its error codes. Everything else is common to all: URLs, messages, the order
 //! of batches, what an import keeps. To add a database, implement these traits in a module of its own, name the module in
-//! [`Database::open`](crate::database::Database::open), and add a test program that includes `tests/contract`.
+//! [`Database::open`](crate::database::Database::open) and in `url`, and add a test program that includes `tests/contract`.
 //!
 //! Each operation is one transaction: another process sees all of it or nothing.
 
@@ -32,6 +32,24 @@ pub enum Commits {
     Synced,
 }
 
+/// How a server uses its database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// What a committed change survives.
+    pub commits: Commits,
+    /// Connections of the pool. A server of PostgreSQL or MySQL has one more, which reserves the name of the node.
+    pub connections: u32,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            commits: Commits::Written,
+            connections: 4,
+        }
+    }
+}
+
 /// An open database with all tables up to date.
 pub(crate) struct Opened {
     pub backend: Arc<dyn Backend>,
@@ -45,6 +63,16 @@ pub(crate) struct Opened {
 pub(crate) enum Fault {
     /// Another process or connection held the database for too long.
     Busy,
+    /// The server of the database does not answer, or is about to stop. A retry may succeed.
+    Away {
+        problem: String,
+        remedy: &'static str,
+    },
+    /// The server of the database refuses this user, or has no such database.
+    Refused {
+        problem: String,
+        remedy: &'static str,
+    },
     /// The database is damaged.
     Corrupt {
         problem: String,

@@ -18,7 +18,7 @@ pub enum StoreError {
         /// The right form.
         form: &'static str,
     },
-    /// The database can't be opened or created: a missing directory, missing permissions.
+    /// The database can't be opened or created: a missing directory, missing permissions, a wrong password.
     #[error("cannot open the database {url}: {problem}; {remedy}")]
     Open {
         /// As configured.
@@ -76,6 +76,16 @@ pub enum StoreError {
         /// As configured.
         url: String,
     },
+    /// The server of the database does not answer. A retry helps when it is back.
+    #[error("cannot reach the database {url}: {problem}; {remedy}")]
+    Away {
+        /// As configured, without secrets.
+        url: String,
+        /// The message of the operating system or the database.
+        problem: String,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// The database can be read, but not written: full disk, read-only file system, I/O error.
     #[error("cannot write to the database {url}: {problem}; {remedy}")]
     Unwritable {
@@ -121,7 +131,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether a retry of the same call may succeed.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Busy { .. })
+        matches!(self, Self::Busy { .. } | Self::Away { .. })
     }
 
     /// The error of an operation on an open database.
@@ -129,6 +139,16 @@ impl StoreError {
         let url = url.to_owned();
         match fault {
             Fault::Busy => Self::Busy { url },
+            Fault::Away { problem, remedy } => Self::Away {
+                url,
+                problem,
+                remedy,
+            },
+            Fault::Refused { problem, remedy } => Self::Open {
+                url,
+                problem,
+                remedy,
+            },
             Fault::Corrupt { problem, remedy } => Self::Corrupt {
                 url,
                 problem,

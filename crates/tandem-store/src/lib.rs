@@ -8,7 +8,7 @@
 //!   ▼
 //! Database                selects the backend by the URL, adds the place to its errors
 //!   ▼
-//! trait Backend           implemented by `sqlite`, which alone knows SQL, connections and error codes
+//! trait Backend           implemented by `sqlite`, `postgres` and `mysql`, which alone know SQL, connections and error codes
 //! ```
 //!
 //! Everything here belongs to the control plane: asynchronous, one small pool per process. The call path never waits for it.
@@ -20,14 +20,19 @@ mod database;
 mod error;
 mod import_plan;
 mod locations;
+mod migration;
+mod mysql;
+mod network;
 mod node_name;
 mod records;
+mod postgres;
 mod sqlite;
 mod store;
 mod subscriber;
 mod subscribers;
+mod url;
 
-pub use backend::Commits;
+pub use backend::{Commits, StoreOptions};
 pub use binding::{AddressBindings, BindingRow, Loaded};
 pub use call_row::CallRow;
 pub use error::StoreError;
@@ -39,3 +44,4 @@ pub use subscriber::{
     Changed, Existing, Imported, Registrations, StoredCredentials, Subscriber, SubscriberChanges,
 };
 pub use subscribers::Subscribers;
+pub use url::{check_url, shown_url};

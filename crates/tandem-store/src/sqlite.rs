@@ -10,9 +10,9 @@ mod node_lock;
 mod records;
 mod subscribers;
 
-pub(crate) use file::URL_FORM;
+pub(crate) use file::path_of;
 
-use crate::backend::{Backend, Claim, Commits, Fault, IfMissing, Opened};
+use crate::backend::{Backend, Claim, Commits, Fault, IfMissing, Opened, StoreOptions};
 use crate::error::StoreError;
 use crate::node_name::NodeName;
 use async_trait::async_trait;
@@ -26,8 +26,6 @@ use std::time::Duration;
 
 /// How long a statement waits for a lock that another connection or process holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// `SQLite` has one writer at a time. The other connections read while it writes.
-const CONNECTIONS: u32 = 4;
 /// Rows that a connection reads ahead, so that streaming a million rows does not switch threads for each. By measurement, thousands take
 /// twice as long as hundreds, because they no longer fit into the processor's cache.
 const READ_AHEAD_ROWS: usize = 256;
@@ -50,16 +48,16 @@ struct SqliteBackend {
 pub(crate) async fn open(
     url: &str,
     if_missing: IfMissing,
-    commits: Commits,
+    store: StoreOptions,
 ) -> Result<Opened, StoreError> {
-    let file = file::path_of(url)?;
+    let file = path_of(url)?;
     let created = file::prepare(url, &file, if_missing)?;
     let pool = SqlitePoolOptions::new()
-        .max_connections(CONNECTIONS)
+        .max_connections(store.connections)
         .acquire_timeout(BUSY_TIMEOUT)
         .max_lifetime(None)
         .test_before_acquire(false)
-        .connect_lazy_with(options(&file, commits));
+        .connect_lazy_with(options(&file, store.commits));
     migrations::migrate(url, &pool).await?;
     let backend = Arc::new(SqliteBackend {
         pool,

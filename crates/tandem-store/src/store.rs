@@ -1,6 +1,6 @@
 //! The open store: one small pool of connections per process, for any number of workers.
 
-use crate::backend::{Claim, Commits, IfMissing};
+use crate::backend::{Claim, IfMissing, StoreOptions};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::locations::Locations;
@@ -17,38 +17,44 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the database that `url` names (`sqlite:FILE`, relative to the working directory), creates it if it does not exist, and brings
-    /// its tables up to date.
+    /// Opens the database that `url` names (`sqlite:FILE`, relative to the working directory, `postgres://USER@HOST/DATABASE` or
+    /// `mysql://USER@HOST/DATABASE`), and brings its tables up to date. A file that does not exist is created; a database of a server must
+    /// exist.
     ///
     /// This is for everything but servers: any number of processes may do so, also beside a server. Bindings are saved under the default
     /// [`NodeName`].
     ///
     /// # Errors
-    /// [`StoreError::Url`], [`StoreError::Open`], [`StoreError::Corrupt`], [`StoreError::Schema`], or [`StoreError::Busy`].
+    /// [`StoreError::Url`], [`StoreError::Open`], [`StoreError::Corrupt`], [`StoreError::Schema`], [`StoreError::Busy`], or
+    /// [`StoreError::Away`].
     pub async fn open(url: &str) -> Result<Self, StoreError> {
-        Self::open_with(url, IfMissing::Create, Commits::Written).await
+        Self::open_with(url, IfMissing::Create, StoreOptions::default()).await
     }
 
-    /// Like [`Store::open`], but fails if the database does not exist. It is for commands that make no sense on an empty database.
+    /// Like [`Store::open`], but fails if the database does not exist or has no tables. It is for commands that make no sense on an empty database.
     ///
     /// # Errors
     /// As [`Store::open`], and [`StoreError::NoDatabase`].
     pub async fn open_existing(url: &str) -> Result<Self, StoreError> {
-        Self::open_with(url, IfMissing::Fail, Commits::Written).await
+        Self::open_with(url, IfMissing::Fail, StoreOptions::default()).await
     }
 
-    /// Like [`Store::open`], for the server `node`, with a choice of what a commit must survive. No other process can be this node on this
+    /// Like [`Store::open`], for the server `node`, with a choice of connections and of what a commit must survive. No other process can be this node on this
     /// database until [`Store::close`], the drop of the last clone, or the end of the process, however it ends.
     ///
     /// # Errors
     /// As [`Store::open`]; [`StoreError::InUse`] if another server is this node, or [`StoreError::Unwritable`] if that can't be found out.
-    pub async fn open_as(url: &str, node: NodeName, commits: Commits) -> Result<Self, StoreError> {
-        let store = Self::open_with(url, IfMissing::Create, commits).await?;
+    pub async fn open_as(
+        url: &str,
+        node: NodeName,
+        options: StoreOptions,
+    ) -> Result<Self, StoreError> {
+        let store = Self::open_with(url, IfMissing::Create, options).await?;
         let failed = store.database.failed("reserve the name of the node");
         match store.database.backend.claim(&node).await.map_err(failed)? {
             Claim::Granted => Ok(Self { node, ..store }),
             Claim::Held { by } => Err(StoreError::InUse {
-                url: url.to_owned(),
+                url: store.url().to_owned(),
                 problem: by,
             }),
         }
@@ -57,9 +63,9 @@ impl Store {
     async fn open_with(
         url: &str,
         if_missing: IfMissing,
-        commits: Commits,
+        options: StoreOptions,
     ) -> Result<Self, StoreError> {
-        let (database, created) = Database::open(url, if_missing, commits).await?;
+        let (database, created) = Database::open(url, if_missing, options).await?;
         Ok(Self {
             database,
             node: NodeName::default(),
@@ -72,7 +78,7 @@ impl Store {
         self.created
     }
 
-    /// The URL it was opened with.
+    /// The URL it was opened with, without the password.
     pub fn url(&self) -> &str {
         &self.database.url
     }

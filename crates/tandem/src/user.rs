@@ -206,13 +206,17 @@ impl<'a> Session<'a> {
     fn open_or_create(&mut self) -> Result<Store, Failure> {
         let store = self.runtime.block_on(Store::open(self.database_url))?;
         if store.created() {
-            let place = std::env::current_dir()
-                .map(|path| path.display().to_string())
-                .unwrap_or_default();
-            let url = self.database_url;
-            self.note(format_args!(
-                "created the database {url}, working directory {place}"
-            ));
+            let url = store.url();
+            if url.starts_with("sqlite:") {
+                let place = std::env::current_dir()
+                    .map(|path| path.display().to_string())
+                    .unwrap_or_default();
+                self.note(format_args!(
+                    "created the database {url}, working directory {place}"
+                ));
+            } else {
+                self.note(format_args!("created the tables in the database {url}"));
+            }
         }
         Ok(store)
     }

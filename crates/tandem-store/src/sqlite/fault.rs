@@ -2,6 +2,7 @@
 
 use crate::backend::Fault;
 use crate::error::StoreError;
+use crate::migration::migration_error;
 use sqlx::migrate::MigrateError;
 
 /// For a file that can't be opened.
@@ -48,31 +49,9 @@ pub(super) fn opening(url: &str, fault: Fault) -> StoreError {
     }
 }
 
-/// An error while tables are created or updated. Trouble with the file is no trouble with the tables.
+/// An error while tables are created or updated.
 pub(super) fn migrating(url: &str, error: MigrateError) -> StoreError {
-    let problem = match &error {
-        MigrateError::VersionMissing(version) => format!(
-            "a newer version of tandem created it (its tables have step {version}, which is unknown to this version)"
-        ),
-        MigrateError::VersionMismatch(version) => {
-            format!("step {version} of its tables differs from that of this version")
-        }
-        _ => format!("its tables could not be created ({error})"),
-    };
-    let cause = match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
-            Some(fault(error))
-        }
-        _ => None,
-    };
-    match cause {
-        None | Some(Fault::Other { .. }) => StoreError::Schema {
-            url: url.to_owned(),
-            problem,
-            remedy: MATCH_VERSION,
-        },
-        Some(fault) => opening(url, fault),
-    }
+    migration_error(url, error, MATCH_VERSION, fault).unwrap_or_else(|fault| opening(url, fault))
 }
 
 #[cfg(test)]

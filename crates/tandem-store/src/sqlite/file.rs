@@ -8,11 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// How to write a URL.
-pub(crate) const URL_FORM: &str = "sqlite:FILE, for example sqlite:tandem.db";
+const URL_FORM: &str = "sqlite:FILE, for example sqlite:tandem.db";
 
 /// The file that a `sqlite:` URL names. `sqlite:a.db` and `sqlite://a.db` are relative to the working directory; `sqlite:/a.db` and
 /// `sqlite:///a.db` are absolute.
-pub(super) fn path_of(url: &str) -> Result<PathBuf, StoreError> {
+pub(crate) fn path_of(url: &str) -> Result<PathBuf, StoreError> {
     let refused = |problem: &str| StoreError::Url {
         url: url.to_owned(),
         problem: problem.to_owned(),

@@ -3,8 +3,8 @@
 use super::BUSY_TIMEOUT;
 use super::fault::{fault, migrating, opening};
 use crate::error::StoreError;
-use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::{SqlSafeStr, SqlitePool};
+use crate::migration::migrator;
+use sqlx::SqlitePool;
 use std::time::{Duration, Instant};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
@@ -45,19 +45,9 @@ async fn try_migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
     let opening = |error| opening(url, fault(error));
     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(opening)?;
     // `run` does the same, but makes this future `!Send`.
-    migrations()
+    migrator(&MIGRATIONS)
         .run_direct(None, &mut *transaction, false)
         .await
         .map_err(|error| migrating(url, error))?;
     transaction.commit().await.map_err(opening)
-}
-
-/// Not `sqlx::migrate!`: it would build the database driver a second time, for the compiler.
-fn migrations() -> Migrator {
-    let migrations = MIGRATIONS.iter().zip(1..);
-    let migration = |(&(description, sql), version): (&(&'static str, &'static str), i64)| {
-        let kind = MigrationType::Simple;
-        Migration::new(version, description.into(), kind, sql.into_sql_str(), false)
-    };
-    Migrator::with_migrations(migrations.map(migration).collect())
 }

@@ -2,6 +2,7 @@
 
 use super::rows::{credentials, subscriber};
 use crate::Database;
+use std::time::{Duration, Instant};
 use tandem_store::{Existing, Imported, StoreError};
 
 #[tokio::test]
@@ -126,4 +127,35 @@ async fn an_import_that_fails_changes_nothing() {
     );
     assert_eq!(store.subscribers().count(None).await.expect("counts"), 0);
     assert_eq!(store.subscribers().version().await.expect("reads"), 0);
+}
+
+/// As many as a window of `tandem user import`, in its batches.
+#[tokio::test]
+async fn a_hundred_thousand_subscribers_are_imported_and_read_back() {
+    const COUNT: usize = 100_000;
+    let database = Database::new();
+    let store = database.store().await;
+    let begun = Instant::now();
+    for start in (0..COUNT).step_by(5_000) {
+        let batch: Vec<_> = (start..start + 5_000)
+            .map(|number| subscriber(&format!("u{number:06}"), 1))
+            .collect();
+        let imported = store.subscribers().import(&batch, Existing::Keep).await;
+        assert_eq!(imported.expect("imports").added, 5_000);
+    }
+    let written = begun.elapsed();
+    let mut seen = vec![0_u8; COUNT];
+    let subscribers = store.subscribers();
+    let read = subscribers.for_each(|username, _, _| {
+        let number: usize = username.trim_start_matches('u').parse().expect("a number");
+        if let Some(count) = seen.get_mut(number) {
+            *count += 1;
+        }
+    });
+    assert_eq!(read.await.expect("reads"), COUNT as u64);
+    assert!(seen.iter().all(|&count| count == 1));
+    let read = begun.elapsed().saturating_sub(written);
+    println!("{COUNT} subscribers: written in {written:.2?}, read in {read:.2?}");
+    // A million in minutes: a table scan for each name would take hours.
+    assert!(written < Duration::from_secs(60), "{written:?}");
 }

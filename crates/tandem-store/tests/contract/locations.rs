@@ -202,6 +202,32 @@ async fn bytes_that_are_no_text_come_back_as_they_were() {
     assert_eq!(found, [(b"al\xe9ce@example.org".to_vec(), odd)]);
 }
 
+/// The longest that the registrar accepts; keys of a database are shorter.
+#[tokio::test]
+async fn long_addresses_and_contacts_are_told_apart_by_their_ends() {
+    let database = Database::new();
+    let store = database.store().await;
+    let long = |end: &str| format!("{}{end}", "x".repeat(8_000));
+    let entries = ["a", "b"].map(|address| AddressBindings {
+        address: long(address).into_bytes().into(),
+        bindings: [1, 2]
+            .map(|number| BindingRow {
+                contact: long(&number.to_string()).into_bytes().into(),
+                ..binding(number)
+            })
+            .to_vec(),
+    });
+    store.locations().save(&entries).await.expect("saves");
+    assert_eq!(store.locations().count().await.expect("counts"), 4);
+    let ended = AddressBindings {
+        bindings: Vec::new(),
+        ..entries[0].clone()
+    };
+    store.locations().save(&[ended]).await.expect("saves");
+    let left: Vec<_> = at_rest(&store).await.into_keys().collect();
+    assert_eq!(left, [long("b")]);
+}
+
 #[tokio::test]
 async fn expired_bindings_are_not_restored_and_can_be_deleted() {
     let database = Database::new();

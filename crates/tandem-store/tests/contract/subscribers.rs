@@ -49,6 +49,10 @@ async fn a_subscriber_is_found_until_it_is_removed() {
         None,
         "user parts are compared with case"
     );
+    for other in ["alice ", "\u{e1}lice", ""] {
+        let found = subscribers.find(other, "example.org").await;
+        assert_eq!(found.expect("finds"), None, "{other:?} is another name");
+    }
     subscribers
         .set_password(&subscriber("alice", 2), Registrations::Keep)
         .await

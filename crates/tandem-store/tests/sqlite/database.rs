@@ -3,7 +3,7 @@
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use std::path::{Path, PathBuf};
-use tandem_store::{Commits, NodeName, Store, StoreError};
+use tandem_store::{NodeName, Store, StoreError, StoreOptions};
 use tempfile::TempDir;
 
 /// A directory for one database file. The contract tests use what is not about files.
@@ -43,7 +43,7 @@ impl Database {
     /// Opens the database like a server of this name.
     pub async fn server(&self, node: &str) -> Result<Store, StoreError> {
         let node: NodeName = node.parse().expect("a name");
-        Store::open_as(&self.url(), node, Commits::Written).await
+        Store::open_as(&self.url(), node, StoreOptions::default()).await
     }
 
     /// Makes the database refuse a subscriber.

@@ -4,14 +4,14 @@ use crate::Database;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use tandem_store::{Commits, NodeName, Store, StoreError};
+use tandem_store::{NodeName, Store, StoreError, StoreOptions};
 
 /// Names the database for the process that [`a_killed_process_releases_its_name`] starts.
 const URL_OF_CHILD: &str = "TANDEM_STORE_TEST_URL";
 
 async fn open_as(url: &str, node: &str) -> Result<Store, StoreError> {
     let node: NodeName = node.parse().expect("a name");
-    Store::open_as(url, node, Commits::Written).await
+    Store::open_as(url, node, StoreOptions::default()).await
 }
 
 #[tokio::test]

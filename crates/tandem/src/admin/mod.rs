@@ -164,9 +164,13 @@ async fn live() -> Response {
 
 /// Readiness: traffic may be sent to this server.
 async fn ready(State(control): State<Arc<Control>>) -> Response {
+    let obstacle = control.obstacle.load();
     let reason = match control.phase() {
         Phase::Ready => return json_response(StatusCode::OK, &ready_body(&control)),
-        Phase::Starting => "the server is starting: it reads database, caches and registrations",
+        Phase::Starting => obstacle.as_ref().map_or(
+            "the server is starting: it reads database, caches and registrations",
+            |obstacle| obstacle.as_str(),
+        ),
         Phase::Draining => "the server is draining: it accepts no new calls",
         Phase::Stopping => "the server is stopping",
     };

@@ -67,7 +67,9 @@ impl Found<'_> {
             records,
             ..
         } = &self.loaded.configuration;
-        self.directory("database.url", &database.url.0, database.url.file());
+        if let Some(file) = database.url.file() {
+            self.directory("database.url", &database.url.0, file);
+        }
         if let Some(socket) = &admin.socket {
             self.directory("admin.socket", &socket.0.display(), &socket.0);
         }

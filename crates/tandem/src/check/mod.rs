@@ -114,7 +114,7 @@ fn describe(configuration: &Configuration) -> Result<String, String> {
     }
     line("tls", peers(configuration));
     line("workers", workers.count.resolve().to_string());
-    line("database", database.url.0.clone());
+    line("database", database.url.shown().0);
     let methods = match &auth.challenge {
         ChallengedMethods::All => "all methods".to_owned(),
         ChallengedMethods::Listed(methods) => {

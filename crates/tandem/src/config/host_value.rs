@@ -5,6 +5,7 @@ use sip_transport::Protocol;
 use sip_transport::selection::Destination;
 use std::net::SocketAddr;
 use std::path::Path;
+use tandem_store::StoreError;
 use toml::de::DeValue;
 
 /// A file path; a relative path starts at the working directory.
@@ -200,32 +201,38 @@ fn protocol(token: &[u8]) -> Result<Protocol, Wrong> {
     named.next().ok_or_else(wrong)
 }
 
-/// The database URL.
+/// The database URL, with the password, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseUrl(pub String);
 
 impl DatabaseUrl {
-    /// The file of the database.
-    pub fn file(&self) -> &Path {
-        let path = self.0.strip_prefix("sqlite:").unwrap_or(&self.0);
-        Path::new(path.strip_prefix("//").unwrap_or(path))
+    /// The file of the database; `None`: a server has it.
+    pub fn file(&self) -> Option<&Path> {
+        let path = self.0.strip_prefix("sqlite:")?;
+        Some(Path::new(path.strip_prefix("//").unwrap_or(path)))
+    }
+
+    /// The same URL without the password.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        Self(tandem_store::shown_url(&self.0))
     }
 }
 
 impl Setting for DatabaseUrl {
     fn expected() -> String {
-        "a database URL, such as \"sqlite:tandem.db\"".to_owned()
+        "a database URL, such as \"sqlite:tandem.db\" or \"postgres://tandem@db.example.org/tandem\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
         let text = text(value)?;
-        match text.split_once(':') {
-            Some(("sqlite", path)) if !path.is_empty() => Ok(Self(text.to_owned())),
-            Some(("sqlite", _)) => Err(Wrong::hint("the file path is missing")),
-            Some(("postgres" | "postgresql" | "mysql", _)) => {
-                Err(Wrong::hint("this version supports only SQLite"))
-            }
-            _ => Err(Wrong::default()),
+        match tandem_store::check_url(text) {
+            Ok(()) => Ok(Self(text.to_owned())),
+            Err(StoreError::Url { problem, .. }) => Err(Wrong {
+                is_secret: text.contains('@') || text.contains("password="),
+                ..Wrong::hint(problem)
+            }),
+            Err(other) => Err(Wrong::hint(other.to_string())),
         }
     }
 

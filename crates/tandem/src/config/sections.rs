@@ -23,6 +23,7 @@ use sip_transport::overload::OverloadSettings;
 use sip_transport::selection::Destination;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
+use tandem_store::StoreOptions;
 
 section! {
     /// The identity of the server. Place these keys above the first section.
@@ -227,8 +228,13 @@ section! {
 section! {
     /// Persistent storage: subscribers, and registrations across restarts.
     Database {
-        /// `sqlite:` followed by a path. A relative path starts at the working directory.
+        /// `sqlite:` followed by a path, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or `mysql://USER:PASSWORD@HOST:PORT/DATABASE` for
+        /// MySQL and MariaDB. A relative path starts at the working directory. Write special characters of the password as `%XX`. The log,
+        /// the admin interface and `tandem check` do not show the password.
         restart url: DatabaseUrl = DatabaseUrl("sqlite:tandem.db".to_owned()), any();
+
+        /// Maximum number of connections to the database. With a database server, one more connection reserves this server's name there.
+        restart connections: u32 = StoreOptions::default().connections, between(2, 64);
     }
 }
 

@@ -34,14 +34,16 @@ pub struct Wrong {
     pub element: Option<usize>,
     /// How to fix the value.
     pub hint: Option<String>,
+    /// The value may contain a password, so the message must not repeat it.
+    pub is_secret: bool,
 }
 
 impl Wrong {
     /// With a hint on how to fix the value.
     pub fn hint(hint: impl Into<String>) -> Self {
         Self {
-            element: None,
             hint: Some(hint.into()),
+            ..Self::default()
         }
     }
 }

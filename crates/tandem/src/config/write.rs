@@ -16,6 +16,14 @@ impl Configuration {
         to_toml(&self.values(), &|_, line| line)
     }
 
+    /// A copy to show, without passwords.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        let mut shown = self.clone();
+        shown.database.url = self.database.url.shown();
+        shown
+    }
+
     /// The paths of the keys that differ between two configurations, and when each change takes effect.
     pub fn differences(&self, other: &Self) -> Vec<(String, Changes)> {
         differences(&Self::members(), &self.values(), &other.values())
@@ -23,7 +31,7 @@ impl Configuration {
 }
 
 /// The configuration as TOML, with the variable of each value that comes from the environment. Values that come from a file named there
-/// may be secrets and are left out.
+/// may be secrets and are left out, as is the password of the database.
 pub fn effective(loaded: &Loaded) -> String {
     let with_source = |path: &str, line: String| match loaded.places.variable(path) {
         None => line,
@@ -32,7 +40,7 @@ pub fn effective(loaded: &Loaded) -> String {
         }
         Some(name) => format!("{line} # {name}"),
     };
-    to_toml(&loaded.configuration.values(), &with_source)
+    to_toml(&loaded.configuration.shown().values(), &with_source)
 }
 
 /// Writes values; `finish` turns the path of a key and its line into the line to write.

@@ -10,6 +10,15 @@ pub(crate) fn started(listeners: usize, workers: usize) {
     send(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
+/// The start waits for something, described by `status`. It asks for `longest` more time, and as much again for what follows.
+pub(crate) fn waiting(longest: Duration, status: &str) {
+    let longer = u32::try_from((2 * longest).as_micros()).unwrap_or(u32::MAX);
+    send(&[
+        NotifyState::ExtendTimeoutUsec(longer),
+        NotifyState::Status(status),
+    ]);
+}
+
 /// A reload begins. [`reloaded`] ends it.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {

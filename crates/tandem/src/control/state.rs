@@ -7,7 +7,7 @@ use super::running::Running;
 use crate::calls::events::Hub;
 use crate::calls::records::RecordCounters;
 use crate::config::Configuration;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use sip_elements::ControlMessage;
 use sip_runtime::Clock;
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub struct Control {
     pub records: RecordCounters,
     /// Pushes call events to readers.
     pub events: Arc<Hub>,
+    /// What keeps the server from becoming ready; `None`: nothing.
+    pub(crate) obstacle: ArcSwapOption<String>,
     pub(super) lifecycle: ArcSwap<Lifecycle>,
     pub(super) log: Option<LogControl>,
     /// Serializes reloads and drains.
@@ -61,6 +63,7 @@ impl Control {
             counters: ControlCounters::default(),
             records: RecordCounters::default(),
             events: Arc::new(hub),
+            obstacle: ArcSwapOption::empty(),
             lifecycle: ArcSwap::default(),
             log,
             orders: Mutex::default(),

@@ -1,5 +1,6 @@
 //! `tandem serve`: runs data plane and control plane, from the first log line to the last save.
 
+mod at_rest;
 mod banner;
 mod bans;
 mod bindings;

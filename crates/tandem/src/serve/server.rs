@@ -1,27 +1,23 @@
 //! A running server: the order of startup and shutdown.
-use super::bindings::{self, ListenerNames};
 use super::changed_subscribers::ChangedSubscribers;
 use super::questions::{self, Responder};
 use super::saver::Saver;
 use super::workers::{self, Parts};
-use super::{banner, bans, upkeep};
+use super::{at_rest, banner, bans, upkeep};
 use crate::admin;
 use crate::calls::{self, Recording};
-use crate::config::{self, Configuration, Durability};
-use crate::control::{Control, LogControl, Running, service_manager, tables};
+use crate::config::{self, Configuration};
+use crate::control::{Control, LogControl, Running, service_manager};
 use crate::warnings::dangerous_settings;
 use anyhow::Error;
-use sip_elements::auth::StoredCredentials;
-use sip_elements::{ControlMessage, Shared};
+use sip_elements::ControlMessage;
 use sip_resolver::{Resolver, Settings as ResolverSettings};
 use sip_runtime::tls::{LoadErrors, SharedTls};
-use sip_transport::Listener;
 use sip_transport::selection::Reach;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tandem_store::{Commits, NodeName, Store, StoreError};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
@@ -64,24 +60,22 @@ impl Server {
         }
         let tls = load_tls(&configuration)?;
         let admin = admin::listen(&control).await?;
-        let store = open_store(&configuration).await?;
-        let shared = Arc::new(tables::shared(&configuration, &store.secret().await?));
-        let version = warm_credentials(&control, &store, &shared).await?;
         let listeners = config::listeners(&configuration).map_err(Error::msg)?;
-        let restored = restore(&control, &store, &shared, &listeners).await?;
+        let at_rest = at_rest::read(&control, &listeners).await?;
         let resolver = Resolver::new(&names(&configuration), Reach::of(&listeners))?;
         let (calls, call_events) = calls::channel(&control);
         let (queues, questions, notices) = questions::queues(calls);
         let parts = Parts {
-            store,
+            store: at_rest.store,
             tls,
-            shared,
+            shared: Arc::new(at_rest.shared),
             listeners,
-            restored,
+            restored: at_rest.restored,
         };
         let (workers, running) = workers::start(&control, parts, &queues)?;
         let running = Arc::new(running);
-        let subscribers = ChangedSubscribers::new(control.clone(), running.clone(), version);
+        let subscribers =
+            ChangedSubscribers::new(control.clone(), running.clone(), at_rest.version);
         let responder = Responder {
             control: Arc::clone(&control),
             running: Arc::clone(&running),
@@ -198,60 +192,4 @@ fn names(configuration: &Configuration) -> ResolverSettings {
         attempts: dns.attempts,
         cache_size: dns.cache_size,
     }
-}
-
-/// Opens the database that the configuration names.
-async fn open_store(configuration: &Configuration) -> Result<Store, StoreError> {
-    let url = &configuration.database.url.0;
-    info!("reading subscribers and registrations from {url}");
-    let commits = match configuration.location.durability {
-        Durability::Interval => Commits::Written,
-        Durability::Commit => Commits::Synced,
-    };
-    Store::open_as(url, NodeName::default(), commits).await
-}
-
-/// Fills the credentials cache up to its capacity. Returns the version of the subscribers from which changes must be followed.
-async fn warm_credentials(
-    control: &Control,
-    store: &Store,
-    shared: &Shared,
-) -> Result<u64, StoreError> {
-    let subscribers = store.subscribers();
-    let version = subscribers.version().await?;
-    let mut room = control.configuration.load().auth.cache_size;
-    let now = control.clock.now();
-    let filled = subscribers.for_each(|username, domain, found| {
-        if room > 0 {
-            room -= 1;
-            let known = StoredCredentials {
-                ha1_md5: found.ha1_md5,
-                ha1_sha256: found.ha1_sha256,
-            };
-            shared
-                .credentials
-                .insert(username.as_bytes(), domain.as_bytes(), Some(known), now);
-        }
-    });
-    filled.await?;
-    Ok(version)
-}
-
-/// Restores the registrations from the database. Returns their number.
-async fn restore(
-    control: &Control,
-    store: &Store,
-    shared: &Shared,
-    listeners: &[Listener],
-) -> Result<u64, StoreError> {
-    let names = ListenerNames::new(listeners);
-    let now = control.clock.now();
-    let found = bindings::restore(store, &shared.locations, &names, now).await?;
-    if found.unreadable > 0 {
-        warn!(
-            rows = found.unreadable,
-            "skipped bindings in the database that could not be read"
-        );
-    }
-    Ok(found.bindings)
 }

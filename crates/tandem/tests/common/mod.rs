@@ -103,7 +103,8 @@ impl Place {
     }
 }
 
-fn subscriber(username: &str, password: &str) -> Subscriber {
+/// A subscriber of the domain of these tests.
+pub fn subscriber(username: &str, password: &str) -> Subscriber {
     use sip_message::digest::{ha1_md5, ha1_sha256};
     let domain = "tandem.localhost";
     let (user, realm, secret) = (username.as_bytes(), domain.as_bytes(), password.as_bytes());

@@ -4,7 +4,8 @@ use crate::control::{Control, ReloadError, Running};
 use serde_json::{Value, json};
 
 pub(super) fn show(control: &Control) -> Result<Value, Failure> {
-    toml::from_str(&control.configuration.load().to_toml()).map_err(Failure::internal)
+    let shown = control.configuration.load().shown();
+    toml::from_str(&shown.to_toml()).map_err(Failure::internal)
 }
 
 pub(super) async fn reload(control: &Control, running: &Running) -> Result<Value, Failure> {

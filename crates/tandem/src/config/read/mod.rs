@@ -179,7 +179,8 @@ impl<'d, 'i> TableReader<'d, 'i> {
                     return read_text(&given.text, accept)
                         .map(Some)
                         .map_err(|(wrong, value)| {
-                            let shown = (!given.is_secret).then_some(given.text.as_str());
+                            let hidden = given.is_secret || wrong.is_secret;
+                            let shown = (!hidden).then_some(given.text.as_str());
                             let message = refusal(&path, shown, &value, wrong, expected);
                             self.document.report(Some(source), message);
                             Reported
@@ -195,7 +196,8 @@ impl<'d, 'i> TableReader<'d, 'i> {
         self.document.add_source(&path, source);
         accept(value.get_ref()).map(Some).map_err(|wrong| {
             let blamed = element(value, wrong.element).span().start;
-            let message = refusal(&path, Some(self.document.text()), value, wrong, expected);
+            let shown = (!wrong.is_secret).then_some(self.document.text());
+            let message = refusal(&path, shown, value, wrong, expected);
             self.document.report(Some(Source::Text(blamed)), message);
             Reported
         })

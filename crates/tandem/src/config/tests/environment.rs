@@ -114,9 +114,23 @@ fn a_value_from_a_file_is_read_without_its_line_end_and_not_shown() {
     assert_eq!(
         mistakes_with("", &variables),
         [
-            "TANDEM_DATABASE_URL_FILE: `database.url`: must be a database URL, such as \"sqlite:tandem.db\""
+            "TANDEM_DATABASE_URL_FILE: `database.url`: must be a database URL, such as \"sqlite:tandem.db\" or \"postgres://tandem@db.example.org/tandem\" (it has no scheme)"
         ]
     );
+}
+
+#[test]
+fn the_password_of_the_database_is_not_shown() {
+    let url = "postgres://tandem:secret@db/tandem";
+    let variables = [("TANDEM_DATABASE_URL", url)];
+    let loaded = parse_with("", &variables).expect("it is right");
+    assert_eq!(loaded.configuration.database.url.0, url);
+    let shown = effective(&loaded);
+    assert!(
+        shown.contains("url = \"postgres://tandem@db/tandem\" # TANDEM_DATABASE_URL"),
+        "{shown}"
+    );
+    assert!(!shown.contains("secret"), "{shown}");
 }
 
 #[test]

@@ -150,9 +150,15 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[database]\nurl = \"postgres://localhost/tandem\"",
+        "[database]\nurl = \"oracle://localhost/tandem\"",
         &[
-            "2:7: `database.url = \"postgres://localhost/tandem\"`: must be a database URL, such as \"sqlite:tandem.db\" (this version supports only SQLite)",
+            "2:7: `database.url = \"oracle://localhost/tandem\"`: must be a database URL, such as \"sqlite:tandem.db\" or \"postgres://tandem@db.example.org/tandem\" (only SQLite, PostgreSQL and MySQL or MariaDB are supported)",
+        ],
+    ),
+    (
+        "[database]\nurl = \"postgres://tandem:secret@db\"",
+        &[
+            "2:7: `database.url`: must be a database URL, such as \"sqlite:tandem.db\" or \"postgres://tandem@db.example.org/tandem\" (it names no database)",
         ],
     ),
     (

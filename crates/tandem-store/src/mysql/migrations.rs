@@ -1,0 +1,74 @@
+//! The tables, and how those of an older version are brought up to date.
+
+use super::fault::fault;
+use crate::backend::{Fault, IfMissing};
+use crate::error::StoreError;
+use crate::migration::{migration_error, migrator};
+use crate::network::{MATCH_VERSION, TABLES, is_new, opening, within};
+use sqlx::{MySql, MySqlConnection, QueryBuilder};
+
+/// All migrations, from version 1 on: description and SQL. Never change a released one.
+const MIGRATIONS: [(&str, &str); 1] = [(
+    "subscribers and locations",
+    include_str!("../../migrations/mysql/0001_subscribers_and_locations.sql"),
+)];
+
+/// Creates or updates the tables. A named lock lets only one process do this at a time; it ends with the connection. Returns whether
+/// there were no tables before.
+pub(super) async fn migrate(
+    url: &str,
+    connection: &mut MySqlConnection,
+    if_missing: IfMissing,
+) -> Result<bool, StoreError> {
+    let locked = within(lock(connection)).await;
+    if !locked.map_err(|error| opening(url, fault(error)))? {
+        return Err(opening(url, Fault::Busy));
+    }
+    let present = within(present(connection)).await;
+    let present = present.map_err(|error| opening(url, fault(error)))?;
+    let is_new = is_new(url, &present, if_missing)?;
+    if !is_new {
+        let forgotten = forget_interrupted(connection).await;
+        forgotten.map_err(|error| opening(url, fault(error)))?;
+    }
+    let mut migrations = migrator(&MIGRATIONS);
+    migrations.set_locking(false);
+    let migrated = migrations.run_direct(None, connection, false).await;
+    migrated.map_err(|error| {
+        migration_error(url, error, MATCH_VERSION, fault).unwrap_or_else(|it| opening(url, it))
+    })?;
+    Ok(is_new)
+}
+
+/// Waits for the lock that lets only one process create or update tables. Returns whether it was granted.
+///
+/// Not the lock of sqlx: it asks to wait for ever, which MariaDB refuses, and ignores the answer.
+async fn lock(connection: &mut MySqlConnection) -> Result<bool, sqlx::Error> {
+    let granted: Option<i64> =
+        sqlx::query_scalar("SELECT GET_LOCK(CONCAT('tandem tables ', SHA1(DATABASE())), 10)")
+            .fetch_one(connection)
+            .await?;
+    Ok(granted == Some(1))
+}
+
+/// Forgets a migration that was interrupted, so that it runs again: each is repeatable, because the server commits its statements one by
+/// one.
+async fn forget_interrupted(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("DELETE FROM _sqlx_migrations WHERE success = FALSE")
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Those of the store's tables that exist.
+async fn present(connection: &mut MySqlConnection) -> Result<Vec<String>, sqlx::Error> {
+    let mut select = QueryBuilder::<MySql>::new(
+        "SELECT CAST(table_name AS CHAR) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN (",
+    );
+    let mut names = select.separated(", ");
+    for table in TABLES {
+        names.push_bind(table);
+    }
+    select.push(") ORDER BY 1");
+    select.build_query_scalar().fetch_all(connection).await
+}

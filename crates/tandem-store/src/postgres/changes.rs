@@ -1,0 +1,96 @@
+//! The record of changed subscribers: which version touched which name.
+
+use crate::import_plan::Name;
+use crate::subscriber::Registrations;
+use sqlx::{Connection, PgConnection, PgTransaction};
+
+/// How many changes are remembered by name. A server that is further behind drops its whole cache.
+const REMEMBERED: i64 = 100_000;
+
+/// A transaction that changes subscribers.
+pub(super) struct Change<'c> {
+    pub(super) transaction: PgTransaction<'c>,
+    version: i64,
+}
+
+impl<'c> Change<'c> {
+    /// Waits until no other process changes subscribers, so versions become visible in the order of their numbers.
+    pub(super) async fn begin(connection: &'c mut PgConnection) -> Result<Self, sqlx::Error> {
+        let mut transaction = connection.begin().await?;
+        let version =
+            sqlx::query_scalar("SELECT version FROM subscriber_version WHERE id = 1 FOR UPDATE")
+                .fetch_one(&mut *transaction)
+                .await?;
+        Ok(Self {
+            transaction,
+            version,
+        })
+    }
+
+    /// Records the changed names, and commits.
+    pub(super) async fn commit(
+        mut self,
+        changed: &[Name<'_>],
+        registrations: Registrations,
+    ) -> Result<(), sqlx::Error> {
+        let last = self.version + i64::try_from(changed.len()).unwrap_or(i64::MAX);
+        let (usernames, domains): (Vec<&str>, Vec<&str>) = changed.iter().copied().unzip();
+        sqlx::query(
+            "INSERT INTO subscriber_change (version, username, domain, ends_registrations) \
+             SELECT $1 + number, username, domain, $4 \
+             FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS changed (username, domain, number)",
+        )
+        .bind(self.version)
+        .bind(usernames)
+        .bind(domains)
+        .bind(registrations == Registrations::End)
+        .execute(&mut *self.transaction)
+        .await?;
+        sqlx::query("UPDATE subscriber_version SET version = $1 WHERE id = 1")
+            .bind(last)
+            .execute(&mut *self.transaction)
+            .await?;
+        // All writers share the record and its bound. A reader that misses a version knows that it is too far behind.
+        sqlx::query("DELETE FROM subscriber_change WHERE version <= $1")
+            .bind(last - REMEMBERED)
+            .execute(&mut *self.transaction)
+            .await?;
+        self.transaction.commit().await
+    }
+}
+
+pub(super) async fn version(connection: &mut PgConnection) -> Result<u64, sqlx::Error> {
+    let version: i64 = sqlx::query_scalar("SELECT version FROM subscriber_version WHERE id = 1")
+        .fetch_one(connection)
+        .await?;
+    Ok(version.cast_unsigned())
+}
+
+pub(super) async fn names(
+    connection: &mut PgConnection,
+    after: u64,
+    last: u64,
+) -> Result<Vec<(String, String)>, sqlx::Error> {
+    sqlx::query_as(
+        "SELECT username, domain FROM subscriber_change WHERE version > $1 AND version <= $2 ORDER BY version",
+    )
+    .bind(after.cast_signed())
+    .bind(last.cast_signed())
+    .fetch_all(connection)
+    .await
+}
+
+pub(super) async fn registrations_ended(
+    connection: &mut PgConnection,
+    after: u64,
+    last: u64,
+) -> Result<Vec<(String, String)>, sqlx::Error> {
+    sqlx::query_as(
+        "SELECT username, domain FROM subscriber_change \
+         WHERE version > $1 AND version <= $2 AND ends_registrations ORDER BY version",
+    )
+    .bind(after.cast_signed())
+    .bind(last.cast_signed())
+    .fetch_all(connection)
+    .await
+}

@@ -1,0 +1,59 @@
+//! The tables, and how those of an older version are brought up to date.
+
+use super::fault::fault;
+use crate::backend::IfMissing;
+use crate::error::StoreError;
+use crate::migration::{migration_error, migrator};
+use crate::network::{MATCH_VERSION, TABLES, is_new, opening, within};
+use sqlx::PgConnection;
+use sqlx::migrate::{Migrate, MigrateError};
+
+/// All migrations, from version 1 on: description and SQL. Never change a released one.
+const MIGRATIONS: [(&str, &str); 1] = [(
+    "subscribers and locations",
+    include_str!("../../migrations/postgres/0001_subscribers_and_locations.sql"),
+)];
+
+/// Creates or updates the tables. An advisory lock lets only one process do this at a time; it ends with the connection. Returns whether
+/// there were no tables before.
+pub(super) async fn migrate(
+    url: &str,
+    connection: &mut PgConnection,
+    if_missing: IfMissing,
+) -> Result<bool, StoreError> {
+    let present = async {
+        lock(connection).await?;
+        present(connection).await
+    };
+    let present = present.await.map_err(|error| opening(url, fault(error)))?;
+    let is_new = is_new(url, &present, if_missing)?;
+    let mut migrations = migrator(&MIGRATIONS);
+    migrations.set_locking(false);
+    let migrated = migrations.run_direct(None, connection, false).await;
+    migrated.map_err(|error| {
+        migration_error(url, error, MATCH_VERSION, fault).unwrap_or_else(|it| opening(url, it))
+    })?;
+    Ok(is_new)
+}
+
+/// Waits for the lock that lets only one process create or update tables.
+async fn lock(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let locked = async {
+        connection.lock().await.map_err(|error| match error {
+            MigrateError::Execute(error) => error,
+            other => sqlx::Error::Protocol(other.to_string()),
+        })
+    };
+    within(locked).await
+}
+
+/// Those of the store's tables that exist.
+async fn present(connection: &mut PgConnection) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace \
+         WHERE nspname = current_schema() AND relname = ANY ($1::text[]) ORDER BY relname",
+    )
+    .bind(TABLES.as_slice())
+    .fetch_all(connection)
+    .await
+}

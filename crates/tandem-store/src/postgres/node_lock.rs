@@ -1,0 +1,75 @@
+//! The name of a node as an advisory lock of a session. The server ends it with the session: at once if the process dies, within half a
+//! minute if its machine or the network does.
+
+use super::{connect, fault};
+use crate::backend::Fault;
+use crate::network::{Reservation, Reserve, within};
+use crate::node_name::NodeName;
+use sqlx::PgConnection;
+use sqlx::postgres::PgConnectOptions;
+
+/// The key of the lock; $1 is the name of the node. The lock belongs to the database, so the key need not name it.
+const KEY: &str = "hashtextextended('tandem node ' || $1, 0)";
+
+/// How to take the lock of a node.
+pub(super) struct NodeLock {
+    options: PgConnectOptions,
+    node: NodeName,
+}
+
+impl NodeLock {
+    pub(super) fn new(options: PgConnectOptions, node: NodeName) -> Self {
+        let name = format!("tandem node {node}, process {}", std::process::id());
+        // PostgreSQL shows 63 bytes.
+        let options = options.application_name(&name);
+        Self { options, node }
+    }
+
+    /// Waits two seconds for the lock. Returns whether it was granted.
+    async fn lock(&self, session: &mut PgConnection) -> Result<bool, sqlx::Error> {
+        sqlx::query("SET lock_timeout = 2000")
+            .execute(&mut *session)
+            .await?;
+        let query = format!("SELECT pg_advisory_lock({KEY})");
+        let locked = sqlx::query(sqlx::AssertSqlSafe(query))
+            .bind(self.node.as_str())
+            .execute(session)
+            .await;
+        match locked {
+            Ok(_) => Ok(true),
+            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03") => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn holder(&self, session: &mut PgConnection) -> Result<String, sqlx::Error> {
+        let query = format!(
+            "SELECT format('%s (%s) at %s', application_name, 'session ' || pid, coalesce(host(client_addr), 'this machine')) \
+             FROM pg_stat_activity JOIN pg_locks USING (pid) \
+             WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+             AND (classid::bigint << 32) | objid::bigint = {KEY}"
+        );
+        let holder: Option<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(query))
+            .bind(self.node.as_str())
+            .fetch_optional(session)
+            .await?;
+        Ok(holder.unwrap_or_else(|| "another session".to_owned()))
+    }
+}
+
+impl Reserve for NodeLock {
+    type Session = PgConnection;
+
+    async fn reserve(&self) -> Result<Reservation<PgConnection>, Fault> {
+        let mut session = connect(&self.options).await.map_err(fault)?;
+        if within(self.lock(&mut session)).await.map_err(fault)? {
+            return Ok(Reservation::Granted(session));
+        }
+        let holder = within(self.holder(&mut session)).await.map_err(fault)?;
+        Ok(Reservation::Held {
+            by: format!("{holder} has reserved the node name \"{}\"", self.node),
+        })
+    }
+}

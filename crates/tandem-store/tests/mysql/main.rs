@@ -1,0 +1,13 @@
+//! The store on MariaDB: the contract of every backend, and what a server may refuse.
+
+#[path = "../contract/mod.rs"]
+mod contract;
+mod database;
+mod opening;
+#[path = "../servers/process.rs"]
+mod process;
+mod restart;
+#[path = "../servers/mariadb.rs"]
+mod server;
+
+use database::Database;

@@ -1,0 +1,108 @@
+//! A PostgreSQL server for tests. It trusts everybody, except the user `locked`, who would need a password.
+
+use crate::process::{Process, as_user, block_on, directory, free_port, run, text};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const USER: &str = "postgres";
+/// Who may connect, and how.
+const ACCESS: &str =
+    "host all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
+
+/// A server, which may be stopped and started again.
+pub struct Server {
+    directory: PathBuf,
+    port: u16,
+    process: Option<Process>,
+}
+
+impl Server {
+    /// Makes the files of a server and starts it. They are removed when this process ends.
+    pub fn new() -> Self {
+        let directory = directory(USER);
+        let mut words = as_user(USER);
+        words.extend([
+            program("initdb"),
+            "-D".to_owned(),
+            text(&directory.join("data")),
+        ]);
+        words.extend(
+            ["-U", USER, "-A", "trust", "-N", "-E", "UTF8", "--locale=C"].map(str::to_owned),
+        );
+        run(&words);
+        std::fs::write(directory.join("data/pg_hba.conf"), ACCESS).expect("written");
+        let mut server = Self {
+            directory,
+            port: free_port(),
+            process: None,
+        };
+        server.start();
+        server
+    }
+
+    /// Starts the server and waits until it answers.
+    pub fn start(&mut self) {
+        let mut words = as_user(USER);
+        words.extend([
+            program("postgres"),
+            "-D".to_owned(),
+            text(&self.directory.join("data")),
+        ]);
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            &format!("port={}", self.port),
+            "unix_socket_directories=",
+            "max_connections=300",
+            // The machine will not stop, and the data may be lost.
+            "fsync=off",
+        ] {
+            words.extend(["-c".to_owned(), setting.to_owned()]);
+        }
+        self.process = Some(Process::start(&self.directory, "INT", &words));
+        let url = self.url("postgres", "postgres");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        block_on(async move {
+            while let Err(error) = PgConnection::connect(&url).await {
+                assert!(Instant::now() < deadline, "no server at {url}: {error}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+    }
+
+    /// Stops the server, which ends all connections. Its data stay.
+    pub fn stop(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.stop();
+        }
+    }
+
+    /// The URL of a database for a user.
+    pub fn url(&self, user: &str, database: &str) -> String {
+        format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Runs SQL in a database, as the superuser.
+    pub fn execute(&self, database: &str, sql: &str) {
+        let (url, sql) = (self.url(USER, database), sql.to_owned());
+        block_on(async move {
+            let mut connection = PgConnection::connect(&url).await.expect("connects");
+            let done = sqlx::raw_sql(AssertSqlSafe(sql))
+                .execute(&mut connection)
+                .await;
+            done.expect("executes");
+        });
+    }
+}
+
+/// Debian keeps the server's programs apart, one directory for each version.
+fn program(name: &str) -> String {
+    let versions = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten();
+    let files = versions
+        .flatten()
+        .map(|version| version.path().join("bin").join(name));
+    let newest = files.filter(|file| file.exists()).max();
+    newest.map_or_else(|| name.to_owned(), |file| text(&file))
+}

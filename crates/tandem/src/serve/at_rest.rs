@@ -1,0 +1,123 @@
+//! Reads what a server must know before its first request: the secret, credentials, registrations. If the database does not answer, the
+//! server says so, is not ready, and tries again.
+use super::bindings::{self, ListenerNames};
+use crate::config::{Configuration, Durability};
+use crate::control::{Control, service_manager, tables};
+use sip_elements::Shared;
+use sip_elements::auth::StoredCredentials;
+use sip_transport::Listener;
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_store::{Commits, NodeName, Store, StoreError, StoreOptions};
+use tokio::time::sleep;
+use tracing::{error, info, warn};
+
+/// Initial and maximum pause before the next attempt.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+
+/// The database, and what was read from it.
+pub(super) struct AtRest {
+    pub(super) store: Store,
+    pub(super) shared: Shared,
+    /// The version of the subscribers with which the credentials cache was filled.
+    pub(super) version: u64,
+    /// Number of restored bindings.
+    pub(super) restored: u64,
+}
+
+/// Opens the database and fills memory from it. Waits for a database that does not answer, as long as it takes.
+///
+/// # Errors
+/// Any error that a retry does not help: a wrong URL or password, foreign tables.
+pub(super) async fn read(control: &Control, listeners: &[Listener]) -> Result<AtRest, StoreError> {
+    let (mut pause, longest) = PAUSES;
+    loop {
+        match attempt(control, listeners).await {
+            Err(error) if error.is_temporary() => {
+                error!(%error, "the server waits for its database and tries again in {} s", pause.as_secs());
+                service_manager::waiting(longest, "Waits for the database, see the log");
+                control.obstacle.store(Some(Arc::new(error.to_string())));
+            }
+            done => {
+                control.obstacle.store(None);
+                return done;
+            }
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(longest);
+    }
+}
+
+async fn attempt(control: &Control, listeners: &[Listener]) -> Result<AtRest, StoreError> {
+    let configuration = control.configuration.load_full();
+    let store = open(&configuration).await?;
+    let shared = tables::shared(&configuration, &store.secret().await?);
+    let version = warm_credentials(control, &store, &shared).await?;
+    let restored = restore(control, &store, &shared, listeners).await?;
+    Ok(AtRest {
+        store,
+        shared,
+        version,
+        restored,
+    })
+}
+
+/// Opens the database that the configuration names.
+async fn open(configuration: &Configuration) -> Result<Store, StoreError> {
+    let database = &configuration.database;
+    let url = database.url.shown().0;
+    info!("reading subscribers and registrations from {url}");
+    let options = StoreOptions {
+        commits: match configuration.location.durability {
+            Durability::Interval => Commits::Written,
+            Durability::Commit => Commits::Synced,
+        },
+        connections: database.connections,
+    };
+    Store::open_as(&database.url.0, NodeName::default(), options).await
+}
+
+/// Fills the credentials cache up to its capacity. Returns the version of the subscribers from which changes must be followed.
+async fn warm_credentials(
+    control: &Control,
+    store: &Store,
+    shared: &Shared,
+) -> Result<u64, StoreError> {
+    let subscribers = store.subscribers();
+    let version = subscribers.version().await?;
+    let mut room = control.configuration.load().auth.cache_size;
+    let now = control.clock.now();
+    let filled = subscribers.for_each(|username, domain, found| {
+        if room > 0 {
+            room -= 1;
+            let known = StoredCredentials {
+                ha1_md5: found.ha1_md5,
+                ha1_sha256: found.ha1_sha256,
+            };
+            shared
+                .credentials
+                .insert(username.as_bytes(), domain.as_bytes(), Some(known), now);
+        }
+    });
+    filled.await?;
+    Ok(version)
+}
+
+/// Restores the registrations from the database. Returns their number.
+async fn restore(
+    control: &Control,
+    store: &Store,
+    shared: &Shared,
+    listeners: &[Listener],
+) -> Result<u64, StoreError> {
+    let names = ListenerNames::new(listeners);
+    let now = control.clock.now();
+    let found = bindings::restore(store, &shared.locations, &names, now).await?;
+    if found.unreadable > 0 {
+        warn!(
+            rows = found.unreadable,
+            "skipped bindings in the database that could not be read"
+        );
+    }
+    Ok(found.bindings)
+}
