@@ -110,16 +110,28 @@ impl CredentialCache {
 
     /// Reports that credentials of a known subscriber have failed.
     ///
-    /// The first time, and again after `unknown_lifetime`, this forgets the subscriber and returns true: ask the store.
+    /// The first time, and again after `unknown_lifetime`, this ends the entry's lifetime and returns true: ask the store.
     /// So a wrong password costs the store as many questions, and the sender as much time, as an unknown name. A password
     /// that was just changed also takes effect at once.
     pub fn doubt(&self, username: &[u8], domain: &[u8], now: Time) -> bool {
         let key = self.hasher.key_of_user(username, domain);
         let is_first = self.asked.find(key, unix_seconds(now)).is_none();
         if is_first {
-            self.known.remove(key);
+            // Not removed: a wrong password must not shut a subscriber out while the store is away.
+            self.known.expire(key);
         }
         is_first
+    }
+
+    /// Call this when the store can't be asked. A subscriber whose lifetime has passed, or that was doubted, is then good for another
+    /// `unknown_lifetime`. Returns the credentials; `None`: the cache has none.
+    pub fn revive(&self, username: &[u8], domain: &[u8], now: Time) -> Option<StoredCredentials> {
+        let asking = self.asking(username, domain);
+        let credentials = self.known.find(asking.key, 0)?;
+        let good_until = unix_seconds(now).saturating_add(self.unknown_lifetime);
+        self.known.insert(asking.key, credentials, good_until);
+        self.note_asked(asking.key, true, now);
+        self.keep_if_current(asking).then_some(credentials)
     }
 
     /// Stores a subscriber without a preceding question. `None`: the subscriber does not exist.
@@ -151,17 +163,26 @@ impl CredentialCache {
         credentials: Option<StoredCredentials>,
         now: Time,
     ) -> bool {
-        let is_current =
-            || self.times_forgotten(asking.key).load(Ordering::SeqCst) == asking.forgotten;
-        if !is_current() {
+        if !self.is_current(asking) {
             return false;
         }
         self.put(asking.key, credentials, now);
         if credentials.is_some() {
             self.note_asked(asking.key, true, now);
         }
-        // Invalidation first counts and then removes. So it either removes the new entry, or its count is visible here.
-        let is_kept = is_current();
+        self.keep_if_current(asking)
+    }
+
+    /// Whether the subscriber was not invalidated since the question.
+    fn is_current(&self, asking: Asking) -> bool {
+        self.times_forgotten(asking.key).load(Ordering::SeqCst) == asking.forgotten
+    }
+
+    /// Removes a new entry if the subscriber was invalidated since the question. Returns whether it stays.
+    ///
+    /// Invalidation first counts and then removes. So it either removes the new entry, or its count is visible here.
+    fn keep_if_current(&self, asking: Asking) -> bool {
+        let is_kept = self.is_current(asking);
         if !is_kept {
             self.remove(asking.key);
         }
@@ -223,6 +244,9 @@ impl CredentialCache {
         self.len() == 0
     }
 }
+
+/// The end of the lifetime of an entry that is no longer good. Later than 0, the time at which [`CredentialCache::revive`] looks.
+const EXPIRED: u32 = 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry<V> {
@@ -302,6 +326,16 @@ impl<V: Copy> Generations<V> {
         }
     }
 
+    /// Ends the lifetime of an entry, but keeps it.
+    fn expire(&self, key: AddressKey) {
+        for map in &self.maps {
+            map.pin().update(key, |entry| Entry {
+                good_until: EXPIRED,
+                ..*entry
+            });
+        }
+    }
+
     fn clear(&self) {
         for map in &self.maps {
             map.pin().clear();
@@ -357,6 +391,25 @@ mod tests {
             cache.find(b"nobody", b"example.org", later(10)),
             Cached::NotCached
         );
+    }
+
+    #[test]
+    fn what_has_expired_or_was_doubted_is_revived_while_the_store_is_away() {
+        let cache = cache(100);
+        cache.insert(b"alice", b"example.org", Some(credentials(1)), NOW);
+        assert!(cache.doubt(b"alice", b"example.org", NOW));
+        for now in [NOW, later(5_000)] {
+            assert_eq!(cache.find(b"alice", b"example.org", now), Cached::NotCached);
+            let revived = cache.revive(b"alice", b"example.org", now);
+            assert_eq!(revived, Some(credentials(1)));
+            let found = cache.find(b"alice", b"example.org", now);
+            assert_eq!(found, Cached::Known(credentials(1)));
+            assert!(!cache.doubt(b"alice", b"example.org", now), "just asked");
+        }
+        let end = later(5_010);
+        assert_eq!(cache.find(b"alice", b"example.org", end), Cached::NotCached);
+        cache.invalidate(b"alice", b"example.org");
+        assert_eq!(cache.revive(b"alice", b"example.org", end), None);
     }
 
     #[test]

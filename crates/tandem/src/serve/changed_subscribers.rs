@@ -1,7 +1,7 @@
 //! Follows subscribers that another process added, removed or changed: their cached credentials and ended registrations are removed.
 use crate::control::{Control, Running};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tandem_store::{Changed, StoreError};
 use tokio::sync::Mutex;
 
@@ -12,6 +12,8 @@ pub(super) struct ChangedSubscribers {
     running: Arc<Running>,
     /// The version of the subscribers that memory reflects.
     version: AtomicU64,
+    /// The last poll could not reach the database.
+    away: AtomicBool,
     /// One task at a time, so that each change is followed once and later registrations stay.
     turn: Mutex<()>,
 }
@@ -23,8 +25,25 @@ impl ChangedSubscribers {
             control,
             running,
             version: AtomicU64::new(version),
+            away: AtomicBool::new(false),
             turn: Mutex::default(),
         }
+    }
+
+    /// Follows all changes up to now, and notes whether the database can be reached.
+    ///
+    /// # Errors
+    /// As [`ChangedSubscribers::catch_up`].
+    pub(super) async fn poll(&self) -> Result<(), StoreError> {
+        let done = self.catch_up().await;
+        let away = done.as_ref().is_err_and(StoreError::is_temporary);
+        self.away.store(away, Ordering::Release);
+        done
+    }
+
+    /// Whether the last poll could not reach the database. A question would only wait.
+    pub(super) fn is_database_away(&self) -> bool {
+        self.away.load(Ordering::Acquire)
     }
 
     /// Follows all changes up to now. Also called before each query for credentials, so that registrations with an old password have ended

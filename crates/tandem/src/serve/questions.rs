@@ -175,7 +175,8 @@ impl Responder {
         lookups.of(result).inc();
     }
 
-    /// Queries the database and stores the result in the cache, where the request looks it up.
+    /// Queries the database and stores the result in the cache, where the request looks it up. While the database is away, credentials
+    /// stay good that would otherwise have expired.
     async fn credentials(
         &self,
         username: &[u8],
@@ -189,6 +190,16 @@ impl Responder {
             Cached::Known(known) => return Ok(Some(known)),
             Cached::Unknown => return Ok(None),
             Cached::NotCached => {}
+        }
+        if self.subscribers.is_database_away()
+            && let Some(known) = cache.revive(username, domain, clock.now())
+        {
+            self.control
+                .counters
+                .credentials
+                .of(LookupResult::Found)
+                .inc();
+            return Ok(Some(known));
         }
         // If the subscriber changes while the query runs, the result may be outdated, so the query is repeated.
         let found = timeout(left, async {

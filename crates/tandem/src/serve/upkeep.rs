@@ -57,7 +57,7 @@ pub(super) fn follow_subscribers(
             if control.phase() == Phase::Stopping {
                 return;
             }
-            match subscribers.catch_up().await {
+            match subscribers.poll().await {
                 Ok(()) => {
                     if std::mem::take(&mut failing) {
                         info!("polling for changed subscribers works again");
