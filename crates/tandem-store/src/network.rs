@@ -28,8 +28,9 @@ const MAKE_TABLES: &str =
 /// Where sqlx records the migrations.
 pub(crate) const MIGRATION_RECORD: &str = "_sqlx_migrations";
 /// The tables that the store creates.
-pub(crate) const TABLES: [&str; 6] = [
+pub(crate) const TABLES: [&str; 7] = [
     MIGRATION_RECORD,
+    "call_record",
     "location",
     "node_secret",
     "subscriber",

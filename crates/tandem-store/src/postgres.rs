@@ -6,6 +6,7 @@ mod import;
 mod locations;
 mod migrations;
 mod node_lock;
+mod records;
 mod subscribers;
 
 use crate::backend::{Backend, Claim, Commits, Fault, IfMissing, Opened, StoreOptions};

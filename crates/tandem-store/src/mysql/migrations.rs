@@ -8,10 +8,16 @@ use crate::network::{MATCH_VERSION, TABLES, is_new, opening, within};
 use sqlx::{MySql, MySqlConnection, QueryBuilder};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 1] = [(
-    "subscribers and locations",
-    include_str!("../../migrations/mysql/0001_subscribers_and_locations.sql"),
-)];
+const MIGRATIONS: [(&str, &str); 2] = [
+    (
+        "subscribers and locations",
+        include_str!("../../migrations/mysql/0001_subscribers_and_locations.sql"),
+    ),
+    (
+        "call records",
+        include_str!("../../migrations/mysql/0002_call_records.sql"),
+    ),
+];
 
 /// Creates or updates the tables. A named lock lets only one process do this at a time; it ends with the connection. Returns whether
 /// there were no tables before.

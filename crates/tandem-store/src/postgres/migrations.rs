@@ -9,10 +9,16 @@ use sqlx::PgConnection;
 use sqlx::migrate::{Migrate, MigrateError};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 1] = [(
-    "subscribers and locations",
-    include_str!("../../migrations/postgres/0001_subscribers_and_locations.sql"),
-)];
+const MIGRATIONS: [(&str, &str); 2] = [
+    (
+        "subscribers and locations",
+        include_str!("../../migrations/postgres/0001_subscribers_and_locations.sql"),
+    ),
+    (
+        "call records",
+        include_str!("../../migrations/postgres/0002_call_records.sql"),
+    ),
+];
 
 /// Creates or updates the tables. An advisory lock lets only one process do this at a time; it ends with the connection. Returns whether
 /// there were no tables before.
