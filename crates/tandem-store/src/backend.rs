@@ -8,6 +8,7 @@
 
 use crate::binding::{AddressBindings, BindingRow, Loaded};
 use crate::call_row::CallRow;
+use crate::dialogs::DialogRow;
 use crate::node_name::NodeName;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
 use async_trait::async_trait;
@@ -100,7 +101,7 @@ pub(crate) enum Claim {
 /// An open database.
 #[async_trait]
 pub(crate) trait Backend:
-    SubscriberTable + LocationTable + RecordTable + fmt::Debug
+    SubscriberTable + LocationTable + DialogTable + RecordTable + fmt::Debug
 {
     /// Returns the saved secret. If there is none, saves `fresh`.
     async fn secret(&self, fresh: &[u8; 32]) -> Result<Vec<u8>, Fault>;
@@ -116,6 +117,8 @@ pub(crate) trait Backend:
 pub(crate) type VisitName<'v> = dyn FnMut(&str, &str) -> ControlFlow<()> + Send + 'v;
 /// A callback for username, domain and credentials of each row.
 pub(crate) type VisitSubscriber<'v> = dyn FnMut(&str, &str, StoredCredentials) + Send + 'v;
+/// A callback for id and state of each dialog.
+pub(crate) type VisitDialog<'v> = dyn FnMut(u128, &[u8]) + Send + 'v;
 /// A callback for address of record and binding of each row.
 pub(crate) type VisitBinding<'v> = dyn FnMut(&[u8], &BindingRow<'_>) + Send + 'v;
 
@@ -214,4 +217,22 @@ pub(crate) trait RecordTable: Send + Sync {
 
     /// Deletes at most `most` of the node's records with `ended` before `before`. Returns how many.
     async fn delete_records(&self, node: &NodeName, before: i64, most: u32) -> Result<u64, Fault>;
+}
+
+/// The saved dialogs. There is at most one row for a node and an id.
+#[async_trait]
+pub(crate) trait DialogTable: Send + Sync {
+    /// Streams the node's dialogs that end after `now` to `restore`, in any order. Returns their number.
+    async fn load_dialogs(
+        &self,
+        node: &NodeName,
+        now: u32,
+        restore: &mut VisitDialog<'_>,
+    ) -> Result<u64, Fault>;
+
+    /// Writes the node's rows of dialogs with a state, and deletes those of dialogs without one. Each id occurs once.
+    async fn save_dialogs(&self, node: &NodeName, batch: &[DialogRow]) -> Result<(), Fault>;
+
+    /// Deletes the node's dialogs that ended at or before `now`. Returns how many.
+    async fn delete_expired_dialogs(&self, node: &NodeName, now: u32) -> Result<u64, Fault>;
 }

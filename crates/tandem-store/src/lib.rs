@@ -4,6 +4,7 @@
 //! Store ── subscribers()  who may register and call (HA1 only), and what changed since a server last looked
 //!   │   ├─ locations()    bindings, saved in the background and restored at the start of the server
 //!   │   ├─ records()      one row for each call that has ended
+//!   │   ├─ dialogs()      calls in progress, saved in the background and restored at the start of the server
 //!   │   └─ secret()       32 random bytes that outlive restarts
 //!   ▼
 //! Database                selects the backend by the URL, adds the place to its errors
@@ -17,6 +18,7 @@ mod backend;
 mod binding;
 mod call_row;
 mod database;
+mod dialogs;
 mod error;
 mod import_plan;
 mod locations;
@@ -35,6 +37,7 @@ mod url;
 pub use backend::{Commits, StoreOptions};
 pub use binding::{AddressBindings, BindingRow, Loaded};
 pub use call_row::CallRow;
+pub use dialogs::{DialogRow, Dialogs};
 pub use error::StoreError;
 pub use locations::{FullSave, Locations};
 pub use node_name::{InvalidNodeName, NodeName};

@@ -28,9 +28,10 @@ const MAKE_TABLES: &str =
 /// Where sqlx records the migrations.
 pub(crate) const MIGRATION_RECORD: &str = "_sqlx_migrations";
 /// The tables that the store creates.
-pub(crate) const TABLES: [&str; 7] = [
+pub(crate) const TABLES: [&str; 8] = [
     MIGRATION_RECORD,
     "call_record",
+    "dialog",
     "location",
     "node_secret",
     "subscriber",

@@ -2,6 +2,7 @@
 
 use crate::backend::{Claim, IfMissing, StoreOptions};
 use crate::database::Database;
+use crate::dialogs::Dialogs;
 use crate::error::StoreError;
 use crate::locations::Locations;
 use crate::node_name::NodeName;
@@ -96,6 +97,11 @@ impl Store {
     /// The records of calls that have ended.
     pub fn records(&self) -> Records<'_> {
         Records::new(&self.database, &self.node)
+    }
+
+    /// The saved dialogs.
+    pub fn dialogs(&self) -> Dialogs<'_> {
+        Dialogs::new(&self.database, &self.node)
     }
 
     /// 32 random bytes for nonces and Record-Route cookies, which must survive a restart. They are drawn at the first start and never

@@ -8,7 +8,7 @@ use crate::network::{MATCH_VERSION, TABLES, is_new, opening, within};
 use sqlx::{MySql, MySqlConnection, QueryBuilder};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 2] = [
+const MIGRATIONS: [(&str, &str); 3] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/mysql/0001_subscribers_and_locations.sql"),
@@ -16,6 +16,10 @@ const MIGRATIONS: [(&str, &str); 2] = [
     (
         "call records",
         include_str!("../../migrations/mysql/0002_call_records.sql"),
+    ),
+    (
+        "dialogs",
+        include_str!("../../migrations/mysql/0003_dialogs.sql"),
     ),
 ];
 

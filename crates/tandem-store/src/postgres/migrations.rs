@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use sqlx::migrate::{Migrate, MigrateError};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 2] = [
+const MIGRATIONS: [(&str, &str); 3] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/postgres/0001_subscribers_and_locations.sql"),
@@ -17,6 +17,10 @@ const MIGRATIONS: [(&str, &str); 2] = [
     (
         "call records",
         include_str!("../../migrations/postgres/0002_call_records.sql"),
+    ),
+    (
+        "dialogs",
+        include_str!("../../migrations/postgres/0003_dialogs.sql"),
     ),
 ];
 

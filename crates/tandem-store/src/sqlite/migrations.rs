@@ -8,7 +8,7 @@ use sqlx::SqlitePool;
 use std::time::{Duration, Instant};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 4] = [
+const MIGRATIONS: [(&str, &str); 5] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/sqlite/0001_subscribers_and_locations.sql"),
@@ -24,6 +24,10 @@ const MIGRATIONS: [(&str, &str); 4] = [
     (
         "call records",
         include_str!("../../migrations/sqlite/0004_call_records.sql"),
+    ),
+    (
+        "dialogs",
+        include_str!("../../migrations/sqlite/0005_dialogs.sql"),
     ),
 ];
 

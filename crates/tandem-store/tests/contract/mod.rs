@@ -4,6 +4,7 @@
 //! `server` open it, `refuse`, `damage_hashes` and `damage_sources` change it without the store.
 
 mod changes;
+mod dialogs;
 mod import;
 mod locations;
 mod nodes;

@@ -456,6 +456,13 @@ section! {
         /// Send BYE to both parties when a dialog has lived for `proxy.dialog_lifetime` without a refresh. Otherwise the call continues,
         /// but the server no longer knows it.
         reload bye_at_end: bool = false, any();
+
+        /// Save calls in progress in the database, so that the server still knows them after a restart or a crash.
+        restart persist: bool = true, any();
+
+        /// How long changes of calls are gathered before they are saved. A call that ends within this time is never written. After a
+        /// crash, the server does not know calls that were answered within this time.
+        reload save_interval: Duration = seconds(1), between(millis(50), seconds(60));
     }
 }
 

@@ -17,6 +17,8 @@ pub struct ControlCounters {
     pub saves: Counter,
     /// Saves that failed and are retried.
     pub save_failures: Counter,
+    /// Saves of dialogs.
+    pub dialogs: DialogSaveCounters,
     /// Failed polls for changed subscribers.
     pub poll_failures: Counter,
     /// Reloads that were applied.
@@ -25,6 +27,19 @@ pub struct ControlCounters {
     pub reload_failures: Counter,
     /// Connections and refusals of the admin interface.
     pub admin: Arc<tandem_http::Counts>,
+}
+
+/// What is counted about the saves of dialogs.
+#[derive(Debug, Default)]
+pub struct DialogSaveCounters {
+    /// Dialogs with changes that are not in the database yet.
+    pub unsaved: Gauge<u64, AtomicU64>,
+    /// When the oldest of these changes came, in microseconds since the Unix epoch; 0 if there are none.
+    pub oldest: Gauge<u64, AtomicU64>,
+    /// Batches that were saved.
+    pub saves: Counter,
+    /// Saves that failed and are retried.
+    pub failures: Counter,
 }
 
 /// Result of a lookup for the data plane.

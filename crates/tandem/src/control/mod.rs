@@ -14,7 +14,7 @@ pub(crate) mod service_manager;
 mod state;
 pub(crate) mod tables;
 
-pub use counters::{ControlCounters, LookupCounters, LookupResult};
+pub use counters::{ControlCounters, DialogSaveCounters, LookupCounters, LookupResult};
 pub use drain::DrainError;
 pub use lifecycle::Phase;
 pub use log::LogControl;

@@ -6,6 +6,7 @@ use crate::control::{Control, service_manager, tables};
 use sip_elements::Shared;
 use sip_elements::auth::StoredCredentials;
 use sip_transport::Listener;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_store::{Commits, NodeName, Store, StoreError, StoreOptions};
@@ -23,6 +24,8 @@ pub(super) struct AtRest {
     pub(super) version: u64,
     /// Number of restored bindings.
     pub(super) restored: u64,
+    /// The states of the dialogs of this node; empty without `dialogs.persist`.
+    pub(super) dialogs: HashMap<u128, Box<[u8]>>,
 }
 
 /// Opens the database and fills memory from it. Waits for a database that does not answer, as long as it takes.
@@ -55,10 +58,11 @@ async fn attempt(control: &Control, listeners: &[Listener]) -> Result<AtRest, St
     let version = warm_credentials(control, &store, &shared).await?;
     let restored = restore(control, &store, &shared, listeners).await?;
     Ok(AtRest {
-        store,
         shared,
         version,
         restored,
+        dialogs: dialogs(control, &store).await?,
+        store,
     })
 }
 
@@ -120,4 +124,23 @@ async fn restore(
         );
     }
     Ok(found.bindings)
+}
+
+/// The dialogs that the server had before it ended.
+async fn dialogs(control: &Control, store: &Store) -> Result<HashMap<u128, Box<[u8]>>, StoreError> {
+    let mut found = HashMap::new();
+    if !control.configuration.load().dialogs.persist {
+        return Ok(found);
+    }
+    let now = u32::try_from(control.clock.now().unix_seconds()).unwrap_or(u32::MAX);
+    let dialogs = store.dialogs();
+    dialogs.delete_expired(now).await?;
+    let read = dialogs.load_all(now, |id, state| {
+        found.insert(id, state.into());
+    });
+    let count = read.await?;
+    if count > 0 {
+        info!("restored {count} calls in progress");
+    }
+    Ok(found)
 }

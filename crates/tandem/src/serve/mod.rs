@@ -5,6 +5,7 @@ mod banner;
 mod bans;
 mod bindings;
 mod changed_subscribers;
+mod dialogs;
 mod questions;
 mod saver;
 mod server;

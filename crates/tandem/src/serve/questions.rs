@@ -13,7 +13,7 @@ use sip_resolver::{Located, Resolver};
 use sip_transport::selection::{Candidate, Destination};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tandem_store::{Store, StoreError};
+use tandem_store::{DialogRow, Store, StoreError};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -42,6 +42,7 @@ pub(super) struct ControlQueues {
     names: mpsc::Sender<Queued>,
     notices: mpsc::Sender<Notice>,
     calls: CallSender,
+    dialogs: mpsc::Sender<DialogRow>,
 }
 
 impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
@@ -67,6 +68,21 @@ impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
                 .try_send(notice)
                 .map_err(|full| Record::Notice(full.into_inner())),
             Record::Call(event) => self.calls.offer(event).map_err(Record::Call),
+            Record::Dialog { id, state, expires } => {
+                let expires_at = u32::try_from(expires.unix_seconds()).unwrap_or(u32::MAX);
+                let change = DialogRow {
+                    id,
+                    expires_at,
+                    state,
+                };
+                self.dialogs
+                    .try_send(change)
+                    .map_err(|full| Record::Dialog {
+                        id,
+                        state: full.into_inner().state,
+                        expires,
+                    })
+            }
         }
     }
 }
@@ -77,10 +93,11 @@ pub(super) struct QueuedQuestions {
     names: mpsc::Receiver<Queued>,
 }
 
-/// Creates the queues: the workers' end with the one for `calls`, and the ends for questions and notices. What the workers send waits in
+/// Creates the queues: the workers' end with those for `calls` and `dialogs`, and the ends for questions and notices. What the workers send waits in
 /// them until it is taken.
 pub(super) fn queues(
     calls: CallSender,
+    dialogs: mpsc::Sender<DialogRow>,
 ) -> (ControlQueues, QueuedQuestions, mpsc::Receiver<Notice>) {
     let (credentials, queued_credentials) = mpsc::channel(WAITING);
     let (names, queued_names) = mpsc::channel(WAITING);
@@ -90,6 +107,7 @@ pub(super) fn queues(
         names,
         notices,
         calls,
+        dialogs,
     };
     let questions = QueuedQuestions {
         credentials: queued_credentials,

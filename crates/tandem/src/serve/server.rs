@@ -1,5 +1,6 @@
 //! A running server: the order of startup and shutdown.
 use super::changed_subscribers::ChangedSubscribers;
+use super::dialogs::{self, DialogSaver};
 use super::questions::{self, Responder};
 use super::saver::Saver;
 use super::workers::{self, Parts};
@@ -35,6 +36,7 @@ pub struct Server {
     running: Arc<Running>,
     workers: sip_runtime::Running<ControlMessage>,
     saver: Saver,
+    dialogs: DialogSaver,
     tasks: Vec<JoinHandle<()>>,
     /// Writes what the workers notice.
     log: JoinHandle<()>,
@@ -64,13 +66,15 @@ impl Server {
         let at_rest = at_rest::read(&control, &listeners).await?;
         let resolver = Resolver::new(&names(&configuration), Reach::of(&listeners))?;
         let (calls, call_events) = calls::channel(&control);
-        let (queues, questions, notices) = questions::queues(calls);
+        let (dialogs, dialog_changes) = dialogs::queue();
+        let (queues, questions, notices) = questions::queues(calls, dialogs);
         let parts = Parts {
             store: at_rest.store,
             tls,
             shared: Arc::new(at_rest.shared),
             listeners,
             restored: at_rest.restored,
+            dialogs: &at_rest.dialogs,
         };
         let (workers, running) = workers::start(&control, parts, &queues)?;
         let running = Arc::new(running);
@@ -89,6 +93,12 @@ impl Server {
             log: bans::log(Arc::clone(&control), notices),
             recording: Recording::start(&control, &running.store, call_events),
             saver: Saver::start(Arc::clone(&control), Arc::clone(&running)),
+            dialogs: DialogSaver::start(
+                Arc::clone(&control),
+                running.store.clone(),
+                dialog_changes,
+                at_rest.dialogs.into_keys().collect(),
+            ),
             control,
             running,
             workers,
@@ -141,7 +151,7 @@ impl Server {
         }
     }
 
-    /// Stops the server: first the workers, then a last save, then the rest. Returns whether all bindings and call records are
+    /// Stops the server: first the workers, then a last save, then the rest. Returns whether all bindings, dialogs and call records are
     /// saved. `quickly` limits each save to one second.
     pub async fn stop(self, quickly: bool) -> bool {
         self.control.stop();
@@ -149,8 +159,11 @@ impl Server {
         let workers = self.workers;
         let _ = tokio::task::spawn_blocking(move || workers.stop()).await;
         let patience = if quickly { QUICK_SAVE } else { LAST_SAVE };
-        let (saved, recorded) =
-            tokio::join!(self.saver.finish(patience), self.recording.finish(patience));
+        let (saved, dialogs_saved, recorded) = tokio::join!(
+            self.saver.finish(patience),
+            self.dialogs.finish(patience),
+            self.recording.finish(patience)
+        );
         let _ = tokio::time::timeout(QUICK_SAVE, self.control.events.stop()).await;
         // The workers have stopped, so the log ends after the notices that still wait.
         let _ = tokio::time::timeout(QUICK_SAVE, self.log).await;
@@ -159,7 +172,7 @@ impl Server {
         }
         self.admin.close();
         let _ = tokio::time::timeout(QUICK_SAVE, self.running.store.close()).await;
-        saved && recorded
+        saved && dialogs_saved && recorded
     }
 }
 

@@ -9,6 +9,7 @@ use sip_elements::{ControlMessage, Exchange, ExchangeOptions, Shared};
 use sip_runtime::tls::SharedTls;
 use sip_runtime::{Admission, Runtime, SharedPeerPolicy, StreamOptions};
 use sip_transport::{Listener, Time};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -16,13 +17,15 @@ use tandem_store::Store;
 use tracing::{info, warn};
 
 /// What the workers need and the running server keeps.
-pub(super) struct Parts {
+pub(super) struct Parts<'a> {
     pub(super) store: Store,
     pub(super) tls: Option<Arc<SharedTls>>,
     pub(super) shared: Arc<Shared>,
     pub(super) listeners: Vec<Listener>,
     /// Number of restored bindings.
     pub(super) restored: u64,
+    /// The states of the calls in progress before the restart.
+    pub(super) dialogs: &'a HashMap<u128, Box<[u8]>>,
 }
 
 /// Rejects banned peers before their connection uses resources.
@@ -41,7 +44,7 @@ impl Admission for Gate {
 /// What could not be opened, and how to fix it.
 pub(super) fn start(
     control: &Control,
-    parts: Parts,
+    parts: Parts<'_>,
     queues: &ControlQueues,
 ) -> anyhow::Result<(sip_runtime::Running<ControlMessage>, Running)> {
     let Parts {
@@ -50,6 +53,7 @@ pub(super) fn start(
         shared,
         listeners,
         restored,
+        dialogs,
     } = parts;
     let configuration = control.configuration.load();
     let peer_policy = SharedPeerPolicy::new(config::peer_policy(&configuration));
@@ -68,15 +72,20 @@ pub(super) fn start(
     let metrics: Vec<Arc<WorkerMetrics>> = seeds.iter().map(|_| Arc::default()).collect();
     let exchange = |worker: u16| {
         let place = usize::from(worker);
-        Exchange::new(ExchangeOptions {
+        let now = control.clock.now();
+        let mut exchange = Exchange::new(ExchangeOptions {
             worker,
             workers: count.get(),
             shared: Arc::clone(&shared),
             settings: Arc::clone(&settings),
             metrics: metrics.get(place).map(Arc::clone).unwrap_or_default(),
             seed: seeds.get(place).copied().unwrap_or_default(),
-            now: control.clock.now(),
-        })
+            now,
+        });
+        for state in dialogs.values() {
+            exchange.restore(now, state);
+        }
+        exchange
     };
     let workers = bound
         .start(exchange, queues)

@@ -2,6 +2,8 @@
 use super::section::{Metrics, Section, ServerMetric};
 use crate::metrics::Kind;
 use sip_dialog::Ended;
+use sip_transport::Time;
+use std::time::Duration;
 
 pub(super) const SECTION: Section = Section::new("Dialogs", Metrics::Server(METRICS));
 
@@ -50,6 +52,36 @@ const METRICS: &[ServerMetric] = &[
         "Bytes of header fields that dialogs hold",
         |server| server.running.sip(|worker| &worker.dialogs_bytes),
     ),
+    ServerMetric::gauge(
+        "tandem_dialogs_unsaved",
+        "Dialogs with changes that are not in the database yet",
+        |server| server.control.counters.dialogs.unsaved.get(),
+    )
+    .details("Changes are gathered for `dialogs.save_interval`"),
+    ServerMetric::family(
+        "tandem_dialogs_save_lag_seconds",
+        Kind::Gauge,
+        "Age of the oldest change of a dialog that is not in the database yet",
+        |server, samples| {
+            let oldest = server.control.counters.dialogs.oldest.get();
+            let lag = match oldest {
+                0 => Duration::ZERO,
+                micros => server.control.clock.now() - Time::from_micros(micros),
+            };
+            samples.value(lag.as_secs_f64())
+        },
+    ),
+    ServerMetric::counter(
+        "tandem_dialogs_saves_total",
+        "Batches of changed dialogs saved",
+        |server| server.control.counters.dialogs.saves.get(),
+    ),
+    ServerMetric::counter(
+        "tandem_dialogs_save_failures_total",
+        "Failed saves of dialogs",
+        |server| server.control.counters.dialogs.failures.get(),
+    )
+    .details("The server retries until they succeed"),
     ServerMetric::counter(
         "tandem_dialogs_unproven_total",
         "Requests inside a dialog that were answered 481 because their Route carries no valid proof",
