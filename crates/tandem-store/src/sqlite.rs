@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use fault::fault;
 use node_lock::NodeLocks;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Sqlite, SqlitePool, Transaction};
+use sqlx::{Connection as _, Sqlite, SqlitePool, Transaction};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +58,12 @@ pub(crate) async fn open(
         .acquire_timeout(BUSY_TIMEOUT)
         .max_lifetime(None)
         .test_before_acquire(false)
+        // After an I/O error, `SQLite` rolls a transaction back by itself, and the driver takes the connection for one in a transaction for
+        // ever.
+        .before_acquire(|connection, _| {
+            let is_usable = !connection.is_in_transaction();
+            Box::pin(async move { Ok(is_usable) })
+        })
         .connect_lazy_with(options(&file, store.commits));
     migrations::migrate(url, &pool).await?;
     let backend = Arc::new(SqliteBackend {

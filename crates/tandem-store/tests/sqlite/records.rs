@@ -23,3 +23,26 @@ async fn every_field_is_in_its_column() {
                     0|1|2|60000|200|callee|Q.850;cause=16";
     assert_eq!(row, expected);
 }
+
+/// As after an I/O error, such as that of a full disk.
+#[tokio::test]
+async fn a_transaction_that_the_database_rolls_back_leaves_no_connection_unusable() {
+    let database = Database::new();
+    let store = database.store().await;
+    database
+        .execute(
+            "CREATE TRIGGER refuse BEFORE INSERT ON call_record \
+             BEGIN SELECT RAISE(ROLLBACK, 'refused by a test'); END",
+        )
+        .await;
+    let batch = [record(1)];
+    for _ in 0..10 {
+        let refused = store.records().append(&batch).await;
+        let problem = refused.expect_err("refused").to_string();
+        assert!(problem.contains("refused by a test"), "{problem}");
+    }
+    database.execute("DROP TRIGGER refuse").await;
+    for _ in 0..10 {
+        store.records().append(&batch).await.expect("appends");
+    }
+}

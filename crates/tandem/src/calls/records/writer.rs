@@ -98,7 +98,12 @@ impl Writer {
             self.failed(&problem);
             tokio::select! {
                 () = sleep(pause) => pause = (pause * 2).min(PAUSES.1),
-                () = counters.reopen.notified() => self.reopen(sink).await,
+                () = counters.reopen.notified() => {
+                    // Whether it works now is for the next attempt to find out.
+                    if let Err(problem) = sink.reopen().await {
+                        self.failed(&problem);
+                    }
+                }
             }
         }
         self.works(counters);
