@@ -69,6 +69,11 @@ impl ClientNonce {
         self.parts().1
     }
 
+    /// The algorithm of the challenge.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
     fn parts(&self) -> (&[u8], &[u8], &[u8]) {
         let (realm, rest) = split_at(&self.text, self.realm_length as usize);
         let (nonce, opaque) = split_at(rest, self.nonce_length as usize);
