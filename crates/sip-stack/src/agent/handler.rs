@@ -50,7 +50,7 @@ impl Handler {
         if let Some(idle) = &self.idle
             && calls.is_idle()
         {
-            // Whoever waits needs to be told once.
+            // One report is enough.
             let _ = idle.try_send(());
         }
     }

@@ -44,7 +44,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Clone)]
 pub struct Agent(pub(super) Arc<Inner>);
 
-/// An incoming call that nobody has taken yet.
+/// An incoming call that the program has not taken yet.
 pub(super) struct Waiting {
     number: CallNumber,
     state: Arc<Watched<CallState>>,

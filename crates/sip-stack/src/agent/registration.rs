@@ -72,7 +72,7 @@ impl Registration {
                 state,
             }),
             (Err(error), Some(number)) => {
-                // Nobody waits for the next attempt.
+                // The program does not wait for the next attempt.
                 agent.post(move |_, calls| calls.unregister(number));
                 Err(error)
             }

@@ -1,7 +1,7 @@
 //! What a program can do with calls and registrations.
 
 use super::event::{CallEnd, CallNumber, Session};
-use super::outgoing::{Invitation, NotSent};
+use super::invitation::{Invitation, NotSent};
 use super::table::Calls;
 use crate::Stack;
 use std::fmt;

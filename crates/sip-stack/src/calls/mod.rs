@@ -10,7 +10,7 @@
 //! | `table.rs` | all calls, by number and by dialog; their ends and timers |
 //! | `lookup.rs` | lookups of names, answered from outside |
 //! | `route.rs` | where a request goes, with RFC 3263 lookups |
-//! | `outgoing.rs` | our INVITE, its responses, the ACK |
+//! | `invitation.rs`, `outgoing.rs`, `answered.rs` | our INVITE, its responses, the ACK |
 //! | `incoming.rs` | the INVITE of a peer until its ACK |
 //! | `in_dialog.rs` | requests inside dialogs, received and sent |
 //! | `fields.rs` | the header fields of all requests |
@@ -18,6 +18,7 @@
 //! | `registration.rs` | REGISTER, refreshed (section 10) |
 //! | `control.rs`, `user_agent.rs` | what the program calls, and what calls the program |
 
+mod answered;
 mod call;
 mod control;
 mod dialog;
@@ -25,6 +26,7 @@ mod event;
 mod fields;
 mod in_dialog;
 mod incoming;
+mod invitation;
 mod lookup;
 mod outgoing;
 mod registration;
@@ -36,7 +38,7 @@ mod wallet;
 
 pub use control::CallControl;
 pub use event::{CallEnd, CallEvent, CallNumber, ReceivedMessage, RegistrationEvent, Session};
+pub use invitation::{Invitation, NotSent};
 pub use lookup::{Lookup, Resolve};
-pub use outgoing::{Invitation, NotSent};
 pub use settings::{AgentSettings, BadSettings, Bounds};
 pub use user_agent::{CallHandler, UserAgent};

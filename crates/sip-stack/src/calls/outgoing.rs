@@ -1,88 +1,24 @@
-//! Our INVITE: sent, challenged, failed over, ringing, answered, cancelled (RFC 3261 sections 9.1, 13.2 and 22, RFC 3263 section 4.3).
+//! Our INVITE until its answer: sent, challenged, failed over, ringing, refused, cancelled (RFC 3261 sections 9.1, 13.2 and 22, RFC 3263
+//! section 4.3).
 
-use super::call::{Call, Field, Outgoing, Stage};
-use super::dialog::{Ack, Dialog};
-use super::event::{CallEnd, CallEvent, CallNumber, ReceivedMessage, Session};
+use super::answered::dialog_of;
+use super::call::{Call, Outgoing, Stage};
+use super::event::{CallEnd, CallEvent, CallNumber, ReceivedMessage};
 use super::fields::Fields;
+use super::invitation::{Invitation, NotSent, may_be_added};
 use super::route::{Hops, Work};
 use super::settings::sip_uri;
 use super::table::Calls;
-use crate::{Failure, NextHop, Stack};
-use sip_message::{HeaderName, Message, Method, RequestWriter};
+use crate::{Failure, Stack};
+use sip_message::{Message, Method, RequestWriter};
 use sip_transaction::ClientId;
 use sip_transport::Flow;
 use sip_transport::selection::{Candidate, Reach, prefers_stream, streams_first};
-use std::fmt;
 
-/// The most branches of a forked INVITE that may form a dialog.
-const MOST_DIALOGS: usize = 16;
 /// How often a request is sent again with credentials: for several realms, one after the other, and stale nonces.
 pub(super) const MOST_CHALLENGES: u8 = 5;
 /// The length of an INVITE without its body, in bytes, at most: an estimate for the choice of the transport.
 const HEADER: usize = 800;
-
-/// A call to make.
-#[derive(Clone, Debug)]
-pub struct Invitation {
-    uri: String,
-    session: Session,
-    fields: Vec<Field>,
-}
-
-/// Why a request was not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NotSent {
-    /// Not a SIP or SIPS URI.
-    BadUri,
-    /// The name of an additional header field is not a token, or is that of a header field that the user agent writes.
-    BadField,
-    /// The bound on calls is reached ([`Bounds::calls`](crate::Bounds::calls)).
-    TooMany,
-    /// No listener speaks the transport of the URI, or its name cannot be resolved: there is no resolver, or too many lookups are in progress.
-    NoRoute,
-}
-
-impl fmt::Display for NotSent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BadUri => "not a URI like sip:bob@example.org",
-            Self::BadField => "an additional header field has a bad name, or one that the user agent uses itself",
-            Self::TooMany => "too many calls or transactions exist already",
-            Self::NoRoute => {
-                "no listener reaches the URI's transport and address, or no resolver is free for its name"
-            }
-        })
-    }
-}
-
-impl std::error::Error for NotSent {}
-
-impl Invitation {
-    /// A call to this URI, without a session description.
-    pub fn new(uri: &str) -> Self {
-        Self {
-            uri: uri.to_owned(),
-            session: Session::none(),
-            fields: Vec::new(),
-        }
-    }
-
-    /// Sets the session description: the offer.
-    #[must_use]
-    pub fn session(mut self, session: impl Into<Session>) -> Self {
-        self.session = session.into();
-        self
-    }
-
-    /// Adds a header field to the INVITE. Line ends in the value become spaces. The user agent's own header fields (From, Contact and so
-    /// on) cannot be added.
-    #[must_use]
-    pub fn field(mut self, name: &str, value: &str) -> Self {
-        self.fields.push((name.into(), value.into()));
-        self
-    }
-}
 
 impl Calls {
     /// Makes a call.
@@ -245,95 +181,6 @@ impl Calls {
         }
     }
 
-    /// Handles a 2xx: the first one, a retransmission, or that of another branch, whose dialog ends at once (section 13.2.2.4).
-    fn accepted(&mut self, stack: &mut Stack<'_>, number: CallNumber, response: &Message<'_>) {
-        let Some(call) = self.by_number.get_mut(&number) else {
-            return;
-        };
-        let Some(place) = dialog_of(call, response) else {
-            return;
-        };
-        let Some(dialog) = call.dialogs.get_mut(place) else {
-            return;
-        };
-        if let Some(ack) = &dialog.ack {
-            let domain = ack.domain.as_deref();
-            let flow = ack.flow;
-            return stack.send(NextHop { flow, domain }, |into| {
-                into.extend_from_slice(&ack.bytes);
-            });
-        }
-        if dialog.is_confirmed {
-            // The ACK waits for its next hop.
-            return;
-        }
-        dialog.is_confirmed = true;
-        dialog.confirm(response, call.cseq);
-        call.wallet.accepted();
-        let lingers = stack.now() + stack.timers().t1 * 64;
-        call.lingers.get_or_insert(lingers);
-        let gives_up = match &call.stage {
-            Stage::Calling(outgoing) => outgoing.gives_up.clone(),
-            _ => None,
-        };
-        let is_first = matches!(call.stage, Stage::Calling(_));
-        let (uri, call_id) = (dialog.next_hop().to_vec(), call.call_id.clone());
-        if is_first {
-            (call.stage, call.until) = (Stage::Up, None);
-            call.current = Some(place);
-        }
-        let routed = self.route(stack, &uri, &call_id, Work::Ack(number, place));
-        if routed.is_err() {
-            return self.end(stack, number, CallEnd::Unreachable);
-        }
-        if !is_first {
-            self.begin_bye(stack, number, place);
-        } else if let Some(end) = gives_up {
-            self.leave(stack, number, end);
-        } else {
-            let message = ReceivedMessage::of(response);
-            self.tell(number, CallEvent::Answered(message));
-        }
-        self.settle(stack, number);
-    }
-
-    /// Sends the ACK of a 2xx, and keeps it for retransmissions of the 2xx.
-    pub(crate) fn send_ack(
-        &mut self,
-        stack: &mut Stack<'_>,
-        number: CallNumber,
-        place: usize,
-        mut hops: Hops,
-    ) {
-        let Some(call) = self.by_number.get_mut(&number) else {
-            return;
-        };
-        if let Some(candidate) = call.hop {
-            hops.prefer(candidate);
-        }
-        let next = hops.take(stack.listeners());
-        let (Some((_, flow)), Some(dialog)) = (next, call.dialogs.get_mut(place)) else {
-            return self.end(stack, number, CallEnd::Unreachable);
-        };
-        let routes = dialog.routes();
-        let fields = Fields {
-            routes: &routes,
-            from: &call.local,
-            to: &dialog.remote,
-            cseq: (dialog.invite_cseq, Method::Ack),
-            contact: None,
-            authorization: &call.authorization,
-        };
-        let finish = |request: RequestWriter<'_>| fields.write(request).finish();
-        let bytes = stack.write_ack(flow, dialog.request_uri(), &call.call_id, finish);
-        stack.send(hops.hop(flow), |into| into.extend_from_slice(&bytes));
-        dialog.ack = Some(Ack {
-            flow,
-            domain: hops.domain,
-            bytes: bytes.into(),
-        });
-    }
-
     /// Handles a final response other than 2xx.
     fn refused(&mut self, stack: &mut Stack<'_>, number: CallNumber, response: &Message<'_>) {
         let credentials = &self.settings.credentials;
@@ -403,45 +250,6 @@ impl Calls {
             self.settle(stack, number);
         }
     }
-}
-
-/// Whether a program may add a header field with this name.
-fn may_be_added(name: &str) -> bool {
-    use HeaderName as Name;
-    let own = [
-        Name::Via,
-        Name::From,
-        Name::To,
-        Name::CallId,
-        Name::CSeq,
-        Name::Contact,
-        Name::MaxForwards,
-        Name::Route,
-        Name::RecordRoute,
-        Name::Authorization,
-        Name::ProxyAuthorization,
-        Name::Allow,
-        Name::ContentType,
-        Name::ContentLength,
-        Name::Invalid,
-    ];
-    !own.contains(&Name::from_bytes(name.as_bytes()))
-}
-
-/// The dialog that a response belongs to, created if it is new.
-fn dialog_of(call: &mut Call, response: &Message<'_>) -> Option<usize> {
-    let tag = response.to()?.tag().unwrap_or_default();
-    let known = call.dialog_with(tag);
-    if known.is_some() || call.dialogs.len() >= MOST_DIALOGS {
-        return known;
-    }
-    let uri = match &call.stage {
-        Stage::Calling(outgoing) => &outgoing.uri[..],
-        _ => b"",
-    };
-    let dialog = Dialog::of_response(response, uri, call.cseq)?;
-    call.dialogs.push(dialog);
-    Some(call.dialogs.len() - 1)
 }
 
 /// A URI as a name-addr.

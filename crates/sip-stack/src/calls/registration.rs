@@ -2,7 +2,8 @@
 
 use super::event::{CallNumber, ReceivedMessage, RegistrationEvent};
 use super::fields::Fields;
-use super::outgoing::{MOST_CHALLENGES, NotSent, bracketed};
+use super::invitation::NotSent;
+use super::outgoing::{MOST_CHALLENGES, bracketed};
 use super::route::{Hops, Work};
 use super::table::{Calls, Event};
 use super::wallet::Wallet;
