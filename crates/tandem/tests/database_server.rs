@@ -51,7 +51,8 @@ fn while_the_database_is_stopped_calls_go_on_and_nothing_is_lost() {
         let url = database.url("postgres", "postgres");
         subscribe(&url, &PHONES).await;
         let place = Place::new("");
-        place.configure_exactly(&configuration(&url, 0));
+        let short = "[auth]\ncache_lifetime = \"1s\"\n";
+        place.configure_exactly(&(configuration(&url, 0) + short));
         let server = start(&place).await;
         let phones = PHONES.map(|name| Phone::new(&server, name));
         assert_eq!(phones[0].register_with("secret", "before"), 200);
@@ -61,6 +62,11 @@ fn while_the_database_is_stopped_calls_go_on_and_nothing_is_lost() {
         .await;
 
         database.stop();
+        // This takes longer than the credentials are good for by themselves.
+        until("the poll fails", async || {
+            metric(&server, "tandem_subscriber_poll_failures_total").await > 0
+        })
+        .await;
         for (phone, name) in phones.iter().zip(PHONES) {
             assert_eq!(phone.register_with("secret", name), 200, "from the cache");
         }
