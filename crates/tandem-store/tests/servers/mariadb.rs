@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const USER: &str = "mysql";
+/// Not in the path of most users.
+const PROGRAM: &str = "/usr/sbin/mariadbd";
 /// Runs at each start.
 const USERS: &str = "CREATE USER IF NOT EXISTS 'tandem'@'%' IDENTIFIED BY 'secret';\n\
     GRANT ALL ON *.* TO 'tandem'@'%';\n\
@@ -39,7 +41,7 @@ impl Server {
     /// Starts the server and waits until it answers.
     pub fn start(&mut self) {
         let mut words = as_user(USER);
-        words.extend(["mariadbd", "--no-defaults", "--bind-address=127.0.0.1"].map(str::to_owned));
+        words.extend([PROGRAM, "--no-defaults", "--bind-address=127.0.0.1"].map(str::to_owned));
         words.push(format!("--port={}", self.port));
         for (option, file) in [
             ("datadir", "data"),
