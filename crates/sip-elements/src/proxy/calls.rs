@@ -64,13 +64,16 @@ impl Calls {
         routing: &Routing,
     ) -> Result<DialogId, Full> {
         let request = inbound.request;
-        let is_inside = routing.in_our_dialog() || tags(request).is_some();
-        if request.method() != Method::Invite || !parts.settings.proxy.record_route || is_inside {
+        if request.method() != Method::Invite || !parts.settings.proxy.record_route {
+            return Ok(DialogId::NONE);
+        }
+        let (from, to) = (request.from(), request.to());
+        let to_tag = to.and_then(|to| to.tag()).unwrap_or_default();
+        if routing.in_our_dialog() || !to_tag.is_empty() {
             return Ok(DialogId::NONE);
         }
         self.enter(parts, account)?;
         let route = joined(request.values(HeaderName::RecordRoute));
-        let (from, to) = (request.from(), request.to());
         let texts = [
             (Text::CallId, request.call_id().unwrap_or_default()),
             (
@@ -146,7 +149,7 @@ impl Calls {
             Some(id)
         };
         if let Some(id) = id {
-            self.confirm(parts, id, key, accepted);
+            self.confirm(parts, id, (key, to_tag), accepted);
         }
     }
 
@@ -172,7 +175,7 @@ impl Calls {
         &mut self,
         parts: &mut WorkerParts<'_>,
         id: DialogId,
-        key: u64,
+        (key, to_tag): (u64, &[u8]),
         accepted: Accepted<'_, '_>,
     ) {
         let Accepted {
@@ -195,7 +198,6 @@ impl Calls {
             .take(above)
             .collect();
         let route = joined(values.iter().rev().copied());
-        let (_, to_tag) = tags(response).unwrap_or_default();
         let texts = [
             (Text::CalleeTag, to_tag),
             (Text::CalleeTarget, contact(response)),
