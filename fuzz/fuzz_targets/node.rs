@@ -8,6 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::location::{LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
+use sip_elements::trace::{Selection, TraceId, TraceOrder};
 use sip_elements::{
     ControlMessage, DeadTargets, Description, Exchange, ExchangeOptions, Foreign, NameServersFailed, NotDescribed, Question, Record, SessionDescriptions, Settings,
     Shared,
@@ -69,6 +70,12 @@ fuzz_target!(|bytes: &[u8]| {
         now,
     });
     let mut output = Output::default();
+    let trace = TraceOrder {
+        number: 1,
+        traces: Selection::user("alice").map(|user| (TraceId::of_serial(0), user)).into_iter().collect(),
+        everything: true,
+    };
+    node.control(now, ControlMessage::Trace(Arc::new(trace)), &mut output);
     let mut questions = Vec::new();
     while let [control, low, high, after @ ..] = rest {
         let length = usize::from(u16::from_le_bytes([*low, *high])).min(after.len());

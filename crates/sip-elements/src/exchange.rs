@@ -5,6 +5,7 @@ use crate::parked::Parked;
 use crate::proxy::{Proxy, ProxyStats};
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
+use crate::trace::{Mark, Tap, TraceOrder};
 use crate::worker::Worker;
 use crate::{
     ControlMessage, Owner, Question, Record, Settings, Shared, WorkerParts, classify, parking,
@@ -52,6 +53,8 @@ pub struct Exchange {
     registered: Registered,
     held: HeldAnswers,
     draining: bool,
+    /// Copies messages. `None`: nothing is traced.
+    tap: Option<Box<Tap>>,
     events: Vec<Event<Owner>>,
     scratch: Vec<u8>,
 }
@@ -90,6 +93,7 @@ impl Exchange {
             registered: Registered::default(),
             held: HeldAnswers::default(),
             draining: false,
+            tap: None,
             events: Vec::new(),
             scratch: Vec::new(),
         }
@@ -169,6 +173,30 @@ impl Exchange {
         self.publish();
     }
 
+    /// Follows an order about which messages to copy.
+    fn trace(&mut self, order: &Arc<TraceOrder>) {
+        self.tap = Tap::new(Arc::clone(order), self.shared.hasher, self.tap.as_deref());
+        self.metrics.trace_order.set(order.number);
+    }
+
+    /// Where the output of the next input begins, if messages are copied.
+    fn mark(&self, output: &Output<Question, Record>) -> Option<Mark> {
+        self.tap.as_ref().map(|_| Mark::of(output))
+    }
+
+    /// Copies what was received, and what was sent since `mark`.
+    fn copy_traced(
+        &mut self,
+        now: Time,
+        mark: Option<Mark>,
+        received: Option<Received<'_>>,
+        output: &mut Output<Question, Record>,
+    ) {
+        if let (Some(mark), Some(tap)) = (mark, &mut self.tap) {
+            tap.copy((mark, now), received, output);
+        }
+    }
+
     /// Copies the gauges to the metrics, where other threads can read them.
     fn publish(&self) {
         let stats = self.transactions.stats();
@@ -209,15 +237,21 @@ impl Node for Exchange {
         input: Input<'_, ControlMessage>,
         output: &mut Output<Question, Record>,
     ) {
+        let (mark, mut received) = (self.mark(output), None);
         let arrived = match &input {
             Input::Received(message) => {
                 self.metrics.queueing.record(now - message.arrived);
+                received = Some(*message);
                 message.arrived
             }
             Input::Control(ControlMessage::Settings(settings)) => {
                 self.settings = Arc::clone(settings);
                 self.transactions
                     .reconfigure(settings.timers, limits(settings));
+                now
+            }
+            Input::Control(ControlMessage::Trace(order)) => {
+                self.trace(order);
                 now
             }
             _ => now,
@@ -228,6 +262,7 @@ impl Node for Exchange {
             Input::ConnectionEnded(flow) => worker.registered.end_bindings(&worker.parts, flow),
             Input::Control(message) => pipeline::control(worker, message),
         });
+        self.copy_traced(now, mark, received, output);
     }
 
     fn urgency(&self, flow: Flow, bytes: &[u8]) -> Urgency {
@@ -241,13 +276,16 @@ impl Node for Exchange {
     }
 
     fn refuse(&mut self, now: Time, message: Received<'_>, output: &mut Output<Question, Record>) {
+        let mark = self.mark(output);
         self.metrics.queueing.record(now - message.arrived);
         self.with_worker((message.arrived, now), output, |worker| {
             pipeline::refuse(worker, message);
         });
+        self.copy_traced(now, mark, Some(message), output);
     }
 
     fn expire(&mut self, now: Time, output: &mut Output<Question, Record>) {
+        let mark = self.mark(output);
         self.with_worker((now, now), output, |worker| {
             worker
                 .parts
@@ -262,6 +300,7 @@ impl Node for Exchange {
             parking::expire(worker);
             worker.held.expire(&mut worker.parts);
         });
+        self.copy_traced(now, mark, None, output);
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -10,6 +10,7 @@ pub mod metrics;
 pub mod proxy;
 pub mod registrar;
 pub mod routing;
+pub mod trace;
 
 mod classify;
 mod description;

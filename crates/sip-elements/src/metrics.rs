@@ -166,6 +166,8 @@ pub struct WorkerMetrics {
     pub queueing: Latency,
     /// Gauges and counts of the transaction layer, copied at each expiry round.
     pub transactions: [Counter; TRANSACTION_COUNTS.len()],
+    /// The number of the order that says which messages are copied.
+    pub trace_order: Counter,
     /// Live response contexts.
     pub response_contexts: Counter,
     /// Response contexts begun.
@@ -234,6 +236,7 @@ impl Default for WorkerMetrics {
             stages: Default::default(),
             queueing: Latency::default(),
             transactions: Default::default(),
+            trace_order: Counter::default(),
             response_contexts: Counter::default(),
             response_contexts_created: Counter::default(),
             response_contexts_ended: Counter::default(),

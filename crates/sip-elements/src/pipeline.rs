@@ -516,7 +516,8 @@ pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
             *worker.draining = drain;
             worker.proxy.drain(drain);
         }
-        ControlMessage::Settings(_) => {} // The exchange has already replaced its settings.
+        // The exchange has already replaced them.
+        ControlMessage::Settings(_) | ControlMessage::Trace(_) => {}
     }
 }
 

@@ -2,6 +2,7 @@
 use crate::Settings;
 use crate::auth::StoredCredentials;
 use crate::owner::{BranchId, DescribedId, ParkedId};
+use crate::trace::TraceOrder;
 use sip_transport::selection::{Candidate, Destination};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -75,6 +76,8 @@ pub enum ControlMessage {
     Settings(Arc<Settings>),
     /// Whether to drain: reject new calls (503 to requests that create dialogs or bindings) and finish the existing ones.
     Drain(bool),
+    /// Which messages to copy from now on.
+    Trace(Arc<TraceOrder>),
 }
 
 /// What to do with the session description of a message.

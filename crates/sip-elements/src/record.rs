@@ -2,6 +2,7 @@
 use crate::bans::Notice;
 use sip_dialog::CallEvent;
 use sip_transport::Time;
+use crate::trace::Traced;
 
 /// A fact for the control plane to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,4 +20,6 @@ pub enum Record {
         /// When the dialog ends unless it is refreshed.
         expires: Time,
     },
+    /// A copy of a message, for those who trace it.
+    Traced(Traced),
 }

@@ -23,4 +23,5 @@ mod saving;
 mod session_timers;
 mod shares;
 mod streams;
+mod tracing;
 mod trust;
