@@ -1,10 +1,12 @@
-//! Sources of packets: a file, or an interface of this machine.
+//! Sources of packets: a file, or an interface of this machine. Also writes files.
 
 pub mod file;
 mod filter;
+mod pcap;
 mod ring;
 
 pub use filter::{Filter, MAX_PORTS};
+pub use pcap::PcapWriter;
 pub use ring::{Drops, Ring};
 
 /// Capture time: nanoseconds since 1970.

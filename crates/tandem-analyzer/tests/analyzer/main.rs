@@ -5,3 +5,4 @@ mod packets;
 mod pairs;
 mod streams;
 mod wire;
+mod writing;
