@@ -143,6 +143,7 @@ pub fn verify(
             address: source,
             username: claimant,
             offence,
+            call_id: request.call_id().unwrap_or_default(),
         };
         bans.strike(&strike, settings, now, notify);
         return CHALLENGE;

@@ -36,6 +36,8 @@ use strikes::Strikes;
 const MAX_LINES: u32 = 20;
 /// The maximum length of a user name in a log line, in characters.
 const MAX_NAME: usize = 64;
+/// The maximum length of a Call-ID in a log line, in characters.
+const MAX_CALL_ID: usize = 128;
 /// How many old bans are examined to make room for a new one.
 const MAX_EVICTED: usize = 16;
 /// The IPv6 /56 network around a source is banned after this many times the failures that ban the source.
@@ -111,6 +113,8 @@ pub struct Failure {
     pub user: String,
     /// The reason.
     pub offence: Offence,
+    /// The Call-ID of the request, safe for a log line like `user`. Empty if there was none.
+    pub call_id: String,
 }
 
 /// A failure that counts against its source.
@@ -122,6 +126,8 @@ pub(crate) struct Strike<'s> {
     pub(crate) username: &'s [u8],
     /// The reason.
     pub(crate) offence: Offence,
+    /// The Call-ID of the request; empty if there was none.
+    pub(crate) call_id: &'s [u8],
 }
 
 /// An event for the operator's log.
@@ -328,6 +334,7 @@ impl Bans {
             address,
             username,
             offence,
+            call_id,
         } = *strike;
         self.count_offence(offence);
         let (source, bans) = (Source::of(address), &settings.bans);
@@ -335,8 +342,9 @@ impl Bans {
         if failures <= MAX_LINES {
             notify(Notice::Failure(Failure {
                 source: address.to_canonical(),
-                user: printable(username),
+                user: printable(username, MAX_NAME),
                 offence,
+                call_id: printable(call_id, MAX_CALL_ID),
             }));
         } else {
             self.unlogged.fetch_add(1, Ordering::Relaxed);
@@ -448,16 +456,16 @@ impl Settings {
     }
 }
 
-/// Escapes a name so that it can neither break nor forge a log line.
-fn printable(name: &[u8]) -> String {
+/// Escapes a name so that it can neither break nor forge a log line, and cuts it off after about `most` characters.
+fn printable(name: &[u8], most: usize) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |nibble: u8| {
         let digit = DIGITS.get(usize::from(nibble)).copied();
         char::from(digit.unwrap_or(b'0'))
     };
-    let mut text = String::with_capacity(name.len().min(MAX_NAME));
+    let mut text = String::with_capacity(name.len().min(most));
     for byte in name {
-        if text.len() >= MAX_NAME {
+        if text.len() >= most {
             break;
         }
         if byte.is_ascii_alphanumeric() || b"._+-@".contains(byte) {

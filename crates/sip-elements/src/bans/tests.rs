@@ -36,6 +36,7 @@ fn fail_under(
         address: address.parse().expect("an address"),
         username: b"alice",
         offence: Offence::WrongPassword,
+        call_id: b"c 1",
     };
     let mut notices = Vec::new();
     let client = Some(Source::of(strike.address));
@@ -182,6 +183,7 @@ fn a_source_cannot_flood_the_log_and_others_are_still_heard() {
     let failure = Failure {
         source: "192.0.2.1".parse().expect("an address"),
         user: "alice".to_owned(),
+        call_id: "c%201".to_owned(),
         offence: Offence::WrongPassword,
     };
     let notices = fail(&bans, "192.0.2.1", 1, at(0));
@@ -201,7 +203,7 @@ fn a_name_can_forge_no_line() {
         (b"\xff\x1b[31m", "%FF%1B%5B31m"),
         (b"a=b \"c\"", "a%3Db%20%22c%22"),
     ] {
-        assert_eq!(printable(name), shown);
+        assert_eq!(printable(name, MAX_NAME), shown);
     }
-    assert!(printable(&[b'%'; 1_000]).len() <= MAX_NAME + 2);
+    assert!(printable(&[b'%'; 1_000], MAX_NAME).len() <= MAX_NAME + 2);
 }

@@ -53,6 +53,7 @@ pub(crate) fn note_malformed(parts: &mut WorkerParts<'_>, received: &Received<'_
             address: flow.remote.ip(),
             username: b"",
             offence: Offence::Malformed,
+            call_id: b"",
         };
         let (bans, output) = (&parts.shared.bans, &mut *parts.output);
         bans.strike(&strike, parts.settings, parts.now, &mut |notice| {

@@ -42,7 +42,8 @@ fn write(notice: &Notice, now: sip_transport::Time) {
             if failure.offence == Offence::Malformed {
                 warn!(%source, %reason, "message refused");
             } else {
-                warn!(%source, user = %failure.user, %reason, "auth failed");
+                let call_id = &failure.call_id;
+                warn!(%source, user = %failure.user, %reason, %call_id, "auth failed");
             }
         }
         Notice::Banned(ban) => {
