@@ -58,7 +58,7 @@ impl Capture {
         );
         Packets {
             file: self.folder.path().join("packets"),
-            _folder: self.folder,
+            _folder: Some(self.folder),
             port: self.server.port(),
         }
     }
@@ -82,7 +82,7 @@ impl Capture {
 #[derive(Debug)]
 pub struct Packets {
     file: PathBuf,
-    _folder: TempDir,
+    _folder: Option<TempDir>,
     port: u16,
 }
 
@@ -114,6 +114,15 @@ pub struct WireMessage {
 }
 
 impl Packets {
+    /// The packets in a file that another program wrote. `port`: the server's.
+    pub fn of_file(file: &Path, port: u16) -> Self {
+        Self {
+            file: file.to_owned(),
+            _folder: None,
+            port,
+        }
+    }
+
     /// The SIP messages, in order.
     pub fn messages(&self) -> Vec<WireMessage> {
         let fields = [

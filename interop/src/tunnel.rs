@@ -19,7 +19,12 @@ pub struct Tunnel {
 impl Tunnel {
     /// Accepts TCP connections and passes each on to the server over TLS. It accepts any certificate.
     pub fn to(server: &Server) -> Self {
-        let to = server.address_of(Protocol::Tls);
+        Self::over(Protocol::Tls, server)
+    }
+
+    /// Like [`Tunnel::to`], to the server's port for TLS or for WSS.
+    pub fn over(protocol: Protocol, server: &Server) -> Self {
+        let to = server.address_of(protocol);
         // No resumption, so that each connection sees the present certificate.
         Self::start(to, "client = yes\nsessionResume = no\nverifyChain = no\n")
     }

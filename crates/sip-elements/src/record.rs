@@ -1,8 +1,8 @@
 //! The records that the data plane gives to the control plane. They wait for no answer, and the runtime counts those that are lost.
 use crate::bans::Notice;
+use crate::trace::Traced;
 use sip_dialog::CallEvent;
 use sip_transport::Time;
-use crate::trace::Traced;
 
 /// A fact for the control plane to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]

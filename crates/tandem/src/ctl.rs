@@ -4,6 +4,8 @@
 //! command ─▶ request: method, parameters, type of the result ─▶ call ─▶ text for people, or JSON
 //!            access: --admin, or the configuration ────────────┘
 //! ```
+//!
+//! `tandem ctl trace` alone reads a stream: see `ctl/trace`.
 
 mod access;
 mod bans;
@@ -18,6 +20,7 @@ mod request;
 mod stats;
 mod table;
 mod text;
+mod trace;
 mod watch;
 
 pub use access::{Access, Address};
@@ -47,7 +50,7 @@ pub struct Arguments {
     /// File with the admin token of the server (default: `admin.token_file` of the configuration, unless --admin is given).
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
-    /// Time for the whole call (default: 3s; for drain, undrain and reload, which wait for all workers, 8s).
+    /// Time for the whole call (default: 3s; for drain, undrain, reload and the start of a trace, which wait for all workers, 8s).
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -56,17 +59,16 @@ pub struct Arguments {
 
 /// Runs the command; fails with the server's error, or if no server answers.
 pub fn run(arguments: &Arguments) -> ExitCode {
+    let access = || {
+        let token_file = arguments.token_file.as_deref();
+        Access::find(arguments.admin.as_ref(), token_file, &arguments.file)
+    };
     let task = match arguments.command.task() {
         Ok(Task::ListMethods) => return show(&methods::text(arguments.json)),
         Ok(task) => task,
         Err(problem) => return complain(problem),
     };
-    let access = Access::find(
-        arguments.admin.as_ref(),
-        arguments.token_file.as_deref(),
-        &arguments.file,
-    );
-    let access = match access {
+    let access = match access() {
         Ok(access) => access,
         Err(problem) => return complain(problem),
     };
@@ -74,6 +76,10 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Task::Call(request) => request,
         Task::Follow(wanted) => {
             return events::follow(wanted, &access, arguments.timeout, arguments.json);
+        }
+        Task::Trace(trace) => {
+            let traced = trace.run(&access, arguments);
+            return traced.map_or_else(complain, |()| ExitCode::SUCCESS);
         }
         Task::ListMethods => return show(&methods::text(arguments.json)),
     };

@@ -26,5 +26,6 @@ mod manual;
 mod metrics;
 mod output;
 pub mod serve;
+pub mod trace;
 mod user;
 mod warnings;

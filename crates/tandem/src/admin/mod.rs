@@ -7,6 +7,7 @@ mod methods;
 mod metrics;
 mod process;
 mod rpc;
+mod trace;
 
 pub use methods::{METHODS, Method, Param, Params, catalogue};
 pub(crate) use metrics::metrics_reference;
@@ -149,12 +150,13 @@ fn router(control: Arc<Control>) -> Router {
         .route("/metrics", get(metrics_page))
         .route("/events", get(events::stream))
         .route("/rpc", post(call))
+        .route("/trace", post(trace::trace))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(control)
 }
 
 async fn index() -> &'static str {
-    "Tandem. GET /health/live /health/ready /metrics /events, POST /rpc (JSON-RPC 2.0; rpc.methods lists the methods)\n"
+    "Tandem. GET /health/live /health/ready /metrics /events, POST /rpc (JSON-RPC 2.0; rpc.methods lists the methods), POST /trace (messages as they come)\n"
 }
 
 /// Liveness: the process runs and its control plane responds.
@@ -195,21 +197,31 @@ async fn metrics_page(State(control): State<Arc<Control>>) -> Response {
         .into_response()
 }
 
-/// JSON-RPC over HTTP. The content type is required because a web page can send it only after a CORS preflight request.
+/// JSON-RPC over HTTP.
 async fn call(State(control): State<Arc<Control>>, headers: HeaderMap, body: Bytes) -> Response {
-    let content_type = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let media_type = content_type.split(';').next().unwrap_or_default().trim();
-    if !media_type.eq_ignore_ascii_case("application/json") {
-        let problem = json!({ "error": "send JSON-RPC 2.0 with Content-Type: application/json (curl --json does)" });
-        return json_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, &problem);
+    if let Err(refusal) = check_json(&headers) {
+        return refusal;
     }
     match rpc::answer(&control, &body).await {
         Some(answer) => json_response(StatusCode::OK, &answer),
         None => StatusCode::NO_CONTENT.into_response(),
     }
+}
+
+/// The content type is required because a web page can send it only after a CORS preflight request.
+#[expect(clippy::result_large_err, reason = "the error is the response")]
+fn check_json(headers: &HeaderMap) -> Result<(), Response> {
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let problem =
+        json!({ "error": "send JSON with Content-Type: application/json (curl --json does)" });
+    Err(json_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, &problem))
 }
 
 fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {

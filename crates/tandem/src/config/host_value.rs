@@ -3,7 +3,7 @@ use super::value::{Listed, Setting, Wrong, quoted, text, whole_number};
 use sip_message::{Host, Scheme, Uri};
 use sip_transport::Protocol;
 use sip_transport::selection::Destination;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use tandem_store::StoreError;
 use toml::de::DeValue;
@@ -238,6 +238,39 @@ impl Setting for DatabaseUrl {
 
     fn to_toml(&self) -> Option<String> {
         Some(quoted(&self.0))
+    }
+}
+
+/// A HEP collector: its address. It is reached over UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HepCollector(pub SocketAddr);
+
+impl Setting for HepCollector {
+    fn expected() -> String {
+        "a collector, such as \"udp:192.0.2.5:9060\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = text(value)?;
+        let Some(address) = text.strip_prefix("udp:") else {
+            return Err(Wrong::hint("begin with udp:"));
+        };
+        match address.parse::<SocketAddr>() {
+            Ok(address) if address.port() == 0 || address.ip().is_unspecified() => Err(
+                Wrong::hint("it must be an address that packets can be sent to"),
+            ),
+            Ok(address) => Ok(Self(address)),
+            Err(_) if address.parse::<IpAddr>().is_ok() => {
+                Err(Wrong::hint("the port is missing, usually 9060"))
+            }
+            Err(_) => Err(Wrong::hint(
+                "use an IP address instead of a name, and a port",
+            )),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&format!("udp:{}", self.0)))
     }
 }
 

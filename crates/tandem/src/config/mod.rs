@@ -31,7 +31,8 @@ pub use catalogue::{Changes, Chapter, ChapterKey, Key};
 pub use document::Places;
 pub use environment::Environment;
 pub use host_value::{
-    Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
+    Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
+    NextHop,
 };
 pub use keyword::{
     Challengeable, Durability, Keyword, LogFormat, LogLevel, RecordedFailures, StrangerMethod,

@@ -4,7 +4,8 @@ use super::catalogue::{any, between, not_empty, optional, optional_between, requ
 use super::declare::{choice, section};
 use super::duration_value::{days, hours, micros, millis, seconds};
 use super::host_value::{
-    Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, LocationStore, NextHop,
+    Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
+    NextHop,
 };
 use super::keyword::{Durability, LogFormat, LogLevel, RecordedFailures, StrangerMethod};
 use super::network_value::Network;
@@ -94,6 +95,9 @@ section! {
 
         /// The log.
         section log: Log;
+
+        /// Copies of messages for a collector.
+        section trace: Trace;
 
         /// UDP sockets.
         section udp: Udp;
@@ -587,6 +591,22 @@ section! {
 
         /// Format of log records: `"text"` for people, `"json"` for programs.
         restart format: LogFormat = LogFormat::Text, any();
+    }
+}
+
+section! {
+    /// Copies of messages for a collector. `tandem ctl trace` needs none of this.
+    Trace {
+        /// Collector that gets a copy of every message, decrypted, as HEP version 3: `udp:` with address and port. Homer, heplify-server
+        /// and sngrep read it. Packets are not encrypted, and contain the digest responses of phones: send them only over a network that
+        /// you trust. The server drops what the collector or the network does not take, and never waits for it.
+        reload hep: Option<HepCollector> = None, optional(Some(HepCollector(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 5), 9060)))));
+
+        /// Number by which the collector knows this server (capture agent ID).
+        reload hep_agent: u32 = 2_001, between(0, u32::MAX);
+
+        /// Authentication key that the collector expects, sent in clear text. If empty, packets carry no key.
+        reload hep_key: String = String::new(), any();
     }
 }
 

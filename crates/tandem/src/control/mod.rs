@@ -13,6 +13,7 @@ mod running;
 pub(crate) mod service_manager;
 mod state;
 pub(crate) mod tables;
+mod trace;
 
 pub use counters::{ControlCounters, DialogSaveCounters, LookupCounters, LookupResult};
 pub use drain::DrainError;

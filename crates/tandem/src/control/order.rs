@@ -12,6 +12,8 @@ pub(super) struct Orders {
     pub(super) is_drain_unfinished: bool,
     /// The server drains to shut down, which cannot be reverted.
     pub(super) is_shutting_down: bool,
+    /// Orders about which messages to copy.
+    pub(super) traces: u64,
 }
 
 /// Some workers did not take an order; the others follow it.

@@ -96,6 +96,7 @@ impl Control {
         running.peer_policy.replace(config::peer_policy(&fresh));
         self.configuration.store(Arc::new(fresh));
         self.records.reopen();
+        self.traces.reconfigure();
         let mut changed: Vec<String> = differences.into_iter().map(|(key, _)| key).collect();
         if replace_certificates(running, tls) && !changed.iter().any(|key| key == "certificate") {
             changed.push("certificate".to_owned());

@@ -7,6 +7,7 @@ use super::running::Running;
 use crate::calls::events::Hub;
 use crate::calls::records::RecordCounters;
 use crate::config::Configuration;
+use crate::trace::Traces;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use sip_elements::ControlMessage;
 use sip_runtime::Clock;
@@ -37,6 +38,8 @@ pub struct Control {
     pub events: Arc<Hub>,
     /// What keeps the server from becoming ready; `None`: nothing.
     pub(crate) obstacle: ArcSwapOption<String>,
+    /// The traces that run.
+    pub(crate) traces: Traces,
     pub(super) lifecycle: ArcSwap<Lifecycle>,
     pub(super) log: Option<LogControl>,
     /// Serializes reloads and drains.
@@ -59,6 +62,7 @@ impl Control {
             clock,
             started: Instant::now(),
             file,
+            traces: Traces::new(configuration.workers.count.resolve().max(1)),
             configuration: ArcSwap::from_pointee(configuration),
             counters: ControlCounters::default(),
             records: RecordCounters::default(),

@@ -1,4 +1,4 @@
-//! Requests to the admin interface, over TCP or a Unix socket: one JSON-RPC call, or a stream of events.
+//! Requests to the admin interface, over TCP or a Unix socket: one JSON-RPC call, or a stream.
 use super::access::{Access, Address};
 use anyhow::{Context as _, anyhow, bail};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -27,12 +27,12 @@ pub fn call(
     timeout: Duration,
 ) -> anyhow::Result<Value> {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let request = request.to_string();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let exchanged = runtime.block_on(async {
-        tokio::time::timeout(timeout, exchange(access, request.to_string())).await
-    });
+    let exchanged =
+        runtime.block_on(async { tokio::time::timeout(timeout, exchange(access, request)).await });
     // A name that is still being resolved must not delay the error.
     runtime.shutdown_background();
     let server = &access.address;
@@ -53,16 +53,17 @@ pub fn call(
     }
 }
 
-/// Opens a stream of events: requests `target` and returns the body of the response. It takes at most `timeout` until the first bytes of
-/// the response.
+/// Opens a stream: requests `target` and returns the body of the response. It takes at most `timeout` until the first bytes of the
+/// response.
 pub(super) async fn open_stream(
     access: &Access,
-    target: &str,
+    (method, target): (Method, &str),
+    request: String,
     timeout: Duration,
 ) -> anyhow::Result<Incoming> {
     let server = &access.address;
     let responded = tokio::time::timeout(timeout, async {
-        let response = respond(access, Method::GET, target, String::new()).await?;
+        let response = respond(access, method, target, request).await?;
         if response.status() == StatusCode::OK {
             return Ok(response.into_body());
         }
@@ -110,7 +111,7 @@ async fn read(
     Ok((status, body.to_bytes()))
 }
 
-fn incomplete(access: &Access) -> String {
+pub(super) fn incomplete(access: &Access) -> String {
     format!("the response of {} is incomplete", access.address)
 }
 

@@ -6,6 +6,7 @@ use super::node::{Drained, Effective, Reloaded, Status, Subscribers};
 use super::params;
 use super::request::Request;
 use super::stats::{DeadTargets, Forwarded, Summary, Workers};
+use super::trace::TraceArguments;
 use super::watch::Watch;
 use clap::Subcommand;
 use serde_json::json;
@@ -97,6 +98,11 @@ pub enum CtlCommand {
         #[command(flatten)]
         watch: Watch,
     },
+    /// Show the messages of one user or one call as they come, decrypted.
+    #[command(
+        after_help = "Examples:\n  tandem ctl trace alice@example.org\n  tandem ctl trace alice@example.org --for 10min --pcap alice.pcap\n  tandem ctl trace --call-id 8f1c2a@192.0.2.7 --json"
+    )]
+    Trace(TraceArguments),
     /// Accept no new calls and finish those in progress; the server keeps running.
     #[command(after_help = "Examples:\n  tandem ctl drain")]
     Drain,
@@ -132,6 +138,8 @@ pub enum Task<'c> {
     ListMethods,
     /// Follows events.
     Follow(&'c Follow),
+    /// Follows messages.
+    Trace(&'c TraceArguments),
     /// Calls a method.
     Call(Request),
 }
@@ -185,6 +193,7 @@ impl CtlCommand {
             Self::Reload => Request::new::<Reloaded>("config.reload", none()).of_all_workers(),
             Self::Config => Request::new::<Effective>("config.show", none()),
             Self::Events(wanted) => return Ok(Task::Follow(wanted)),
+            Self::Trace(trace) => return Ok(Task::Trace(trace)),
             Self::Methods => return Ok(Task::ListMethods),
             Self::Call { method, params } => Request::raw(method, params::read(params)?),
         }))

@@ -5,6 +5,7 @@ use super::table::printable;
 use crate::output::complain;
 use anyhow::{Context as _, bail};
 use http_body_util::BodyExt as _;
+use hyper::Method;
 use hyper::Uri;
 use hyper::body::Incoming;
 use serde_json::Value;
@@ -94,7 +95,8 @@ fn try_follow(
         .enable_all()
         .build()?;
     let followed = runtime.block_on(async {
-        let body = call::open_stream(access, &target, timeout).await?;
+        let body =
+            call::open_stream(access, (Method::GET, &target), String::new(), timeout).await?;
         print(body, as_json).await
     });
     // A name that is still being resolved must not delay the error.

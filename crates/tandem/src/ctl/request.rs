@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const USUAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// More than the five seconds after which the server names a worker that has not taken an order.
-const ORDER_TIMEOUT: Duration = Duration::from_secs(8);
+pub(super) const ORDER_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// One call of the admin interface.
 pub struct Request {
@@ -68,11 +68,16 @@ impl Request {
     }
 }
 
-/// The result as indented JSON. It never fails. A terminal obeys some control characters that JSON may contain.
+/// The result as indented JSON. It never fails.
 #[expect(clippy::unnecessary_wraps, reason = "the other formats can fail")]
 fn json(result: &Value) -> serde_json::Result<String> {
+    Ok(printable_json(&format!("{result:#}\n")))
+}
+
+/// JSON without the control characters that it may contain and a terminal obeys.
+pub(super) fn printable_json(json: &str) -> String {
     let mut escaped = String::new();
-    for character in format!("{result:#}\n").chars() {
+    for character in json.chars() {
         match character {
             '\u{7f}'..='\u{9f}' => {
                 let _ = write!(escaped, "\\u{:04x}", u32::from(character));
@@ -80,5 +85,5 @@ fn json(result: &Value) -> serde_json::Result<String> {
             _ => escaped.push(character),
         }
     }
-    Ok(escaped)
+    escaped
 }

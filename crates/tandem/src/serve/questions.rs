@@ -4,6 +4,7 @@
 use super::changed_subscribers::ChangedSubscribers;
 use crate::calls::CallSender;
 use crate::control::{Control, LookupCounters, LookupResult, Running};
+use crate::trace::TraceQueue;
 use sip_elements::auth::{Cached, StoredCredentials};
 use sip_elements::bans::Notice;
 use sip_elements::{
@@ -43,6 +44,8 @@ pub(super) struct ControlQueues {
     notices: mpsc::Sender<Notice>,
     calls: CallSender,
     dialogs: mpsc::Sender<DialogRow>,
+    /// Copies of messages have a queue of their own, so that they displace no other record.
+    copies: Arc<TraceQueue>,
 }
 
 impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
@@ -61,7 +64,7 @@ impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
             .map_err(|full| full.into_inner().question)
     }
 
-    fn record(&mut self, _: u16, record: Record) -> Result<(), Record> {
+    fn record(&mut self, worker: u16, record: Record) -> Result<(), Record> {
         match record {
             Record::Notice(notice) => self
                 .notices
@@ -83,6 +86,11 @@ impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
                         expires,
                     })
             }
+            Record::Traced(traced) => {
+                // The queue counts what it drops.
+                self.copies.add(worker, traced);
+                Ok(())
+            }
         }
     }
 }
@@ -93,11 +101,12 @@ pub(super) struct QueuedQuestions {
     names: mpsc::Receiver<Queued>,
 }
 
-/// Creates the queues: the workers' end with those for `calls` and `dialogs`, and the ends for questions and notices. What the workers send waits in
-/// them until it is taken.
+/// Creates the queues: the workers' end with those for `calls`, `dialogs` and `copies`, and the ends for questions and notices. What the
+/// workers send waits in them until it is taken.
 pub(super) fn queues(
     calls: CallSender,
     dialogs: mpsc::Sender<DialogRow>,
+    copies: Arc<TraceQueue>,
 ) -> (ControlQueues, QueuedQuestions, mpsc::Receiver<Notice>) {
     let (credentials, queued_credentials) = mpsc::channel(WAITING);
     let (names, queued_names) = mpsc::channel(WAITING);
@@ -108,6 +117,7 @@ pub(super) fn queues(
         notices,
         calls,
         dialogs,
+        copies,
     };
     let questions = QueuedQuestions {
         credentials: queued_credentials,

@@ -9,6 +9,7 @@ use crate::admin;
 use crate::calls::{self, Recording};
 use crate::config::{self, Configuration};
 use crate::control::{Control, LogControl, Running, service_manager};
+use crate::trace;
 use crate::warnings::dangerous_settings;
 use anyhow::Error;
 use sip_elements::ControlMessage;
@@ -67,7 +68,8 @@ impl Server {
         let resolver = Resolver::new(&names(&configuration), Reach::of(&listeners))?;
         let (calls, call_events) = calls::channel(&control);
         let (dialogs, dialog_changes) = dialogs::queue();
-        let (queues, questions, notices) = questions::queues(calls, dialogs);
+        let (queues, questions, notices) =
+            questions::queues(calls, dialogs, Arc::clone(&control.traces.queue));
         let parts = Parts {
             store: at_rest.store,
             tls,
@@ -184,6 +186,7 @@ fn upkeep_tasks(responder: &Responder) -> Vec<JoinHandle<()>> {
         upkeep::look_at_readers(Arc::clone(control)),
         upkeep::sweep(Arc::clone(control), Arc::clone(running)),
         upkeep::follow_subscribers(Arc::clone(control), Arc::clone(&responder.subscribers)),
+        trace::keep(Arc::clone(control), Arc::clone(running)),
     ]
 }
 

@@ -16,6 +16,7 @@ mod questions;
 mod registrations;
 mod section;
 mod server;
+mod trace;
 mod transactions;
 
 use crate::control::Control;
@@ -26,7 +27,7 @@ use section::{Metrics, Scrape, Section};
 use std::fmt;
 use std::sync::Arc;
 
-const SECTIONS: [Section; 15] = [
+const SECTIONS: [Section; 16] = [
     process::SECTION,
     server::SECTION,
     messages::SECTION,
@@ -42,6 +43,7 @@ const SECTIONS: [Section; 15] = [
     calls::EVENTS,
     datagrams::SECTION,
     connections::SECTION,
+    trace::SECTION,
 ];
 
 /// The first lines of the documentation.

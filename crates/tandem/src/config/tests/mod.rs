@@ -162,6 +162,30 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "[trace]\nhep = \"192.0.2.5:9060\"",
+        &[
+            "2:7: `trace.hep = \"192.0.2.5:9060\"`: must be a collector, such as \"udp:192.0.2.5:9060\" (begin with udp:)",
+        ],
+    ),
+    (
+        "[trace]\nhep = \"udp:192.0.2.5\"",
+        &[
+            "2:7: `trace.hep = \"udp:192.0.2.5\"`: must be a collector, such as \"udp:192.0.2.5:9060\" (the port is missing, usually 9060)",
+        ],
+    ),
+    (
+        "[trace]\nhep = \"udp:homer.example.org:9060\"",
+        &[
+            "2:7: `trace.hep = \"udp:homer.example.org:9060\"`: must be a collector, such as \"udp:192.0.2.5:9060\" (use an IP address instead of a name, and a port)",
+        ],
+    ),
+    (
+        "[trace]\nhep = \"udp:0.0.0.0:9060\"",
+        &[
+            "2:7: `trace.hep = \"udp:0.0.0.0:9060\"`: must be a collector, such as \"udp:192.0.2.5:9060\" (it must be an address that packets can be sent to)",
+        ],
+    ),
+    (
         "[location]\nstore = \"valkey://localhost\"",
         &[
             "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\" (this version keeps bindings in memory and saves them to the database)",
