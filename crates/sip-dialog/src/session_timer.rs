@@ -194,12 +194,12 @@ fn sole_value<'m>(
     request: &Message<'m>,
     name: HeaderName,
 ) -> Result<Option<SessionInterval<'m>>, NotSole> {
-    let mut values = request.values(name);
-    let Some(value) = values.next() else {
+    let Some(value) = request.header(name) else {
         return Ok(None);
     };
-    let sole = SessionInterval::parse(value).filter(|_| values.next().is_none());
-    sole.map(Some).ok_or(NotSole)
+    let is_sole = request.values(name).nth(1).is_none();
+    let interval = SessionInterval::parse(value).filter(|_| is_sole);
+    interval.map(Some).ok_or(NotSole)
 }
 
 /// Sets the number in a header field, or adds the header field.
