@@ -1,7 +1,7 @@
 //! A dialog that is encoded and restored is the same dialog, and no bytes break the decoder.
 
 use proptest::prelude::*;
-use sip_dialog::{Answer, Dialogs, Invitation, Leg, MOST_BYTES, Text};
+use sip_dialog::{Answer, Dialogs, Invitation, Leg, MAX_BYTES, Text};
 use sip_transaction::Account;
 use sip_transport::{Flow, ListenerId, Protocol, Time};
 use std::net::{IpAddr, SocketAddr};
@@ -80,7 +80,7 @@ proptest! {
         let mut dialogs = Dialogs::new(Time::from_unix_seconds(1));
         let bytes = [&[version][..], &bytes].concat();
         if let Some(id) = dialogs.restore(&bytes, |_| true, |_| 1) {
-            prop_assert!(dialogs.get(id).expect("live").bytes() <= MOST_BYTES);
+            prop_assert!(dialogs.get(id).expect("live").bytes() <= MAX_BYTES);
         }
     }
 }

@@ -466,7 +466,8 @@ fn settings(plan: &HostPlan) -> Settings {
         },
         dialogs: DialogSettings {
             bye_at_end: true,
-            events: true,
+            records: true,
+            events: std::sync::Arc::new(true.into()),
             persist: true,
         },
         limits: TableLimits {
