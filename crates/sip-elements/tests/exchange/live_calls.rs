@@ -47,7 +47,7 @@ impl Bench {
         let records = self.output.drain_records();
         let events = records.filter_map(|record| match record {
             Record::Call(event) => Some(event),
-            Record::Notice(_) | Record::Dialog { .. } => None,
+            Record::Notice(_) | Record::Dialog { .. } | Record::Traced(_) => None,
         });
         events.collect()
     }

@@ -41,7 +41,7 @@ impl Bench {
         let records = self.output.drain_records();
         let copies = records.filter_map(|record| match record {
             Record::Traced(traced) => Some(traced),
-            Record::Notice(_) => None,
+            Record::Notice(_) | Record::Call(_) | Record::Dialog { .. } => None,
         });
         copies.collect()
     }

@@ -10,7 +10,7 @@ use crate::{NextHop, Stack};
 use sip_message::{Message, Method, RequestWriter};
 
 /// The most branches of a forked INVITE that may form a dialog.
-const MOST_DIALOGS: usize = 16;
+const MAX_DIALOGS: usize = 16;
 
 impl Calls {
     /// Handles a 2xx: the first one, a retransmission, or that of another branch, whose dialog ends at once (section 13.2.2.4).
@@ -112,7 +112,7 @@ impl Calls {
 pub(super) fn dialog_of(call: &mut Call, response: &Message<'_>) -> Option<usize> {
     let tag = response.to()?.tag().unwrap_or_default();
     let known = call.dialog_with(tag);
-    if known.is_some() || call.dialogs.len() >= MOST_DIALOGS {
+    if known.is_some() || call.dialogs.len() >= MAX_DIALOGS {
         return known;
     }
     let uri = match &call.stage {

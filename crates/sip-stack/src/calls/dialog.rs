@@ -4,7 +4,7 @@ use sip_message::{HeaderName, Message, NameAddr};
 use sip_transport::Flow;
 
 /// The most values of a route set. A response with more forms a dialog that cannot be used, as no request would fit into a datagram.
-const MOST_ROUTES: usize = 64;
+const MAX_ROUTES: usize = 64;
 
 /// The peer's side of a dialog. Call-ID and the local tag are in the call, because all dialogs of a forked INVITE share them.
 #[derive(Debug)]
@@ -124,8 +124,8 @@ impl Dialog {
 /// The values of Record-Route as received. `None` if there are too many.
 fn routes_of(message: &Message<'_>) -> Option<Vec<Box<[u8]>>> {
     let values = message.values(HeaderName::RecordRoute);
-    let routes: Vec<Box<[u8]>> = values.take(MOST_ROUTES + 1).map(Into::into).collect();
-    (routes.len() <= MOST_ROUTES).then_some(routes)
+    let routes: Vec<Box<[u8]>> = values.take(MAX_ROUTES + 1).map(Into::into).collect();
+    (routes.len() <= MAX_ROUTES).then_some(routes)
 }
 
 /// The URI in Contact, if it is a valid one.
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_route_set_that_fits_in_no_message_forms_no_dialog() {
-        let routes = "Record-Route: <sip:p;lr>\r\n".repeat(MOST_ROUTES + 1);
+        let routes = "Record-Route: <sip:p;lr>\r\n".repeat(MAX_ROUTES + 1);
         assert!(dialog(&routes).is_none());
     }
 }

@@ -4,7 +4,7 @@ use super::call::{Stage, Unacknowledged};
 use super::event::{CallEnd, CallEvent, CallNumber, ReceivedMessage, Session};
 use super::fields::{ALLOW, Fields};
 use super::incoming::refuse_extensions;
-use super::outgoing::MOST_CHALLENGES;
+use super::outgoing::MAX_CHALLENGES;
 use super::route::{Hops, Work};
 use super::table::Calls;
 use crate::{Request, Stack};
@@ -277,7 +277,7 @@ impl Calls {
         let is_challenged = call.is_some_and(|call| {
             let byes = call.dialogs.get(place).map_or(0, |dialog| dialog.byes);
             matches!(response.status(), 401 | 407)
-                && byes <= MOST_CHALLENGES
+                && byes <= MAX_CHALLENGES
                 && call.wallet.take(response, credentials)
         });
         if is_challenged {

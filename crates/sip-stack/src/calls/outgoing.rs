@@ -16,7 +16,7 @@ use sip_transport::Flow;
 use sip_transport::selection::{Candidate, Reach, prefers_stream, streams_first};
 
 /// How often a request is sent again with credentials: for several realms, one after the other, and stale nonces.
-pub(super) const MOST_CHALLENGES: u8 = 5;
+pub(super) const MAX_CHALLENGES: u8 = 5;
 /// The length of an INVITE without its body, in bytes, at most: an estimate for the choice of the transport.
 const HEADER: usize = 800;
 
@@ -195,7 +195,7 @@ impl Calls {
             return self.end(stack, number, end);
         }
         if matches!(status, 401 | 407)
-            && outgoing.challenges < MOST_CHALLENGES
+            && outgoing.challenges < MAX_CHALLENGES
             && call.wallet.take(response, credentials)
         {
             outgoing.challenges += 1;

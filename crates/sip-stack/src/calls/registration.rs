@@ -3,7 +3,7 @@
 use super::event::{CallNumber, ReceivedMessage, RegistrationEvent};
 use super::fields::Fields;
 use super::invitation::NotSent;
-use super::outgoing::{MOST_CHALLENGES, bracketed};
+use super::outgoing::{MAX_CHALLENGES, bracketed};
 use super::route::{Hops, Work};
 use super::table::{Calls, Event};
 use super::wallet::Wallet;
@@ -220,7 +220,7 @@ impl Calls {
         let Some(registration) = self.registrations.get_mut(&number) else {
             return;
         };
-        let may_retry = registration.challenges < MOST_CHALLENGES;
+        let may_retry = registration.challenges < MAX_CHALLENGES;
         let retries = match status {
             401 | 407 => may_retry && registration.wallet.take(response, credentials),
             423 => may_retry && registration.take_minimum(response),

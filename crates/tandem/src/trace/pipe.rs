@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::{mpsc, oneshot};
 
 /// Bytes that may wait for a reader.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 /// The keeper's end.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(super) fn pipe() -> (Writing, Reading) {
 impl Writing {
     /// Adds a line, if there is room.
     pub(super) fn write(&self, line: Bytes) -> Result<(), NotWritten> {
-        if self.waiting.load(Relaxed) + line.len() > MOST_BYTES {
+        if self.waiting.load(Relaxed) + line.len() > MAX_BYTES {
             return Err(NotWritten::Slow);
         }
         self.write_last(line)
@@ -96,7 +96,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_does_not_read_gets_what_fits_and_the_last_line() {
         let (writing, mut reading) = pipe();
-        let line = || Bytes::from(vec![b'x'; MOST_BYTES / 4]);
+        let line = || Bytes::from(vec![b'x'; MAX_BYTES / 4]);
         for _ in 0..4 {
             assert_eq!(writing.write(line()), Ok(()));
         }
@@ -104,14 +104,14 @@ mod tests {
         assert_eq!(writing.write_last(Bytes::from_static(b"end")), Ok(()));
         assert_eq!(
             reading.read().await.map(|line| line.len()),
-            Some(MOST_BYTES / 4)
+            Some(MAX_BYTES / 4)
         );
         drop(writing);
         let mut rest = Vec::new();
         while let Some(line) = reading.read().await {
             rest.push(line.len());
         }
-        assert_eq!(rest, [MOST_BYTES / 4, MOST_BYTES / 4, MOST_BYTES / 4, 3]);
+        assert_eq!(rest, [MAX_BYTES / 4, MAX_BYTES / 4, MAX_BYTES / 4, 3]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use sip_elements::trace::Traced;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Bytes that may wait for each worker.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 /// The queues of all workers.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl TraceQueue {
         };
         let size = size(&traced);
         // Only this worker adds, so the sum cannot exceed the limit in between.
-        if queue.bytes.load(Relaxed) + size > MOST_BYTES {
+        if queue.bytes.load(Relaxed) + size > MAX_BYTES {
             queue.dropped.fetch_add(1, Relaxed);
             return;
         }
@@ -94,7 +94,7 @@ mod tests {
         for _ in 0..100 {
             queue.add(0, traced(large));
         }
-        let room = (MOST_BYTES / size(&traced(large))) as u64;
+        let room = (MAX_BYTES / size(&traced(large))) as u64;
         assert_eq!((queue.taken(), queue.dropped()), (room, 100 - room));
         // The other worker has a queue of its own.
         queue.add(1, traced(large));

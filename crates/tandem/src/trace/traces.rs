@@ -13,13 +13,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Traces that may run at once. Each may keep 4 MiB for its reader.
-pub(crate) const MOST_TRACES: usize = 8;
+pub(crate) const MAX_TRACES: usize = 8;
 
 /// Why a trace cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StartError {
     /// Too many traces run.
-    #[error("{MOST_TRACES} traces run already; wait until one of them ends")]
+    #[error("{MAX_TRACES} traces run already; wait until one of them ends")]
     TooMany,
     /// Some workers do not follow.
     #[error(transparent)]
@@ -100,7 +100,7 @@ impl Traces {
         duration: Duration,
     ) -> Result<(TraceId, Reading), StartError> {
         let mut running = self.lock();
-        if running.len() >= MOST_TRACES {
+        if running.len() >= MAX_TRACES {
             return Err(StartError::TooMany);
         }
         let id = TraceId::of_serial(self.serial.fetch_add(1, Relaxed));

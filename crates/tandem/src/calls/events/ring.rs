@@ -7,9 +7,9 @@ use axum::body::Bytes;
 use std::collections::VecDeque;
 
 /// Bytes that a reader takes at once. One event more may exceed it.
-const MOST_TAKEN: usize = 64 << 10;
+const MAX_TAKEN: usize = 64 << 10;
 /// Events that a reader looks at before it lets others have the ring.
-const MOST_SEEN: usize = 1_024;
+const MAX_SEEN: usize = 1_024;
 
 struct Entry {
     event: SharedEvent,
@@ -89,8 +89,8 @@ impl Ring {
             .unwrap_or(usize::MAX)
             .min(self.entries.len());
         let mut bytes = 0;
-        for entry in self.entries.range_mut(start..).take(MOST_SEEN) {
-            if bytes >= MOST_TAKEN {
+        for entry in self.entries.range_mut(start..).take(MAX_SEEN) {
+            if bytes >= MAX_TAKEN {
                 break;
             }
             if filter.admits(&entry.event) {
