@@ -80,12 +80,30 @@ fn a_call_begun_before_the_crash_is_hung_up_after_it() {
     server.register("bob", bob.address, "");
     let alice = Scenario::new("call_held").start(&server);
     bob.wait_for("ACK");
+    let calls = |server: &Server| server.count("tandem_dialogs", "state=\"confirmed\"");
+    wait_until("the call is saved", || {
+        calls(&server) == 1 && server.count("tandem_dialogs_saves_total", "") > 0
+    });
 
     server.kill();
     server.restart();
+    assert_eq!(calls(&server), 1, "it is known again");
     alice.cue();
     alice.finish();
     bob.finish();
+    wait_until("the call is over", || calls(&server) == 0);
+    assert_eq!(
+        server.count("tandem_dialogs_ended_total", "cause=\"caller\""),
+        1
+    );
+
+    wait_until("its row is removed", || {
+        server.count("tandem_dialogs_saves_total", "") > 0
+            && server.count("tandem_dialogs_unsaved", "") == 0
+    });
+    server.kill();
+    server.restart();
+    assert_eq!(calls(&server), 0);
 }
 
 #[test]

@@ -31,20 +31,17 @@ pub enum Ended {
     NoAck,
     /// The session was not refreshed in time (RFC 4028), or the longest life of a dialog was over.
     Expired,
-    /// The operator ended the call.
-    ByOperator,
 }
 
 impl Ended {
     /// The labels of all reasons, in their order.
-    pub const LABELS: [&str; 7] = [
+    pub const LABELS: [&str; 6] = [
         "caller",
         "callee",
         "refused",
         "no_answer",
         "no_ack",
         "expired",
-        "operator",
     ];
 }
 

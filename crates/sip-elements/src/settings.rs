@@ -130,7 +130,7 @@ pub struct ProxySettings {
 }
 
 /// Settings of dialogs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct DialogSettings {
     /// Whether the end of each call is recorded ([`Record::Call`](crate::Record::Call)).
     pub records: bool,
@@ -141,6 +141,17 @@ pub struct DialogSettings {
     pub bye_at_end: bool,
     /// Whether each confirmed dialog is recorded for a restart ([`Record::Dialog`](crate::Record::Dialog)).
     pub persist: bool,
+}
+
+impl Default for DialogSettings {
+    fn default() -> Self {
+        Self {
+            records: false,
+            events: Arc::default(),
+            bye_at_end: false,
+            persist: true,
+        }
+    }
 }
 
 /// Table sizes of each worker. A request that exceeds one gets 503 with Retry-After.

@@ -32,7 +32,6 @@ pub(crate) const fn ended_by(ended: Ended) -> &'static str {
         Ended::NoAnswer => "no_answer",
         Ended::NoAck => "no_ack",
         Ended::Expired => "expired",
-        Ended::ByOperator => "operator",
     }
 }
 
