@@ -7,6 +7,11 @@ use sip_message::{HeaderName, Method, RequestWriter};
 
 /// Max-Forwards of the BYE.
 const MAX_FORWARDS: &[u8] = b"70";
+/// The highest `CSeq` number (section 8.1.1.5).
+const HIGHEST_CSEQ: u32 = (1 << 31) - 1;
+/// How far the `CSeq` number of the BYE is above the last known one of its party, which may have sent more since: not every request is
+/// seen, or saved. Gaps are legal (section 12.2.2), and the BYE is the last request.
+const SKIPPED: u32 = 100_000;
 
 impl Dialog {
     /// Whether enough is known to end the call at both parties.
@@ -27,7 +32,7 @@ impl Dialog {
         reason: &[u8],
         via: impl FnOnce(&mut Vec<u8>),
     ) {
-        let cseq = self.last_cseq(to.other()).saturating_add(1);
+        let cseq = self.last_cseq(to.other()).min(HIGHEST_CSEQ - SKIPPED) + SKIPPED;
         let route = self.route(to);
         let mut bye = RequestWriter::begin(into, Method::Bye, self.target(to))
             .header_with(HeaderName::Via, via)

@@ -83,6 +83,10 @@ async fn connect(options: &MySqlConnectOptions) -> Result<MySqlConnection, sqlx:
     Ok(connection)
 }
 
+/// After this idle time, in seconds, the server ends a connection. Otherwise a transaction whose client is gone would keep its locks for
+/// hours. The pool replaces connections that have ended.
+const IDLE_SECONDS: u32 = 120;
+
 /// Bounds what a connection may wait for, and makes the server refuse values that do not fit.
 ///
 /// A transaction sees what others have committed, as with PostgreSQL: with MySQL's default, it would lock ranges of rows that it does not
@@ -90,7 +94,7 @@ async fn connect(options: &MySqlConnectOptions) -> Result<MySqlConnection, sqlx:
 async fn prepare(connection: &mut MySqlConnection, commits: Commits) -> Result<(), sqlx::Error> {
     let lock = LOCK_TIMEOUT_MS / 1000;
     let settings = format!(
-        "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES'), innodb_lock_wait_timeout = {lock}; \
+        "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES'), innodb_lock_wait_timeout = {lock}, wait_timeout = {IDLE_SECONDS}; \
          SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
     );
     sqlx::raw_sql(AssertSqlSafe(settings))

@@ -64,7 +64,14 @@ pub fn shown_url(url: &str) -> String {
     }
     // Nothing before the last @ is shown except the user: the password may contain any character, although it should be escaped.
     let (user, place) = match rest.rsplit_once('@') {
-        Some((user, place)) => (user.split(':').next(), place),
+        // An @ behind the place is part of a parameter, which may be the password.
+        Some((user, place)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            if user.contains(['/', '?']) {
+                return format!("{scheme}://…");
+            }
+            (Some(user), place)
+        }
         None => (None, rest),
     };
     let user = user.map(|user| format!("{user}@")).unwrap_or_default();
@@ -86,7 +93,12 @@ pub(crate) fn check_server_url(
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     for (key, _) in parameters(query) {
         if !known.contains(&key) {
-            let problem = format!("unknown parameter \"{key}\" (known: {})", known.join(", "));
+            // A password with a question mark makes the rest of it look like a parameter.
+            let named = if query.contains('@') { "" } else { key };
+            let problem = format!(
+                "unknown parameter \"{named}\" (known: {})",
+                known.join(", ")
+            );
             return Err(refused(url, &problem, form));
         }
     }
@@ -131,6 +143,11 @@ mod tests {
             ),
             ("mysql://tandem:sec:r@et@db/t", "mysql://tandem@db/t"),
             ("postgres://tandem:sec/r?et@db/t", "postgres://tandem@db/t"),
+            ("postgres://db/t?user=tandem&password=p@ss", "postgres://…"),
+            (
+                "postgres:///t?host=/run/postgresql&password=p:w@ss",
+                "postgres://…",
+            ),
             (
                 "postgres://db/t?sslmode=require&password=secret&user=tandem",
                 "postgres://db/t?sslmode=require&user=tandem",

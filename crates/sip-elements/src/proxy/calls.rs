@@ -291,8 +291,11 @@ impl Calls {
                     self.set_text(parts, id, (Text::target_of(party), target));
                 }
             }
+            let refreshes = matches!(response.method(), Method::Invite | Method::Update);
             if let Some(dialog) = self.dialogs.get_mut(id) {
-                dialog.refresh(parts.now, lifetime(parts, response));
+                if refreshes {
+                    dialog.refresh(parts.now, lifetime(parts, response));
+                }
                 save(parts, dialog);
             }
         }

@@ -21,6 +21,9 @@ impl Configuration {
     pub fn shown(&self) -> Self {
         let mut shown = self.clone();
         shown.database.url = self.database.url.shown();
+        if !self.trace.hep_key.is_empty() {
+            "…".clone_into(&mut shown.trace.hep_key);
+        }
         shown
     }
 

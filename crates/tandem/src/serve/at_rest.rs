@@ -130,6 +130,8 @@ async fn restore(
 async fn dialogs(control: &Control, store: &Store) -> Result<HashMap<u128, Box<[u8]>>, StoreError> {
     let mut found = HashMap::new();
     if !control.configuration.load().dialogs.persist {
+        // Rows of an earlier start would be taken for calls in progress by a later one.
+        store.dialogs().delete_expired(u32::MAX).await?;
         return Ok(found);
     }
     let now = u32::try_from(control.clock.now().unix_seconds()).unwrap_or(u32::MAX);

@@ -43,6 +43,9 @@ impl Unsaved {
     fn add(&mut self, change: DialogRow, now: Time) {
         if change.state.is_none() && !self.saved.contains(&change.id) {
             self.changes.remove(&change.id);
+            if self.changes.is_empty() {
+                self.oldest = None;
+            }
             return;
         }
         self.oldest.get_or_insert(now);
@@ -132,8 +135,8 @@ impl DialogSaver {
         }
     }
 
-    /// Saves the remaining changes and ends, within `patience`. The workers must have stopped. Returns false if something could not be
-    /// saved.
+    /// Saves the remaining changes and ends, within `patience`; saves that fail are retried until then. The workers must have stopped.
+    /// Returns false if something could not be saved.
     pub(super) async fn finish(self, patience: Duration) -> bool {
         let Self { mut task } = self;
         let Ok(saved) = timeout(patience, &mut task).await else {
@@ -152,7 +155,7 @@ async fn run(control: Arc<Control>, store: Store, mut queue: Queue, mut unsaved:
         let interval = control.configuration.load().dialogs.save_interval;
         let begin = Instant::now() + pause.unwrap_or(interval);
         let mut is_open = true;
-        while is_open && Instant::now() < begin {
+        while Instant::now() < begin && (is_open || pause.is_some()) {
             sleep(LOOK).await;
             is_open = queue.take(&mut unsaved, counters);
         }
@@ -165,10 +168,6 @@ async fn run(control: Arc<Control>, store: Store, mut queue: Queue, mut unsaved:
                     info!("saving dialogs works again");
                 }
                 None
-            }
-            Err(error) if !is_open => {
-                error!(%error, "could not save the last changes of dialogs");
-                return false;
             }
             Err(error) => {
                 counters.failures.inc();

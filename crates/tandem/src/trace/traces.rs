@@ -115,6 +115,9 @@ impl Traces {
             messages: 0,
             dropped_before: self.queue.dropped(),
         });
+        drop(running);
+        // The keeper also ends a trace that never begins.
+        self.changed.notify_one();
         Ok((id, reading))
     }
 
