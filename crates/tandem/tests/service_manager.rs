@@ -92,10 +92,10 @@ fn the_service_manager_learns_of_start_reloads_and_stop() {
 
     server.signal(Signal::TERM);
     let stopping = server.notification();
-    // The drain timeout, ten seconds for the last save and one to close the database.
+    // The drain timeout, ten seconds for the last saves, and five to distribute the last events, end their readers and close the database.
     assert_eq!(
         stopping[..2],
-        ["STOPPING=1", "EXTEND_TIMEOUT_USEC=16000000"]
+        ["STOPPING=1", "EXTEND_TIMEOUT_USEC=20000000"]
     );
     assert!(server.process.wait().expect("it ends").success());
 }
