@@ -8,9 +8,10 @@ use tandem_store::{NodeName, Store, StoreError, StoreOptions};
 
 /// Names the database for the process that [`a_killed_process_releases_its_name`] starts.
 const URL_OF_CHILD: &str = "TANDEM_STORE_TEST_URL";
-/// The sessions that hold the name of a node in a database.
+/// The sessions that hold the name of node `a` in a database. A session that updates the tables holds another advisory lock.
 const HOLDERS: &str = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted \
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+    AND (classid::bigint << 32) | objid::bigint = hashtextextended('tandem node a', 0)";
 
 /// Waits until the name is held by a session other than this one, and returns it.
 async fn holder_other_than(database: &Database, other: i32) -> i32 {
@@ -26,7 +27,7 @@ async fn holder_other_than(database: &Database, other: i32) -> i32 {
         if let Some(&holder) = holders.iter().find(|&&holder| holder != other) {
             return holder;
         }
-        assert!(Instant::now() < deadline, "nobody holds the name");
+        assert!(Instant::now() < deadline, "no session holds the name");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
