@@ -9,6 +9,7 @@ mod migrations;
 mod node_lock;
 mod records;
 mod subscribers;
+mod turn;
 
 use crate::backend::{Backend, Claim, Commits, Fault, IfMissing, Opened, StoreOptions};
 use crate::error::StoreError;

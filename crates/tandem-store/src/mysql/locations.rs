@@ -39,13 +39,9 @@ impl LocationTable for MySqlBackend {
     }
 
     async fn delete_other_saves(&self, mark: Mark<'_>) -> Result<u64, Fault> {
-        let query = sqlx::query("DELETE FROM location WHERE node = ? AND full_save <> ?")
-            .bind(mark.node.as_str().as_bytes())
-            .bind(mark.full_save);
         let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(MySqlQueryResult::rows_affected(&deleted))
+        let deleted = within_time(WHOLE_TABLE_TIMEOUT, delete_other_saves(&mut lease, mark)).await;
+        lease.end(deleted).map_err(fault)
     }
 
     async fn delete_expired(&self, node: &NodeName, now: u32) -> Result<u64, Fault> {
@@ -88,6 +84,22 @@ async fn load(
         }
     }
     Ok(loaded)
+}
+
+/// In a transaction, so that the server rolls back a statement that arrives after Tandem has given it up: it would also delete what was saved
+/// since.
+async fn delete_other_saves(
+    connection: &mut MySqlConnection,
+    mark: Mark<'_>,
+) -> Result<u64, sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    let deleted = sqlx::query("DELETE FROM location WHERE node = ? AND full_save <> ?")
+        .bind(mark.node.as_str().as_bytes())
+        .bind(mark.full_save)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(deleted.rows_affected())
 }
 
 async fn replace(

@@ -1,6 +1,6 @@
 //! The table of saved bindings.
 
-use super::{PostgresBackend, fault};
+use super::{PostgresBackend, fault, turn};
 use crate::backend::{Fault, LocationTable, Mark, VisitBinding};
 use crate::binding::{AddressBindings, BindingRow, Loaded};
 use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, within, within_time};
@@ -35,13 +35,9 @@ impl LocationTable for PostgresBackend {
     }
 
     async fn delete_other_saves(&self, mark: Mark<'_>) -> Result<u64, Fault> {
-        let query = sqlx::query("DELETE FROM location WHERE node = $1 AND full_save <> $2")
-            .bind(mark.node.as_str())
-            .bind(mark.full_save);
         let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(PgQueryResult::rows_affected(&deleted))
+        let deleted = within_time(WHOLE_TABLE_TIMEOUT, delete_other_saves(&mut lease, mark)).await;
+        lease.end(deleted).map_err(fault)
     }
 
     async fn delete_expired(&self, node: &NodeName, now: u32) -> Result<u64, Fault> {
@@ -92,6 +88,20 @@ async fn load(
     Ok(loaded)
 }
 
+async fn delete_other_saves(
+    connection: &mut PgConnection,
+    mark: Mark<'_>,
+) -> Result<u64, sqlx::Error> {
+    let mut transaction = turn::begin(connection, "location", mark.node).await?;
+    let deleted = sqlx::query("DELETE FROM location WHERE node = $1 AND full_save <> $2")
+        .bind(mark.node.as_str())
+        .bind(mark.full_save)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(deleted.rows_affected())
+}
+
 async fn replace(
     connection: &mut PgConnection,
     entries: &[&AddressBindings<'_>],
@@ -103,7 +113,7 @@ async fn replace(
         .map(|(address, binding)| digest(address, &binding.contact))
         .collect();
     let addresses: Vec<&[u8]> = entries.iter().map(|entry| &*entry.address).collect();
-    let mut transaction = connection.begin().await?;
+    let mut transaction = turn::begin(connection, "location", mark.node).await?;
     sqlx::query(
         "DELETE FROM location USING unnest($2::bytea[]) AS saved (address) \
          WHERE node = $1 AND substring(location.address, 1, 255) = substring(saved.address, 1, 255) \

@@ -4,5 +4,7 @@
 //! addressed, what it says, and how its tables are damaged.
 
 pub mod database;
+mod late;
 mod opening;
 mod restart;
+mod stall;
