@@ -1,6 +1,7 @@
 //! The backend for PostgreSQL, version 12 or later.
 
 mod changes;
+mod columns;
 mod dialogs;
 mod fault;
 mod import;

@@ -3,13 +3,12 @@
 use super::{PostgresBackend, fault, turn};
 use crate::backend::{Fault, LocationTable, Mark, VisitBinding};
 use crate::binding::{AddressBindings, BindingRow, Loaded};
-use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, within, within_time};
+use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, each_binding, within, within_time};
 use crate::node_name::NodeName;
+use crate::sql::BINDING;
 use async_trait::async_trait;
-use futures_util::TryStreamExt;
-use sqlx::postgres::{PgQueryResult, PgRow};
-use sqlx::{Connection, PgConnection, Row};
-use std::borrow::Cow;
+use sqlx::postgres::PgQueryResult;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 #[async_trait]
 impl LocationTable for PostgresBackend {
@@ -67,23 +66,12 @@ async fn load(
     sqlx::query("SET LOCAL statement_timeout = 0")
         .execute(&mut *transaction)
         .await?;
-    let mut rows = sqlx::query(
-        "SELECT address, contact, q, expires_at, call_id, cseq, path, instance, user_agent, source, listener \
-         FROM location WHERE expires_at > $1",
-    )
+    let rows = sqlx::query(AssertSqlSafe(format!(
+        "SELECT {BINDING} FROM location WHERE expires_at > $1"
+    )))
     .bind(i64::from(now))
     .fetch(&mut *transaction);
-    let mut loaded = Loaded::default();
-    while let Some(row) = within(rows.try_next()).await? {
-        match decode(&row) {
-            Ok((address, binding)) => {
-                restore(address, &binding);
-                loaded.bindings += 1;
-            }
-            Err(_) => loaded.unreadable += 1,
-        }
-    }
-    drop(rows);
+    let loaded = each_binding(rows, restore).await?;
     transaction.commit().await?;
     Ok(loaded)
 }
@@ -169,34 +157,4 @@ async fn insert(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-fn decode(row: &PgRow) -> Result<(&[u8], BindingRow<'_>), sqlx::Error> {
-    let binding = BindingRow {
-        contact: Cow::Borrowed(row.try_get(1)?),
-        q: u16::try_from(row.try_get::<i32, _>(2)?).map_err(|error| unfit(2, error))?,
-        expires_at: number(row, 3)?,
-        call_id: Cow::Borrowed(row.try_get(4)?),
-        cseq: number(row, 5)?,
-        path: Cow::Borrowed(row.try_get(6)?),
-        instance: Cow::Borrowed(row.try_get(7)?),
-        user_agent: Cow::Borrowed(row.try_get(8)?),
-        source: row
-            .try_get::<&str, _>(9)?
-            .parse()
-            .map_err(|error| unfit(9, error))?,
-        listener: Cow::Borrowed(row.try_get(10)?),
-    };
-    Ok((row.try_get(0)?, binding))
-}
-
-fn number(row: &PgRow, column: usize) -> Result<u32, sqlx::Error> {
-    u32::try_from(row.try_get::<i64, _>(column)?).map_err(|error| unfit(column, error))
-}
-
-fn unfit(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
-    sqlx::Error::ColumnDecode {
-        index: column.to_string(),
-        source: Box::new(error),
-    }
 }
