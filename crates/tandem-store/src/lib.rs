@@ -28,6 +28,7 @@ mod network;
 mod node_name;
 mod postgres;
 mod records;
+mod sql;
 mod sqlite;
 mod store;
 mod subscriber;

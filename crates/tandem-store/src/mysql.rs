@@ -1,6 +1,7 @@
 //! The backend for MySQL 8 and for MariaDB 10.6, or later.
 
 mod changes;
+mod columns;
 mod dialogs;
 mod fault;
 mod import;

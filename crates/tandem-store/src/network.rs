@@ -3,9 +3,11 @@
 
 mod claim;
 mod lease;
+mod streams;
 
 pub(crate) use claim::{Claims, Reservation, Reserve};
 pub(crate) use lease::{CONNECT_TIMEOUT, Lease, WHOLE_TABLE_TIMEOUT, within, within_time};
+pub(crate) use streams::{each_binding, each_name, each_subscriber};
 
 use crate::backend::{Fault, IfMissing};
 use crate::binding::{AddressBindings, BindingRow};

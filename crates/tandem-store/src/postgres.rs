@@ -1,6 +1,7 @@
 //! The backend for PostgreSQL, version 12 or later.
 
 mod changes;
+mod columns;
 mod dialogs;
 mod fault;
 mod import;
@@ -9,6 +10,7 @@ mod migrations;
 mod node_lock;
 mod records;
 mod subscribers;
+mod turn;
 
 use crate::backend::{Backend, Claim, Commits, Fault, IfMissing, Opened, StoreOptions};
 use crate::error::StoreError;

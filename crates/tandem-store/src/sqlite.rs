@@ -1,6 +1,7 @@
 //! The backend for `SQLite`: one file, with one writer at a time.
 
 mod changes;
+mod columns;
 mod dialogs;
 mod fault;
 mod file;

@@ -1,12 +1,11 @@
 //! The record of changed subscribers: which version touched which name.
 
-use super::subscribers::read_name;
+use super::columns::read_name;
 use crate::import_plan::Name;
+use crate::sql::REMEMBERED_CHANGES;
 use crate::subscriber::Registrations;
 use sqlx::{Connection, MySql, MySqlConnection, QueryBuilder, Transaction};
 
-/// How many changes are remembered by name. A server that is further behind drops its whole cache.
-const REMEMBERED: i64 = 100_000;
 /// Names recorded per statement.
 const ROWS_PER_STATEMENT: usize = 1_000;
 
@@ -28,6 +27,20 @@ impl<'c> Change<'c> {
             transaction,
             version,
         })
+    }
+
+    /// Records the change of one subscriber and commits, if a statement has changed `rows`. Returns whether it has.
+    pub(super) async fn commit_one(
+        self,
+        rows: u64,
+        name: Name<'_>,
+        registrations: Registrations,
+    ) -> Result<bool, sqlx::Error> {
+        if rows == 0 {
+            return Ok(false);
+        }
+        self.commit(&[name], registrations).await?;
+        Ok(true)
     }
 
     /// Records the changed names, and commits.
@@ -57,7 +70,7 @@ impl<'c> Change<'c> {
             .await?;
         // All writers share the record and its bound. A reader that misses a version knows that it is too far behind.
         sqlx::query("DELETE FROM subscriber_change WHERE version <= ?")
-            .bind(last - REMEMBERED)
+            .bind(last - REMEMBERED_CHANGES)
             .execute(&mut *self.transaction)
             .await?;
         self.transaction.commit().await
@@ -71,33 +84,22 @@ pub(super) async fn version(connection: &mut MySqlConnection) -> Result<u64, sql
     Ok(version.cast_unsigned())
 }
 
+/// The names of the changes after one version, up to and including another.
+pub(super) const CHANGES: &str = "SELECT username, domain FROM subscriber_change WHERE version > ? AND version <= ? ORDER BY version";
+/// Those of the changes that ended registrations.
+pub(super) const REGISTRATIONS_ENDED: &str = "SELECT username, domain FROM subscriber_change \
+     WHERE version > ? AND version <= ? AND ends_registrations ORDER BY version";
+
 pub(super) async fn names(
     connection: &mut MySqlConnection,
+    statement: &'static str,
     after: u64,
     last: u64,
 ) -> Result<Vec<(String, String)>, sqlx::Error> {
-    let rows = sqlx::query(
-        "SELECT username, domain FROM subscriber_change WHERE version > ? AND version <= ? ORDER BY version",
-    )
-    .bind(after.cast_signed())
-    .bind(last.cast_signed())
-    .fetch_all(connection)
-    .await?;
-    rows.iter().map(read_name).collect()
-}
-
-pub(super) async fn registrations_ended(
-    connection: &mut MySqlConnection,
-    after: u64,
-    last: u64,
-) -> Result<Vec<(String, String)>, sqlx::Error> {
-    let rows = sqlx::query(
-        "SELECT username, domain FROM subscriber_change \
-         WHERE version > ? AND version <= ? AND ends_registrations ORDER BY version",
-    )
-    .bind(after.cast_signed())
-    .bind(last.cast_signed())
-    .fetch_all(connection)
-    .await?;
+    let rows = sqlx::query(statement)
+        .bind(after.cast_signed())
+        .bind(last.cast_signed())
+        .fetch_all(connection)
+        .await?;
     rows.iter().map(read_name).collect()
 }

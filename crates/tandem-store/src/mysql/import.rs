@@ -1,7 +1,7 @@
 //! Adds or replaces many subscribers at once.
 
 use super::changes::Change;
-use super::subscribers::read_name;
+use super::columns::read_name;
 use crate::import_plan::{ImportPlan, name};
 use crate::subscriber::{Existing, Imported, Registrations, Subscriber};
 use sqlx::{MySql, MySqlConnection, QueryBuilder};

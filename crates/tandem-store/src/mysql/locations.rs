@@ -1,16 +1,14 @@
 //! The table of saved bindings.
 
-use super::subscribers::{text, unfit};
 use super::{MySqlBackend, fault};
 use crate::backend::{Fault, LocationTable, Mark, VisitBinding};
 use crate::binding::{AddressBindings, BindingRow, Loaded};
-use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, within, within_time};
+use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, each_binding, within, within_time};
 use crate::node_name::NodeName;
+use crate::sql::BINDING;
 use async_trait::async_trait;
-use futures_util::TryStreamExt;
-use sqlx::mysql::{MySqlQueryResult, MySqlRow};
-use sqlx::{Connection, MySql, MySqlConnection, QueryBuilder, Row, Transaction};
-use std::borrow::Cow;
+use sqlx::mysql::MySqlQueryResult;
+use sqlx::{AssertSqlSafe, Connection, MySql, MySqlConnection, QueryBuilder, Transaction};
 
 /// Rows written per statement. One statement with many rows costs less than many statements.
 const ROWS_PER_STATEMENT: usize = 250;
@@ -39,13 +37,9 @@ impl LocationTable for MySqlBackend {
     }
 
     async fn delete_other_saves(&self, mark: Mark<'_>) -> Result<u64, Fault> {
-        let query = sqlx::query("DELETE FROM location WHERE node = ? AND full_save <> ?")
-            .bind(mark.node.as_str().as_bytes())
-            .bind(mark.full_save);
         let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(MySqlQueryResult::rows_affected(&deleted))
+        let deleted = within_time(WHOLE_TABLE_TIMEOUT, delete_other_saves(&mut lease, mark)).await;
+        lease.end(deleted).map_err(fault)
     }
 
     async fn delete_expired(&self, node: &NodeName, now: u32) -> Result<u64, Fault> {
@@ -71,23 +65,28 @@ async fn load(
     now: u32,
     restore: &mut VisitBinding<'_>,
 ) -> Result<Loaded, sqlx::Error> {
-    let mut rows = sqlx::query(
-        "SELECT address, contact, q, expires_at, call_id, cseq, path, instance, user_agent, source, listener \
-         FROM location WHERE expires_at > ?",
-    )
+    let rows = sqlx::query(AssertSqlSafe(format!(
+        "SELECT {BINDING} FROM location WHERE expires_at > ?"
+    )))
     .bind(i64::from(now))
     .fetch(connection);
-    let mut loaded = Loaded::default();
-    while let Some(row) = within(rows.try_next()).await? {
-        match decode(&row) {
-            Ok((address, binding)) => {
-                restore(address, &binding);
-                loaded.bindings += 1;
-            }
-            Err(_) => loaded.unreadable += 1,
-        }
-    }
-    Ok(loaded)
+    each_binding(rows, restore).await
+}
+
+/// In a transaction, so that the server rolls back a statement that arrives after Tandem has given it up: it would also delete what was saved
+/// since.
+async fn delete_other_saves(
+    connection: &mut MySqlConnection,
+    mark: Mark<'_>,
+) -> Result<u64, sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    let deleted = sqlx::query("DELETE FROM location WHERE node = ? AND full_save <> ?")
+        .bind(mark.node.as_str().as_bytes())
+        .bind(mark.full_save)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(deleted.rows_affected())
 }
 
 async fn replace(
@@ -182,20 +181,4 @@ async fn insert(
     }
     insert.build().execute(&mut **transaction).await?;
     Ok(())
-}
-
-fn decode(row: &MySqlRow) -> Result<(&[u8], BindingRow<'_>), sqlx::Error> {
-    let binding = BindingRow {
-        contact: Cow::Borrowed(row.try_get(1)?),
-        q: row.try_get(2)?,
-        expires_at: row.try_get(3)?,
-        call_id: Cow::Borrowed(row.try_get(4)?),
-        cseq: row.try_get(5)?,
-        path: Cow::Borrowed(row.try_get(6)?),
-        instance: Cow::Borrowed(row.try_get(7)?),
-        user_agent: Cow::Borrowed(row.try_get(8)?),
-        source: text(row, 9)?.parse().map_err(|error| unfit(9, error))?,
-        listener: Cow::Borrowed(text(row, 10)?),
-    };
-    Ok((row.try_get(0)?, binding))
 }

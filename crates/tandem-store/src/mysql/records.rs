@@ -5,12 +5,10 @@ use crate::backend::{Fault, RecordTable};
 use crate::call_row::CallRow;
 use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
 use crate::node_name::NodeName;
+use crate::sql::{RECORDS_PER_STATEMENT, record_insertion};
 use async_trait::async_trait;
 use sqlx::mysql::MySqlQueryResult;
-use sqlx::{Connection, MySql, MySqlConnection, QueryBuilder};
-
-/// Rows written per statement. One statement with many rows costs less than many statements.
-const ROWS_PER_STATEMENT: usize = 100;
+use sqlx::{Connection, MySql, MySqlConnection};
 
 #[async_trait]
 impl RecordTable for MySqlBackend {
@@ -47,35 +45,8 @@ async fn insert(
     node: &NodeName,
 ) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
-    for records in records.chunks(ROWS_PER_STATEMENT) {
-        let mut insert = QueryBuilder::<MySql>::new(
-            "INSERT INTO call_record \
-             (id, node, call_id, from_uri, from_tag, to_uri, to_tag, request_uri, identity, source, source_transport, \
-             destination, destination_transport, attempts, started, ringing, answered, ended, status, ended_by, reason) ",
-        );
-        insert.push_values(records, |mut row, call| {
-            row.push_bind(&*call.id)
-                .push_bind(node.as_str())
-                .push_bind(&*call.call_id)
-                .push_bind(&*call.from_uri)
-                .push_bind(&*call.from_tag)
-                .push_bind(&*call.to_uri)
-                .push_bind(&*call.to_tag)
-                .push_bind(&*call.request_uri)
-                .push_bind(&*call.identity)
-                .push_bind(call.source.0.to_string())
-                .push_bind(call.source.1)
-                .push_bind(call.destination.map(|(address, _)| address.to_string()))
-                .push_bind(call.destination.map(|(_, transport)| transport))
-                .push_bind(u32::from(call.attempts))
-                .push_bind(call.started)
-                .push_bind(call.ringing)
-                .push_bind(call.answered)
-                .push_bind(call.ended)
-                .push_bind(u32::from(call.status))
-                .push_bind(&*call.ended_by)
-                .push_bind(&*call.reason);
-        });
+    for records in records.chunks(RECORDS_PER_STATEMENT) {
+        let mut insert = record_insertion::<MySql>(records, node);
         insert.push(" ON DUPLICATE KEY UPDATE id = VALUES(id)");
         insert.build().execute(&mut *transaction).await?;
     }

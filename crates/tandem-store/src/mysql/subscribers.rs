@@ -1,14 +1,13 @@
 //! The table of subscribers.
 
-use super::changes::Change;
+use super::changes::{CHANGES, Change, REGISTRATIONS_ENDED};
 use super::{MySqlBackend, changes, fault, import};
 use crate::backend::{Fault, SubscriberTable, VisitName, VisitSubscriber};
-use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
+use crate::network::{WHOLE_TABLE_TIMEOUT, each_name, each_subscriber, within, within_time};
+use crate::sql::credentials;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
 use async_trait::async_trait;
-use futures_util::TryStreamExt;
-use sqlx::mysql::MySqlRow;
-use sqlx::{MySqlConnection, Row};
+use sqlx::MySqlConnection;
 
 #[async_trait]
 impl SubscriberTable for MySqlBackend {
@@ -82,7 +81,7 @@ impl SubscriberTable for MySqlBackend {
 
     async fn changes(&self, after: u64, last: u64) -> Result<Vec<(String, String)>, Fault> {
         let mut lease = self.lease().await?;
-        let names = within(changes::names(&mut lease, after, last)).await;
+        let names = within(changes::names(&mut lease, CHANGES, after, last)).await;
         lease.end(names).map_err(fault)
     }
 
@@ -92,7 +91,7 @@ impl SubscriberTable for MySqlBackend {
         last: u64,
     ) -> Result<Vec<(String, String)>, Fault> {
         let mut lease = self.lease().await?;
-        let names = within(changes::registrations_ended(&mut lease, after, last)).await;
+        let names = within(changes::names(&mut lease, REGISTRATIONS_ENDED, after, last)).await;
         lease.end(names).map_err(fault)
     }
 }
@@ -116,15 +115,14 @@ async fn insert(
     .bind(credentials.ha1_sha256.as_slice())
     .execute(&mut *change.transaction)
     .await;
-    match added {
-        Ok(_) => {}
-        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Ok(false),
+    let rows = match added {
+        Ok(added) => added.rows_affected(),
+        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => 0,
         Err(error) => return Err(error),
-    }
+    };
     change
-        .commit(&[(username, domain)], Registrations::Keep)
-        .await?;
-    Ok(true)
+        .commit_one(rows, (username, domain), Registrations::Keep)
+        .await
 }
 
 async fn update(
@@ -147,9 +145,6 @@ async fn update(
     .bind(domain.as_bytes())
     .execute(&mut *change.transaction)
     .await?;
-    if changed.rows_affected() == 0 {
-        return Ok(false);
-    }
     if registrations == Registrations::End {
         // The operator ends them wherever they were made, so this deletes rows of every node.
         sqlx::query("DELETE FROM location WHERE address = ?")
@@ -157,8 +152,10 @@ async fn update(
             .execute(&mut *change.transaction)
             .await?;
     }
-    change.commit(&[(username, domain)], registrations).await?;
-    Ok(true)
+    let rows = changed.rows_affected();
+    change
+        .commit_one(rows, (username, domain), registrations)
+        .await
 }
 
 async fn delete(
@@ -172,13 +169,10 @@ async fn delete(
         .bind(domain.as_bytes())
         .execute(&mut *change.transaction)
         .await?;
-    if removed.rows_affected() == 0 {
-        return Ok(false);
-    }
+    let rows = removed.rows_affected();
     change
-        .commit(&[(username, domain)], Registrations::Keep)
-        .await?;
-    Ok(true)
+        .commit_one(rows, (username, domain), Registrations::Keep)
+        .await
 }
 
 async fn find(
@@ -209,62 +203,14 @@ async fn list(
         )
         .bind(domain.as_bytes()),
     };
-    let mut rows = query.bind(limit).fetch(connection);
-    let mut shown = 0;
-    while let Some(row) = within(rows.try_next()).await? {
-        shown += 1;
-        if visit(text(&row, 0)?, text(&row, 1)?).is_break() {
-            break;
-        }
-    }
-    Ok(shown)
+    each_name(query.bind(limit).fetch(connection), visit).await
 }
 
 async fn for_each(
     connection: &mut MySqlConnection,
     visit: &mut VisitSubscriber<'_>,
 ) -> Result<u64, sqlx::Error> {
-    let mut rows = sqlx::query("SELECT username, domain, ha1_md5, ha1_sha256 FROM subscriber")
+    let rows = sqlx::query("SELECT username, domain, ha1_md5, ha1_sha256 FROM subscriber")
         .fetch(connection);
-    let mut shown = 0;
-    while let Some(row) = within(rows.try_next()).await? {
-        visit(text(&row, 0)?, text(&row, 1)?, credentials(&row, 2)?);
-        shown += 1;
-    }
-    Ok(shown)
-}
-
-/// Reads username and domain, the first two columns.
-pub(super) fn read_name(row: &MySqlRow) -> Result<(String, String), sqlx::Error> {
-    Ok((text(row, 0)?.to_owned(), text(row, 1)?.to_owned()))
-}
-
-/// Text is stored as bytes.
-pub(super) fn text(row: &MySqlRow, column: usize) -> Result<&str, sqlx::Error> {
-    let bytes: &[u8] = row.try_get(column)?;
-    std::str::from_utf8(bytes).map_err(|error| unfit(column, error))
-}
-
-/// Reads the two hashes, beginning at `column`.
-fn credentials(row: &MySqlRow, column: usize) -> Result<StoredCredentials, sqlx::Error> {
-    Ok(StoredCredentials {
-        ha1_md5: hash(row, column)?,
-        ha1_sha256: hash(row, column + 1)?,
-    })
-}
-
-fn hash<const N: usize>(row: &MySqlRow, column: usize) -> Result<[u8; N], sqlx::Error> {
-    let bytes: &[u8] = row.try_get(column)?;
-    bytes.try_into().map_err(|error| unfit(column, error))
-}
-
-/// The error about a value that a column should not have.
-pub(super) fn unfit(
-    column: usize,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> sqlx::Error {
-    sqlx::Error::ColumnDecode {
-        index: column.to_string(),
-        source: Box::new(error),
-    }
+    each_subscriber(rows, visit).await
 }

@@ -1,11 +1,9 @@
 //! The record of changed subscribers: which version touched which name.
 
 use crate::import_plan::Name;
+use crate::sql::REMEMBERED_CHANGES;
 use crate::subscriber::Registrations;
 use sqlx::{Connection, PgConnection, PgTransaction};
-
-/// How many changes are remembered by name. A server that is further behind drops its whole cache.
-const REMEMBERED: i64 = 100_000;
 
 /// A transaction that changes subscribers.
 pub(super) struct Change<'c> {
@@ -25,6 +23,20 @@ impl<'c> Change<'c> {
             transaction,
             version,
         })
+    }
+
+    /// Records the change of one subscriber and commits, if a statement has changed `rows`. Returns whether it has.
+    pub(super) async fn commit_one(
+        self,
+        rows: u64,
+        name: Name<'_>,
+        registrations: Registrations,
+    ) -> Result<bool, sqlx::Error> {
+        if rows == 0 {
+            return Ok(false);
+        }
+        self.commit(&[name], registrations).await?;
+        Ok(true)
     }
 
     /// Records the changed names, and commits.
@@ -52,7 +64,7 @@ impl<'c> Change<'c> {
             .await?;
         // All writers share the record and its bound. A reader that misses a version knows that it is too far behind.
         sqlx::query("DELETE FROM subscriber_change WHERE version <= $1")
-            .bind(last - REMEMBERED)
+            .bind(last - REMEMBERED_CHANGES)
             .execute(&mut *self.transaction)
             .await?;
         self.transaction.commit().await
@@ -66,31 +78,21 @@ pub(super) async fn version(connection: &mut PgConnection) -> Result<u64, sqlx::
     Ok(version.cast_unsigned())
 }
 
+/// The names of the changes after one version, up to and including another.
+pub(super) const CHANGES: &str = "SELECT username, domain FROM subscriber_change WHERE version > $1 AND version <= $2 ORDER BY version";
+/// Those of the changes that ended registrations.
+pub(super) const REGISTRATIONS_ENDED: &str = "SELECT username, domain FROM subscriber_change \
+     WHERE version > $1 AND version <= $2 AND ends_registrations ORDER BY version";
+
 pub(super) async fn names(
     connection: &mut PgConnection,
+    statement: &'static str,
     after: u64,
     last: u64,
 ) -> Result<Vec<(String, String)>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT username, domain FROM subscriber_change WHERE version > $1 AND version <= $2 ORDER BY version",
-    )
-    .bind(after.cast_signed())
-    .bind(last.cast_signed())
-    .fetch_all(connection)
-    .await
-}
-
-pub(super) async fn registrations_ended(
-    connection: &mut PgConnection,
-    after: u64,
-    last: u64,
-) -> Result<Vec<(String, String)>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT username, domain FROM subscriber_change \
-         WHERE version > $1 AND version <= $2 AND ends_registrations ORDER BY version",
-    )
-    .bind(after.cast_signed())
-    .bind(last.cast_signed())
-    .fetch_all(connection)
-    .await
+    sqlx::query_as(statement)
+        .bind(after.cast_signed())
+        .bind(last.cast_signed())
+        .fetch_all(connection)
+        .await
 }

@@ -1,6 +1,6 @@
 //! The table of saved dialogs.
 
-use super::{PostgresBackend, fault};
+use super::{PostgresBackend, fault, turn};
 use crate::backend::{DialogTable, Fault, VisitDialog};
 use crate::dialogs::DialogRow;
 use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
@@ -8,7 +8,7 @@ use crate::node_name::NodeName;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use sqlx::postgres::PgQueryResult;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{PgConnection, Row};
 
 #[async_trait]
 impl DialogTable for PostgresBackend {
@@ -73,7 +73,7 @@ async fn save(
             .iter()
             .filter_map(|row| Some((row, row.state.as_deref()?)))
     };
-    let mut transaction = connection.begin().await?;
+    let mut transaction = turn::begin(connection, "dialog", node).await?;
     sqlx::query("DELETE FROM dialog WHERE node = $1 AND id = ANY ($2::bytea[])")
         .bind(node.as_str())
         .bind(ids)

@@ -1,15 +1,14 @@
 //! The table of saved bindings.
 
-use super::{PostgresBackend, fault};
+use super::{PostgresBackend, fault, turn};
 use crate::backend::{Fault, LocationTable, Mark, VisitBinding};
 use crate::binding::{AddressBindings, BindingRow, Loaded};
-use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, within, within_time};
+use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, each_binding, within, within_time};
 use crate::node_name::NodeName;
+use crate::sql::BINDING;
 use async_trait::async_trait;
-use futures_util::TryStreamExt;
-use sqlx::postgres::{PgQueryResult, PgRow};
-use sqlx::{Connection, PgConnection, Row};
-use std::borrow::Cow;
+use sqlx::postgres::PgQueryResult;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 #[async_trait]
 impl LocationTable for PostgresBackend {
@@ -35,13 +34,9 @@ impl LocationTable for PostgresBackend {
     }
 
     async fn delete_other_saves(&self, mark: Mark<'_>) -> Result<u64, Fault> {
-        let query = sqlx::query("DELETE FROM location WHERE node = $1 AND full_save <> $2")
-            .bind(mark.node.as_str())
-            .bind(mark.full_save);
         let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(PgQueryResult::rows_affected(&deleted))
+        let deleted = within_time(WHOLE_TABLE_TIMEOUT, delete_other_saves(&mut lease, mark)).await;
+        lease.end(deleted).map_err(fault)
     }
 
     async fn delete_expired(&self, node: &NodeName, now: u32) -> Result<u64, Fault> {
@@ -71,25 +66,28 @@ async fn load(
     sqlx::query("SET LOCAL statement_timeout = 0")
         .execute(&mut *transaction)
         .await?;
-    let mut rows = sqlx::query(
-        "SELECT address, contact, q, expires_at, call_id, cseq, path, instance, user_agent, source, listener \
-         FROM location WHERE expires_at > $1",
-    )
+    let rows = sqlx::query(AssertSqlSafe(format!(
+        "SELECT {BINDING} FROM location WHERE expires_at > $1"
+    )))
     .bind(i64::from(now))
     .fetch(&mut *transaction);
-    let mut loaded = Loaded::default();
-    while let Some(row) = within(rows.try_next()).await? {
-        match decode(&row) {
-            Ok((address, binding)) => {
-                restore(address, &binding);
-                loaded.bindings += 1;
-            }
-            Err(_) => loaded.unreadable += 1,
-        }
-    }
-    drop(rows);
+    let loaded = each_binding(rows, restore).await?;
     transaction.commit().await?;
     Ok(loaded)
+}
+
+async fn delete_other_saves(
+    connection: &mut PgConnection,
+    mark: Mark<'_>,
+) -> Result<u64, sqlx::Error> {
+    let mut transaction = turn::begin(connection, "location", mark.node).await?;
+    let deleted = sqlx::query("DELETE FROM location WHERE node = $1 AND full_save <> $2")
+        .bind(mark.node.as_str())
+        .bind(mark.full_save)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(deleted.rows_affected())
 }
 
 async fn replace(
@@ -103,7 +101,7 @@ async fn replace(
         .map(|(address, binding)| digest(address, &binding.contact))
         .collect();
     let addresses: Vec<&[u8]> = entries.iter().map(|entry| &*entry.address).collect();
-    let mut transaction = connection.begin().await?;
+    let mut transaction = turn::begin(connection, "location", mark.node).await?;
     sqlx::query(
         "DELETE FROM location USING unnest($2::bytea[]) AS saved (address) \
          WHERE node = $1 AND substring(location.address, 1, 255) = substring(saved.address, 1, 255) \
@@ -159,34 +157,4 @@ async fn insert(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-fn decode(row: &PgRow) -> Result<(&[u8], BindingRow<'_>), sqlx::Error> {
-    let binding = BindingRow {
-        contact: Cow::Borrowed(row.try_get(1)?),
-        q: u16::try_from(row.try_get::<i32, _>(2)?).map_err(|error| unfit(2, error))?,
-        expires_at: number(row, 3)?,
-        call_id: Cow::Borrowed(row.try_get(4)?),
-        cseq: number(row, 5)?,
-        path: Cow::Borrowed(row.try_get(6)?),
-        instance: Cow::Borrowed(row.try_get(7)?),
-        user_agent: Cow::Borrowed(row.try_get(8)?),
-        source: row
-            .try_get::<&str, _>(9)?
-            .parse()
-            .map_err(|error| unfit(9, error))?,
-        listener: Cow::Borrowed(row.try_get(10)?),
-    };
-    Ok((row.try_get(0)?, binding))
-}
-
-fn number(row: &PgRow, column: usize) -> Result<u32, sqlx::Error> {
-    u32::try_from(row.try_get::<i64, _>(column)?).map_err(|error| unfit(column, error))
-}
-
-fn unfit(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
-    sqlx::Error::ColumnDecode {
-        index: column.to_string(),
-        source: Box::new(error),
-    }
 }

@@ -1,14 +1,13 @@
 //! The table of subscribers.
 
-use super::changes::Change;
+use super::changes::{CHANGES, Change, REGISTRATIONS_ENDED};
 use super::{PostgresBackend, changes, fault, import};
 use crate::backend::{Fault, SubscriberTable, VisitName, VisitSubscriber};
-use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
+use crate::network::{WHOLE_TABLE_TIMEOUT, each_name, each_subscriber, within, within_time};
+use crate::sql::credentials;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
 use async_trait::async_trait;
-use futures_util::TryStreamExt;
-use sqlx::postgres::PgRow;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{Connection, PgConnection};
 
 #[async_trait]
 impl SubscriberTable for PostgresBackend {
@@ -87,7 +86,7 @@ impl SubscriberTable for PostgresBackend {
 
     async fn changes(&self, after: u64, last: u64) -> Result<Vec<(String, String)>, Fault> {
         let mut lease = self.lease().await?;
-        let names = within(changes::names(&mut lease, after, last)).await;
+        let names = within(changes::names(&mut lease, CHANGES, after, last)).await;
         lease.end(names).map_err(fault)
     }
 
@@ -97,7 +96,7 @@ impl SubscriberTable for PostgresBackend {
         last: u64,
     ) -> Result<Vec<(String, String)>, Fault> {
         let mut lease = self.lease().await?;
-        let names = within(changes::registrations_ended(&mut lease, after, last)).await;
+        let names = within(changes::names(&mut lease, REGISTRATIONS_ENDED, after, last)).await;
         lease.end(names).map_err(fault)
     }
 }
@@ -121,13 +120,10 @@ async fn insert(
     .bind(credentials.ha1_sha256.as_slice())
     .execute(&mut *change.transaction)
     .await?;
-    if added.rows_affected() == 0 {
-        return Ok(false);
-    }
+    let rows = added.rows_affected();
     change
-        .commit(&[(username, domain)], Registrations::Keep)
-        .await?;
-    Ok(true)
+        .commit_one(rows, (username, domain), Registrations::Keep)
+        .await
 }
 
 async fn update(
@@ -150,9 +146,6 @@ async fn update(
     .bind(domain)
     .execute(&mut *change.transaction)
     .await?;
-    if changed.rows_affected() == 0 {
-        return Ok(false);
-    }
     if registrations == Registrations::End {
         // The operator ends them wherever they were made, so this deletes rows of every node.
         sqlx::query(
@@ -162,8 +155,10 @@ async fn update(
         .execute(&mut *change.transaction)
         .await?;
     }
-    change.commit(&[(username, domain)], registrations).await?;
-    Ok(true)
+    let rows = changed.rows_affected();
+    change
+        .commit_one(rows, (username, domain), registrations)
+        .await
 }
 
 async fn delete(
@@ -177,13 +172,10 @@ async fn delete(
         .bind(domain)
         .execute(&mut *change.transaction)
         .await?;
-    if removed.rows_affected() == 0 {
-        return Ok(false);
-    }
+    let rows = removed.rows_affected();
     change
-        .commit(&[(username, domain)], Registrations::Keep)
-        .await?;
-    Ok(true)
+        .commit_one(rows, (username, domain), Registrations::Keep)
+        .await
 }
 
 async fn find(
@@ -216,15 +208,7 @@ async fn list(
         .bind(limit)
         .bind(domain),
     };
-    let mut rows = query.fetch(connection);
-    let mut shown = 0;
-    while let Some(row) = within(rows.try_next()).await? {
-        shown += 1;
-        if visit(row.try_get(0)?, row.try_get(1)?).is_break() {
-            break;
-        }
-    }
-    Ok(shown)
+    each_name(query.fetch(connection), visit).await
 }
 
 async fn for_each(
@@ -235,22 +219,9 @@ async fn for_each(
     sqlx::query("SET LOCAL statement_timeout = 0")
         .execute(&mut *transaction)
         .await?;
-    let mut rows = sqlx::query("SELECT username, domain, ha1_md5, ha1_sha256 FROM subscriber")
+    let rows = sqlx::query("SELECT username, domain, ha1_md5, ha1_sha256 FROM subscriber")
         .fetch(&mut *transaction);
-    let mut shown = 0;
-    while let Some(row) = within(rows.try_next()).await? {
-        visit(row.try_get(0)?, row.try_get(1)?, credentials(&row, 2)?);
-        shown += 1;
-    }
-    drop(rows);
+    let shown = each_subscriber(rows, visit).await?;
     transaction.commit().await?;
     Ok(shown)
-}
-
-/// Reads the two hashes, beginning at `column`.
-fn credentials(row: &PgRow, column: usize) -> Result<StoredCredentials, sqlx::Error> {
-    Ok(StoredCredentials {
-        ha1_md5: row.try_get(column)?,
-        ha1_sha256: row.try_get(column + 1)?,
-    })
 }

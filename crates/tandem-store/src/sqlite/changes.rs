@@ -1,11 +1,10 @@
 //! The record of changed subscribers: which version touched which name.
 
 use crate::import_plan::Name;
+use crate::sql::REMEMBERED_CHANGES;
 use crate::subscriber::Registrations;
 use sqlx::{QueryBuilder, Sqlite, SqlitePool, Transaction};
 
-/// How many changes are remembered by name. A server that is further behind drops its whole cache.
-const REMEMBERED: i64 = 100_000;
 /// Names recorded per statement. One statement with many rows costs less than many statements.
 const ROWS_PER_STATEMENT: usize = 250;
 
@@ -16,33 +15,37 @@ pub(super) async fn version(pool: &SqlitePool) -> Result<u64, sqlx::Error> {
     Ok(version.cast_unsigned())
 }
 
+/// The names of the changes after one version, up to and including another.
+pub(super) const CHANGES: &str = "SELECT username, domain FROM subscriber_change WHERE version > $1 AND version <= $2 ORDER BY version";
+/// Those of the changes that ended registrations.
+pub(super) const REGISTRATIONS_ENDED: &str = "SELECT username, domain FROM subscriber_change \
+     WHERE version > $1 AND version <= $2 AND ends_registrations ORDER BY version";
+
 pub(super) async fn names(
     pool: &SqlitePool,
+    statement: &'static str,
     after: u64,
     last: u64,
 ) -> Result<Vec<(String, String)>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT username, domain FROM subscriber_change WHERE version > $1 AND version <= $2 ORDER BY version",
-    )
-    .bind(after.cast_signed())
-    .bind(last.cast_signed())
-    .fetch_all(pool)
-    .await
+    sqlx::query_as(statement)
+        .bind(after.cast_signed())
+        .bind(last.cast_signed())
+        .fetch_all(pool)
+        .await
 }
 
-pub(super) async fn registrations_ended(
-    pool: &SqlitePool,
-    after: u64,
-    last: u64,
-) -> Result<Vec<(String, String)>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT username, domain FROM subscriber_change \
-         WHERE version > $1 AND version <= $2 AND ends_registrations = 1 ORDER BY version",
-    )
-    .bind(after.cast_signed())
-    .bind(last.cast_signed())
-    .fetch_all(pool)
-    .await
+/// Records the change of one subscriber and commits, if `transaction` has changed `rows`. Returns whether it has.
+pub(super) async fn record_one_and_commit(
+    transaction: Transaction<'static, Sqlite>,
+    rows: u64,
+    name: Name<'_>,
+    registrations: Registrations,
+) -> Result<bool, sqlx::Error> {
+    if rows == 0 {
+        return Ok(false);
+    }
+    record_and_commit(transaction, &[name], registrations).await?;
+    Ok(true)
 }
 
 /// Records the changes that `transaction` makes, and commits it.
@@ -75,7 +78,7 @@ pub(super) async fn record_and_commit(
     }
     // All writers share the record and its bound. A reader that misses a version knows that it is too far behind.
     sqlx::query("DELETE FROM subscriber_change WHERE version <= $1")
-        .bind(last - REMEMBERED)
+        .bind(last - REMEMBERED_CHANGES)
         .execute(&mut *transaction)
         .await?;
     transaction.commit().await

@@ -4,11 +4,10 @@ use super::{SqliteBackend, fault};
 use crate::backend::{Fault, LocationTable, Mark, VisitBinding};
 use crate::binding::{AddressBindings, BindingRow, Loaded};
 use crate::node_name::NodeName;
+use crate::sql::{BINDING, restore_binding};
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
-use std::borrow::Cow;
+use sqlx::{AssertSqlSafe, QueryBuilder, Sqlite, Transaction};
 
 /// Rows written per statement. One statement with many rows costs less than many statements.
 const ROWS_PER_STATEMENT: usize = 100;
@@ -16,21 +15,14 @@ const ROWS_PER_STATEMENT: usize = 100;
 #[async_trait]
 impl LocationTable for SqliteBackend {
     async fn load(&self, now: u32, restore: &mut VisitBinding<'_>) -> Result<Loaded, Fault> {
-        let mut rows = sqlx::query(
-            "SELECT address, contact, q, expires_at, call_id, cseq, path, instance, user_agent, source, listener \
-             FROM location WHERE expires_at > $1",
-        )
+        let mut rows = sqlx::query(AssertSqlSafe(format!(
+            "SELECT {BINDING} FROM location WHERE expires_at > $1"
+        )))
         .bind(i64::from(now))
         .fetch(&self.pool);
         let mut loaded = Loaded::default();
         while let Some(row) = rows.try_next().await.map_err(fault)? {
-            match decode(&row) {
-                Ok((address, binding)) => {
-                    restore(address, &binding);
-                    loaded.bindings += 1;
-                }
-                Err(_) => loaded.unreadable += 1,
-            }
+            restore_binding(&row, restore, &mut loaded);
         }
         Ok(loaded)
     }
@@ -152,37 +144,4 @@ async fn insert(
     );
     insert.build().execute(&mut **transaction).await?;
     Ok(())
-}
-
-fn decode(row: &SqliteRow) -> Result<(&[u8], BindingRow<'_>), sqlx::Error> {
-    let binding = BindingRow {
-        contact: Cow::Borrowed(row.try_get(1)?),
-        q: number(row, 2)?,
-        expires_at: number(row, 3)?,
-        call_id: Cow::Borrowed(row.try_get(4)?),
-        cseq: number(row, 5)?,
-        path: Cow::Borrowed(row.try_get(6)?),
-        instance: Cow::Borrowed(row.try_get(7)?),
-        user_agent: Cow::Borrowed(row.try_get(8)?),
-        source: row
-            .try_get::<&str, _>(9)?
-            .parse()
-            .map_err(|error| unfit(9, error))?,
-        listener: Cow::Borrowed(row.try_get(10)?),
-    };
-    Ok((row.try_get(0)?, binding))
-}
-
-fn number<N: TryFrom<i64>>(row: &SqliteRow, column: usize) -> Result<N, sqlx::Error>
-where
-    N::Error: std::error::Error + Send + Sync + 'static,
-{
-    N::try_from(row.try_get::<i64, _>(column)?).map_err(|error| unfit(column, error))
-}
-
-fn unfit(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
-    sqlx::Error::ColumnDecode {
-        index: column.to_string(),
-        source: Box::new(error),
-    }
 }

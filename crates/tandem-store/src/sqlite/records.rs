@@ -4,11 +4,9 @@ use super::{SqliteBackend, fault};
 use crate::backend::{Fault, RecordTable};
 use crate::call_row::CallRow;
 use crate::node_name::NodeName;
+use crate::sql::{RECORDS_PER_STATEMENT, record_insertion};
 use async_trait::async_trait;
-use sqlx::{QueryBuilder, Sqlite};
-
-/// Rows written per statement. One statement with many rows costs less than many statements.
-const ROWS_PER_STATEMENT: usize = 100;
+use sqlx::Sqlite;
 
 #[async_trait]
 impl RecordTable for SqliteBackend {
@@ -44,35 +42,8 @@ impl SqliteBackend {
         node: &NodeName,
     ) -> Result<(), sqlx::Error> {
         let mut transaction = self.begin().await?;
-        for records in records.chunks(ROWS_PER_STATEMENT) {
-            let mut insert = QueryBuilder::<Sqlite>::new(
-                "INSERT INTO call_record \
-                 (id, node, call_id, from_uri, from_tag, to_uri, to_tag, request_uri, identity, source, source_transport, \
-                 destination, destination_transport, attempts, started, ringing, answered, ended, status, ended_by, reason) ",
-            );
-            insert.push_values(records, |mut row, call| {
-                row.push_bind(&*call.id)
-                    .push_bind(node.as_str())
-                    .push_bind(&*call.call_id)
-                    .push_bind(&*call.from_uri)
-                    .push_bind(&*call.from_tag)
-                    .push_bind(&*call.to_uri)
-                    .push_bind(&*call.to_tag)
-                    .push_bind(&*call.request_uri)
-                    .push_bind(&*call.identity)
-                    .push_bind(call.source.0.to_string())
-                    .push_bind(call.source.1)
-                    .push_bind(call.destination.map(|(address, _)| address.to_string()))
-                    .push_bind(call.destination.map(|(_, transport)| transport))
-                    .push_bind(i64::from(call.attempts))
-                    .push_bind(call.started)
-                    .push_bind(call.ringing)
-                    .push_bind(call.answered)
-                    .push_bind(call.ended)
-                    .push_bind(i64::from(call.status))
-                    .push_bind(&*call.ended_by)
-                    .push_bind(&*call.reason);
-            });
+        for records in records.chunks(RECORDS_PER_STATEMENT) {
+            let mut insert = record_insertion::<Sqlite>(records, node);
             insert.push(" ON CONFLICT (id) DO NOTHING");
             insert.build().execute(&mut *transaction).await?;
         }

@@ -1,13 +1,12 @@
 //! The table of subscribers.
 
-use super::changes::record_and_commit;
+use super::changes::{CHANGES, REGISTRATIONS_ENDED, record_one_and_commit};
 use super::{SqliteBackend, changes, fault, import};
 use crate::backend::{Fault, SubscriberTable, VisitName, VisitSubscriber};
+use crate::sql::{Columns, credentials};
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 #[async_trait]
 impl SubscriberTable for SqliteBackend {
@@ -70,8 +69,8 @@ impl SubscriberTable for SqliteBackend {
         let mut shown = 0;
         while let Some(row) = rows.try_next().await.map_err(fault)? {
             shown += 1;
-            let username = row.try_get(0).map_err(fault)?;
-            let domain = row.try_get(1).map_err(fault)?;
+            let username = row.text(0).map_err(fault)?;
+            let domain = row.text(1).map_err(fault)?;
             if visit(username, domain).is_break() {
                 break;
             }
@@ -84,8 +83,8 @@ impl SubscriberTable for SqliteBackend {
             .fetch(&self.pool);
         let mut shown = 0;
         while let Some(row) = rows.try_next().await.map_err(fault)? {
-            let username = row.try_get(0).map_err(fault)?;
-            let domain = row.try_get(1).map_err(fault)?;
+            let username = row.text(0).map_err(fault)?;
+            let domain = row.text(1).map_err(fault)?;
             visit(username, domain, credentials(&row, 2).map_err(fault)?);
             shown += 1;
         }
@@ -101,7 +100,7 @@ impl SubscriberTable for SqliteBackend {
     }
 
     async fn changes(&self, after: u64, last: u64) -> Result<Vec<(String, String)>, Fault> {
-        let names = changes::names(&self.pool, after, last).await;
+        let names = changes::names(&self.pool, CHANGES, after, last).await;
         names.map_err(fault)
     }
 
@@ -110,7 +109,7 @@ impl SubscriberTable for SqliteBackend {
         after: u64,
         last: u64,
     ) -> Result<Vec<(String, String)>, Fault> {
-        let names = changes::registrations_ended(&self.pool, after, last).await;
+        let names = changes::names(&self.pool, REGISTRATIONS_ENDED, after, last).await;
         names.map_err(fault)
     }
 }
@@ -132,11 +131,8 @@ impl SqliteBackend {
         .bind(credentials.ha1_sha256.as_slice())
         .execute(&mut *transaction)
         .await?;
-        if added.rows_affected() == 0 {
-            return Ok(false);
-        }
-        record_and_commit(transaction, &[(username, domain)], Registrations::Keep).await?;
-        Ok(true)
+        let rows = added.rows_affected();
+        record_one_and_commit(transaction, rows, (username, domain), Registrations::Keep).await
     }
 
     async fn update(
@@ -157,9 +153,6 @@ impl SqliteBackend {
             .bind(domain)
             .execute(&mut *transaction)
             .await?;
-        if changed.rows_affected() == 0 {
-            return Ok(false);
-        }
         if registrations == Registrations::End {
             // The operator ends them wherever they were made, so this deletes rows of every node.
             sqlx::query("DELETE FROM location WHERE address = $1")
@@ -167,8 +160,8 @@ impl SqliteBackend {
                 .execute(&mut *transaction)
                 .await?;
         }
-        record_and_commit(transaction, &[(username, domain)], registrations).await?;
-        Ok(true)
+        let rows = changed.rows_affected();
+        record_one_and_commit(transaction, rows, (username, domain), registrations).await
     }
 
     async fn delete(&self, username: &str, domain: &str) -> Result<bool, sqlx::Error> {
@@ -178,26 +171,7 @@ impl SqliteBackend {
             .bind(domain)
             .execute(&mut *transaction)
             .await?;
-        if removed.rows_affected() == 0 {
-            return Ok(false);
-        }
-        record_and_commit(transaction, &[(username, domain)], Registrations::Keep).await?;
-        Ok(true)
+        let rows = removed.rows_affected();
+        record_one_and_commit(transaction, rows, (username, domain), Registrations::Keep).await
     }
-}
-
-/// Reads the two hashes, beginning at `column`.
-fn credentials(row: &SqliteRow, column: usize) -> Result<StoredCredentials, sqlx::Error> {
-    Ok(StoredCredentials {
-        ha1_md5: hash(row, column)?,
-        ha1_sha256: hash(row, column + 1)?,
-    })
-}
-
-fn hash<const N: usize>(row: &SqliteRow, column: usize) -> Result<[u8; N], sqlx::Error> {
-    let bytes: &[u8] = row.try_get(column)?;
-    bytes.try_into().map_err(|error| sqlx::Error::ColumnDecode {
-        index: column.to_string(),
-        source: Box::new(error),
-    })
 }

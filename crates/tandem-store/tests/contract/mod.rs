@@ -1,13 +1,14 @@
 //! What every backend must do.
 //!
-//! The test program of a backend includes this module and provides `Database`: `new` makes an empty database, `url` names it, `store` and
-//! `server` open it, `refuse`, `damage_hashes` and `damage_sources` change it without the store.
+//! The test program of a backend includes this module and provides `Database`: `new` makes an empty database, `url` names it,
+//! `refuse`, `damage_hashes` and `damage_sources` change it without the store.
 
 mod changes;
 mod dialogs;
 mod import;
 mod locations;
 mod nodes;
+mod open;
 pub mod records;
 pub mod rows;
 mod sharing;

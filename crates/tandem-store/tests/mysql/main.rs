@@ -6,8 +6,9 @@ mod database;
 mod opening;
 #[path = "../servers/process.rs"]
 mod process;
-mod restart;
 #[path = "../servers/mariadb.rs"]
 mod server;
+#[path = "../servers/mod.rs"]
+mod servers;
 
-use database::Database;
+use servers::database::Database;

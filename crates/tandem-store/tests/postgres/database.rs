@@ -1,50 +1,20 @@
-//! A database of its own for each test, on one server.
+//! How the tests address PostgreSQL, what it says, and how they damage its tables.
 #![expect(clippy::unused_async, reason = "the contract tests await it")]
 
-use crate::server::Server;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-use tandem_store::{NodeName, Store, StoreError, StoreOptions};
+use crate::Database;
 
-static SERVER: LazyLock<Server> = LazyLock::new(Server::new);
-static NUMBER: AtomicU32 = AtomicU32::new(0);
-
-/// An empty database.
-pub struct Database {
-    name: String,
-}
+/// The user of the tests.
+pub const ADMINISTRATOR: &str = "postgres";
+/// A database that every server has.
+pub const FIRST_DATABASE: &str = "postgres";
+/// The beginning of a URL.
+pub const SCHEME: &str = "postgres";
+/// Part of the message about a wrong password.
+pub const WRONG_PASSWORD: &str = "password authentication failed";
+/// Parts of the message about a missing database.
+pub const NO_DATABASE: [&str; 2] = ["does not exist", "createdb"];
 
 impl Database {
-    pub fn new() -> Self {
-        let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        SERVER.execute("postgres", &format!("CREATE DATABASE {name}"));
-        Self { name }
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub fn url(&self) -> String {
-        self.url_of("postgres")
-    }
-
-    /// The URL for another user.
-    pub fn url_of(&self, user: &str) -> String {
-        SERVER.url(user, &self.name)
-    }
-
-    /// Opens the database like a command.
-    pub async fn store(&self) -> Store {
-        Store::open(&self.url()).await.expect("opens")
-    }
-
-    /// Opens the database like a server of this name.
-    pub async fn server(&self, node: &str) -> Result<Store, StoreError> {
-        let node: NodeName = node.parse().expect("a name");
-        Store::open_as(&self.url(), node, StoreOptions::default()).await
-    }
-
     /// Makes the database refuse a subscriber.
     pub async fn refuse(&self, username: &str) {
         self.execute(&format!(
@@ -59,17 +29,5 @@ impl Database {
         self.execute(&format!(
             "UPDATE subscriber SET ha1_md5 = '\\x00', ha1_sha256 = '\\x00' WHERE username = '{username}'"
         ));
-    }
-
-    /// Writes a source that is no address for the bindings with this `CSeq`.
-    pub async fn damage_sources(&self, cseq: u32) {
-        self.execute(&format!(
-            "UPDATE location SET source = 'nowhere' WHERE cseq = {cseq}"
-        ));
-    }
-
-    /// Runs SQL without the store.
-    pub fn execute(&self, sql: &str) {
-        SERVER.execute(&self.name, sql);
     }
 }

@@ -7,8 +7,9 @@ mod node_lock;
 mod opening;
 #[path = "../servers/process.rs"]
 mod process;
-mod restart;
 #[path = "../servers/postgres.rs"]
 mod server;
+#[path = "../servers/mod.rs"]
+mod servers;
 
-use database::Database;
+use servers::database::Database;

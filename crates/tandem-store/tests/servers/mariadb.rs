@@ -1,9 +1,10 @@
 //! A MariaDB server for tests. The user `tandem` has the password `secret` and all rights; `locked` has a password that no test knows.
 
-use crate::process::{Process, as_user, block_on, directory, free_port, run, text};
-use sqlx::{AssertSqlSafe, Connection, MySqlConnection};
+use crate::process::{
+    Process, as_user, await_connection, directory, execute, free_port, run, text,
+};
+use sqlx::MySqlConnection;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 const USER: &str = "mysql";
 /// Not in the path of most users.
@@ -56,13 +57,7 @@ impl Server {
         words.push("--max-connections=300".to_owned());
         self.process = Some(Process::start(&self.directory, "TERM", &words));
         let url = self.url("tandem:secret", "mysql");
-        let deadline = Instant::now() + Duration::from_secs(30);
-        block_on(async move {
-            while let Err(error) = MySqlConnection::connect(&url).await {
-                assert!(Instant::now() < deadline, "no server at {url}: {error}");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        });
+        await_connection::<MySqlConnection>(url);
     }
 
     /// Stops the server, which ends all connections. Its data stay.
@@ -79,13 +74,7 @@ impl Server {
 
     /// Runs SQL in a database, with all rights.
     pub fn execute(&self, database: &str, sql: &str) {
-        let (url, sql) = (self.url("tandem:secret", database), sql.to_owned());
-        block_on(async move {
-            let mut connection = MySqlConnection::connect(&url).await.expect("connects");
-            let done = sqlx::raw_sql(AssertSqlSafe(sql))
-                .execute(&mut connection)
-                .await;
-            done.expect("executes");
-        });
+        let url = self.url("tandem:secret", database);
+        execute::<MySqlConnection>(url, sql.to_owned());
     }
 }

@@ -1,9 +1,10 @@
-//! A PostgreSQL server for tests. It trusts everybody, except the user `locked`, who would need a password.
+//! A PostgreSQL server for tests. The user `locked` has a password that no test knows; the other users need none.
 
-use crate::process::{Process, as_user, block_on, directory, free_port, run, text};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use crate::process::{
+    Process, as_user, await_connection, directory, execute, free_port, run, text,
+};
+use sqlx::PgConnection;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 const USER: &str = "postgres";
 /// Who may connect, and how.
@@ -38,6 +39,7 @@ impl Server {
             process: None,
         };
         server.start();
+        server.execute("postgres", "CREATE ROLE locked LOGIN PASSWORD 'unknown'");
         server
     }
 
@@ -61,13 +63,7 @@ impl Server {
         }
         self.process = Some(Process::start(&self.directory, "INT", &words));
         let url = self.url("postgres", "postgres");
-        let deadline = Instant::now() + Duration::from_secs(30);
-        block_on(async move {
-            while let Err(error) = PgConnection::connect(&url).await {
-                assert!(Instant::now() < deadline, "no server at {url}: {error}");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        });
+        await_connection::<PgConnection>(url);
     }
 
     /// Stops the server, which ends all connections. Its data stay.
@@ -84,14 +80,8 @@ impl Server {
 
     /// Runs SQL in a database, as the superuser.
     pub fn execute(&self, database: &str, sql: &str) {
-        let (url, sql) = (self.url(USER, database), sql.to_owned());
-        block_on(async move {
-            let mut connection = PgConnection::connect(&url).await.expect("connects");
-            let done = sqlx::raw_sql(AssertSqlSafe(sql))
-                .execute(&mut connection)
-                .await;
-            done.expect("executes");
-        });
+        let url = self.url(USER, database);
+        execute::<PgConnection>(url, sql.to_owned());
     }
 }
 

@@ -1,9 +1,11 @@
 //! A database server in a directory of its own, on a free port. It ends with this process, however that ends.
 
+use sqlx::{AssertSqlSafe, Connection, Executor};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Starts the server, waits for a line or the end of standard input, and stops the server. If there was no line, the directory is removed.
@@ -95,15 +97,38 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
+/// Waits until a server accepts connections.
+pub fn await_connection<C: Connection>(url: String) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    block_on(async move || {
+        while let Err(error) = C::connect(&url).await {
+            assert!(Instant::now() < deadline, "no server at {url}: {error}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+}
+
+/// Runs SQL on a connection of its own.
+pub fn execute<C: Connection>(url: String, sql: String)
+where
+    for<'c> &'c mut C: Executor<'c>,
+{
+    block_on(async move || {
+        let mut connection = C::connect(&url).await.expect("connects");
+        let done = connection.execute(AssertSqlSafe(sql)).await;
+        done.expect("executes");
+    });
+}
+
 /// Runs asynchronous work on a thread of its own, for callers that may run on a runtime.
-pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
-    let thread = std::thread::spawn(|| {
+fn block_on(work: impl AsyncFnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        runtime.expect("a runtime").block_on(work)
+        runtime.expect("a runtime").block_on(work());
     });
-    thread.join().expect("the work does not panic")
+    thread.join().expect("the work does not panic");
 }
 
 /// A path as a word of a command.

@@ -3,7 +3,6 @@
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use std::path::{Path, PathBuf};
-use tandem_store::{NodeName, Store, StoreError, StoreOptions};
 use tempfile::TempDir;
 
 /// A directory for one database file. The contract tests use what is not about files.
@@ -33,17 +32,6 @@ impl Database {
 
     pub fn url(&self) -> String {
         format!("sqlite:{}", self.file().display())
-    }
-
-    /// Opens the database like a command.
-    pub async fn store(&self) -> Store {
-        Store::open(&self.url()).await.expect("opens")
-    }
-
-    /// Opens the database like a server of this name.
-    pub async fn server(&self, node: &str) -> Result<Store, StoreError> {
-        let node: NodeName = node.parse().expect("a name");
-        Store::open_as(&self.url(), node, StoreOptions::default()).await
     }
 
     /// Makes the database refuse a subscriber.

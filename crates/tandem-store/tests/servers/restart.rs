@@ -1,14 +1,15 @@
 //! A server that is stopped and started while a store is open.
 
 use crate::contract::rows::{bound, subscriber};
+use crate::database::{ADMINISTRATOR, FIRST_DATABASE};
 use crate::server::Server;
 use tandem_store::{Store, StoreError};
 
 #[tokio::test]
 async fn an_open_store_works_again_when_its_server_is_back() {
     let mut server = Server::new();
-    server.execute("mysql", "CREATE DATABASE restarted");
-    let store = Store::open(&server.url("tandem:secret", "restarted")).await;
+    server.execute(FIRST_DATABASE, "CREATE DATABASE restarted");
+    let store = Store::open(&server.url(ADMINISTRATOR, "restarted")).await;
     let store = store.expect("opens");
     let added = store.subscribers().add(&subscriber("alice", 1)).await;
     added.expect("adds");
