@@ -57,7 +57,7 @@ interop-event-loops: setup-test ## Run `interop` on each event loop: epoll, poll
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
 
-bench: setup ## Measure Tandem and Kamailio, about 75 minutes; writes bench/report/report.md
+bench: setup ## Measure Tandem and Kamailio, about 80 minutes; writes bench/report/report.md
 	scripts/bench
 
 setup:

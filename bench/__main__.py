@@ -28,14 +28,14 @@ PARTS = {
 }
 # Minutes that a part takes on two cores: fixed, and per round.
 MINUTES = {
-    "micro": (4, 0), "sweep": (1.6, 0), "floor": (0, 0.15), "w1": (0.3, 0.5), "w2": (0.7, 1), "w2c": (0.8, 1), "w3": (0.8, 0.9), "w4": (3, 1.1),
-    "memory": (2.5, 0), "connections": (0.8, 0.6), "capacity": (8.2, 2.8), "overload": (20, 0), "stack": (0.1, 0.1), "generator": (0, 0.2),
+    "micro": (4, 0), "sweep": (1.6, 0), "floor": (0, 0.15), "w1": (0.3, 0.5), "w2": (0.7, 1), "w2c": (0.8, 1), "w3": (0.8, 0.9), "w3d": (0.2, 0.4),
+    "w4": (3, 1.1), "w4d": (0.2, 0.4), "memory": (6.5, 0), "connections": (0.8, 0.6), "capacity": (8.2, 2.8), "overload": (20, 0), "stack": (0.1, 0.1), "generator": (0, 0.2),
     "analyzer": (0.8, 0.1),
 }
 BUILD_MINUTES = 6
 USAGE = f"""Parts: {", ".join(PARTS)}.
 `report` rewrites the report from the stored figures. `publish` copies the report and report.json to docs/report.
-Without a part, all parts run: about 75 minutes on two cores.
+Without a part, all parts run: about 80 minutes on two cores.
 `scripts/bench scaling --help` describes the measurement of several workers, which is not in the report."""
 
 
@@ -48,6 +48,7 @@ def arguments_of(words):
                         help=f"measure only these servers: {', '.join(workloads.SERVERS)}")
     parser.add_argument("--loads", type=some_of(workloads.LOADS), default=workloads.LOADS, metavar="LOAD,…",
                         help=f"run the workloads only at these loads: {', '.join(workloads.LOADS)}")
+    parser.add_argument("--before", default="", metavar="PROGRAM", help="also run the workloads at full load with this earlier build of tandem")
     arguments = parser.parse_args(words)
     for part in arguments.parts:
         if part not in (*PARTS, "report", "publish"):
@@ -91,11 +92,11 @@ def build():
         raise BenchError(f"{program('tandem')} does not exist: run without BENCH_NO_BUILD to build it")
 
 
-def settings_of(folder, rounds=1, quick=False, loads=(), servers=()):
+def settings_of(folder, rounds=1, quick=False, loads=(), servers=(), before=""):
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise BenchError("this process may use only one processor: it needs two, one for the server and one for the clients")
-    return Settings(1 if quick else rounds, quick, loads, servers, pathlib.Path(folder), cores[0], cores[1])
+    return Settings(1 if quick else rounds, quick, loads, servers, pathlib.Path(folder), cores[0], cores[1], before)
 
 
 def main(words):
@@ -113,7 +114,8 @@ def main(words):
             return 0
         if arguments.parts != ["report"]:
             build()
-            settings = settings_of(folder, arguments.rounds, arguments.quick, arguments.loads, arguments.servers)
+            settings = settings_of(folder, arguments.rounds, arguments.quick, arguments.loads, arguments.servers,
+                                   os.path.abspath(arguments.before) if arguments.before else "")
             complete = measure(settings, [part for part in arguments.parts or everything() if part != "report"])
     report.write()
     return 0 if complete else 1

@@ -1,6 +1,6 @@
-"""Measures the memory of a contact, of a ringing call, and of a connection. The unit is PSS: the sum over the server's processes of
+"""Measures the memory of a contact, of a ringing call, of a dialog, and of a connection. The unit is PSS: the sum over the server's processes of
 their own pages and their share of common pages. Memory that several processes share therefore counts once. Each figure is the slope of a
-line through several points, so one round is enough."""
+line through several points, so one round is enough. The figure of a dialog is a difference, because its transactions must end first."""
 import pathlib
 import re
 import signal
@@ -18,6 +18,7 @@ def run(settings, part):
     for peer in filter(settings.wants, PEERS):
         part.attempt(f"contacts {peer}", contacts, settings, part, peer)
         part.attempt(f"calls {peer}", calls, settings, part, peer)
+        part.attempt(f"dialogs {peer}", dialogs, settings, part, peer)
         for transport in ("tcp", "tls"):
             part.attempt(f"idle {transport} {peer}", held, settings, part, peer, transport, f"idle-{transport}")
     for peer in filter(settings.wants, PEERS):
@@ -94,6 +95,36 @@ def calls(settings, part, peer):
     if len(points) < 3:
         raise BenchError("the generator ended early: see its output above")
     add_line(part, "call", peer, points[1:])
+
+
+DIALOGS, DIALOGS_PER_SECOND = 60_000, 3_000
+# Seconds after the last call: a transaction lives for 32 s, and allocators return memory some seconds later.
+SETTLED = 45
+
+
+def dialogs(settings, part, peer):
+    """Bytes of a dialog: the growth of memory from registered phones to established calls whose transactions have ended."""
+    count = settings.count(DIALOGS)
+    seconds = count // DIALOGS_PER_SECOND
+    start = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, ("WITH_DIALOG",), workloads.tuned()[0])
+    with start as server:
+        generated = on_core(settings.client_core, [
+            program("tandem"), "lab", "run", "call", "--server", server.address, "--quiet", "--rate", str(DIALOGS_PER_SECOND),
+            "--duration", f"{seconds}s", *PHONES])
+        # As many short calls first: what their transactions leave behind does not count as memory of dialogs.
+        if not output_of(generated)[1]:
+            part.remark(f"dialogs of {peer}: the short calls before were not clean: see the output of the generator")
+        time.sleep(SETTLED)
+        before = pss(server.pid)
+        generator = subprocess.Popen([*generated, "--talking", "5min"], stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(seconds + SETTLED)
+            after, known = pss(server.pid), servers.metric("tandem_dialogs") if peer == "tandem" else count
+        finally:
+            generator.send_signal(signal.SIGKILL)
+            generator.wait()
+    remarks = [] if known == count else [f"{known:,.0f} dialogs instead of {count:,}"]
+    part.add("dialog", peer, (after - before) / count, {"dialogs": count, "before": before, "after": after}, remarks)
 
 
 def pss(root):

@@ -24,6 +24,8 @@ DOMAIN = "tandem.localhost"
 # More subscribers than any workload or connection test registers.
 SUBSCRIBERS = 120_001
 START_WITHIN = 20
+# The file of Tandem's call records.
+RECORDS = "calls.jsonl"
 # One machine plays all phones, in some parts from few addresses. The limits per source must not affect a figure: by default, an unproven source
 # gets a sixteenth of a table and 1,000 connections. Trusted peers have no such limit, but Tandem does not challenge them either.
 LIMITS = """[limits]
@@ -193,21 +195,31 @@ listen = "{ADMIN}"
 
 
 def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=None, segmentation=True, event_loop="epoll",
-           domains=(DOMAIN,), each=SUBSCRIBERS, more=""):
-    """Tandem with subscribers and without registrations. `pins` are the processors of its workers. Default: one worker on the server's processor."""
+           domains=(DOMAIN,), each=SUBSCRIBERS, more="", records=False, binary=""):
+    """Tandem with subscribers and without registrations. `pins` are the processors of its workers. Default: one worker on the server's processor.
+    With `records`, it writes a record for each call. `binary` is another program than the one that was built."""
     domains = list(domains)
     database = settings.folder / "tandem.db"
-    for old in settings.folder.glob("tandem.db*"):
+    for old in [*settings.folder.glob("tandem.db*"), *settings.folder.glob(RECORDS)]:
         old.unlink()
+    if records:
+        more += f'[records]\nfile = "{settings.folder / RECORDS}"\n'
     shutil.copy(subscribers(settings.folder, domains, each), database)
     if transport == "tls":
         make_certificate(settings.folder, key)
     config = settings.folder / "tandem.toml"
     config.write_text(tandem_config(settings, database, domains, transport, key, challenge, pins, segmentation, event_loop, more))
-    command = [program("tandem"), "serve", "--config", str(config)]
+    command = [binary or program("tandem"), "serve", "--config", str(config)]
     if not pins:
         command = on_core(settings.server_core, command)
     return Server("tandem", command, settings.folder, TANDEM, tandem_says_ready, stream=transport != "udp")
+
+
+def records(settings, server):
+    """The number of call records that a server has written. It must have ended."""
+    if server.name == "tandem":
+        return (settings.folder / RECORDS).read_bytes().count(b"\n")
+    return server.log.read_bytes().count(b"log_write_cdr")
 
 
 def kamailio_command(settings, defines=(), allocator="fm", children=1, config="kamailio.cfg"):

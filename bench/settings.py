@@ -7,10 +7,10 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORT = ROOT / "bench" / "report"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-BINARIES = TARGET / "release"
+BINARIES = pathlib.Path(os.environ.get("BENCH_BINARIES", TARGET / "release")).resolve()
 # The servers of all parts. The workloads have more servers.
 PEERS = ("tandem", "kamailio")
-BUILDS = "BENCH_NO_BUILD" not in os.environ
+BUILDS = not {"BENCH_NO_BUILD", "BENCH_BINARIES"} & os.environ.keys()
 
 
 class BenchError(Exception):
@@ -28,6 +28,8 @@ class Settings:
     folder: pathlib.Path
     server_core: int
     client_core: int
+    # An earlier build of Tandem to compare with, or nothing.
+    before: str = ""
 
     def count(self, whole):
         """The number, or a tenth of it in a quick run."""
@@ -38,7 +40,10 @@ class Settings:
         return f"{seconds * 1000 // (10 if self.quick else 1)}ms"
 
     def wants(self, server):
-        """Whether this server takes part. The io_uring variants of Tandem take part only if `--servers` names them."""
+        """Whether this server takes part. The io_uring variants of Tandem take part only if `--servers` names them, an earlier Tandem if
+        `--before` does."""
+        if server == "before":
+            return bool(self.before)
         return server in self.servers if self.servers else server not in ("ring", "plain-ring")
 
 
