@@ -1,6 +1,6 @@
 """Measures the memory of a contact, of a ringing call, of a dialog, and of a connection. The unit is PSS: the sum over the server's processes of
 their own pages and their share of common pages. Memory that several processes share therefore counts once. Each figure is the slope of a
-line through several points, so one round is enough. The figure of a dialog is a difference, because its transactions must end first."""
+line through several points, so one round is enough."""
 import pathlib
 import re
 import signal
@@ -72,59 +72,42 @@ def held(settings, part, peer, transport, row):
 
 
 def calls(settings, part, peer):
-    """Bytes of a ringing call with all its transactions alive: the slope of memory, read each second while calls are added."""
-    rate, seconds = 500, 5 if settings.quick else 20
-    start, points = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, (), workloads.tuned()[0]), []
+    """Bytes of a ringing call with all its transactions alive: the slope of memory as calls are added."""
+    grow(settings, part, "call", peer, ("--rate", "500", "--ringing", "5min"), 5 if settings.quick else 20)
+
+
+# Seconds until as many transactions end as begin: each lives for 32 s.
+EVEN = 36
+
+
+def dialogs(settings, part, peer):
+    """Bytes of an established dialog: the slope of memory as calls are added, once the number of live transactions no longer grows."""
+    grow(settings, part, "dialog", peer, ("--rate", str(settings.count(1000)), "--talking", "5min"), 60, EVEN)
+
+
+def grow(settings, part, row, peer, calls, seconds, skipped=1):
+    """Adds calls, and reads the memory each second. `skipped` is the number of seconds that do not count."""
+    defines = ("WITH_DIALOG",) if row == "dialog" else ()
+    start, points = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, defines, workloads.tuned()[0]), []
     with start as server:
-        command = [program("tandem"), "lab", "run", "call", "--server", server.address, "--rate", str(rate), "--duration", f"{seconds}s",
-                   "--ringing", "5min", *PHONES]
+        command = [program("tandem"), "lab", "run", "call", "--server", server.address, "--duration", f"{seconds}s", *calls, *PHONES]
         generator = subprocess.Popen(on_core(settings.client_core, command), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             for line in generator.stderr:
-                ringing = re.search(r"failed +(\d+) +in progress +(\d+)", line)
-                if not ringing:
+                progress = re.search(r"failed +(\d+) +in progress +(\d+)", line)
+                if not progress:
                     continue
-                if ringing.group(1) != "0":
-                    raise BenchError(f"ringing calls failed: {line.strip()}")
-                points.append((int(ringing.group(2)), pss(server.pid)))
+                if progress.group(1) != "0":
+                    raise BenchError(f"calls failed: {line.strip()}")
+                points.append((int(progress.group(2)), pss(server.pid)))
                 if len(points) == seconds:
                     break
         finally:
             generator.send_signal(signal.SIGKILL)
             generator.communicate()
-    if len(points) < 3:
+    if len(points) < skipped + 2:
         raise BenchError("the generator ended early: see its output above")
-    add_line(part, "call", peer, points[1:])
-
-
-DIALOGS, DIALOGS_PER_SECOND = 60_000, 3_000
-# Seconds after the last call: a transaction lives for 32 s, and allocators return memory some seconds later.
-SETTLED = 45
-
-
-def dialogs(settings, part, peer):
-    """Bytes of a dialog: the growth of memory from registered phones to established calls whose transactions have ended."""
-    count = settings.count(DIALOGS)
-    seconds = count // DIALOGS_PER_SECOND
-    start = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, ("WITH_DIALOG",), workloads.tuned()[0])
-    with start as server:
-        generated = on_core(settings.client_core, [
-            program("tandem"), "lab", "run", "call", "--server", server.address, "--quiet", "--rate", str(DIALOGS_PER_SECOND),
-            "--duration", f"{seconds}s", *PHONES])
-        # As many short calls first: what their transactions leave behind does not count as memory of dialogs.
-        if not output_of(generated)[1]:
-            part.remark(f"dialogs of {peer}: the short calls before were not clean: see the output of the generator")
-        time.sleep(SETTLED)
-        before = pss(server.pid)
-        generator = subprocess.Popen([*generated, "--talking", "5min"], stdout=subprocess.DEVNULL)
-        try:
-            time.sleep(seconds + SETTLED)
-            after, known = pss(server.pid), servers.metric("tandem_dialogs") if peer == "tandem" else count
-        finally:
-            generator.send_signal(signal.SIGKILL)
-            generator.wait()
-    remarks = [] if known == count else [f"{known:,.0f} dialogs instead of {count:,}"]
-    part.add("dialog", peer, (after - before) / count, {"dialogs": count, "before": before, "after": after}, remarks)
+    add_line(part, row, peer, points[skipped:])
 
 
 def pss(root):

@@ -42,8 +42,8 @@ max_per_peer = 1000000
 class Server:
     """A server process that runs for the duration of a `with` block. `is_ready` gets its process ID and returns whether it serves."""
 
-    def __init__(self, name, command, folder, port, is_ready, stream=False):
-        self.name, self.command, self.is_ready = name, command, is_ready
+    def __init__(self, name, command, folder, port, is_ready, stream=False, start_within=START_WITHIN):
+        self.name, self.command, self.is_ready, self.start_within = name, command, is_ready, start_within
         self.address, self.stream, self.port = f"127.0.0.1:{port}", stream, port
         self.log = folder / f"{name}.log"
         self.process = None
@@ -57,17 +57,26 @@ class Server:
             raise BenchError(f"another program uses port {self.port}, which {self.name} needs: stop that program")
         if self.name == "tandem" and is_bound(ADMIN_PORT, True):
             raise BenchError(f"another program uses port {ADMIN_PORT}, which the admin interface needs: stop that program")
-        with open(self.log, "w") as log:
+        self.log.unlink(missing_ok=True)
+        self.start()
+        return self
+
+    def start(self):
+        with open(self.log, "a") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd=ROOT)
         try:
             self.wait_until_ready()
         except BaseException:
             self.stop()
             raise
-        return self
+
+    def kill(self):
+        """Ends the server as a crash does."""
+        os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait()
 
     def wait_until_ready(self):
-        deadline = time.monotonic() + START_WITHIN
+        deadline = time.monotonic() + self.start_within
         # Check the process too: another program on the port could report that it is ready.
         while self.process.poll() is not None or not self.is_ready(self.pid):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -148,10 +157,15 @@ def metric(name):
 
 
 def metric_values(name):
+    return [value for found, value in metrics() if re.match(rf"{name}(\{{|$)", found)]
+
+
+def metrics():
+    """The names, with their labels, and values of all metrics of the running Tandem."""
     with urllib.request.urlopen(f"http://{ADMIN}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
-    values = [line.split()[-1] for line in lines if re.match(rf"{name}(\{{|\s)", line)]
-    return [float(value) for value in values]
+    pairs = [line.rsplit(None, 1) for line in lines if not line.startswith("#")]
+    return [(name, float(value)) for name, value in pairs]
 
 
 def subscribers(folder, domains, each):

@@ -10,6 +10,7 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 BINARIES = pathlib.Path(os.environ.get("BENCH_BINARIES", TARGET / "release")).resolve()
 # The servers of all parts. The workloads have more servers.
 PEERS = ("tandem", "kamailio")
+BUILD_MINUTES = 6
 BUILDS = not {"BENCH_NO_BUILD", "BENCH_BINARIES"} & os.environ.keys()
 
 
@@ -45,6 +46,23 @@ class Settings:
         if server == "before":
             return bool(self.before)
         return server in self.servers if self.servers else server not in ("ring", "plain-ring")
+
+
+def build():
+    """Builds the measured programs, unless BENCH_NO_BUILD or BENCH_BINARIES is set."""
+    if BUILDS:
+        print(f"building, up to {BUILD_MINUTES} minutes", flush=True)
+    if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem"], cwd=ROOT).returncode:
+        raise BenchError("the build failed: see the output of cargo above")
+    if not os.path.exists(program("tandem")):
+        raise BenchError(f"{program('tandem')} does not exist: run without BENCH_NO_BUILD and BENCH_BINARIES to build it")
+
+
+def settings_of(folder, rounds=1, quick=False, loads=(), servers=(), before=""):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise BenchError("this process may use only one processor: it needs two, one for the server and one for the clients")
+    return Settings(1 if quick else rounds, quick, loads, servers, pathlib.Path(folder), cores[0], cores[1], before)
 
 
 def program(name):
