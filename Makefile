@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Crates for programs of other people.
 LIBRARIES := sip-message sip-transport sip-transaction sip-resolver sip-runtime sip-stack
 
-.PHONY: help run build console package test-package test check fuzz interop interop-event-loops bench simulate setup setup-test setup-package setup-test-package
+.PHONY: help run build console package test-package test check fuzz interop interop-event-loops bench capacity simulate setup setup-test setup-package setup-test-package
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -57,8 +57,11 @@ interop-event-loops: setup-test ## Run `interop` on each event loop: epoll, poll
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
 
-bench: setup ## Measure Tandem and Kamailio, about 75 minutes; writes bench/report/report.md
+bench: setup ## Measure Tandem and Kamailio, about 80 minutes; writes bench/report/report.md
 	scripts/bench
+
+capacity: setup ## Measure Tandem with 60,000 calls and a million subscribers, about 35 minutes
+	scripts/capacity
 
 setup:
 	@scripts/setup build

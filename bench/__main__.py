@@ -1,9 +1,7 @@
 """`scripts/bench`: measures the given parts, or all of them, and writes the report."""
 import argparse
 import os
-import pathlib
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -11,7 +9,7 @@ import time
 from . import capacity, connections, memory, overload, programs, report, scaling, workloads
 from .arguments import Parser, some_of, whole
 from .results import Part
-from .settings import BUILDS, ROOT, BenchError, Settings, program
+from .settings import BUILDS, BenchError, build, settings_of
 
 # Parts run in this order: the sweep selects the Kamailio that the later parts measure.
 PARTS = {
@@ -28,14 +26,15 @@ PARTS = {
 }
 # Minutes that a part takes on two cores: fixed, and per round.
 MINUTES = {
-    "micro": (4, 0), "sweep": (1.6, 0), "floor": (0, 0.15), "w1": (0.3, 0.5), "w2": (0.7, 1), "w2c": (0.8, 1), "w3": (0.8, 0.9), "w4": (3, 1.1),
-    "memory": (2.5, 0), "connections": (0.8, 0.6), "capacity": (8.2, 2.8), "overload": (20, 0), "stack": (0.1, 0.1), "generator": (0, 0.2),
-    "analyzer": (0.8, 0.1),
+    "micro": (4, 0), "sweep": (1.6, 0), "floor": (0, 0.15), "w1": (0.3, 0.5), "w2": (0.7, 1), "w2c": (0.8, 1), "w3": (0.8, 0.9), "w3d": (0.2, 0.4),
+    "w4": (3, 1.1), "w4d": (0.2, 0.4), "memory": (4.5, 0), "connections": (0.8, 0.6), "capacity": (8.2, 2.8), "overload": (20, 0), "stack": (0.1, 0.1),
+    "generator": (0, 0.2), "analyzer": (0.8, 0.1),
 }
-BUILD_MINUTES = 6
+# `--before` adds the other one.
+CHOSEN = tuple(name for name in workloads.SERVERS if name != "before")
 USAGE = f"""Parts: {", ".join(PARTS)}.
 `report` rewrites the report from the stored figures. `publish` copies the report and report.json to docs/report.
-Without a part, all parts run: about 75 minutes on two cores.
+Without a part, all parts run: about 80 minutes on two cores.
 `scripts/bench scaling --help` describes the measurement of several workers, which is not in the report."""
 
 
@@ -44,10 +43,11 @@ def arguments_of(words):
     parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--rounds", type=whole, default=3, help="rounds of Tandem and tuned Kamailio in the short parts, and capacity searches of Tandem (3)")
     parser.add_argument("--quick", action="store_true", help="run one short round of each part as a smoke test; do not quote its figures")
-    parser.add_argument("--servers", type=some_of(workloads.SERVERS), default=(), metavar="NAME,…",
-                        help=f"measure only these servers: {', '.join(workloads.SERVERS)}")
+    parser.add_argument("--servers", type=some_of(CHOSEN), default=(), metavar="NAME,…",
+                        help=f"measure only these servers: {', '.join(CHOSEN)}")
     parser.add_argument("--loads", type=some_of(workloads.LOADS), default=workloads.LOADS, metavar="LOAD,…",
                         help=f"run the workloads only at these loads: {', '.join(workloads.LOADS)}")
+    parser.add_argument("--before", default="", metavar="PROGRAM", help="also run the workloads at full load with this earlier build of tandem")
     arguments = parser.parse_args(words)
     for part in arguments.parts:
         if part not in (*PARTS, "report", "publish"):
@@ -81,23 +81,6 @@ def everything():
     return [name for name in PARTS if BUILDS or name != "micro"]
 
 
-def build():
-    """Builds the measured programs, unless BENCH_NO_BUILD is set."""
-    if BUILDS:
-        print(f"scripts/bench: building, up to {BUILD_MINUTES} minutes", flush=True)
-    if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem"], cwd=ROOT).returncode:
-        raise BenchError("the build failed: see the output of cargo above")
-    if not os.path.exists(program("tandem")):
-        raise BenchError(f"{program('tandem')} does not exist: run without BENCH_NO_BUILD to build it")
-
-
-def settings_of(folder, rounds=1, quick=False, loads=(), servers=()):
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2:
-        raise BenchError("this process may use only one processor: it needs two, one for the server and one for the clients")
-    return Settings(1 if quick else rounds, quick, loads, servers, pathlib.Path(folder), cores[0], cores[1])
-
-
 def main(words):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     is_scaling = words[:1] == ["scaling"]
@@ -113,7 +96,8 @@ def main(words):
             return 0
         if arguments.parts != ["report"]:
             build()
-            settings = settings_of(folder, arguments.rounds, arguments.quick, arguments.loads, arguments.servers)
+            settings = settings_of(folder, arguments.rounds, arguments.quick, arguments.loads, arguments.servers,
+                                   os.path.abspath(arguments.before) if arguments.before else "")
             complete = measure(settings, [part for part in arguments.parts or everything() if part != "report"])
     report.write()
     return 0 if complete else 1

@@ -1,4 +1,4 @@
-"""Measures the memory of a contact, of a ringing call, and of a connection. The unit is PSS: the sum over the server's processes of
+"""Measures the memory of a contact, of a ringing call, of a dialog, and of a connection. The unit is PSS: the sum over the server's processes of
 their own pages and their share of common pages. Memory that several processes share therefore counts once. Each figure is the slope of a
 line through several points, so one round is enough."""
 import pathlib
@@ -18,6 +18,7 @@ def run(settings, part):
     for peer in filter(settings.wants, PEERS):
         part.attempt(f"contacts {peer}", contacts, settings, part, peer)
         part.attempt(f"calls {peer}", calls, settings, part, peer)
+        part.attempt(f"dialogs {peer}", dialogs, settings, part, peer)
         for transport in ("tcp", "tls"):
             part.attempt(f"idle {transport} {peer}", held, settings, part, peer, transport, f"idle-{transport}")
     for peer in filter(settings.wants, PEERS):
@@ -71,29 +72,42 @@ def held(settings, part, peer, transport, row):
 
 
 def calls(settings, part, peer):
-    """Bytes of a ringing call with all its transactions alive: the slope of memory, read each second while calls are added."""
-    rate, seconds = 500, 5 if settings.quick else 20
-    start, points = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, (), workloads.tuned()[0]), []
+    """Bytes of a ringing call with all its transactions alive: the slope of memory as calls are added."""
+    grow(settings, part, "call", peer, ("--rate", "500", "--ringing", "5min"), 5 if settings.quick else 20)
+
+
+# Seconds until as many transactions end as begin: each lives for 32 s.
+EVEN = 36
+
+
+def dialogs(settings, part, peer):
+    """Bytes of an established dialog: the slope of memory as calls are added, once the number of live transactions no longer grows."""
+    grow(settings, part, "dialog", peer, ("--rate", str(settings.count(1000)), "--talking", "5min"), 60, EVEN)
+
+
+def grow(settings, part, row, peer, calls, seconds, skipped=1):
+    """Adds calls, and reads the memory each second. `skipped` is the number of seconds that do not count."""
+    defines = ("WITH_DIALOG",) if row == "dialog" else ()
+    start, points = servers.tandem(settings) if peer == "tandem" else servers.kamailio(settings, defines, workloads.tuned()[0]), []
     with start as server:
-        command = [program("tandem"), "lab", "run", "call", "--server", server.address, "--rate", str(rate), "--duration", f"{seconds}s",
-                   "--ringing", "5min", *PHONES]
+        command = [program("tandem"), "lab", "run", "call", "--server", server.address, "--duration", f"{seconds}s", *calls, *PHONES]
         generator = subprocess.Popen(on_core(settings.client_core, command), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             for line in generator.stderr:
-                ringing = re.search(r"failed +(\d+) +in progress +(\d+)", line)
-                if not ringing:
+                progress = re.search(r"failed +(\d+) +in progress +(\d+)", line)
+                if not progress:
                     continue
-                if ringing.group(1) != "0":
-                    raise BenchError(f"ringing calls failed: {line.strip()}")
-                points.append((int(ringing.group(2)), pss(server.pid)))
+                if progress.group(1) != "0":
+                    raise BenchError(f"calls failed: {line.strip()}")
+                points.append((int(progress.group(2)), pss(server.pid)))
                 if len(points) == seconds:
                     break
         finally:
             generator.send_signal(signal.SIGKILL)
             generator.communicate()
-    if len(points) < 3:
+    if len(points) < skipped + 2:
         raise BenchError("the generator ended early: see its output above")
-    add_line(part, "call", peer, points[1:])
+    add_line(part, row, peer, points[skipped:])
 
 
 def pss(root):

@@ -10,8 +10,8 @@ from .settings import REPORT, ROOT, BenchError
 from .workloads import tuned
 
 NAMES = {"tandem": "Tandem", "plain": "without segmentation", "kamailio": "Kamailio tuned", "stock": "Kamailio stock", "floor": "kernel",
-         "ring": "Tandem on io_uring", "plain-ring": "io_uring without segmentation"}
-MESSAGES = {"w1": (1, 1), "w2": (1, 1), "w2c": (2, 2), "w3": (6, 7), "w4": (8, 9)}
+         "before": "Tandem before", "ring": "Tandem on io_uring", "plain-ring": "io_uring without segmentation"}
+MESSAGES = {"w1": (1, 1), "w2": (1, 1), "w2c": (2, 2), "w3": (6, 7), "w3d": (6, 7), "w4": (8, 9), "w4d": (8, 9)}
 UNCLEAN = " †"
 PUBLISHED = ROOT / "docs" / "report"
 # Parts that compare with tuned Kamailio.
@@ -107,8 +107,8 @@ def workloads(all_rows, load):
     servers = {"full": ("tandem", "kamailio", "stock"), "shared": ("tandem", "plain", "kamailio")}.get(load, ("tandem", "kamailio"))
     lines = []
     for name, (taken, sent) in MESSAGES.items():
-        row = by_key[name if load == "full" else f"{name}.{load}"]
-        if not row.servers:
+        row = by_key.get(name if load == "full" else f"{name}.{load}")
+        if not row or not row.servers:
             continue
         line = [f"{name.title()} ({taken}/{sent})", *(cell(row, server) for server in servers), ratio(row)]
         if load == "full":
@@ -116,6 +116,15 @@ def workloads(all_rows, load):
         lines.append(line)
     head = ["in/out", *(NAMES[server] for server in servers), "ratio", *(["budget", "kernel, without batches"] if load == "full" else [])]
     return table(head, lines)
+
+
+def before(all_rows):
+    """Tandem beside an earlier build, if that was measured (`--before`)."""
+    lines = []
+    for row in (row for row in all_rows if row.key in MESSAGES and {"tandem", "before"} <= row.servers.keys()):
+        lines.append([row.key.title(), cell(row, "tandem"), cell(row, "before"), f"{row.own / row.median('before'):.2f}"])
+    text = "In W3d and W4d, the earlier build writes no records: its figures are those of W3 and W4." if lines else ""
+    return "\n\n".join((text, table(["CPU-us", NAMES["tandem"], NAMES["before"], "ratio"], lines)))
 
 
 def kernel_share(all_rows, messages):
@@ -311,7 +320,7 @@ def write():
     text = [
         HEAD.format(*tuned()) + tuned_otherwise(parts) + (QUICK if any(part["quick"] for part in parts) else ""),
         missing(parts), overview(all_rows), not_ahead(all_rows),
-        section("Full load", full, workloads(all_rows, "full"), rates(parts, "full"), generator(parts), not_written(parts), drawn["cpu"]),
+        section("Full load", full, workloads(all_rows, "full"), rates(parts, "full"), generator(parts), not_written(parts), before(all_rows), drawn["cpu"]),
         section("Full load, all phones at one address", shared, workloads(all_rows, "shared")),
         section("Equal load", equal, workloads(all_rows, "equal"), rates(parts, "equal"), remarks_of(parts, MESSAGES),
                 delays(all_rows), drawn["delays"]),

@@ -24,6 +24,8 @@ DOMAIN = "tandem.localhost"
 # More subscribers than any workload or connection test registers.
 SUBSCRIBERS = 120_001
 START_WITHIN = 20
+# The file of Tandem's call records.
+RECORDS = "calls.jsonl"
 # One machine plays all phones, in some parts from few addresses. The limits per source must not affect a figure: by default, an unproven source
 # gets a sixteenth of a table and 1,000 connections. Trusted peers have no such limit, but Tandem does not challenge them either.
 LIMITS = """[limits]
@@ -40,8 +42,8 @@ max_per_peer = 1000000
 class Server:
     """A server process that runs for the duration of a `with` block. `is_ready` gets its process ID and returns whether it serves."""
 
-    def __init__(self, name, command, folder, port, is_ready, stream=False):
-        self.name, self.command, self.is_ready = name, command, is_ready
+    def __init__(self, name, command, folder, port, is_ready, stream=False, start_within=START_WITHIN):
+        self.name, self.command, self.is_ready, self.start_within = name, command, is_ready, start_within
         self.address, self.stream, self.port = f"127.0.0.1:{port}", stream, port
         self.log = folder / f"{name}.log"
         self.process = None
@@ -55,17 +57,26 @@ class Server:
             raise BenchError(f"another program uses port {self.port}, which {self.name} needs: stop that program")
         if self.name == "tandem" and is_bound(ADMIN_PORT, True):
             raise BenchError(f"another program uses port {ADMIN_PORT}, which the admin interface needs: stop that program")
-        with open(self.log, "w") as log:
+        self.log.unlink(missing_ok=True)
+        self.start()
+        return self
+
+    def start(self):
+        with open(self.log, "a") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd=ROOT)
         try:
             self.wait_until_ready()
         except BaseException:
             self.stop()
             raise
-        return self
+
+    def kill(self):
+        """Ends the server as a crash does."""
+        os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait()
 
     def wait_until_ready(self):
-        deadline = time.monotonic() + START_WITHIN
+        deadline = time.monotonic() + self.start_within
         # Check the process too: another program on the port could report that it is ready.
         while self.process.poll() is not None or not self.is_ready(self.pid):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -146,10 +157,15 @@ def metric(name):
 
 
 def metric_values(name):
+    return [value for found, value in metrics() if re.match(rf"{name}(\{{|$)", found)]
+
+
+def metrics():
+    """The names, with their labels, and values of all metrics of the running Tandem."""
     with urllib.request.urlopen(f"http://{ADMIN}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
-    values = [line.split()[-1] for line in lines if re.match(rf"{name}(\{{|\s)", line)]
-    return [float(value) for value in values]
+    pairs = [line.rsplit(None, 1) for line in lines if not line.startswith("#")]
+    return [(name, float(value)) for name, value in pairs]
 
 
 def subscribers(folder, domains, each):
@@ -193,21 +209,31 @@ listen = "{ADMIN}"
 
 
 def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=None, segmentation=True, event_loop="epoll",
-           domains=(DOMAIN,), each=SUBSCRIBERS, more=""):
-    """Tandem with subscribers and without registrations. `pins` are the processors of its workers. Default: one worker on the server's processor."""
+           domains=(DOMAIN,), each=SUBSCRIBERS, more="", records=False, binary=""):
+    """Tandem with subscribers and without registrations. `pins` are the processors of its workers. Default: one worker on the server's processor.
+    With `records`, it writes a record for each call. `binary` is another program than the one that was built."""
     domains = list(domains)
     database = settings.folder / "tandem.db"
-    for old in settings.folder.glob("tandem.db*"):
+    for old in [*settings.folder.glob("tandem.db*"), *settings.folder.glob(RECORDS)]:
         old.unlink()
+    if records:
+        more += f'[records]\nfile = "{settings.folder / RECORDS}"\n'
     shutil.copy(subscribers(settings.folder, domains, each), database)
     if transport == "tls":
         make_certificate(settings.folder, key)
     config = settings.folder / "tandem.toml"
     config.write_text(tandem_config(settings, database, domains, transport, key, challenge, pins, segmentation, event_loop, more))
-    command = [program("tandem"), "serve", "--config", str(config)]
+    command = [binary or program("tandem"), "serve", "--config", str(config)]
     if not pins:
         command = on_core(settings.server_core, command)
     return Server("tandem", command, settings.folder, TANDEM, tandem_says_ready, stream=transport != "udp")
+
+
+def records(settings, server):
+    """The number of call records that a server has written. It must have ended."""
+    if server.name == "tandem":
+        return (settings.folder / RECORDS).read_bytes().count(b"\n")
+    return server.log.read_bytes().count(b"log_write_cdr")
 
 
 def kamailio_command(settings, defines=(), allocator="fm", children=1, config="kamailio.cfg"):

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORT = ROOT / "bench" / "report"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-BINARIES = TARGET / "release"
+BINARIES = pathlib.Path(os.environ.get("BENCH_BINARIES", TARGET / "release")).resolve()
 # The servers of all parts. The workloads have more servers.
 PEERS = ("tandem", "kamailio")
-BUILDS = "BENCH_NO_BUILD" not in os.environ
+BUILD_MINUTES = 6
+BUILDS = not {"BENCH_NO_BUILD", "BENCH_BINARIES"} & os.environ.keys()
 
 
 class BenchError(Exception):
@@ -28,6 +29,8 @@ class Settings:
     folder: pathlib.Path
     server_core: int
     client_core: int
+    # An earlier build of Tandem to compare with, or nothing.
+    before: str = ""
 
     def count(self, whole):
         """The number, or a tenth of it in a quick run."""
@@ -38,8 +41,28 @@ class Settings:
         return f"{seconds * 1000 // (10 if self.quick else 1)}ms"
 
     def wants(self, server):
-        """Whether this server takes part. The io_uring variants of Tandem take part only if `--servers` names them."""
+        """Whether this server takes part. The io_uring variants of Tandem take part only if `--servers` names them, an earlier Tandem if
+        `--before` does."""
+        if server == "before":
+            return bool(self.before)
         return server in self.servers if self.servers else server not in ("ring", "plain-ring")
+
+
+def build():
+    """Builds the measured programs, unless BENCH_NO_BUILD or BENCH_BINARIES is set."""
+    if BUILDS:
+        print(f"building, up to {BUILD_MINUTES} minutes", flush=True)
+    if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem"], cwd=ROOT).returncode:
+        raise BenchError("the build failed: see the output of cargo above")
+    if not os.path.exists(program("tandem")):
+        raise BenchError(f"{program('tandem')} does not exist: run without BENCH_NO_BUILD and BENCH_BINARIES to build it")
+
+
+def settings_of(folder, rounds=1, quick=False, loads=(), servers=(), before=""):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise BenchError("this process may use only one processor: it needs two, one for the server and one for the clients")
+    return Settings(1 if quick else rounds, quick, loads, servers, pathlib.Path(folder), cores[0], cores[1], before)
 
 
 def program(name):

@@ -10,6 +10,9 @@ with a warm-up. The loads:
 
 Stock Kamailio has one round, at full load only. No verdict depends on it.
 
+W3d and W4d are W3 and W4 with one record per call, at full load only. In all of W3 to W4d, Tandem knows the dialogs, saves those that last a second
+to SQLite, and keeps session timers. In W3d, Kamailio also keeps dialogs and writes records, in W4d it writes records besides what it does in W4.
+
 At all loads except `shared`, the 100,000 phones have 65,535 addresses, so consecutive messages rarely go to the same address.
 """
 import json
@@ -23,13 +26,15 @@ from .settings import BenchError, on_core, output_of, program
 # The rate at equal load, as a share of what the slowest server carries at full load.
 EQUAL_SHARE = 0.6
 LOADS = ("full", "equal", "after", "shared")
-SERVERS = ("tandem", "plain", "kamailio", "stock", "ring", "plain-ring")
+SERVERS = ("tandem", "before", "plain", "kamailio", "stock", "ring", "plain-ring")
 # The servers whose capacity sets the rate at equal load.
 COMPARED = ("tandem", "kamailio")
 # Variants that differ from Tandem only if many messages go to one address.
 ONLY_SHARED = ("plain", "plain-ring")
 # Loads with one round, regardless of --rounds.
 ONCE = ("after", "shared")
+# Servers that take part at full load only.
+ONLY_FULL = ("stock", "before")
 # Counts refreshes that Tandem answers without writing them to disk, because the binding was written recently.
 NOT_WRITTEN = "tandem_location_refreshes_not_written_total"
 
@@ -54,15 +59,23 @@ class Workload:
     defines: tuple[str, ...] = ()
     # Seconds to measure after the load: the state of a call lives for half a minute after its end.
     linger: int = 0
+    # Whether the server writes a record for each call.
+    records: bool = False
+    loads: tuple[str, ...] = LOADS
 
 
+# What Kamailio does in W4.
+PROVIDER = ("WITH_AUTH", "WITH_DIALOG", "WITH_PROVIDER")
 WORKLOADS = {
-    "floor": Workload(("echo",), "other_response_delay", 80_000),
+    "floor": Workload(("echo",), "other_response_delay", 80_000, loads=("full",)),
     "w1": Workload(("keep-alive",), "other_response_delay", 80_000),
     "w2": Workload(("register", "--register-first"), "due_to_registration", 60_000),
     "w2c": Workload(("register", "--register-first", "--nonces", "fresh"), "due_to_registration", 30_000),
     "w3": Workload(("call",), "due_to_answer", 8_000),
-    "w4": Workload(("call", "--nonces", "fresh"), "due_to_answer", 7_000, ("REGISTER", "INVITE"), ("WITH_AUTH", "WITH_DIALOG"), linger=35),
+    "w3d": Workload(("call",), "due_to_answer", 8_000, defines=("WITH_DIALOG", "WITH_RECORDS"), records=True, loads=("full",)),
+    "w4": Workload(("call", "--nonces", "fresh"), "due_to_answer", 7_000, ("REGISTER", "INVITE"), PROVIDER, linger=35),
+    "w4d": Workload(("call", "--nonces", "fresh"), "due_to_answer", 7_000, ("REGISTER", "INVITE"), (*PROVIDER, "WITH_RECORDS"), records=True,
+                    loads=("full",)),
 }
 
 
@@ -83,9 +96,12 @@ def server_for(name, workload, settings):
             return servers.kamailio(settings, workload.defines, allocator, children)
         case "stock":
             return servers.kamailio(settings, workload.defines, allocator=None, children=4)
+        case "before":
+            # It may be too old to write records.
+            return servers.tandem(settings, challenge=workload.challenge, binary=settings.before)
     event_loop = "io_uring" if name.endswith("ring") else "epoll"
     segmentation = not name.startswith("plain")
-    return servers.tandem(settings, challenge=workload.challenge, segmentation=segmentation, event_loop=event_loop)
+    return servers.tandem(settings, challenge=workload.challenge, segmentation=segmentation, event_loop=event_loop, records=workload.records)
 
 
 def measure(settings, server, name, load, pace, phones=PHONES):
@@ -132,7 +148,7 @@ def run(settings, part, name):
     workload = WORKLOADS[name]
     chosen = ["floor"] if name == "floor" else [server for server in SERVERS if settings.wants(server)]
     for load in settings.loads:
-        if name == "floor" and load != "full":
+        if load not in workload.loads:
             continue
         if load == "after" and (not workload.linger or settings.quick):
             continue
@@ -140,7 +156,7 @@ def run(settings, part, name):
         if load == "shared":
             taking_part = chosen
         if load != "full":
-            taking_part = [server for server in taking_part if server != "stock"]
+            taking_part = [server for server in taking_part if server not in ONLY_FULL]
         if load == "equal":
             rate, taking_part = equal_load(part, name, taking_part)
             pace = ["--rate", str(rate)]
@@ -159,8 +175,14 @@ def measure_server(settings, part, name, load, server, pace):
         figures = measure(settings, running, name, load, pace)
         if name in ("w2", "w2c") and running.name == "tandem":
             figures["refreshes_not_written"] = servers.metric_if_any(NOT_WRITTEN)
+    remarks = remarks_on(figures)
+    if WORKLOADS[name].records and server != "before":
+        figures["records"] = servers.records(settings, running)
+        # The calls of the warm-up have records, too.
+        if figures["records"] < figures["begun"] - figures["failed"]:
+            remarks.append(f"only {figures['records']:,} records")
     value = figures["cleanup_us_per_unit" if load == "after" else "server_cpu_us_per_unit"]
-    part.add(name if load == "full" else f"{name}.{load}", server, value, figures, remarks_on(figures))
+    part.add(name if load == "full" else f"{name}.{load}", server, value, figures, remarks)
 
 
 def equal_load(part, name, chosen):

@@ -80,6 +80,7 @@ impl Commanded {
             populate: None,
             stay_registered: false,
             window: None,
+            settle: Duration::ZERO,
             costs: None,
             timetable: None,
             fleet: Fleet {

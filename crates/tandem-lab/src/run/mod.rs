@@ -74,6 +74,8 @@ pub struct Run {
     pub stay_registered: bool,
     /// Units in progress at a time, instead of the rates of the profile (closed loop).
     pub window: Option<u32>,
+    /// Pause between the initial registration and the first unit.
+    pub settle: Duration,
     /// The server whose cost is measured.
     pub costs: Option<Costs>,
     /// The calls of a scenario.

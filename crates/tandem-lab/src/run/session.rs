@@ -35,6 +35,7 @@ pub fn run(
     mut tell: impl FnMut(&dyn Display),
 ) -> anyhow::Result<Report> {
     let mut session = Session::start(run, interrupt, |registering| tell(registering))?;
+    interrupt.sleep_until(Instant::now() + run.settle);
     let tell = |second: &Second| {
         tell(second);
         ControlFlow::Continue(())

@@ -31,6 +31,9 @@ pub struct Arguments {
     /// transactions.
     #[arg(long, global = true, requires = "pid", value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     linger: Duration,
+    /// Pause after the initial registration, in which the server saves it and returns memory.
+    #[arg(long, global = true, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    settle: Duration,
     /// Write the figures of each second as CSV to this file.
     #[arg(long, global = true, value_name = "FILE")]
     pub csv: Option<PathBuf>,
@@ -227,6 +230,7 @@ impl Arguments {
             process,
             linger: self.linger,
         });
+        run.settle = self.settle;
         Ok(run)
     }
 
@@ -292,6 +296,7 @@ impl Traffic {
             seed: self.seed,
             stay_registered: self.stay_registered,
             window: self.window,
+            settle: Duration::ZERO,
             costs: None,
             timetable,
             fleet: self.fleet()?,
@@ -328,7 +333,7 @@ impl Traffic {
 
     fn phones(&self) -> u32 {
         match self.profile {
-            ProfileCommand::Itsp { subscribers } => subscribers,
+            ProfileCommand::Itsp { subscribers, .. } => subscribers,
             _ => self.phones,
         }
     }

@@ -47,6 +47,9 @@ pub enum ProfileCommand {
         /// Number of subscribers, which is also the number of phones.
         #[arg(long, value_parser = clap::value_parser!(u32).range(2..=20_000_000))]
         subscribers: u32,
+        /// Share of their traffic to generate: 0.25 is a quarter, from all phones.
+        #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+        share: f64,
     },
     /// Generate the calls of a session border controller: many long calls at a time.
     Sbc {
@@ -208,7 +211,11 @@ impl ProfileCommand {
             Self::Scenario {
                 ringing, talking, ..
             } => calls(Rate::Constant(0.0), ringing, talking),
-            Self::Itsp { subscribers } => Profile::provider(subscribers),
+            Self::Itsp { subscribers, share } => {
+                let mut profile = Profile::provider(subscribers);
+                profile.set_rate(profile.rate() * share);
+                profile
+            }
             Self::Sbc { rate, concurrent } => Profile::border(rate, concurrent),
             Self::ReregisterStorm { within } => Profile::storm(phones, within),
             Self::Populate { sample: 0, .. } => Profile::default(),
@@ -217,5 +224,28 @@ impl ProfileCommand {
                 calls(Rate::Constant(rate), Duration::ZERO, Duration::ZERO)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_traffic_of_a_provider_keeps_its_mixture() {
+        let traffic = |share| {
+            let command = ProfileCommand::Itsp {
+                subscribers: 1_000_000,
+                share,
+            };
+            command.traffic(1_000_000, Duration::ZERO)
+        };
+        let rates = |profile: Profile| -> Vec<f64> {
+            let activities = profile.activities.iter();
+            activities.map(|activity| activity.rate.at(0.0)).collect()
+        };
+        assert_eq!(traffic(1.0), Profile::provider(1_000_000));
+        let quarter: Vec<f64> = rates(traffic(1.0)).iter().map(|rate| rate / 4.0).collect();
+        assert_eq!(rates(traffic(0.25)), quarter);
     }
 }
