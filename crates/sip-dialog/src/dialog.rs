@@ -10,7 +10,7 @@ use std::time::Duration;
 /// What an INVITE says about the dialog that it will create.
 #[derive(Clone, Copy, Debug)]
 pub struct Invitation<'i> {
-    /// Identifies the dialog among those of all nodes.
+    /// Identifies the dialog among those of all nodes. Random; the lower 32 bits are the number of the call.
     pub id: u128,
     /// The ledger account that the dialog is charged to.
     pub account: Account,
@@ -27,7 +27,7 @@ pub struct Invitation<'i> {
 /// What a 2xx says about the dialog that it confirms.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
-    /// Keyed hash of the Call-ID and the tags. Requests in the dialog have it, too.
+    /// Keyed hash of the number of the call, the Call-ID and the tags. Requests in the dialog have it, too.
     pub key: u64,
     /// The path to the callee.
     pub destination: Leg,
@@ -111,7 +111,9 @@ impl Dialog {
     }
 
     /// The early dialog that another 2xx of the same INVITE confirms.
-    pub(crate) fn fork(&self, id: u128) -> Self {
+    pub(crate) fn fork(&self, random: u128) -> Self {
+        const NUMBER: u128 = u32::MAX as u128;
+        let id = random & !NUMBER | self.id() & NUMBER;
         Self {
             id: id.to_ne_bytes(),
             texts: self.texts.clone(),
@@ -126,6 +128,11 @@ impl Dialog {
     /// Identifies the dialog among those of all nodes.
     pub const fn id(&self) -> u128 {
         u128::from_ne_bytes(self.id)
+    }
+
+    /// The number of its call: the lower 32 bits of the id. All dialogs of one INVITE have the same.
+    pub const fn number(&self) -> u32 {
+        self.id() as u32
     }
 
     /// The ledger account that it is charged to.
@@ -220,11 +227,6 @@ impl Dialog {
     /// Notes the final response to the INVITE, if there was no 2xx.
     pub const fn fail(&mut self, status: u16) {
         self.status = status;
-    }
-
-    /// The dialog lives for this long again.
-    pub fn refresh(&mut self, now: Time, lifetime: Duration) {
-        self.expires = now + lifetime;
     }
 
     /// Sets texts. Without `fits`, those that exist are kept.

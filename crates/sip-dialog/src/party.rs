@@ -12,6 +12,9 @@ pub enum Party {
 }
 
 impl Party {
+    /// Both parties.
+    pub const ALL: [Self; 2] = [Self::Caller, Self::Callee];
+
     /// The other party.
     #[must_use]
     pub const fn other(self) -> Self {

@@ -6,11 +6,6 @@ use crate::texts::Text;
 use hashbrown::HashTable;
 use sip_transaction::TimerWheel;
 use sip_transport::{Slab, SlabId, Time};
-use smallvec::SmallVec;
-
-/// The maximum number of dialogs with the same Call-ID and tags that are found by them. There is more than one if an INVITE passes
-/// through this server several times. A dialog beyond it counts as not acknowledged, and so ends soon.
-const MAX_ALIKE: usize = 8;
 
 /// The maximum number of dialogs that further 2xx of one INVITE make.
 const MAX_FORKS: u8 = 16;
@@ -45,7 +40,7 @@ pub struct Dialogs {
     slab: Slab<Dialog>,
     /// Confirmed dialogs by their key.
     by_key: HashTable<u32>,
-    /// One timer for each confirmed dialog. It is moved only when it fires.
+    /// One timer for each confirmed dialog. It moves when it fires, and when the life of the dialog becomes shorter.
     wheel: TimerWheel<DialogId>,
     stats: DialogStats,
 }
@@ -141,30 +136,45 @@ impl Dialogs {
     }
 
     /// Creates a dialog for a 2xx with another To tag than that of `first` (RFC 3261 section 13.2.2.4). Confirm it next. `None` if the
-    /// INVITE has too many.
-    pub fn fork(&mut self, first: DialogId, id: u128) -> Option<DialogId> {
+    /// INVITE has too many. `random` becomes its id, except for the number of the call.
+    pub fn fork(&mut self, first: DialogId, random: u128) -> Option<DialogId> {
         let dialog = self.slab.get_mut(first.0)?;
         if dialog.forks >= MAX_FORKS {
             return None;
         }
         dialog.forks += 1;
-        let mut forked = dialog.fork(id);
+        let mut forked = dialog.fork(random);
         Some(self.insert(|generation| {
             forked.generation = generation;
             forked
         }))
     }
 
-    /// The confirmed dialogs with this key.
-    pub fn find(&self, key: u64) -> SmallVec<[DialogId; 1]> {
-        let indexes = self.by_key.iter_hash(key);
-        let dialogs = indexes.filter_map(|index| {
-            let dialog = self.slab.at(*index).filter(|dialog| dialog.key == key)?;
-            let generation = dialog.generation;
-            let index = *index;
-            Some(DialogId(SlabId { index, generation }))
-        });
-        dialogs.collect()
+    /// The confirmed dialog with this key.
+    pub fn find(&self, key: u64) -> Option<DialogId> {
+        let has_key = |index: &u32| {
+            let dialog = self.slab.at(*index);
+            dialog.is_some_and(|dialog| dialog.key == key)
+        };
+        let index = *self.by_key.find(key, has_key)?;
+        let generation = self.slab.at(index)?.generation;
+        Some(DialogId(SlabId { index, generation }))
+    }
+
+    /// A confirmed dialog now lives until `expires`.
+    pub fn refresh(&mut self, id: DialogId, expires: Time) {
+        let Some(dialog) = self.slab.get_mut(id.0) else {
+            return;
+        };
+        let is_earlier = expires < dialog.expires;
+        dialog.expires = expires;
+        // A timer that fires too early is armed again then. Before the ACK, it ends the wait for the ACK.
+        if is_earlier && dialog.is_acknowledged() {
+            if let Some(timer) = dialog.timer.take() {
+                self.wheel.cancel(timer);
+            }
+            dialog.timer = Some(self.wheel.arm(expires, id));
+        }
     }
 
     /// Sets a text. Without `fits`, there is no memory for it.
@@ -223,12 +233,10 @@ impl Dialogs {
 
     /// Lets a confirmed dialog be found by its key.
     fn index(&mut self, id: DialogId, key: u64) {
-        if self.find(key).len() < MAX_ALIKE {
-            let slab = &self.slab;
-            self.by_key.insert_unique(key, id.0.index, |index| {
-                slab.at(*index).map_or(0, |dialog| dialog.key)
-            });
-        }
+        let slab = &self.slab;
+        self.by_key.insert_unique(key, id.0.index, |index| {
+            slab.at(*index).map_or(0, |dialog| dialog.key)
+        });
     }
 
     fn insert(&mut self, make: impl FnOnce(u32) -> Dialog) -> DialogId {

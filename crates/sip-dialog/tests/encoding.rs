@@ -68,7 +68,7 @@ proptest! {
         prop_assert_eq!(again.encode(), state);
         prop_assert_eq!(again.record(None), dialog.record(None));
         prop_assert_eq!(again.expires(), dialog.expires());
-        prop_assert_eq!(&restored.find(7)[..], &[second][..]);
+        prop_assert_eq!(restored.find(7), Some(second));
         let stats = restored.stats();
         prop_assert_eq!((stats.created, stats.early, stats.confirmed), (1, 0, 1));
         prop_assert!(restored.end(second).is_some());

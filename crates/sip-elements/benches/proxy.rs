@@ -29,7 +29,20 @@ const SDP: &str = "v=0\r\no=alice 2890844526 2890844526 IN IP4 127.0.0.1\r\ns=-\
 /// A whole call, phones included: building their messages is in the figure (see `phones_alone`).
 #[divan::bench(sample_count = 200, sample_size = 100)]
 fn a_call(bencher: Bencher) {
-    let mut worker = Worker::new();
+    measure_calls(bencher, settings());
+}
+
+/// The same with a record of each call, and with the states that a database keeps.
+#[divan::bench(sample_count = 200, sample_size = 100)]
+fn a_call_with_record_and_state(bencher: Bencher) {
+    let mut settings = settings();
+    settings.dialogs.records = true;
+    settings.dialogs.persist = true;
+    measure_calls(bencher, settings);
+}
+
+fn measure_calls(bencher: Bencher<'_, '_>, settings: Settings) {
+    let mut worker = Worker::new(settings);
     let mut phones = Phones::default();
     for _ in 0..40_000 {
         worker.call(&mut phones);
@@ -61,7 +74,7 @@ fn phones_alone(bencher: Bencher) {
 /// The first message of a call: an INVITE with its body comes in, 100 and the copy go out.
 #[divan::bench(sample_count = 200, sample_size = 100)]
 fn forward_an_invite(bencher: Bencher) {
-    let mut worker = Worker::new();
+    let mut worker = Worker::new(settings());
     let mut phones = Phones::default();
     let mut number = 0;
     bencher.bench_local(|| {
@@ -173,10 +186,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn new() -> Self {
+    fn new(settings: Settings) -> Self {
         let now = Time::from_unix_seconds(1_800_000_000);
         let hasher = KeyHasher::new((3, 4));
-        let settings = settings();
         let limits = Limits {
             servers: 1_000_000,
             clients: 1_000_000,
@@ -218,11 +230,11 @@ impl Worker {
         self.output.clear();
         phones.reply(&invite, b"200 OK");
         self.receive(BOB, &phones.message);
-        self.output.clear();
-        phones.in_dialog("ACK", number, &invite);
+        let answered = self.take_sent(1);
+        phones.in_dialog("ACK", number, &answered);
         self.receive(ALICE, &phones.message);
         self.output.clear();
-        phones.in_dialog("BYE", number, &invite);
+        phones.in_dialog("BYE", number, &answered);
         self.receive(ALICE, &phones.message);
         self.sent = invite;
         let bye = self.take_sent(1);
@@ -231,6 +243,8 @@ impl Worker {
         self.sent = bye;
         assert_eq!(self.output.outgoing().len(), 1);
         self.output.clear();
+        drop(self.output.drain_records());
+        assert_eq!(self.proxy.dialog_stats().confirmed, 0);
         self.pass();
     }
 

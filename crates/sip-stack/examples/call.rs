@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("registered");
         let incoming = agent
             .incoming(Duration::from_secs(60))
-            .ok_or("nobody calls")?;
+            .ok_or("no call arrived")?;
         println!("ended: {:?}", incoming.accept(SDP)?.ended());
     }
     Ok(())

@@ -25,7 +25,7 @@ fn a_subscriber_registers_by_digest_whether_added_before_or_after_the_start() {
         assert_eq!(
             metric(&server, "tandem_questions_total").await,
             0,
-            "nobody waited for the database"
+            "the server did not wait for the database"
         );
         place.subscribe("bob", "two").await;
         assert_eq!(Phone::new(&server, "bob").register_with("two", "b"), 200);

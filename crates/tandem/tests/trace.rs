@@ -98,7 +98,7 @@ fn a_trace_shows_the_messages_of_its_user_until_its_reader_leaves() {
         drop(lines);
         process.wait().expect("it ends");
         none_runs(&server).await;
-        // Nobody reads, so nothing is copied.
+        // There is no reader, so nothing is copied.
         let copied = metric(&server, "tandem_traced_messages_total").await;
         assert_eq!(copied, 2);
         assert_eq!(alice.register("a", 2).0, 200);
@@ -178,7 +178,7 @@ fn what_cannot_be_traced_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_reader_that_never_reads_is_dropped_and_delays_nobody() {
+fn a_reader_that_never_reads_is_dropped_and_delays_no_call() {
     run(async {
         let (_place, server) = Place::new(OPEN).start_alone().await;
         let address = server.admin_address();

@@ -40,7 +40,7 @@ fn forwarded(
 
 /// Each row: the lines as received, the lines as forwarded, and whether our Via states the interval.
 const FORWARDED: &[(&[&str], &[&str], &str)] = &[
-    // Nobody asks.
+    // No party asks.
     (&[], &["Session-Expires: 1800"], ""),
     (
         &["Supported: timer"],

@@ -49,7 +49,7 @@ const ANSWERS: &[Row] = &[
         Some((1800, Some(Refresher::Uas))),
         &[],
     ),
-    // Only the caller does, so it is told to refresh.
+    // Only the caller does, so it must refresh.
     (
         ";se=1800",
         &[],

@@ -13,7 +13,7 @@ use sip_dialog::{
     Agreed, Answer, CallEvent, Change, Dialog, DialogId, DialogStats, Dialogs, Ended, Invitation,
     Leg, Party, Text,
 };
-use sip_message::{HeaderName, Message, Method, NameAddr};
+use sip_message::{HeaderName, KeyHasher, Message, Method, NameAddr};
 use sip_transaction::{Account, Full, Table};
 use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
@@ -27,8 +27,32 @@ pub(super) struct Keys {
     pub(super) of_receiver: u64,
 }
 
+impl Keys {
+    /// The keys of a request inside the dialog of this call.
+    pub(super) fn of(request: &Message<'_>, call: u32, hasher: &KeyHasher) -> Self {
+        let call_id = request.call_id().unwrap_or_default();
+        let (from, to) = tags(request).unwrap_or_default();
+        Self {
+            of_sender: proof::target_key(call, call_id, (from, to), hasher),
+            of_receiver: proof::target_key(call, call_id, (to, from), hasher),
+        }
+    }
+}
+
+/// A BYE that has had its final response, or none in time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnsweredBye {
+    pub(super) keys: Keys,
+    /// When the BYE arrived.
+    pub(super) received: Time,
+    /// The status of the response; 408 if there was none.
+    pub(super) status: u16,
+}
+
 /// The Reason of the BYE that ends a dialog whose life is over.
 const EXPIRED: &[u8] = b"SIP;cause=408;text=\"Session expired\"";
+/// The Reason of the BYE to a party that has not accepted the BYE of the other one.
+const REFUSED: &[u8] = b"SIP;cause=487;text=\"The other party has hung up\"";
 
 /// A 2xx to an INVITE, and how its callee was reached.
 #[derive(Clone, Copy)]
@@ -112,7 +136,7 @@ impl Calls {
         if let Some(dialog) = self.dialogs.get_mut(id)
             && dialog.attempt(leg)
         {
-            tell(parts, dialog, Change::Started);
+            tell(parts, dialog, Change::Started, None);
         }
     }
 
@@ -121,7 +145,7 @@ impl Calls {
         if let Some(dialog) = self.dialogs.get_mut(id)
             && dialog.ring(parts.now)
         {
-            tell(parts, dialog, Change::Ringing);
+            tell(parts, dialog, Change::Ringing, None);
         }
     }
 
@@ -142,7 +166,8 @@ impl Calls {
             return;
         }
         let call_id = response.call_id().unwrap_or_default();
-        let key = proof::target_key(call_id, to_tag, from_tag, &parts.shared.hasher);
+        let tags = (to_tag, from_tag);
+        let key = proof::target_key(dialog.number(), call_id, tags, &parts.shared.hasher);
         let id = if is_known {
             self.fork(parts, id, key)
         } else {
@@ -155,7 +180,7 @@ impl Calls {
 
     /// Begins the dialog of another callee that has accepted the same INVITE; `None` if it is known, or there is no room.
     fn fork(&mut self, parts: &mut WorkerParts<'_>, first: DialogId, key: u64) -> Option<DialogId> {
-        if !self.dialogs.find(key).is_empty() {
+        if self.dialogs.find(key).is_some() {
             return None;
         }
         let account = self.dialogs.get(first)?.account();
@@ -217,24 +242,17 @@ impl Calls {
         if self.dialogs.confirm(id, &answer, fits) {
             self.hold(parts, id, before);
             if let Some(dialog) = self.dialogs.get(id) {
-                tell(parts, dialog, Change::Answered);
+                tell(parts, dialog, Change::Answered, None);
                 save(parts, dialog);
             }
         }
     }
 
     /// Notes that the ACK of a 2xx was received.
-    pub(super) fn acknowledged(&mut self, parts: &WorkerParts<'_>, ack: &Message<'_>) {
-        if self.dialogs.is_empty() {
-            return;
-        }
-        let (from_tag, to_tag) = tags(ack).unwrap_or_default();
-        let call_id = ack.call_id().unwrap_or_default();
-        let key = proof::target_key(call_id, to_tag, from_tag, &parts.shared.hasher);
-        for id in self.dialogs.find(key) {
-            if let Some(dialog) = self.dialogs.get_mut(id) {
-                dialog.acknowledge();
-            }
+    pub(super) fn acknowledged(&mut self, keys: Keys) {
+        let id = self.dialogs.find(keys.of_receiver);
+        if let Some(dialog) = id.and_then(|id| self.dialogs.get_mut(id)) {
+            dialog.acknowledge();
         }
     }
 
@@ -245,15 +263,15 @@ impl Calls {
         keys: Keys,
         request: &Message<'_>,
     ) {
-        let (ids, sender) = self.find(keys);
+        let Some((id, sender)) = self.find(keys) else {
+            return;
+        };
         let cseq = request.cseq().map_or(0, |cseq| cseq.number);
-        for id in ids {
-            if let Some(dialog) = self.dialogs.get_mut(id) {
-                dialog.note_request(sender, cseq);
-            }
-            if request.method() == Method::Bye {
-                self.note_reason(parts, id, request);
-            }
+        if let Some(dialog) = self.dialogs.get_mut(id) {
+            dialog.note_request(sender, cseq);
+        }
+        if request.method() == Method::Bye {
+            self.note_reason(parts, id, request);
         }
     }
 
@@ -280,41 +298,46 @@ impl Calls {
         request: Option<&Message<'_>>,
         response: &Message<'_>,
     ) {
-        let (ids, sender) = self.find(keys);
-        for id in ids {
-            let targets = [
-                (sender, request.map_or(&b""[..], contact)),
-                (sender.other(), contact(response)),
-            ];
-            for (party, target) in targets {
-                if !target.is_empty() {
-                    self.set_text(parts, id, (Text::target_of(party), target));
-                }
+        let Some((id, sender)) = self.find(keys) else {
+            return;
+        };
+        let targets = [
+            (sender, request.map_or(&b""[..], contact)),
+            (sender.other(), contact(response)),
+        ];
+        for (party, target) in targets {
+            if !target.is_empty() {
+                self.set_text(parts, id, (Text::target_of(party), target));
             }
-            let refreshes = matches!(response.method(), Method::Invite | Method::Update);
-            if let Some(dialog) = self.dialogs.get_mut(id) {
-                if refreshes {
-                    dialog.refresh(parts.now, lifetime(parts, response));
-                }
-                save(parts, dialog);
-            }
+        }
+        if matches!(response.method(), Method::Invite | Method::Update) {
+            let expires = parts.now + lifetime(parts, response);
+            self.dialogs.refresh(id, expires);
+        }
+        if let Some(dialog) = self.dialogs.get(id) {
+            save(parts, dialog);
         }
     }
 
-    /// Ends the dialog of a BYE that has had its final response, or none in time. If the call passes through this server several times,
-    /// so does the BYE, and each copy ends one dialog.
-    pub(super) fn hung_up(&mut self, parts: &mut WorkerParts<'_>, keys: Keys) {
-        let (ids, sender) = self.find(keys);
-        let Some(id) = ids.first().copied() else {
+    /// Ends the dialog of a BYE. Its sender has left the call when it sent the BYE (section 15.1.1), whatever the response is. If the other
+    /// party did not confirm that the call is over, it gets a BYE that it can accept: a sender could otherwise end the record of a call
+    /// with a BYE that the other party refuses.
+    pub(super) fn hung_up(&mut self, parts: &mut WorkerParts<'_>, bye: AnsweredBye) {
+        let Some((id, sender)) = self.find(bye.keys) else {
             return;
         };
-        let is_acknowledged = self.dialogs.get(id).is_some_and(Dialog::is_acknowledged);
+        let Some(dialog) = self.dialogs.get(id) else {
+            return;
+        };
         let ended = match sender {
             Party::Caller => Ended::ByCaller,
-            Party::Callee if is_acknowledged => Ended::ByCallee,
+            Party::Callee if dialog.is_acknowledged() => Ended::ByCallee,
             Party::Callee => Ended::NoAck,
         };
-        self.end(parts, id, ended);
+        if !matches!(bye.status, 200..300 | 481) {
+            hang_up(parts, id, dialog, &[sender.other()], REFUSED);
+        }
+        self.end(parts, id, ended, bye.received);
     }
 
     /// Ends an early dialog: its INVITE has failed with this status, or was cancelled.
@@ -335,27 +358,20 @@ impl Calls {
             408 => Ended::NoAnswer,
             _ => Ended::Refused,
         };
-        self.end(parts, id, ended);
+        self.end(parts, id, ended, parts.now);
     }
 
     /// Whether this is the keyed hash of the remote target of a request in a live dialog.
-    pub(super) fn knows_target(&self, request: &Message<'_>, target: u64, view: View<'_>) -> bool {
-        if self.dialogs.is_empty() {
-            return false;
-        }
-        let hasher = &view.shared.hasher;
-        let (from_tag, to_tag) = tags(request).unwrap_or_default();
-        let call_id = request.call_id().unwrap_or_default();
-        let (ids, sender) = self.find(Keys {
-            of_sender: proof::target_key(call_id, from_tag, to_tag, hasher),
-            of_receiver: proof::target_key(call_id, to_tag, from_tag, hasher),
-        });
-        let known = ids.iter().filter_map(|id| self.dialogs.get(*id));
-        let mut live = known.filter(|dialog| dialog.expires() > view.now);
-        live.any(|dialog| proof::target_hash(dialog.target(sender.other()), hasher) == target)
+    pub(super) fn knows_target(&self, keys: Keys, target: u64, view: View<'_>) -> bool {
+        let found = self.find(keys);
+        let found = found.and_then(|(id, sender)| Some((self.dialogs.get(id)?, sender)));
+        found.is_some_and(|(dialog, sender)| {
+            let known = proof::target_hash(dialog.target(sender.other()), &view.shared.hasher);
+            dialog.expires() > view.now && known == target
+        })
     }
 
-    /// Restores a dialog that was recorded, if `is_home` accepts its Call-ID and its life is not over.
+    /// Restores a dialog that was recorded, if `is_home` accepts its Call-ID. If its life is over, it ends at once.
     pub(super) fn restore(
         &mut self,
         parts: &mut WorkerParts<'_>,
@@ -365,10 +381,10 @@ impl Calls {
         let hasher = &parts.shared.hasher;
         let key_of = |dialog: &Dialog| {
             let (caller, callee) = (dialog.text(Text::CallerTag), dialog.text(Text::CalleeTag));
-            proof::target_key(dialog.text(Text::CallId), callee, caller, hasher)
+            let call_id = dialog.text(Text::CallId);
+            proof::target_key(dialog.number(), call_id, (callee, caller), hasher)
         };
-        let accepts =
-            |dialog: &Dialog| dialog.expires() > parts.now && is_home(dialog.text(Text::CallId));
+        let accepts = |dialog: &Dialog| is_home(dialog.text(Text::CallId));
         let Some(id) = self.dialogs.restore(state, accepts, key_of) else {
             return false;
         };
@@ -386,10 +402,14 @@ impl Calls {
     pub(super) fn expire(&mut self, parts: &mut WorkerParts<'_>) {
         while let Some((id, ended)) = self.dialogs.pop_due(parts.now) {
             let is_over = ended == Ended::Expired && parts.settings.dialogs.bye_at_end;
-            if let Some(dialog) = self.dialogs.get(id).filter(|_| is_over) {
-                hang_up(parts, id, dialog, EXPIRED);
+            let Some(dialog) = self.dialogs.get(id) else {
+                continue;
+            };
+            let at = dialog.expires().min(parts.now);
+            if is_over {
+                hang_up(parts, id, dialog, &Party::ALL, EXPIRED);
             }
-            self.end(parts, id, ended);
+            self.end(parts, id, ended, at);
         }
     }
 
@@ -407,25 +427,35 @@ impl Calls {
         self.dialogs.iter().map(Dialog::bytes).sum()
     }
 
-    /// The dialogs of a request, and which party has sent it.
-    fn find(&self, keys: Keys) -> (SmallVec<[DialogId; 1]>, Party) {
-        let from_caller = self.dialogs.find(keys.of_receiver);
-        if from_caller.is_empty() {
-            (self.dialogs.find(keys.of_sender), Party::Callee)
-        } else {
-            (from_caller, Party::Caller)
-        }
+    /// The number of a call in its proofs; 0 if there is no dialog.
+    pub(super) fn number(&self, id: DialogId) -> u32 {
+        self.dialogs.get(id).map_or(0, Dialog::number)
     }
 
-    /// Enters a dialog into the ledger.
+    /// The dialog of a request, and which party has sent it.
+    fn find(&self, keys: Keys) -> Option<(DialogId, Party)> {
+        let from_caller = self.dialogs.find(keys.of_receiver);
+        let from_caller = from_caller.map(|id| (id, Party::Caller));
+        from_caller.or_else(|| Some((self.dialogs.find(keys.of_sender)?, Party::Callee)))
+    }
+
+    /// Enters a dialog into the ledger. Dialogs last for hours and messages for seconds, so the texts of dialogs may use half of the bytes,
+    /// and a quarter if the caller is unproven.
     fn enter(&self, parts: &mut WorkerParts<'_>, account: Account) -> Result<(), Full> {
-        let (live, limit) = (self.dialogs.len(), parts.settings.limits.dialogs);
+        let (live, limits) = (self.dialogs.len(), &parts.settings.limits);
+        let share = if account.is_stranger() { 4 } else { 2 };
+        if self.dialogs.stats().bytes > (limits.held_bytes / share) as u64 {
+            parts.metrics.dialogs_refused.increment();
+            return Err(Full);
+        }
+        let limit = limits.dialogs;
         let ledger = parts.transactions.ledger();
         let entered = ledger.join(Table::Dialogs, account, live, limit);
         entered.inspect_err(|_| parts.metrics.dialogs_refused.increment())
     }
 
-    fn end(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, ended: Ended) {
+    /// Ends a dialog. `at` is when the call ended.
+    fn end(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, ended: Ended, at: Time) {
         let Some(dialog) = self.dialogs.end(id) else {
             return;
         };
@@ -435,7 +465,7 @@ impl Calls {
         if let Some(counter) = parts.metrics.dialogs_ended.get(ended as usize) {
             counter.increment();
         }
-        tell(parts, &dialog, Change::Ended(ended));
+        tell(parts, &dialog, Change::Ended(ended), Some(at));
         if parts.settings.dialogs.persist && dialog.is_confirmed() {
             record(parts, &dialog, None);
         }
@@ -464,10 +494,9 @@ fn is_told(parts: &WorkerParts<'_>, change: Change) -> bool {
     (dialogs.records && is_end) || dialogs.events.load(Ordering::Relaxed)
 }
 
-/// Tells the control plane about a call, if it wants to know.
-fn tell(parts: &mut WorkerParts<'_>, dialog: &Dialog, change: Change) {
+/// Tells the control plane about a call, if it wants to know. `ended` is when the call ended.
+fn tell(parts: &mut WorkerParts<'_>, dialog: &Dialog, change: Change, ended: Option<Time>) {
     if is_told(parts, change) {
-        let ended = matches!(change, Change::Ended(_)).then_some(parts.now);
         let call = Box::new(dialog.record(ended));
         parts
             .output
@@ -505,6 +534,7 @@ fn lifetime(parts: &WorkerParts<'_>, response: &Message<'_>) -> Duration {
     agreed.map_or(longest, |agreed| agreed.interval().min(longest))
 }
 
+/// A new id. Its lower 32 bits are the number of the call.
 fn random_id(parts: &mut WorkerParts<'_>) -> u128 {
     u128::from(parts.random.next_u64()) << 64 | u128::from(parts.random.next_u64())
 }
@@ -518,7 +548,7 @@ fn leg(parts: &WorkerParts<'_>, flow: Flow, is_by_flow: bool) -> Leg {
     }
 }
 
-/// The URI in the first Contact; empty if there is none.
+/// The URI in the first Contact; empty without a Contact.
 fn contact<'m>(message: &Message<'m>) -> &'m [u8] {
     let contact = message.values(HeaderName::Contact).next();
     contact

@@ -1,7 +1,7 @@
 //! How a request and its responses change the dialog that they belong to: a 2xx makes new remote targets known
 //! (RFC 3261 section 12.2), and a BYE ends the dialog.
 
-use super::calls::{Calls, Keys};
+use super::calls::{AnsweredBye, Calls, Keys};
 use super::context::{Context, ContextScope};
 use crate::WorkerParts;
 use crate::routing::proof;
@@ -66,12 +66,7 @@ impl InDialog {
         ) && request.header(HeaderName::Contact).is_some();
         let hasher = &parts.shared.hasher;
         let contact = || proof::contact_hash(request, hasher);
-        let call_id = request.call_id().unwrap_or_default();
-        let (from_tag, to_tag) = tags(request).unwrap_or_default();
-        let keys = Keys {
-            of_sender: proof::target_key(call_id, from_tag, to_tag, hasher),
-            of_receiver: proof::target_key(call_id, to_tag, from_tag, hasher),
-        };
+        let keys = Keys::of(request, proven.call, hasher);
         let contact = if refreshes { contact() } else { 0 };
         calls.requested(parts, keys, request);
         Some(Self {
@@ -123,7 +118,7 @@ impl Context {
                 && let (Some((from_tag, to_tag)), Some(call_id)) =
                     (tags(response), response.call_id())
             {
-                let key = proof::target_key(call_id, to_tag, from_tag, hasher);
+                let key = proof::target_key(self.routes.call, call_id, (to_tag, from_tag), hasher);
                 self.record(scope, key, contact);
             }
         } else if dialog.contact != 0 {
@@ -147,7 +142,12 @@ impl Context {
     pub(super) fn end_dialog(&self, scope: &mut ContextScope<'_, '_>, status: u16) {
         let dialog = self.dialog.inside();
         if dialog.ends && !matches!(status, 401 | 407) {
-            scope.calls.hung_up(scope.parts, dialog.keys);
+            let bye = AnsweredBye {
+                keys: dialog.keys,
+                received: self.received,
+                status,
+            };
+            scope.calls.hung_up(scope.parts, bye);
         }
         if status >= 300 {
             let is_cancelled = self.is_cancelled;

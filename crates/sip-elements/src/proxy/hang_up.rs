@@ -1,4 +1,4 @@
-//! Ends a call at both parties: a BYE to each one, in the name of the other (RFC 3261 section 15.1.1).
+//! Ends a call at its parties: a BYE to one or both, each in the name of the other party (RFC 3261 section 15.1.1).
 
 use crate::WorkerParts;
 use crate::owner::Owner;
@@ -11,12 +11,19 @@ use sip_message::Uri;
 use sip_transaction::{ClientOptions, Kind};
 use sip_transport::Flow;
 
-/// Sends both BYEs. A party whose next hop cannot be reached gets none. The responses change nothing: the dialog has ended.
-pub(super) fn hang_up(parts: &mut WorkerParts<'_>, id: DialogId, dialog: &Dialog, reason: &[u8]) {
+/// Sends a BYE to each of these parties. A party whose next hop cannot be reached gets none. The responses change nothing: the dialog has
+/// ended.
+pub(super) fn hang_up(
+    parts: &mut WorkerParts<'_>,
+    id: DialogId,
+    dialog: &Dialog,
+    parties: &[Party],
+    reason: &[u8],
+) {
     if !dialog.can_hang_up() {
         return;
     }
-    for party in [Party::Caller, Party::Callee] {
+    for &party in parties {
         if let Some(flow) = flow_towards(parts, dialog, party) {
             send(parts, id, dialog, (party, flow), reason);
         }

@@ -31,7 +31,7 @@ use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
 use crate::routing::{breadth, loop_detection};
 use crate::{Description, NameServersFailed, NotDescribed, WorkerParts};
-use calls::{Accepted, Calls};
+use calls::{Accepted, Calls, Keys};
 use context::{BranchState, Context, ContextScope};
 use dialog::{InDialog, Relation};
 use forward::RequestCopy;
@@ -114,8 +114,13 @@ impl Proxy {
     /// Preprocesses the route of a request (section 16.4): which Route values are ours, what the effective Request-URI
     /// is, and whether the request belongs to a dialog that we record-routed.
     pub fn preprocess(&self, request: &Message<'_>, parts: &WorkerParts<'_>) -> Routing {
-        let knows = |target| self.calls.knows_target(request, target, parts.view());
-        route::preprocess(request, parts.view(), &self.refreshed, knows)
+        let view = parts.view();
+        let knows = |call, target| {
+            let keys = Keys::of(request, call, &view.shared.hasher);
+            self.refreshed.knows(keys.of_receiver, target, view.now)
+                || self.calls.knows_target(keys, target, view)
+        };
+        route::preprocess(request, view, knows)
     }
 
     /// Creates a response context for a request with a server transaction, and forwards the request to the first group
@@ -167,6 +172,7 @@ impl Proxy {
         let mut context = self.create(parts, inbound, held, routing, targets);
         if !routing.in_our_dialog() {
             context.dialog = Relation::Creates(call);
+            context.routes.call = self.calls.number(call);
         }
         self.begin(parts, key, context, request);
     }
@@ -196,7 +202,10 @@ impl Proxy {
             instance: 0,
         });
         self.unacknowledged.acknowledged(ack);
-        self.calls.acknowledged(parts, ack);
+        if let Some(dialog) = routing.dialog {
+            let keys = Keys::of(ack, dialog.call, &parts.shared.hasher);
+            self.calls.acknowledged(keys);
+        }
         let routes = RouteSet::new(routing, ack, &parts.settings.listeners);
         let listeners = &parts.settings.listeners;
         let sent = target

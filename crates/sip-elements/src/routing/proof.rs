@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Name of the URI parameter that carries the proof.
 pub(crate) const PARAMETER: &[u8] = b"ck";
-/// Bytes of the fields: flags, expiry, speaker, other speaker, target, route set.
-const FIELDS: usize = 1 + 4 + 4 + 4 + 8 + 4;
+/// Bytes of the fields: flags, expiry, call, speaker, other speaker, target, route set.
+const FIELDS: usize = 1 + 4 + 4 + 4 + 4 + 8 + 4;
 /// Hexadecimal digits after the letter: the fields and the keyed hash.
 const DIGITS: usize = 2 * (FIELDS + 8);
 /// Resolution of the expiry, in seconds.
@@ -69,6 +69,9 @@ pub(crate) struct Proof {
     pub(crate) is_call: bool,
     /// When the proof expires, in minutes since the Unix epoch.
     pub(crate) expiry: u32,
+    /// The number of the call (`sip_dialog::Dialog::number`); 0 if no INVITE created the dialog. The parties choose all other identifiers
+    /// of a dialog, so two calls may have the same ones.
+    pub(crate) call: u32,
     /// Sender of requests with this value: a keyed hash of its address of record.
     pub(crate) speaker: u32,
     /// Sender of requests in the other direction: the same hash.
@@ -140,6 +143,7 @@ impl Proof {
         let mut octets = [near | u8::from(self.is_call) << 2]
             .into_iter()
             .chain(self.expiry.to_be_bytes())
+            .chain(self.call.to_be_bytes())
             .chain(self.speaker.to_be_bytes())
             .chain(self.other.to_be_bytes())
             .chain(self.target.to_be_bytes())
@@ -158,6 +162,7 @@ impl Proof {
             },
             is_call: flags & 4 != 0,
             expiry: u32::from_be_bytes(take(&mut rest)?),
+            call: u32::from_be_bytes(take(&mut rest)?),
             speaker: u32::from_be_bytes(take(&mut rest)?),
             other: u32::from_be_bytes(take(&mut rest)?),
             target: u64::from_be_bytes(take(&mut rest)?),
@@ -184,10 +189,15 @@ impl Proof {
     }
 }
 
-/// Key of a remote target in the table of refreshed targets: the call, the tag of the party that is the target (`of`)
-/// and the tag of the other party.
-pub(crate) fn target_key(call_id: &[u8], of: &[u8], other: &[u8], hasher: &KeyHasher) -> u64 {
-    hasher.hash(&[b"target of", call_id, of, other])
+/// Key of a remote target in the tables of dialogs and of refreshed targets: the number of the call ([`Proof::call`]), its Call-ID, the
+/// tag of the party that is the target, and the tag of the other party.
+pub(crate) fn target_key(
+    call: u32,
+    call_id: &[u8],
+    (target, other): (&[u8], &[u8]),
+    hasher: &KeyHasher,
+) -> u64 {
+    hasher.hash(&[b"target of", &call.to_be_bytes(), call_id, target, other])
 }
 
 /// Keyed hash of a remote target. It covers what decides where the target leads, in one spelling (section 19.1.4).
@@ -279,6 +289,7 @@ mod tests {
         },
         is_call: true,
         expiry: 29_000_000,
+        call: 11,
         speaker: 7,
         other: 9,
         target: u64::MAX - 1,

@@ -72,12 +72,13 @@ impl<'r, 'm> Recorder<'r, 'm> {
                     callee: super::off_limits::is_near(to.remote.ip()),
                 },
                 is_call: routes
-                    .dialog
+                    .repeated
                     .map_or(request.method() == Method::Invite, |dialog| dialog.is_call),
+                call: routes.call,
                 expiry: Proof::expiry_after(view.now, view.settings.proxy.dialog_lifetime),
                 speaker: routes
-                    .dialog
-                    .map_or_else(|| callee(view, request, from), |dialog| dialog.other),
+                    .repeated
+                    .map_or_else(|| callee(view, request, from), |dialog| dialog.receiver),
                 other: proof::speaker_hash(request.from_uri(), hasher),
                 target: proof::contact_hash(request, hasher),
                 routes: proof::routes_hash(request.values(HeaderName::RecordRoute), hasher),

@@ -4,7 +4,6 @@
 use super::flow_token;
 use super::listener::protocol_of;
 use super::proof::{self, Dialog, Proof, Side};
-use super::refreshed::Refreshed;
 use crate::View;
 use sip_message::{HeaderName, Host, KeyHasher, Message, NameAddr, Scheme, Uri};
 use sip_transport::{Flow, Listener, ListenerId, Protocol};
@@ -44,6 +43,8 @@ pub struct Proven {
     pub(crate) is_near: bool,
     /// The proof expires soon, so a refresh is recorded even if it changes nothing.
     pub(crate) expires_soon: bool,
+    /// The number of the call.
+    pub(crate) call: u32,
     /// Keyed hash of the remote target.
     pub(crate) target: u64,
     /// Keyed hash of the address of record of the other party.
@@ -70,26 +71,34 @@ pub(crate) struct RouteSet {
     pub(crate) recorded: Option<ListenerId>,
     /// The other party may be on a loopback or link-local address.
     pub(crate) is_near: bool,
-    /// The dialog of the request.
-    pub(crate) dialog: Option<Proven>,
+    /// What our new Record-Route values repeat, if the request is in a dialog of ours.
+    pub(crate) repeated: Option<Repeated>,
+    /// The number of the call that the request belongs to or will create; 0 outside calls.
+    pub(crate) call: u32,
+}
+
+/// What all our Record-Route values of a dialog say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Repeated {
+    /// An INVITE created the dialog.
+    pub(crate) is_call: bool,
+    /// Keyed hash of the address of record of the receiver.
+    pub(crate) receiver: u32,
 }
 
 /// Preprocesses the route of a request (section 16.4): which Route values are ours, and what the effective Request-URI
-/// is. `knows` says whether a keyed hash is that of the remote target in a live dialog.
+/// is. `knows` says whether a keyed hash is that of the remote target in the live dialog of a call.
 pub(crate) fn preprocess(
     request: &Message<'_>,
     view: View<'_>,
-    refreshed: &Refreshed,
-    knows: impl Fn(u64) -> bool,
+    knows: impl Fn(u32, u64) -> bool,
 ) -> Routing {
     let mut routing = Routing::default();
     if request.header(HeaderName::Route).is_some() {
         let strict = repair_strict_route(&mut routing, request, view);
         let last = pop_own_routes(&mut routing, request, view).or(strict);
         if let Some(last) = last {
-            verify(&mut routing, request, &last, view, |key, target| {
-                (!refreshed.is_empty() && refreshed.knows(key, target, view.now)) || knows(target)
-            });
+            verify(&mut routing, request, &last, view, knows);
         }
     }
     let written = routing
@@ -160,7 +169,7 @@ fn verify(
     request: &Message<'_>,
     last: &Uri<'_>,
     view: View<'_>,
-    knows: impl Fn(u64, u64) -> bool,
+    knows: impl Fn(u32, u64) -> bool,
 ) {
     let hasher = &view.shared.hasher;
     let Some((from_tag, to_tag)) = tags(request) else {
@@ -186,12 +195,8 @@ fn verify(
     let written = routing.request_uri.as_deref();
     let target = proof::target_hash(written.unwrap_or_else(|| request.request_uri()), hasher);
     let is_first_target = target == proof.target && !proof.is_expired(view.now);
-    if !is_first_target {
-        let call_id = request.call_id().unwrap_or_default();
-        let key = proof::target_key(call_id, to_tag, from_tag, hasher);
-        if !knows(key, target) {
-            return;
-        }
+    if !is_first_target && !knows(proof.call, target) {
+        return;
     }
     routing.is_unproven = false;
     routing.dialog = Some(Proven {
@@ -204,6 +209,7 @@ fn verify(
                 _ => proof.near.caller,
             },
         expires_soon: proof.is_expired(view.now + view.settings.proxy.dialog_lifetime / 2),
+        call: proof.call,
         target,
         other: proof.other,
     });
@@ -303,7 +309,11 @@ impl RouteSet {
             drop_last: routing.drop_last_route,
             recorded,
             is_near: routing.dialog.is_some_and(|dialog| dialog.is_near),
-            dialog: routing.dialog,
+            repeated: routing.dialog.map(|dialog| Repeated {
+                is_call: dialog.is_call,
+                receiver: dialog.other,
+            }),
+            call: routing.dialog.map_or(0, |dialog| dialog.call),
         }
     }
 }

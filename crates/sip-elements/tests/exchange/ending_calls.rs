@@ -89,7 +89,7 @@ fn a_party_that_does_not_answer_its_bye_costs_one_transaction() {
 }
 
 #[test]
-fn without_the_setting_nobody_gets_a_bye() {
+fn without_the_setting_no_party_gets_a_bye() {
     let mut settings = settings();
     settings.proxy.dialog_lifetime = HOUR;
     let mut bench = crate::live_calls::node_with(settings);

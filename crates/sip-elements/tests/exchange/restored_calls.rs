@@ -133,14 +133,26 @@ fn a_restored_dialog_lives_no_longer_than_it_would_have() {
     assert_eq!(sent.len(), 2, "two BYEs: {sent:#?}");
     assert_eq!(restored.dialogs(), (0, 0));
     assert_eq!(restored.ended_by(Ended::Expired), 1);
+}
 
-    bench.now = bench.now + hour;
-    let mut late = crate::live_calls::node_with(settings);
-    late.now = bench.now;
-    for state in saved.values() {
-        assert!(!late.exchange.restore(late.now, state), "it is over");
-    }
-    assert_eq!(late.dialogs(), (0, 0));
+#[test]
+fn a_call_whose_life_was_over_while_its_node_was_down_has_a_record() {
+    let hour = Duration::from_secs(3_600);
+    let mut settings = persistent();
+    settings.proxy.dialog_lifetime = hour;
+    let mut bench = crate::live_calls::node_with(settings.clone());
+    let mut saved = Saved::new();
+    acknowledged_call(&mut bench);
+    let answered = bench.now;
+    save(&mut bench, &mut saved);
+    bench.now = bench.now + hour * 3;
+    let mut restored = restarted(&bench, settings, &saved);
+    restored.wait(Duration::from_millis(1));
+    assert_eq!(restored.dialogs(), (0, 0));
+    assert_eq!(restored.ended_by(Ended::Expired), 1);
+    let events = restored.events();
+    let ended = events.last().and_then(|event| event.call.ended);
+    assert_eq!(ended, Some(answered + hour));
 }
 
 #[test]

@@ -237,3 +237,33 @@ fn one_address_gets_a_quarter_for_its_subscribers() {
     }
     assert_eq!(relayed, 25);
 }
+
+#[test]
+fn calls_of_strangers_that_last_leave_bytes_for_others() {
+    let mut settings = settings();
+    settings.limits.held_bytes = 1 << 20;
+    let mut bench = Bench::new(settings).with_subscribers();
+    bench.register("bob", BOB);
+    let target = format!("sip:{}@", "m".repeat(4_000));
+    let mut refused = 0;
+    for number in 0..200 {
+        let source = format!("198.51.100.{number}:5060");
+        let invite = stranger("bob", number, "")
+            .replace(FLOODER, &source)
+            .replace("sip:m@198", &format!("{target}198"));
+        let sent = bench.receive(&source, &invite);
+        let (_, last) = sent.last().expect("an answer");
+        if last.starts_with("INVITE") {
+            bench.receive(BOB, &accept(last));
+            bench.wait(Duration::from_millis(100));
+        } else {
+            assert!(last.starts_with("SIP/2.0 503 "), "{last}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
+    let bytes = bench.exchange.dialog_stats().bytes;
+    assert!(bytes <= (1 << 18) + 5_000, "{bytes} bytes");
+    let sent = authenticated_call(&mut bench, "k");
+    assert!(sent.iter().any(|text| text.starts_with("INVITE")));
+}

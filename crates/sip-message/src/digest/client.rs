@@ -208,7 +208,8 @@ mod tests {
     fn each_use_of_a_nonce_counts() {
         let mut nonce = nonce("Digest realm=\"r\", nonce=\"n\", qop=\"auth\"").expect("supported");
         let (first, second) = (answered(&mut nonce, b"c"), answered(&mut nonce, b"c"));
-        let [first, second] = [&first, &second].map(|value| Credentials::parse(value).unwrap());
+        let [first, second] =
+            [&first, &second].map(|value| Credentials::parse(value).expect("credentials"));
         assert_eq!((first.nc, second.nc), (Some(1), Some(2)));
         assert_ne!(first.response, second.response);
         assert_eq!(&hexadecimal(0x0012_abcd), b"0012abcd");

@@ -14,7 +14,7 @@ const LIFETIME: Duration = Duration::from_secs(3_600);
 pub(super) struct RegistrationState {
     number: Option<CallNumber>,
     not_sent: Option<NotSent>,
-    /// The lifetime of the binding; `None` while there is none.
+    /// The lifetime of the binding; `None` while the agent is not registered.
     granted: Option<Duration>,
     /// The last failure, if nothing has succeeded since.
     failure: Option<CallError>,

@@ -15,7 +15,7 @@ struct Program(Sender<String>);
 
 impl CallHandler for Program {
     fn call(&mut self, calls: &mut CallControl<'_, '_>, call: CallNumber, event: CallEvent) {
-        // Nobody listens after the end of the test.
+        // The receiver is gone after the end of the test.
         let _ = self.0.send(format!("{event:?}"));
         if let CallEvent::Incoming(_) = event {
             assert!(calls.accept(call, "answer"));

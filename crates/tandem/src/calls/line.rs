@@ -54,7 +54,7 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     text
 }
 
-/// The text, or `None` if there is none.
+/// The text; `None` if it is empty.
 fn given(bytes: &[u8]) -> Option<Cow<'_, str>> {
     (!bytes.is_empty()).then(|| text(bytes))
 }

@@ -52,7 +52,7 @@ impl Keeper {
         if (has_ended || collects != self.is_collecting) && !is_stopping {
             self.is_collecting = collects;
             if let Err(error) = self.control.order_tracing(&self.running).await {
-                // Workers that copy too much cost time, but nobody gets the copies.
+                // Workers that copy too much cost time, but no reader gets the copies.
                 warn!(%error, "tracing");
             }
         }

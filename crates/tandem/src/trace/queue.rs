@@ -1,6 +1,6 @@
 //! Copies on their way from the workers to the keeper: a queue for each worker, bounded in bytes.
 //!
-//! Adding a copy wakes nobody, because a wake-up costs the worker more than the copy. The keeper looks every few milliseconds instead.
+//! Adding a copy does not wake the keeper, because a wake-up costs the worker more than the copy. The keeper looks every few milliseconds instead.
 use crossbeam_queue::SegQueue;
 use sip_elements::trace::Traced;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
