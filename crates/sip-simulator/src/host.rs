@@ -1,7 +1,8 @@
 //! One machine: its workers, the queues between them, and a control plane that answers their questions soon, late, or
 //! never.
 use crate::dice::Dice;
-use crate::observe::{Account, BoundContact, Census, HostFacts};
+use crate::observe::{Account, BoundContact, Census, HostFacts, SavedDialog};
+use sip_dialog::CallEvent;
 use sip_transport::{Flow, Node, Output, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -10,8 +11,10 @@ use std::time::Duration;
 
 /// The questions that the node of a machine asks.
 pub type QuestionOf<M> = <<M as Machine>::Node as Node>::Question;
+/// The records that the node of a machine emits.
+pub type RecordOf<M> = <<M as Machine>::Node as Node>::Record;
 /// The output of a machine's nodes.
-pub type OutputOf<M> = Output<QuestionOf<M>, <<M as Machine>::Node as Node>::Record>;
+pub type OutputOf<M> = Output<QuestionOf<M>, RecordOf<M>>;
 /// The answers to them.
 pub type ControlOf<M> = <<M as Machine>::Node as Node>::Control;
 
@@ -34,6 +37,17 @@ pub trait Machine {
 
     /// Saves, sweeps, and gives orders to workers. Called every few hundred milliseconds.
     fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, ControlOf<Self>)>);
+
+    /// Keeps what a node has recorded. Returns the change of a call, if it is one.
+    fn keep(&mut self, now: Time, record: RecordOf<Self>) -> Option<CallEvent> {
+        let _ = (now, record);
+        None
+    }
+
+    /// The dialogs on its disk.
+    fn saved_dialogs(&self) -> Vec<SavedDialog> {
+        Vec::new()
+    }
 
     /// Counts the entries in the tables of one worker.
     fn census(&self, node: &Self::Node) -> Census;

@@ -59,13 +59,15 @@ mod traffic;
 mod world;
 
 pub use dice::{Dice, Fingerprint};
-pub use host::{ControlManners, ControlOf, Machine, QuestionOf};
+pub use host::{ControlManners, ControlOf, Machine, QuestionOf, RecordOf};
 pub use network::{Fate, Network, Weather};
 pub use observe::{
     Account, BoundContact, Bounds, Cause, Census, Facts, Held, HostFacts, Invariant, Observation,
-    Party, PhoneFacts, Seen, Step, Violation,
+    Party, PhoneFacts, SavedDialog, Seen, Step, Violation,
 };
-pub use phone::{Action, Answering, CallPlan, Mischief, Phone, PhoneEvent, PhoneOutput, Profile};
+pub use phone::{
+    Action, Answering, CallPlan, Mischief, Phone, PhoneEvent, PhoneOutput, Profile, SessionHabit,
+};
 pub use plan::{HostPlan, PhonePlan, Plan, host_address, phone_address};
 pub use run::{Outcome, build, calm, simulate};
 pub use statistics::Statistics;

@@ -2,6 +2,7 @@
 //! the phones believe in.
 use crate::dice::Fingerprint;
 use crate::phone::PhoneEvent;
+use sip_dialog::CallEvent;
 use sip_message::{HeaderName, Message, Method, Via};
 use sip_transport::Time;
 use std::fmt;
@@ -105,10 +106,30 @@ impl<'a> Seen<'a> {
         hash(&[branch, method, self.call_id, &self.cseq.to_le_bytes()])
     }
 
+    /// Identifies the dialog, seen from the sender of a request or the receiver of a response.
+    pub fn dialog(&self) -> u64 {
+        dialog(self.call_id, self.from_tag, self.to_tag)
+    }
+
+    /// Identifies the dialog, seen from the other party.
+    pub fn dialog_of_receiver(&self) -> u64 {
+        dialog(self.call_id, self.to_tag, self.from_tag)
+    }
+
+    /// Whether a machine forwarded it. A message with one Via is the machine's own.
+    pub fn is_forwarded(&self) -> bool {
+        self.message.values(HeaderName::Via).nth(1).is_some()
+    }
+
     /// Identifies the call.
     pub fn call(&self) -> u64 {
         hash(&[self.call_id])
     }
+}
+
+/// Identifies a dialog by its Call-ID, the tag of one party and that of the other.
+pub fn dialog(call_id: &[u8], own_tag: &[u8], other_tag: &[u8]) -> u64 {
+    hash(&[call_id, b"/", own_tag, b"/", other_tag])
 }
 
 /// Hashes a sequence of byte strings.
@@ -196,6 +217,15 @@ pub struct BoundContact {
     pub expires_at: u64,
 }
 
+/// A dialog on the disk of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedDialog {
+    /// Identifies the dialog among those of all machines.
+    pub id: u128,
+    /// When it ends unless it is refreshed.
+    pub expires: Time,
+}
+
 /// An event in the world.
 #[derive(Clone, Debug)]
 pub enum Observation<'a> {
@@ -243,10 +273,26 @@ pub enum Observation<'a> {
         /// Their number.
         account: Account,
     },
+    /// A worker recorded a change of a call, after it sent the messages of this round.
+    Call {
+        /// The machine.
+        host: usize,
+        /// The change.
+        event: &'a CallEvent,
+    },
+    /// The dialogs on the disk of a machine were read: at intervals, at the end, and after a crash.
+    SavedDialogs {
+        /// The machine.
+        host: usize,
+        /// The dialogs.
+        saved: &'a [SavedDialog],
+    },
     /// A machine started, for the first time or again.
     Booted {
         /// The machine.
         host: usize,
+        /// The live dialogs of all workers.
+        dialogs: u64,
     },
     /// A machine stopped without warning.
     Crashed {
@@ -287,6 +333,8 @@ pub struct HostFacts {
     pub challenged: Vec<String>,
     /// The line that its control plane adds to each session description; `None` if it replaces none.
     pub description_mark: Option<String>,
+    /// Whether it asks the phones to refresh their sessions (RFC 4028).
+    pub session_timers: bool,
     /// Its bounds.
     pub bounds: Bounds,
 }
@@ -322,6 +370,10 @@ pub struct Bounds {
     pub response_waits: Duration,
     /// A binding acknowledged longer ago than this survives a crash.
     pub write_behind: Duration,
+    /// A dialog that has changed longer ago than this survives a crash as it is.
+    pub save_window: Duration,
+    /// How long a dialog lives without a refresh.
+    pub dialog_lifetime: Duration,
 }
 
 /// Facts about a phone that cannot be observed.

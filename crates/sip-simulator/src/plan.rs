@@ -2,7 +2,7 @@
 use crate::dice::Dice;
 use crate::host::ControlManners;
 use crate::network::Weather;
-use crate::phone::{Action, Answering, Profile};
+use crate::phone::{Action, Answering, Profile, SessionHabit};
 use crate::traffic;
 use crate::world::Fault;
 use sip_transport::Time;
@@ -73,6 +73,10 @@ pub struct HostPlan {
     pub record_route: bool,
     /// How long a dialog lives after its last refresh.
     pub dialog_lifetime: Duration,
+    /// How often changes of dialogs are written to the disk.
+    pub save_interval: Duration,
+    /// The longest and the shortest session interval, in seconds (RFC 4028); `None` without session timers.
+    pub session_timers: Option<(u32, u32)>,
     /// How long a change of a binding takes to reach the disk.
     pub write_behind: Duration,
     /// Bounds of a binding's lifetime, in seconds.
@@ -116,6 +120,8 @@ impl HostPlan {
             nonce_lifetime: Duration::from_secs(300),
             record_route: true,
             dialog_lifetime: Duration::from_secs(1_200),
+            save_interval: Duration::from_secs(1),
+            session_timers: Some((1_200, 90)),
             write_behind: Duration::from_secs(1),
             expires: (60, 3600),
             manners: ControlManners::PROMPT,
@@ -223,6 +229,7 @@ fn host(dice: &mut Dice, index: usize, hosts: usize, ipv6: bool) -> HostPlan {
         .filter(|peer| *peer != index)
         .map(|peer| (domain(peer), host_address(peer, false)));
     let by_next_hop = dice.chance(600);
+    let mut sessions = dice.fork(&format!("sessions of host {index}"));
     let least_expiry = u32::try_from(dice.range(10, 90)).unwrap_or(60);
     HostPlan {
         workers: if dice.chance(400) {
@@ -245,6 +252,8 @@ fn host(dice: &mut Dice, index: usize, hosts: usize, ipv6: bool) -> HostPlan {
         describes: dice.fork("descriptions").chance(300),
         nonce_lifetime: seconds(dice, 10, 300),
         record_route: !dice.chance(150),
+        save_interval: sessions.span(Duration::from_millis(250), Duration::from_secs(5)),
+        session_timers: session_timers(&mut sessions),
         write_behind: dice.span(Duration::from_millis(100), Duration::from_secs(3)),
         expires: (
             least_expiry,
@@ -253,6 +262,27 @@ fn host(dice: &mut Dice, index: usize, hosts: usize, ipv6: bool) -> HostPlan {
         manners: ControlManners::any(dice),
         ..HostPlan::simple(index, 1, &[])
     }
+}
+
+/// Short intervals, so that sessions expire while there is traffic.
+fn session_timers(dice: &mut Dice) -> Option<(u32, u32)> {
+    let mut seconds = |low, high| u32::try_from(dice.range(low, high)).unwrap_or(90);
+    let longest = seconds(90, 400);
+    let shortest = seconds(90, 150).min(longest);
+    dice.chance(850).then_some((longest, shortest))
+}
+
+/// Half of all phones know session timers.
+fn session_habit(dice: &mut Dice) -> Option<SessionHabit> {
+    let seconds = |dice: &mut Dice, low, high| u32::try_from(dice.range(low, high)).ok();
+    let habit = SessionHabit {
+        interval: seconds(dice, 60, 300).filter(|_| dice.chance(700)),
+        min_se: seconds(dice, 90, 200).filter(|_| dice.chance(300)),
+        leaves_it_to_others: dice.chance(400),
+        updates: dice.chance(500),
+        neglects: dice.chance(350),
+    };
+    dice.chance(500).then_some(habit)
 }
 
 fn phone(dice: &mut Dice, plan: &Plan, index: usize, honest: bool, ipv6: bool) -> PhonePlan {
@@ -285,6 +315,7 @@ fn phone(dice: &mut Dice, plan: &Plan, index: usize, honest: bool, ipv6: bool) -
         .chance(300)
         .then(|| dice.span(Duration::from_secs(1), Duration::from_secs(40)));
     profile.answering = answering(dice);
+    profile.session = session_habit(&mut dice.fork(&format!("sessions of phone {index}")));
     if !honest && dice.chance(400) {
         "guessed".clone_into(&mut profile.password);
     }

@@ -1,5 +1,6 @@
 //! Counts what happened, so that a test can show that something did.
 use crate::phone::PhoneEvent;
+use sip_dialog::{CallEvent, Change, Ended};
 use std::collections::BTreeMap;
 
 /// Counters of one world.
@@ -27,6 +28,12 @@ pub struct Statistics {
     pub finals: BTreeMap<u16, u64>,
     /// Requests of phones without a response.
     pub timed_out: u64,
+    /// Sessions that a phone refreshed.
+    pub refreshed: u64,
+    /// Records of calls, by who or what ended the call.
+    pub records: BTreeMap<&'static str, u64>,
+    /// Dialogs that a machine knew again after a crash.
+    pub restored: u64,
 }
 
 impl Statistics {
@@ -42,10 +49,18 @@ impl Statistics {
             PhoneEvent::CallAcknowledged => self.acknowledged += 1,
             PhoneEvent::CallUnacknowledged => self.unacknowledged += 1,
             PhoneEvent::CallEnded => self.ended += 1,
+            PhoneEvent::SessionRefreshed => self.refreshed += 1,
             PhoneEvent::RegistrationUncertain
             | PhoneEvent::Unregistered { .. }
             | PhoneEvent::RegistrationFailed(_)
             | PhoneEvent::Vanished => {}
+        }
+    }
+
+    pub(crate) fn call_event(&mut self, event: &CallEvent) {
+        if let Change::Ended(ended) = event.change {
+            let label = Ended::LABELS[ended as usize];
+            *self.records.entry(label).or_default() += 1;
         }
     }
 
@@ -60,6 +75,11 @@ impl Statistics {
         self.unacknowledged += other.unacknowledged;
         self.ended += other.ended;
         self.timed_out += other.timed_out;
+        self.refreshed += other.refreshed;
+        self.restored += other.restored;
+        for (label, count) in &other.records {
+            *self.records.entry(label).or_default() += count;
+        }
         for (status, count) in &other.failed {
             *self.failed.entry(*status).or_default() += count;
         }

@@ -16,12 +16,13 @@ fn victim() -> SocketAddr {
 /// The script of a plan, in no particular order.
 pub(crate) fn script(dice: &mut Dice, plan: &Plan) -> Vec<(Duration, usize, Action)> {
     let mut script = Vec::new();
+    let mut long = dice.fork("long calls");
     for (index, phone) in plan.phones.iter().enumerate() {
         let beginning = dice.span(Duration::ZERO, Duration::from_secs(20));
         script.push((beginning, index, Action::Register));
         for _ in 0..dice.range(2, 14) {
             let at = dice.span(Duration::from_secs(5), plan.duration);
-            script.push((at, index, ordinary(dice, plan)));
+            script.push((at, index, ordinary(dice, &mut long, plan)));
         }
         if !phone.honest {
             for _ in 0..dice.range(5, 40) {
@@ -49,8 +50,8 @@ pub(crate) fn script(dice: &mut Dice, plan: &Plan) -> Vec<(Duration, usize, Acti
     script
 }
 
-fn ordinary(dice: &mut Dice, plan: &Plan) -> Action {
-    match dice.below(20) {
+fn ordinary(dice: &mut Dice, long: &mut Dice, plan: &Plan) -> Action {
+    let mut action = match dice.below(20) {
         0 | 1 => Action::Ask("OPTIONS", server_or_user(dice, plan)),
         2 | 3 => Action::Ask("MESSAGE", some_user(dice, plan)),
         4 => Action::HangUp,
@@ -60,7 +61,14 @@ fn ordinary(dice: &mut Dice, plan: &Plan) -> Action {
             talk: dice.span(Duration::from_millis(100), Duration::from_secs(90)),
             renegotiates: dice.chance(300),
         }),
+    };
+    // Sessions expire in calls of several minutes only.
+    if let Action::Call(call) = &mut action
+        && long.chance(250)
+    {
+        call.talk = long.span(Duration::from_secs(90), Duration::from_secs(600));
     }
+    action
 }
 
 /// The URI of a subscriber; sometimes of an unknown one.

@@ -105,6 +105,7 @@ impl Machine for Smalls {
             relays: false,
             challenged: Vec::new(),
             description_mark: None,
+            session_timers: false,
             bounds: Bounds {
                 servers: most,
                 clients: most,
@@ -120,6 +121,8 @@ impl Machine for Smalls {
                 question_deadline: Duration::from_secs(5),
                 response_waits: Duration::ZERO,
                 write_behind: Duration::ZERO,
+                save_window: Duration::ZERO,
+                dialog_lifetime: Duration::ZERO,
             },
         }
     }

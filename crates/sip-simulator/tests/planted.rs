@@ -3,15 +3,17 @@
 
 mod exchange;
 
-use exchange::ExchangeMachine;
-use sip_elements::{ChallengedMethods, Settings};
+use exchange::{DialogStore, ExchangeMachine};
+use sip_dialog::{CallEvent, Change, Ended};
+use sip_elements::{ChallengedMethods, Record, Settings};
 use sip_message::{Message, Method};
 use sip_simulator::{
     Account, BoundContact, Census, ControlOf, HostFacts, HostPlan, Machine, Outcome, QuestionOf,
-    simulate,
+    SavedDialog, simulate,
 };
 use sip_transport::{Flow, Input, Node, Output, Time};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The planted fault of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,25 +64,47 @@ enum Fault {
     LosesRegistrations,
     /// Removed bindings are still counted.
     CountsBindingsBadly,
+    /// Calls that were cancelled have no record.
+    LosesRecords,
+    /// Calls that were answered have two records.
+    RecordsTwice,
+    /// The callee is said to have ended the calls that the caller ended.
+    MistakesParties,
+    /// The state of confirmed dialogs is not saved.
+    SavesNothing,
+    /// The state of dialogs that have ended stays on the disk.
+    KeepsRows,
+    /// The dialogs on the disk are not restored.
+    ForgetsDialogs,
+    /// A machine that was started again does not end dialogs with their BYE.
+    IgnoresByes,
+    /// Calls are hung up after a minute and a half.
+    HangsUpEarly,
+    /// Sessions expire much later than agreed.
+    HangsUpLate,
 }
 
 /// An exchange with a fault.
 struct Broken {
     fault: Fault,
     machine: ExchangeMachine,
+    /// Counts the starts.
+    life: u32,
     /// All contacts that this machine has ever had, for [`Fault::KeepsContacts`].
     seen: Vec<BoundContact>,
 }
 
-struct BrokenNode<N: Node> {
+struct BrokenNode<N: Node<Record = Record>> {
     fault: Fault,
     node: N,
     output: Output<N::Question, N::Record>,
+    /// Counts the starts of its machine.
+    life: u32,
     count: u64,
     answered: Vec<Vec<u8>>,
 }
 
-impl<N: Node> BrokenNode<N> {
+impl<N: Node<Record = Record>> BrokenNode<N> {
     fn run(
         &mut self,
         output: &mut Output<N::Question, N::Record>,
@@ -108,6 +132,48 @@ impl<N: Node> BrokenNode<N> {
         for question in self.output.drain_questions() {
             output.ask(question);
         }
+        for record in self.output.drain_records() {
+            for record in spoil_record(self.fault, self.life, record) {
+                output.record(record);
+            }
+        }
+    }
+}
+
+/// The records that a broken machine makes instead of one.
+fn spoil_record(fault: Fault, life: u32, record: Record) -> Vec<Record> {
+    let ends = |ended| {
+        let Record::Call(event) = &record else {
+            return false;
+        };
+        event.change == Change::Ended(ended)
+    };
+    let by_caller = ends(Ended::ByCaller);
+    match (fault, &record) {
+        (Fault::LosesRecords, Record::Call(event))
+            if by_caller && event.call.answered.is_none() =>
+        {
+            Vec::new()
+        }
+        (Fault::RecordsTwice, Record::Call(event))
+            if by_caller && event.call.answered.is_some() =>
+        {
+            vec![record.clone(), record]
+        }
+        (Fault::MistakesParties, Record::Call(event)) if by_caller => {
+            vec![Record::Call(CallEvent {
+                change: Change::Ended(Ended::ByCallee),
+                call: event.call.clone(),
+            })]
+        }
+        (Fault::IgnoresByes, Record::Call(event))
+            if by_caller && event.call.answered.is_some() && life > 1 =>
+        {
+            Vec::new()
+        }
+        (Fault::SavesNothing, Record::Dialog { state: Some(_), .. })
+        | (Fault::KeepsRows, Record::Dialog { state: None, .. }) => Vec::new(),
+        _ => vec![record],
     }
 }
 
@@ -179,7 +245,7 @@ fn spoil(
     }
 }
 
-impl<N: Node> Node for BrokenNode<N> {
+impl<N: Node<Record = Record>> Node for BrokenNode<N> {
     type Question = N::Question;
     type Record = N::Record;
     type Control = N::Control;
@@ -216,9 +282,20 @@ impl Broken {
             };
             machine.settings = Arc::new(settings);
         }
+        if matches!(fault, Fault::HangsUpEarly | Fault::HangsUpLate) {
+            let mut settings = (*machine.settings).clone();
+            // The longest life cuts the agreed intervals.
+            if fault == Fault::HangsUpEarly {
+                settings.proxy.dialog_lifetime = Duration::from_secs(90);
+            } else {
+                settings.session_timers = None;
+            }
+            machine.settings = Arc::new(settings);
+        }
         Self {
             fault,
             machine,
+            life: 0,
             seen: Vec::new(),
         }
     }
@@ -232,15 +309,24 @@ impl Machine for Broken {
         if self.fault == Fault::TrustsEverybody {
             facts.challenged = vec!["INVITE".to_owned(), "REGISTER".to_owned()];
         }
+        if self.fault == Fault::HangsUpEarly {
+            facts.bounds.dialog_lifetime = Duration::from_secs(1_200);
+        }
+        facts.session_timers |= self.fault == Fault::HangsUpLate;
         facts
     }
 
     fn boot(&mut self, now: Time, key: [u8; 32]) -> Vec<Self::Node> {
-        let fault = self.fault;
+        self.life += 1;
+        let (fault, life) = (self.fault, self.life);
+        if fault == Fault::ForgetsDialogs {
+            self.machine.dialogs = DialogStore::default();
+        }
         let broken = |node| BrokenNode {
             fault,
             node,
             output: Output::default(),
+            life,
             count: 0,
             answered: Vec::new(),
         };
@@ -272,6 +358,14 @@ impl Machine for Broken {
                 }
             }
         }
+    }
+
+    fn keep(&mut self, now: Time, record: Record) -> Option<CallEvent> {
+        self.machine.keep(now, record)
+    }
+
+    fn saved_dialogs(&self) -> Vec<SavedDialog> {
+        self.machine.saved_dialogs()
     }
 
     fn census(&self, node: &Self::Node) -> Census {
@@ -345,6 +439,15 @@ fn every_fault_is_found_out_by_the_rule_it_breaks() {
         (Fault::Spins, "bounded"),
         (Fault::KeepsContacts, "location_agrees"),
         (Fault::LosesRegistrations, "location_agrees"),
+        (Fault::LosesRecords, "records"),
+        (Fault::RecordsTwice, "records"),
+        (Fault::MistakesParties, "records"),
+        (Fault::SavesNothing, "restored"),
+        (Fault::KeepsRows, "restored"),
+        (Fault::ForgetsDialogs, "restored"),
+        (Fault::IgnoresByes, "restored"),
+        (Fault::HangsUpEarly, "sessions"),
+        (Fault::HangsUpLate, "sessions"),
     ] {
         found_out(fault, invariant);
     }

@@ -320,6 +320,7 @@ fn a_call_survives_a_crash_and_is_hung_up_through_the_new_life() {
     world.expect_sound();
     let seen = world.statistics();
     assert_eq!((seen.ended, seen.timed_out), (2, 0), "{seen:?}");
+    assert_eq!((seen.restored, seen.records["caller"]), (1, 1), "{seen:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod exchange;
 
 use exchange::ExchangeMachine;
+use sip_dialog::Ended;
 use sip_simulator::{Outcome, Statistics, simulate};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,13 +47,17 @@ fn no_seed_breaks_a_rule_and_much_has_happened() {
     );
     assert!(total.lost > 10_000 && total.questions > 1_000, "{total:?}");
     for status in [
-        401, 403, 404, 407, 408, 423, 480, 481, 486, 487, 500, 503, 603,
+        401, 403, 404, 407, 408, 422, 423, 480, 481, 486, 487, 500, 503, 603,
     ] {
         assert!(
             total.finals.contains_key(&status),
             "nobody ever saw a {status}: {total:?}"
         );
     }
+    for ended in Ended::LABELS {
+        assert!(total.records.contains_key(ended), "no {ended}: {total:?}");
+    }
+    assert!(total.restored > 100 && total.refreshed > 500, "{total:?}");
     let unhappy = total.unacknowledged * 20;
     assert!(
         unhappy < total.acknowledged,

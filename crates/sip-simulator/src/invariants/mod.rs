@@ -11,8 +11,11 @@ mod no_foreign_identity;
 mod no_open_relay;
 mod one_call;
 mod reasons;
+mod records;
 mod relayed;
 mod responses_return;
+mod restored;
+mod sessions;
 
 pub use answered::Answered;
 pub use bounded::Bounded;
@@ -26,8 +29,11 @@ pub use no_foreign_identity::NoForeignIdentity;
 pub use no_open_relay::NoOpenRelay;
 pub use one_call::OneCall;
 pub use reasons::Reasons;
+pub use records::Records;
 pub use relayed::Relayed;
 pub use responses_return::ResponsesReturn;
+pub use restored::Restored;
+pub use sessions::Sessions;
 
 use crate::observe::Invariant;
 
@@ -46,7 +52,10 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<NoOpenRelay>::default(),
         Box::<OneCall>::default(),
         Box::<Reasons>::default(),
+        Box::<Records>::default(),
         Box::<Relayed>::default(),
         Box::<ResponsesReturn>::default(),
+        Box::<Restored>::default(),
+        Box::<Sessions>::default(),
     ]
 }

@@ -1,7 +1,7 @@
 //! Relayed: every 2xx to an INVITE that reaches a machine goes on to the caller, and every ACK of it to the callee,
 //! each time. A branch that rang and got no final response is cancelled. The server leaves no call half-open.
 use crate::observe::{Facts, Invariant, Observation, Party, Seen, Violation, hash, violation};
-use sip_message::Method;
+use sip_message::{HeaderName, Method};
 use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -111,7 +111,9 @@ impl Relayed {
                 Party::Nobody => false,
             };
             let hop_by_hop = self.invites.contains(&(host, seen.invite_transaction()));
-            if honest && !hop_by_hop && self.dialogs.contains(&(host, dialog(seen))) {
+            // A machine that adds no Record-Route gets such an ACK only by chance.
+            let is_routed = seen.message.header(HeaderName::Route).is_some();
+            if honest && is_routed && !hop_by_hop && self.dialogs.contains(&(host, dialog(seen))) {
                 self.owe(due, host, "the ACK of a 2xx", seen);
             }
         }

@@ -18,9 +18,13 @@ const MAX_PATIENCE: Duration = Duration::from_secs(180);
 /// The purpose of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    Register { expires: u32 },
+    Register {
+        expires: u32,
+    },
     Invite(CallId),
     Reinvite(CallId),
+    /// A refresh of the session without a new offer (RFC 3311).
+    Update(CallId),
     Bye(CallId),
     Cancel,
     Probe,
@@ -141,6 +145,7 @@ impl Phone {
         let draft = Draft {
             method: Method::Cancel,
             contact: None,
+            session: None,
             with_body: false,
             ..invite.draft.clone()
         };
@@ -174,11 +179,11 @@ impl Phone {
             .find(|client| client.purpose == Purpose::Invite(call) && !client.is_over())
     }
 
-    /// Whether one of our re-INVITEs is open in a call.
+    /// Whether one of our re-INVITEs or UPDATEs is open in a call.
     pub(crate) fn has_open_reinvite(&self, call: CallId) -> bool {
-        self.clients
-            .iter()
-            .any(|client| client.purpose == Purpose::Reinvite(call) && !client.is_over())
+        let changes = [Purpose::Reinvite(call), Purpose::Update(call)];
+        let mut open = self.clients.iter().filter(|client| !client.is_over());
+        open.any(|client| changes.contains(&client.purpose))
     }
 
     pub(crate) fn wake_clients(&mut self, now: Time, output: &mut PhoneOutput) {
@@ -273,16 +278,23 @@ impl Phone {
             status,
             timed_out: false,
         });
-        let (draft, challenges) = (client.draft.clone(), client.challenges + 1);
+        let (mut draft, challenges) = (client.draft.clone(), client.challenges + 1);
         let wanted = !matches!(purpose, Purpose::Invite(call) if self.has_given_up(call));
-        let may_answer = wanted && matches!(status, 401 | 407) && challenges <= MAX_CHALLENGES;
-        if may_answer && self.wallet.take(&self.profile, response).is_some() {
+        let may_answer = match status {
+            401 | 407 => self.wallet.take(&self.profile, response).is_some(),
+            422 => draft
+                .session
+                .as_mut()
+                .is_some_and(|offer| offer.raise(response)),
+            _ => false,
+        };
+        if may_answer && wanted && challenges <= MAX_CHALLENGES {
             return self.try_again(now, draft, purpose, challenges, output);
         }
         self.request_ended(now, &purpose, Some(response), output);
     }
 
-    /// Sends a challenged request again, with credentials and the next `CSeq` (section 22.2).
+    /// Sends a challenged request again, with credentials and the next `CSeq` (section 22.2); or one whose session was too short.
     fn try_again(
         &mut self,
         now: Time,
@@ -293,9 +305,10 @@ impl Phone {
     ) {
         draft.cseq = match purpose {
             Purpose::Register { .. } => self.registration_cseq(),
-            Purpose::Invite(call) | Purpose::Reinvite(call) | Purpose::Bye(call) => {
-                self.next_cseq(call)
-            }
+            Purpose::Invite(call)
+            | Purpose::Reinvite(call)
+            | Purpose::Update(call)
+            | Purpose::Bye(call) => self.next_cseq(call),
             Purpose::Cancel | Purpose::Probe => draft.cseq + 1,
         };
         let authorization = self.authorize(draft.method.as_bytes(), &draft.uri);
@@ -318,6 +331,10 @@ impl Phone {
             }
             Purpose::Invite(call) => self.invite_refused(call, status, output),
             Purpose::Reinvite(call) => self.reinvite_refused(now, call, status, output),
+            Purpose::Update(call) => match response.filter(|_| status / 100 == 2) {
+                Some(response) => self.session_agreed(now, call, response, output),
+                None => self.reinvite_refused(now, call, status, output),
+            },
             Purpose::Bye(call) => self.bye_ended(call, output),
             Purpose::Cancel | Purpose::Probe => {}
         }
@@ -342,6 +359,7 @@ impl Phone {
             routes: Vec::new(),
             contact: None,
             expires: None,
+            session: None,
             with_body: false,
         };
         self.start_client(now, draft, Purpose::Probe, output);
@@ -357,6 +375,7 @@ fn ack_of_refusal(invite: &Draft, via: &str, response: &Message<'_>) -> Rc<[u8]>
         method: Method::Ack,
         to: super::compose::text(to),
         contact: None,
+        session: None,
         with_body: false,
         ..invite.clone()
     };

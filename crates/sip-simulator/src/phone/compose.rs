@@ -1,5 +1,6 @@
 //! Writes messages as a phone does: plain text, without the stack under test.
 use super::Phone;
+use super::session::Offer;
 use sip_message::{HeaderName, Message, Method, Uri};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -23,6 +24,8 @@ pub(crate) struct Draft {
     /// Contact value.
     pub(crate) contact: Option<String>,
     pub(crate) expires: Option<u32>,
+    /// Session timers, if the phone supports them.
+    pub(crate) session: Option<Offer>,
     pub(crate) with_body: bool,
 }
 
@@ -44,6 +47,9 @@ impl Draft {
         }
         if let Some(expires) = self.expires {
             let _ = write!(text, "Expires: {expires}\r\n");
+        }
+        if let Some(session) = &self.session {
+            session.write(&mut text);
         }
         if let Some(authorization) = authorization {
             let _ = write!(text, "{authorization}\r\n");
@@ -101,12 +107,13 @@ pub(crate) fn values(message: &Message<'_>, name: HeaderName) -> Vec<String> {
     message.values(name).map(text).collect()
 }
 
-/// Writes a response (section 8.2.6).
+/// Writes a response (section 8.2.6). `session` are whole header lines.
 pub(crate) fn response(
     request: &Message<'_>,
     status: u16,
     to_tag: &str,
     contact: Option<&str>,
+    session: &str,
     body: bool,
 ) -> Rc<[u8]> {
     let mut out = String::with_capacity(600);
@@ -138,6 +145,7 @@ pub(crate) fn response(
     if let Some(contact) = contact {
         let _ = write!(out, "Contact: <{contact}>\r\n");
     }
+    out.push_str(session);
     finish(out, body)
 }
 

@@ -139,6 +139,7 @@ impl Phone {
             routes: Vec::new(),
             contact: dialog_forming.then(|| format!("<{}>", self.contact())),
             expires: None,
+            session: None,
             with_body: method == Method::Invite,
         }
     }

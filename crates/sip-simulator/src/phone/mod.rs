@@ -11,8 +11,10 @@ mod credentials;
 mod mischief;
 mod registration;
 mod server;
+mod session;
 
 pub use mischief::Mischief;
+pub use session::SessionHabit;
 
 use crate::dice::Dice;
 use call::Call;
@@ -86,6 +88,8 @@ pub struct Profile {
     pub answering: Vec<(u32, Answering)>,
     /// As the callee, hangs up after this long.
     pub hangs_up_after: Option<Duration>,
+    /// How it uses session timers; `None` if it does not support them.
+    pub session: Option<SessionHabit>,
 }
 
 impl Profile {
@@ -109,6 +113,7 @@ impl Profile {
                 },
             )],
             hangs_up_after: None,
+            session: None,
         }
     }
 
@@ -202,6 +207,8 @@ pub enum PhoneEvent {
     CallUnacknowledged,
     /// A call of this phone ended, with a BYE from the other side or with its own answered BYE.
     CallEnded,
+    /// A session was refreshed (RFC 4028).
+    SessionRefreshed,
     /// The phone vanished.
     Vanished,
 }

@@ -77,6 +77,7 @@ impl Phone {
             routes: Vec::new(),
             contact: Some(format!("<{}>", self.contact())),
             expires: Some(expires),
+            session: None,
             with_body: false,
         };
         output.events.push(PhoneEvent::RegistrationUncertain);

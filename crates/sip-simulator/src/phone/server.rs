@@ -99,6 +99,7 @@ impl Phone {
         match request.method() {
             Method::Invite if in_dialog => self.receive_reinvite(now, index, request, output),
             Method::Invite => self.receive_invite(now, index, request, output),
+            Method::Update => self.receive_reinvite(now, index, request, output),
             Method::Bye => self.receive_bye(now, index, request, output),
             Method::Cancel => self.receive_cancel(now, index, request, output),
             Method::Options | Method::Message | Method::Info => {
@@ -119,15 +120,21 @@ impl Phone {
         output: &mut PhoneOutput,
     ) {
         let contact = self.contact();
-        let server = &mut self.servers[index];
+        let server = &self.servers[index];
         if server.is_final() {
             return;
         }
-        let request = Rc::clone(&server.request);
+        let (request, call) = (Rc::clone(&server.request), server.call);
         let Ok(request) = Message::parse(&request) else {
             return;
         };
-        let dialog = server.is_invite && (101..300).contains(&status);
+        let session = match call {
+            Some(call) if status / 100 == 2 => self.accept_session(now, call, &request),
+            _ => String::new(),
+        };
+        let server = &mut self.servers[index];
+        let refreshes = matches!(request.method(), Method::Invite | Method::Update);
+        let dialog = refreshes && (101..300).contains(&status);
         let tag = if to_tag.is_empty() {
             "stateless"
         } else {
@@ -139,6 +146,7 @@ impl Phone {
             status,
             tag,
             dialog.then_some(contact.as_str()),
+            &session,
             body,
         );
         output.send(server.destination, &bytes);

@@ -1,6 +1,6 @@
 //! The machines of a world: runs their workers, executes their output, and lets them fail.
 use super::{Event, Fault, HAND_OVER, HOUSEKEEPING, World};
-use crate::host::{ControlOf, Machine, OutputOf, QuestionOf};
+use crate::host::{ControlOf, Machine, OutputOf, QuestionOf, Worker};
 use crate::observe::{Cause, Observation, Party, Step};
 use sip_transport::{Flow, Input, ListenerId, Node, Received, Time};
 use std::mem;
@@ -13,7 +13,14 @@ impl<M: Machine> World<M> {
         let now = self.now();
         self.hosts[host].boot(now);
         self.trace.note(now, Party::Host(host), "starts".to_owned());
-        self.observe(&Observation::Booted { host });
+        let hosted = &self.hosts[host];
+        let census = |worker: &Worker<M::Node>| hosted.machine.census(&worker.node);
+        let live = |worker: &Worker<M::Node>| census(worker).dialogs.live;
+        let dialogs = hosted.workers.iter().map(live).sum();
+        if hosted.life > 1 {
+            self.statistics.restored += dialogs;
+        }
+        self.observe(&Observation::Booted { host, dialogs });
         for worker in 0..self.hosts[host].workers.len() {
             self.plan_wake(host, worker);
         }
@@ -162,6 +169,7 @@ impl<M: Machine> World<M> {
             asked: output.questions().len(),
         };
         self.carry_out(host, worker, &mut output);
+        self.keep(host, &mut output);
         output.clear();
         let running = &mut self.hosts[host].workers[worker];
         running.output = output;
@@ -242,6 +250,24 @@ impl<M: Machine> World<M> {
                 },
             );
         }
+    }
+
+    /// Gives the records of a worker to its control plane.
+    fn keep(&mut self, host: usize, output: &mut OutputOf<M>) {
+        let now = self.now();
+        for record in output.drain_records() {
+            if let Some(event) = self.hosts[host].machine.keep(now, record) {
+                self.statistics.call_event(&event);
+                let event = &event;
+                self.observe(&Observation::Call { host, event });
+            }
+        }
+    }
+
+    /// Shows the disk of a machine to the observers.
+    pub(super) fn read_disk(&mut self, host: usize) {
+        let saved = &self.hosts[host].machine.saved_dialogs()[..];
+        self.observe(&Observation::SavedDialogs { host, saved });
     }
 
     /// Lets the control plane answer a question.
@@ -350,6 +376,7 @@ impl<M: Machine> World<M> {
         }
         let account = self.hosts[host].machine.bindings();
         self.observe(&Observation::Bindings { host, account });
+        self.read_disk(host);
         self.clock
             .plan(now + HOUSEKEEPING, Event::Housekeeping { host, life });
     }
@@ -366,6 +393,7 @@ impl<M: Machine> World<M> {
                 if self.hosts[host].is_up() {
                     self.hosts[host].crash(now);
                     self.observe(&Observation::Crashed { host });
+                    self.read_disk(host);
                     self.clock.plan(now + duration, Event::Boot { host });
                 }
             }

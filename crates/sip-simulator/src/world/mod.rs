@@ -336,6 +336,7 @@ impl<M: Machine> World<M> {
         for host in 0..self.hosts.len() {
             let account = self.hosts[host].machine.bindings();
             self.observe(&Observation::Bindings { host, account });
+            self.read_disk(host);
         }
         let view = |host: &Host<M>| -> Vec<BoundContact> { host.machine.bound_contacts(now) };
         let bindings: Vec<_> = self.hosts.iter().map(view).collect();

@@ -1,18 +1,23 @@
 //! A machine that runs [`Exchange`] on its workers, with its own subscriber store, name server and disk.
 
+mod dialogs;
+
+pub use dialogs::DialogStore;
+use sip_dialog::{CallEvent, SessionTimerSettings};
 use sip_elements::auth::{CredentialCache, Nonces, StoredCredentials};
 use sip_elements::location::{Binding, LocationLimits, Locations};
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::routing::NextHop;
 use sip_elements::{
     ChallengedMethods, ControlMessage, DeadTargets, Description, DialogSettings, Exchange,
-    ExchangeOptions, Foreign, NameServersFailed, NotDescribed, ProxySettings, Question,
+    ExchangeOptions, Foreign, NameServersFailed, NotDescribed, ProxySettings, Question, Record,
     RegistrarSettings, SessionDescriptions, Settings, Shared, StoreFailed, TableLimits,
 };
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
 use sip_message::{KeyHasher, Message, Method};
 use sip_simulator::{
     Account, BoundContact, Bounds, Census, Dice, Held, HostFacts, HostPlan, Machine, Profile,
+    SavedDialog,
 };
 use sip_transaction::TimerSettings;
 use sip_transport::selection::{Candidate, Destination, Reach, Selection, Server, Step};
@@ -24,6 +29,9 @@ use std::time::Duration;
 
 /// The address of a server that never responds.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 99, 99));
+
+/// The time between two looks at what has to be saved, as in the simulator.
+const HOUSEKEEPING: Duration = Duration::from_millis(250);
 
 /// Most targets of a fork.
 const MAX_TARGETS: usize = 8;
@@ -88,6 +96,8 @@ pub struct ExchangeMachine {
     hasher: KeyHasher,
     /// The saved bindings, which survive a crash.
     pub disk: Disk,
+    /// The saved dialogs, which survive a crash.
+    pub dialogs: DialogStore,
     /// Writes that have not reached the disk yet.
     writes: VecDeque<(Time, Vec<u8>, Vec<Saved>)>,
     /// The state that the workers share.
@@ -104,6 +114,7 @@ impl ExchangeMachine {
             plan: plan.clone(),
             hasher,
             disk: Disk::new(),
+            dialogs: DialogStore::default(),
             writes: VecDeque::new(),
             shared,
         }
@@ -226,6 +237,7 @@ impl Machine for ExchangeMachine {
             relays: plan.relays,
             challenged: challenged(&self.settings.challenge),
             description_mark: plan.describes.then(|| description_mark(plan)),
+            session_timers: self.settings.session_timers.is_some(),
             bounds: Bounds {
                 servers: with_reserve(plan.most_transactions),
                 clients: with_reserve(plan.most_transactions),
@@ -246,6 +258,8 @@ impl Machine for ExchangeMachine {
                     Duration::ZERO
                 },
                 write_behind: plan.write_behind,
+                save_window: plan.save_interval + HOUSEKEEPING,
+                dialog_lifetime: self.settings.proxy.dialog_lifetime,
             },
         }
     }
@@ -272,12 +286,19 @@ impl Machine for ExchangeMachine {
                 now,
             })
         };
-        (0..self.plan.workers).map(worker).collect()
+        let mut workers: Vec<Exchange> = (0..self.plan.workers).map(worker).collect();
+        for state in self.dialogs.load(now) {
+            for exchange in &mut workers {
+                exchange.restore(now, state);
+            }
+        }
+        workers
     }
 
     fn crash(&mut self, now: Time) {
         self.write_what_is_due(now);
         self.writes.clear();
+        self.dialogs.crash();
     }
 
     fn reply(&mut self, now: Time, question: &Question, failing: bool) -> ControlMessage {
@@ -319,6 +340,7 @@ impl Machine for ExchangeMachine {
 
     fn housekeeping(&mut self, now: Time, _: &mut Vec<(usize, ControlMessage)>) {
         self.write_what_is_due(now);
+        self.dialogs.save(now, self.plan.save_interval);
         self.shared.locations.sweep(now);
         let changes = self.shared.locations.take_changes();
         let mut addresses = changes.addresses;
@@ -337,6 +359,19 @@ impl Machine for ExchangeMachine {
             self.writes
                 .push_back((now + self.plan.write_behind, address.into_vec(), bindings));
         }
+    }
+
+    fn keep(&mut self, _: Time, record: Record) -> Option<CallEvent> {
+        match record {
+            Record::Call(event) => return Some(event),
+            Record::Dialog { id, state, expires } => self.dialogs.change(id, state, expires),
+            Record::Notice(_) | Record::Traced(_) => {}
+        }
+        None
+    }
+
+    fn saved_dialogs(&self) -> Vec<SavedDialog> {
+        self.dialogs.saved()
     }
 
     fn census(&self, node: &Exchange) -> Census {
@@ -464,6 +499,12 @@ fn settings(plan: &HostPlan) -> Settings {
             max_targets: MAX_TARGETS,
             ..defaults.proxy
         },
+        session_timers: plan
+            .session_timers
+            .map(|(interval, min_interval)| SessionTimerSettings {
+                interval: seconds(interval),
+                min_interval: seconds(min_interval),
+            }),
         dialogs: DialogSettings {
             bye_at_end: true,
             records: true,

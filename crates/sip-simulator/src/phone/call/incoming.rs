@@ -55,6 +55,8 @@ impl Phone {
             ack: None,
             act_at: after.map(|after| now + after),
             reinvite_at: None,
+            remote_cseq: invite.cseq().map_or(0, |cseq| cseq.number),
+            session: None,
         };
         call.learn_target(invite);
         self.servers[server].call = Some(number);
@@ -174,7 +176,7 @@ impl Phone {
         }
     }
 
-    /// Handles a re-INVITE: accepts it at once, or responds with 491 while one of ours is open (section 14.2).
+    /// Handles a re-INVITE or an UPDATE: accepts it at once, or responds with 491 while one of ours is open (section 14.2).
     pub(crate) fn receive_reinvite(
         &mut self,
         now: Time,
@@ -185,6 +187,9 @@ impl Phone {
         let Some(index) = self.dialog_of(invite) else {
             return self.respond(now, server, 481, "", output);
         };
+        if !self.calls[index].is_in_order(invite) {
+            return self.respond(now, server, 500, "", output);
+        }
         let number = self.calls[index].number;
         if self.has_open_reinvite(number) {
             return self.respond(now, server, 491, "", output);
@@ -205,6 +210,9 @@ impl Phone {
         let Some(index) = self.dialog_of(bye) else {
             return self.respond(now, server, 481, "", output);
         };
+        if !self.calls[index].is_in_order(bye) {
+            return self.respond(now, server, 500, "", output);
+        }
         self.calls.remove(index);
         self.respond(now, server, 200, "", output);
         output.events.push(PhoneEvent::CallEnded);

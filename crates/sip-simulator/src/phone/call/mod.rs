@@ -4,6 +4,7 @@ mod outgoing;
 
 use super::client::Purpose;
 use super::compose::{Draft, text};
+use super::session::Session;
 use super::{Answering, CallPlan, Phone, PhoneOutput, earlier};
 use sip_message::{HeaderName, Message, Method, NameAddr};
 use sip_transport::Time;
@@ -33,7 +34,7 @@ enum State {
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "Call-ID is the RFC's name")]
 pub(crate) struct Call {
-    number: CallId,
+    pub(super) number: CallId,
     state: State,
     call_id: String,
     local_tag: String,
@@ -51,11 +52,15 @@ pub(crate) struct Call {
     /// The next planned action: end of patience (Outgoing), answer (Incoming), end of talk (Up).
     act_at: Option<Time>,
     reinvite_at: Option<Time>,
+    /// The number of the last `CSeq` in requests of the other phone; 0 if there was none.
+    remote_cseq: u32,
+    pub(super) session: Option<Session>,
 }
 
 impl Call {
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        earlier(self.act_at, self.reinvite_at)
+        let session = self.session.as_ref().and_then(Session::next_deadline);
+        earlier(earlier(self.act_at, self.reinvite_at), session)
     }
 
     fn is_dialog_of(
@@ -80,6 +85,14 @@ impl Call {
         }
     }
 
+    /// Notes the `CSeq` number of a request. Returns whether it is in order (section 12.2.2).
+    fn is_in_order(&mut self, request: &Message<'_>) -> bool {
+        let number = request.cseq().map_or(0, |cseq| cseq.number);
+        let is_in_order = number >= self.remote_cseq;
+        self.remote_cseq = self.remote_cseq.max(number);
+        is_in_order
+    }
+
     /// A request that belongs to the dialog except for its Request-URI; `None` if there is no route set yet.
     pub(crate) fn draft_elsewhere(
         &mut self,
@@ -97,11 +110,12 @@ impl Call {
         })
     }
 
-    fn draft(&mut self, method: Method<'static>, contact: &str) -> Draft {
+    pub(super) fn draft(&mut self, method: Method<'static>, contact: &str) -> Draft {
         if method != Method::Ack {
             self.cseq += 1;
         }
         let offers = method == Method::Invite;
+        let refreshes = offers || method == Method::Update;
         Draft {
             method,
             uri: self.remote_target.clone(),
@@ -110,8 +124,9 @@ impl Call {
             call_id: self.call_id.clone(),
             cseq: self.cseq,
             routes: self.routes.clone(),
-            contact: offers.then(|| format!("<{contact}>")),
+            contact: refreshes.then(|| format!("<{contact}>")),
             expires: None,
+            session: None,
             with_body: offers,
         }
     }
@@ -132,10 +147,9 @@ impl Phone {
             };
             if due(call.reinvite_at) {
                 call.reinvite_at = None;
-                let contact = format!("sip:{}@{}", self.profile.user, self.address);
-                let draft = call.draft(Method::Invite, &contact);
-                self.start_client(now, draft, Purpose::Reinvite(number), output);
+                self.renegotiate(now, number, output);
             }
+            self.watch_session(now, number, output);
             let Some(call) = self.calls.iter_mut().find(|call| call.number == number) else {
                 continue;
             };
@@ -176,7 +190,7 @@ impl Phone {
             return;
         }
         call.state = State::Ending;
-        (call.act_at, call.reinvite_at) = (None, None);
+        (call.act_at, call.reinvite_at, call.session) = (None, None, None);
         let draft = call.draft(Method::Bye, &contact);
         self.start_client(now, draft, Purpose::Bye(number), output);
     }

@@ -2,6 +2,7 @@
 use super::{Call, CallId, State};
 use crate::phone::client::Purpose;
 use crate::phone::compose::{Draft, text, values};
+use crate::phone::session::Offer;
 use crate::phone::{CallPlan, Phone, PhoneEvent, PhoneOutput};
 use sip_message::{HeaderName, Message, Method};
 use sip_transport::Time;
@@ -27,8 +28,11 @@ impl Phone {
             answering: None,
             ack: None,
             reinvite_at: None,
+            remote_cseq: 0,
+            session: None,
         };
-        let draft = call.draft(Method::Invite, &self.contact());
+        let mut draft = call.draft(Method::Invite, &self.contact());
+        draft.session = self.profile.session.as_ref().map(Offer::new);
         self.calls.push(call);
         self.start_client(now, draft, Purpose::Invite(number), output);
     }
@@ -109,6 +113,10 @@ impl Phone {
             }
         };
         self.acknowledge(index, response, output);
+        if first {
+            let number = self.calls[index].number;
+            self.session_agreed(now, number, response, output);
+        }
         let unwanted = matches!(self.calls[index].state, State::GivenUp | State::Outgoing);
         if unwanted {
             let number = self.calls[index].number;
@@ -160,6 +168,8 @@ impl Phone {
             ack: None,
             act_at: None,
             reinvite_at: None,
+            remote_cseq: 0,
+            session: None,
         };
         adopt_dialog(&mut call, response);
         self.calls.push(call);
@@ -209,6 +219,8 @@ impl Phone {
     ) {
         if matches!(status, 408 | 481) {
             self.hang_up(now, number, output);
+        } else {
+            self.refresh_refused(now, number);
         }
     }
 
