@@ -367,8 +367,14 @@ impl Calls {
             let (caller, callee) = (dialog.text(Text::CallerTag), dialog.text(Text::CalleeTag));
             proof::target_key(dialog.text(Text::CallId), callee, caller, hasher)
         };
-        let accepts =
-            |dialog: &Dialog| dialog.expires() > parts.now && is_home(dialog.text(Text::CallId));
+        let longest = parts.settings.proxy.dialog_lifetime;
+        let accepts = |dialog: &mut Dialog| {
+            // The clock may have been set back meanwhile.
+            if dialog.expires() > parts.now + longest {
+                dialog.refresh(parts.now, longest);
+            }
+            dialog.expires() > parts.now && is_home(dialog.text(Text::CallId))
+        };
         let Some(id) = self.dialogs.restore(state, accepts, key_of) else {
             return false;
         };
