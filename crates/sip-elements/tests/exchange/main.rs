@@ -11,6 +11,7 @@ mod draining;
 mod ending_calls;
 mod figures;
 mod flows;
+mod hostile_dialogs;
 mod identity;
 mod itself;
 mod leniency;
