@@ -6,6 +6,10 @@ mod database;
 mod opening;
 #[path = "../servers/process.rs"]
 mod process;
+#[path = "../servers/relay.rs"]
+mod relay;
+#[path = "../relayed/mod.rs"]
+mod relayed;
 mod restart;
 #[path = "../servers/mariadb.rs"]
 mod server;

@@ -7,6 +7,10 @@ mod node_lock;
 mod opening;
 #[path = "../servers/process.rs"]
 mod process;
+#[path = "../servers/relay.rs"]
+mod relay;
+#[path = "../relayed/mod.rs"]
+mod relayed;
 mod restart;
 #[path = "../servers/postgres.rs"]
 mod server;
