@@ -228,7 +228,7 @@ async fn for_each(
         .fetch(connection);
     let mut shown = 0;
     while let Some(row) = within(rows.try_next()).await? {
-        visit(text(&row, 0)?, text(&row, 1)?, credentials(&row, 2)?);
+        visit(text(&row, 0)?, text(&row, 1)?, credentials(&row, 2).ok());
         shown += 1;
     }
     Ok(shown)

@@ -239,7 +239,7 @@ async fn for_each(
         .fetch(&mut *transaction);
     let mut shown = 0;
     while let Some(row) = within(rows.try_next()).await? {
-        visit(row.try_get(0)?, row.try_get(1)?, credentials(&row, 2)?);
+        visit(row.try_get(0)?, row.try_get(1)?, credentials(&row, 2).ok());
         shown += 1;
     }
     drop(rows);

@@ -86,7 +86,7 @@ impl SubscriberTable for SqliteBackend {
         while let Some(row) = rows.try_next().await.map_err(fault)? {
             let username = row.try_get(0).map_err(fault)?;
             let domain = row.try_get(1).map_err(fault)?;
-            visit(username, domain, credentials(&row, 2).map_err(fault)?);
+            visit(username, domain, credentials(&row, 2).ok());
             shown += 1;
         }
         Ok(shown)
