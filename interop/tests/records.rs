@@ -3,7 +3,7 @@
 use interop::{Server, ServerOptions, lab_run, lab_users, wait_until};
 use serde_json::Value;
 use sip_transport::Protocol;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::process::{Child, Command};
 
@@ -126,4 +126,64 @@ fn after_kill_the_file_has_whole_records_of_all_calls_but_the_last_ones() {
     server.process().signal("KILL");
     server.process().wait();
     assert_eq!(objects(&folder.path().join("calls.jsonl")).len(), calls);
+}
+
+/// The lines of the log about calls, by Call-ID.
+fn call_lines(server: &Server) -> BTreeMap<String, Vec<Value>> {
+    let mut lines = BTreeMap::<String, Vec<Value>>::new();
+    for line in server.log().lines() {
+        let Ok(line) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        let message = line["message"].as_str().unwrap_or_default();
+        if message.starts_with("call ") {
+            let call_id = line["call_id"].as_str().expect("a Call-ID").to_owned();
+            lines.entry(call_id).or_default().push(line);
+        }
+    }
+    lines
+}
+
+#[test]
+fn each_call_has_its_lines_in_the_log_as_far_as_they_are_wanted() {
+    let wanted = |calls: &str| ServerOptions {
+        sections: format!("[log]\nformat = \"json\"\ncalls = \"{calls}\"\n"),
+        users: lab_users(PHONES),
+        ..ServerOptions::default()
+    };
+    let mut server = Server::start(&wanted("all"));
+    let calls = call(&server);
+    let ended = |server: &Server| server.log().matches("call ended").count();
+    wait_until("all lines are written", || ended(&server) == calls);
+    let lines = call_lines(&server);
+    assert_eq!(lines.len(), calls);
+    for lines in lines.values() {
+        let messages: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line["message"].as_str())
+            .collect();
+        assert_eq!(messages, ["call started", "call answered", "call ended"]);
+        let [started, answered, ended] = &lines[..] else {
+            panic!("{lines:?}");
+        };
+        assert_eq!(started["id"], ended["id"]);
+        assert!(started["ended_by"].is_null() && started["talk_ms"].is_null());
+        assert_eq!(
+            (&answered["status"], &ended["status"]),
+            (&200.into(), &200.into())
+        );
+        assert!(ended["talk_ms"].is_number() && ended["destination"].is_string());
+        let by = ended["ended_by"].as_str().unwrap_or_default();
+        assert!(["caller", "callee"].contains(&by), "{ended}");
+    }
+    // A reload changes what is wanted.
+    server.configure(&wanted("none"));
+    server.process().signal("HUP");
+    wait_until("the configuration is reloaded", || {
+        server.log().contains("reloaded: log.calls")
+    });
+    call(&server);
+    server.process().signal("TERM");
+    assert!(server.process().wait().success(), "{}", server.log());
+    assert_eq!(ended(&server), calls);
 }

@@ -229,6 +229,11 @@ impl Dialog {
         self.status = status;
     }
 
+    /// The dialog ends at this time, if not before.
+    pub fn expire_by(&mut self, latest: Time) {
+        self.expires = self.expires.min(latest);
+    }
+
     /// Sets texts. Without `fits`, those that exist are kept.
     pub(crate) fn change(&mut self, texts: &[(Text, &[u8])], fits: bool) {
         if fits {

@@ -115,10 +115,13 @@ impl Dialogs {
     pub fn restore(
         &mut self,
         state: &[u8],
-        accepts: impl FnOnce(&Dialog) -> bool,
+        accepts: impl FnOnce(&mut Dialog) -> bool,
         key: impl FnOnce(&Dialog) -> u64,
     ) -> Option<DialogId> {
-        let mut decoded = Dialog::decode(state).filter(accepts)?;
+        let mut decoded = Dialog::decode(state)?;
+        if !accepts(&mut decoded) {
+            return None;
+        }
         decoded.key = key(&decoded);
         let (key, expires) = (decoded.key, decoded.expires());
         let id = self.insert(|generation| {

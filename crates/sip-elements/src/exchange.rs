@@ -166,6 +166,7 @@ impl Exchange {
             registered: &mut self.registered,
             held: &mut self.held,
             draining: &mut self.draining,
+            is_ignored: false,
             events: &mut self.events,
             scratch: &mut self.scratch,
         };
@@ -256,11 +257,14 @@ impl Node for Exchange {
             }
             _ => now,
         };
-        self.with_worker((arrived, now), output, |worker| match input {
-            Input::Received(message) => pipeline::receive(worker, message),
-            Input::Undeliverable(message) => undeliverable::receive(worker, &message),
-            Input::ConnectionEnded(flow) => worker.registered.end_bindings(&worker.parts, flow),
-            Input::Control(message) => pipeline::control(worker, message),
+        self.with_worker((arrived, now), output, |worker| {
+            match input {
+                Input::Received(message) => pipeline::receive(worker, message),
+                Input::Undeliverable(message) => undeliverable::receive(worker, &message),
+                Input::ConnectionEnded(flow) => worker.registered.end_bindings(&worker.parts, flow),
+                Input::Control(message) => pipeline::control(worker, message),
+            }
+            received = received.filter(|_| !worker.is_ignored);
         });
         self.copy_traced(now, mark, received, output);
     }
@@ -276,12 +280,13 @@ impl Node for Exchange {
     }
 
     fn refuse(&mut self, now: Time, message: Received<'_>, output: &mut Output<Question, Record>) {
-        let mark = self.mark(output);
+        let (mark, mut received) = (self.mark(output), None);
         self.metrics.queueing.record(now - message.arrived);
         self.with_worker((message.arrived, now), output, |worker| {
             pipeline::refuse(worker, message);
+            received = (!worker.is_ignored).then_some(message);
         });
-        self.copy_traced(now, mark, Some(message), output);
+        self.copy_traced(now, mark, received, output);
     }
 
     fn expire(&mut self, now: Time, output: &mut Output<Question, Record>) {

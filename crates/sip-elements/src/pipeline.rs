@@ -73,7 +73,7 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     if !message.is_request() {
         return response(worker, flow, message, handed_over);
     }
-    if blocklist::is_scanner(&worker.parts, message) {
+    if blocklist::is_scanner(worker, message) {
         return;
     }
     count_request(worker, message, handed_over);
@@ -109,7 +109,7 @@ pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     let Some(request) = request else {
         return receive(worker, received);
     };
-    if blocklist::is_scanner(&worker.parts, &request) {
+    if blocklist::is_scanner(worker, &request) {
         return;
     }
     count_request(worker, &request, handed_over);

@@ -26,6 +26,8 @@ pub(crate) struct Worker<'r, 'o> {
     pub(crate) held: &'r mut HeldAnswers,
     /// Whether new calls are rejected.
     pub(crate) draining: &'r mut bool,
+    /// Whether the message is dropped because of its sender. It is not traced either, so that a flood does not displace the messages of others.
+    pub(crate) is_ignored: bool,
     /// Events of expired timers. The buffer is reused.
     pub(crate) events: &'o mut Vec<Event<Owner>>,
     /// A buffer for responses whose status is known only after they are written. It is reused.

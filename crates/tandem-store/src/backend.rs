@@ -115,8 +115,8 @@ pub(crate) trait Backend:
 
 /// A callback for username and domain of each row.
 pub(crate) type VisitName<'v> = dyn FnMut(&str, &str) -> ControlFlow<()> + Send + 'v;
-/// A callback for username, domain and credentials of each row.
-pub(crate) type VisitSubscriber<'v> = dyn FnMut(&str, &str, StoredCredentials) + Send + 'v;
+/// A callback for username, domain and credentials of each row; `None` if its hashes cannot be read.
+pub(crate) type VisitSubscriber<'v> = dyn FnMut(&str, &str, Option<StoredCredentials>) + Send + 'v;
 /// A callback for id and state of each dialog.
 pub(crate) type VisitDialog<'v> = dyn FnMut(u128, &[u8]) + Send + 'v;
 /// A callback for address of record and binding of each row.

@@ -9,6 +9,7 @@ use crate::subscriber::{
     Changed, Existing, Imported, Registrations, StoredCredentials, Subscriber, SubscriberChanges,
 };
 use std::ops::ControlFlow;
+use tracing::warn;
 
 /// The subscribers of a [`Store`](crate::Store).
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +99,7 @@ impl<'s> Subscribers<'s> {
     }
 
     /// Passes every subscriber (username, domain, credentials) to `visit`, in no particular order, to warm a cache at the start. Returns
-    /// their number.
+    /// their number. It skips those whose hashes cannot be read, and logs it.
     ///
     /// # Errors
     /// Any error of the database.
@@ -106,8 +107,26 @@ impl<'s> Subscribers<'s> {
         &self,
         mut visit: impl FnMut(&str, &str, StoredCredentials) + Send,
     ) -> Result<u64, StoreError> {
-        let shown = self.database.backend.for_each(&mut visit).await;
-        shown.map_err(self.database.failed("read the subscribers"))
+        let (mut unreadable, mut first) = (0, String::new());
+        let mut visit = |username: &str, domain: &str, credentials| {
+            if let Some(credentials) = credentials {
+                return visit(username, domain, credentials);
+            }
+            unreadable += 1;
+            if unreadable == 1 {
+                first = format!("{username}@{domain}");
+            }
+        };
+        let read = self.database.backend.for_each(&mut visit).await;
+        let read: u64 = read.map_err(self.database.failed("read the subscribers"))?;
+        if unreadable > 0 {
+            warn!(
+                unreadable,
+                ?first,
+                "skipped subscribers whose password hashes have the wrong length: set their passwords again"
+            );
+        }
+        Ok(read - unreadable)
     }
 
     /// Adds a batch of subscribers in one transaction: all of them, or none. A few thousand make a good batch. Pause briefly between two

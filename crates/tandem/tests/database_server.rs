@@ -1,12 +1,17 @@
-//! A database server that is away: at the start of Tandem, and later.
+//! A database server that is away, at the start of Tandem and later, or that answers late or wrongly.
 mod common;
 #[path = "../../tandem-store/tests/servers/process.rs"]
 mod process;
+#[path = "../../tandem-store/tests/servers/relay.rs"]
+mod relay;
 #[path = "../../tandem-store/tests/servers/postgres.rs"]
 mod server;
 
-use common::{PATIENCE, Phone, Place, call, get, http_get, metric, none, run, until};
+use common::{
+    PATIENCE, Phone, Place, call, get, header, http_get, metric, none, response, run, until,
+};
 use process::free_port;
+use relay::{Manner, Relay};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::Server as Postgres;
@@ -90,6 +95,79 @@ fn while_the_database_is_stopped_calls_go_on_and_nothing_is_lost() {
         );
         assert!(server.stop(false).await, "everything is saved");
         assert_eq!(start(&place).await.running().restored, 4);
+    });
+}
+
+/// A call from alice to bob, which she ends.
+fn make_call(alice: &Phone, bob: &Phone, call_id: &str) {
+    let uri = "sip:bob@tandem.localhost";
+    alice.send((1, "INVITE"), uri, uri, call_id, "");
+    bob.send_raw(&response(&bob.receive(), "200 OK"));
+    let (status, answer) = alice.final_response("INVITE");
+    assert_eq!(status, 200, "{answer}");
+    let route = header(&answer, "Record-Route").expect("recorded");
+    for (cseq, method) in [(1, "ACK"), (2, "BYE")] {
+        alice.send_raw(&format!(
+            "{method} sip:bob@{} SIP/2.0\r\nVia: SIP/2.0/UDP {};branch=z9hG4bK-{call_id}-{method};rport\r\n\
+             Max-Forwards: 70\r\nRoute: {route}\r\nFrom: <sip:alice@tandem.localhost>;tag=alice\r\n\
+             To: <{uri}>;tag=bob\r\nCall-ID: {call_id}\r\nCSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n",
+            bob.address(),
+            alice.address()
+        ));
+        let received = bob.receive();
+        assert!(received.starts_with(method), "{received}");
+        if method == "BYE" {
+            bob.send_raw(&response(&received, "200 OK"));
+        }
+    }
+    assert_eq!(alice.final_response("BYE").0, 200);
+}
+
+#[test]
+fn a_database_that_answers_late_or_wrongly_or_breaks_off_holds_up_no_call() {
+    run(async {
+        const MANNERS: [Manner; 5] = [
+            Manner::Late(Duration::from_secs(2)),
+            Manner::Cut(0),
+            Manner::Cut(40),
+            Manner::Wrong(b"HTTP/1.1 502 Bad Gateway\r\n\r\n"),
+            Manner::Wrong(&[0; 64]),
+        ];
+        const WAITING: &str = "tandem_call_records_waiting{to=\"database\"}";
+        let database = Postgres::new();
+        let url = database.url("postgres", "postgres");
+        subscribe(&url, &["alice", "bob"]).await;
+        let relay = Relay::before(&url);
+        let place = Place::new("");
+        let more = "[auth]\nchallenge = [\"REGISTER\"]\n[records]\ndatabase = true\n";
+        place.configure_exactly(&(configuration(&relay.url(&url), 0) + more));
+        let server = start(&place).await;
+        let bob = Phone::new(&server, "bob");
+        assert_eq!(bob.register_with("secret", "bob"), 200);
+        let waiting = async || {
+            let unsaved = metric(&server, "tandem_location_unsaved").await;
+            [unsaved, metric(&server, WAITING).await]
+        };
+        until("it is saved", async || waiting().await == [0, 0]).await;
+        for (round, manner) in MANNERS.into_iter().enumerate() {
+            relay.set(manner);
+            let (alice, begun) = (Phone::new(&server, "alice"), Instant::now());
+            let registered = alice.register_with("secret", &format!("alice{round}"));
+            assert_eq!(registered, 200, "{manner:?}");
+            for number in 0..3 {
+                make_call(&alice, &bob, &format!("call{round}{number}"));
+            }
+            assert!(begun.elapsed() < Duration::from_secs(2), "{manner:?}");
+            until("the lag is to be seen", async || waiting().await == [1, 3]).await;
+            assert_eq!(get(&server, "/health/ready").await.0, 200, "{manner:?}");
+            relay.set(Manner::Honest);
+            until("it is saved", async || waiting().await == [0, 0]).await;
+        }
+        assert!(server.stop(false).await, "everything is saved");
+        let store = tandem_store::Store::open(&url).await.expect("opens");
+        let (calls, phones) = (3 * MANNERS.len() as u64, 1 + MANNERS.len() as u64);
+        assert_eq!(store.records().count().await.expect("counts"), calls);
+        assert_eq!(store.locations().count().await.expect("counts"), phones);
     });
 }
 

@@ -2,7 +2,7 @@
 //! unavailable database blocks no other request.
 mod common;
 
-use common::{Phone, Place, call, get, metric, none, run, until};
+use common::{Phone, Place, call, get, metric, none, response, run, until};
 use serde_json::json;
 use sqlx::Connection;
 use std::time::{Duration, Instant};
@@ -125,21 +125,6 @@ fn ringing_call(server: &Server, call_id: &str) -> (Phone, Phone, String) {
     assert!(invite.starts_with("INVITE sip:bob@127.0.0.1"), "{invite}");
     bob.send_raw(&response(&invite, "180 Ringing"));
     (alice, bob, invite)
-}
-
-fn response(request: &str, status: &str) -> String {
-    let kept = ["Via", "From", "Call-ID", "CSeq", "Record-Route"];
-    let lines = request.lines().filter(|line| {
-        kept.iter()
-            .any(|name| line.starts_with(&format!("{name}:")))
-    });
-    let to = common::header(request, "To").unwrap_or_default();
-    let kept: String = lines.fold(String::new(), |kept, line| kept + line + "\r\n");
-    // The request forwarded to the phone has the phone's Contact as its Request-URI.
-    let contact = request.split(' ').nth(1).unwrap_or_default();
-    format!(
-        "SIP/2.0 {status}\r\n{kept}To: {to};tag=bob\r\nContact: <{contact}>\r\nContent-Length: 0\r\n\r\n"
-    )
 }
 
 #[test]

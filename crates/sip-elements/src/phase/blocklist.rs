@@ -17,12 +17,14 @@ pub(crate) fn is_banned(worker: &mut Worker<'_, '_>, flow: Flow) -> bool {
         if flow.connection.is_some() && flow.connection.worker() == worker.index {
             parts.output.close(flow.connection);
         }
+        worker.is_ignored = true;
     }
     is_banned
 }
 
 /// Whether a request comes from a client that the operator does not answer, by its User-Agent.
-pub(crate) fn is_scanner(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool {
+pub(crate) fn is_scanner(worker: &mut Worker<'_, '_>, request: &Message<'_>) -> bool {
+    let parts = &worker.parts;
     let unwanted = &parts.settings.bans.drop_user_agents;
     if unwanted.is_empty() {
         return false;
@@ -38,6 +40,7 @@ pub(crate) fn is_scanner(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool
     let is_scanner = unwanted.iter().any(begins);
     if is_scanner {
         parts.metrics.dropped(DropReason::Scanner);
+        worker.is_ignored = true;
     }
     is_scanner
 }

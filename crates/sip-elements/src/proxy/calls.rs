@@ -384,7 +384,12 @@ impl Calls {
             let call_id = dialog.text(Text::CallId);
             proof::target_key(dialog.number(), call_id, (callee, caller), hasher)
         };
-        let accepts = |dialog: &Dialog| is_home(dialog.text(Text::CallId));
+        let latest = parts.now + parts.settings.proxy.dialog_lifetime;
+        let accepts = |dialog: &mut Dialog| {
+            // The clock may have been set back meanwhile.
+            dialog.expire_by(latest);
+            is_home(dialog.text(Text::CallId))
+        };
         let Some(id) = self.dialogs.restore(state, accepts, key_of) else {
             return false;
         };

@@ -12,6 +12,7 @@ mod ending_calls;
 mod figures;
 mod flows;
 mod hanging_up;
+mod hostile_dialogs;
 mod identity;
 mod itself;
 mod leniency;

@@ -155,6 +155,30 @@ fn a_call_whose_life_was_over_while_its_node_was_down_has_a_record() {
     assert_eq!(ended, Some(answered + hour));
 }
 
+/// The machine wrote the state while its clock was years ahead.
+#[test]
+fn a_clock_that_is_set_back_lets_no_restored_dialog_live_longer_than_a_new_one() {
+    let hour = Duration::from_secs(3_600);
+    let mut settings = persistent();
+    settings.proxy.dialog_lifetime = hour;
+    let mut bench = crate::live_calls::node_with(settings.clone());
+    let actual = bench.now;
+    bench.now = actual + hour * 24 * 365 * 10;
+    bench.receive(BOB, &crate::bench::register("bob", BOB, 2, ""));
+    let mut saved = Saved::new();
+    let (_, answered) = acknowledged_call(&mut bench);
+    save(&mut bench, &mut saved);
+    bench.now = actual;
+    let mut restored = restarted(&bench, settings, &saved);
+    restored.wait(Duration::from_secs(3_599));
+    assert_eq!(restored.dialogs(), (0, 1));
+    let sent = restored.receive(ALICE, &from_alice(&answered, "INFO", 2, ""));
+    assert!(sent.iter().any(|(_, text)| text.starts_with("INFO ")));
+    restored.wait(Duration::from_secs(2));
+    assert_eq!(restored.dialogs(), (0, 0));
+    assert_eq!(restored.ended_by(Ended::Expired), 1);
+}
+
 #[test]
 fn bytes_that_are_no_state_restore_nothing() {
     let mut bench = crate::live_calls::node_with(persistent());

@@ -1,10 +1,12 @@
 //! Copies of messages, for traces and for a collector.
 
 use crate::bench::{ALICE, BOB, Bench, accept_at, register, request, settings};
+use sip_elements::bans::Source;
 use sip_elements::trace::{Direction, Selection, TraceId, TraceOrder, Traced};
 use sip_elements::{ControlMessage, Exchange, ExchangeOptions, Record};
 use sip_message::{Message, worker_hash};
 use sip_transport::{Flow, ListenerId, Node, Received};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -217,4 +219,29 @@ fn a_message_that_goes_to_its_home_is_copied_there_and_only_there() {
         at_home[home as usize] += 1;
     }
     assert!(at_home.iter().all(|calls| *calls > 0), "{at_home:?}");
+}
+
+/// Otherwise a flood displaces the messages of others, whose copies wait in the same queue.
+#[test]
+fn a_flood_of_banned_sources_and_of_scanners_is_not_copied() {
+    let mut settings = settings();
+    settings.bans.drop_user_agents = vec!["friendly-scanner".to_owned()];
+    let mut bench = Bench::new(settings);
+    bench.order(1, user("alice@example.org"), true);
+    let until = bench.now + Duration::from_secs(60);
+    let bob: SocketAddr = BOB.parse().expect("an address");
+    bench.shared.bans.ban(Source::of(bob.ip()), until);
+    let scan = "User-Agent: friendly-scanner\n";
+    for (from, extra, copies) in [(BOB, "", 0), (ALICE, scan, 0), (ALICE, "", 2)] {
+        let message = register("alice", ALICE, 1, extra).replace('\n', "\r\n");
+        let flow = Flow::to(ListenerId(0), from.parse().expect("an address"));
+        let received = Received::new(bench.now, flow, message.as_bytes());
+        let input = sip_transport::Input::Received(received);
+        bench.exchange.handle(bench.now, input, &mut bench.output);
+        assert_eq!(bench.copies().len(), copies, "served: {from} {extra}");
+        bench
+            .exchange
+            .refuse(bench.now, received, &mut bench.output);
+        assert_eq!(bench.copies().len(), copies, "shed: {from} {extra}");
+    }
 }

@@ -23,14 +23,14 @@ pub(crate) async fn each_name<R: Columns>(
     Ok(shown)
 }
 
-/// Passes username, domain and hashes. Returns the number of rows.
+/// Passes username, domain and hashes; without hashes if they are malformed. Returns the number of rows.
 pub(crate) async fn each_subscriber<R: Columns>(
     mut rows: BoxStream<'_, Result<R, Error>>,
     visit: &mut VisitSubscriber<'_>,
 ) -> Result<u64, Error> {
     let mut shown = 0;
     while let Some(row) = within(rows.try_next()).await? {
-        visit(row.text(0)?, row.text(1)?, credentials(&row, 2)?);
+        visit(row.text(0)?, row.text(1)?, credentials(&row, 2).ok());
         shown += 1;
     }
     Ok(shown)

@@ -85,7 +85,7 @@ impl SubscriberTable for SqliteBackend {
         while let Some(row) = rows.try_next().await.map_err(fault)? {
             let username = row.text(0).map_err(fault)?;
             let domain = row.text(1).map_err(fault)?;
-            visit(username, domain, credentials(&row, 2).map_err(fault)?);
+            visit(username, domain, credentials(&row, 2).ok());
             shown += 1;
         }
         Ok(shown)

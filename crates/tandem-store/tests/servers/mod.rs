@@ -6,5 +6,7 @@
 pub mod database;
 mod late;
 mod opening;
+mod relay;
+mod relayed;
 mod restart;
 mod stall;

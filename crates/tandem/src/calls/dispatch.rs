@@ -1,5 +1,6 @@
-//! Distributes the events of the workers to the writers of records and the readers of events.
+//! Distributes the events of the workers to the writers of records, the log and the readers of events.
 use super::SharedEvent;
+use super::log::{self, CallLog};
 use super::queue::{self, Bounds, Level, Receiver, Sender};
 use super::records::{self, Destination, Loss, RecordCounters, Writers};
 use crate::config::RecordedFailures;
@@ -21,6 +22,8 @@ const WAITING: Bounds = Bounds {
 const BATCH: usize = 1_024;
 /// Time limit of the dispatcher once the workers have stopped.
 const LAST_DISPATCH: Duration = Duration::from_secs(2);
+/// Time limit of the last lines of the log.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The workers' end.
 #[derive(Clone, Debug)]
@@ -49,7 +52,7 @@ impl CallSender {
     /// The queue is full. The event is returned, and the loss of a record is counted.
     pub(crate) fn offer(&self, event: CallEvent) -> Result<(), CallEvent> {
         let is_record = is_end(&event) && !self.destinations.is_empty();
-        if !is_record && !self.control.events.is_wanted() {
+        if !is_record && !self.control.events.is_wanted() && !self.is_logged(&event) {
             return Ok(());
         }
         self.queue.try_send(event).inspect_err(|_| {
@@ -61,6 +64,10 @@ impl CallSender {
             }
         })
     }
+
+    fn is_logged(&self, event: &CallEvent) -> bool {
+        log::is_wanted(self.control.configuration.load().log.calls, event.change)
+    }
 }
 
 const fn is_end(event: &CallEvent) -> bool {
@@ -71,23 +78,27 @@ const fn is_end(event: &CallEvent) -> bool {
 #[derive(Debug)]
 pub(crate) struct Recording {
     dispatcher: JoinHandle<()>,
+    lines: JoinHandle<()>,
     writers: Writers,
 }
 
 impl Recording {
-    /// Starts to record and to push. It ends with the last [`CallSender`].
+    /// Starts to record, to log and to push. It ends with the last [`CallSender`].
     pub(crate) fn start(
         control: &Arc<Control>,
         store: &Store,
         events: Receiver<CallEvent>,
     ) -> Self {
         let (queues, writers) = records::start(control, store);
+        let (log, lines) = CallLog::start(control);
         let dispatcher = Dispatcher {
             control: Arc::clone(control),
             queues,
+            log,
         };
         Self {
             dispatcher: tokio::spawn(dispatcher.run(events)),
+            lines,
             writers,
         }
     }
@@ -95,7 +106,10 @@ impl Recording {
     /// Waits until all records are written, at most for `patience`. The workers must have stopped. Returns whether all are written.
     pub(crate) async fn finish(self, patience: Duration) -> bool {
         let dispatched = timeout(LAST_DISPATCH, self.dispatcher).await.is_ok();
-        dispatched & self.writers.finish(patience).await
+        let recorded = self.writers.finish(patience).await;
+        // Lines that the log does not take in time are missing, which does no harm.
+        let _ = timeout(LAST_LINES, self.lines).await;
+        dispatched & recorded
     }
 }
 
@@ -105,6 +119,7 @@ pub(crate) type Queue = (Destination, Sender<SharedEvent>);
 struct Dispatcher {
     control: Arc<Control>,
     queues: Vec<Queue>,
+    log: CallLog,
 }
 
 impl Dispatcher {
@@ -120,6 +135,7 @@ impl Dispatcher {
                     record(&self.control.records, queue, Arc::clone(event));
                 }
             }
+            self.log.offer(&shared);
             self.control.events.publish(shared);
         }
     }

@@ -152,7 +152,7 @@ pub(crate) fn rfc3339(time: Time) -> String {
 }
 
 /// Milliseconds between two times as they are written; 0 if one of them never came.
-fn between(from: Option<Time>, to: Option<Time>) -> u64 {
+pub(super) fn between(from: Option<Time>, to: Option<Time>) -> u64 {
     let (Some(from), Some(to)) = (from, to) else {
         return 0;
     };

@@ -1,8 +1,9 @@
-//! What the control plane does with the events of calls: it writes records of ended calls, and pushes events to readers.
+//! What the control plane does with the events of calls: it writes records of ended calls and lines of the log, and pushes events to readers.
 //!
 //! ```text
 //! workers ─▶ CallSender ─▶ dispatcher ─┬─▶ queue ─▶ writer ─▶ file        records: JSON lines, or rows of the database
 //!            (bounded)                 ├─▶ queue ─▶ writer ─▶ database
+//!                                      ├─▶ queue ─▶ lines of the log
 //!                                      └─▶ hub: a ring of events ─▶ readers of `GET /events`
 //! ```
 //!
@@ -11,6 +12,7 @@
 mod dispatch;
 pub mod events;
 mod line;
+mod log;
 pub(crate) mod queue;
 pub mod records;
 #[cfg(test)]
@@ -20,15 +22,26 @@ mod tests;
 
 pub(crate) use dispatch::{CallSender, Recording, channel};
 
+use crate::config::{CallLines, Log};
+use events::Hub;
 use queue::Weight;
 use sip_dialog::CallEvent;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// An event that queues and the ring share.
 pub(crate) type SharedEvent = Arc<CallEvent>;
 
 /// What the allocator takes for the texts of a call, apart from their bytes.
 const ALLOCATIONS: usize = 128;
+
+/// The switch by which workers know whether each change of a call is wanted.
+pub(crate) fn switch(hub: &Hub, log: &Log) -> Arc<AtomicBool> {
+    match log.calls {
+        CallLines::All => Arc::new(AtomicBool::new(true)),
+        CallLines::None | CallLines::Ended => hub.wanted(),
+    }
+}
 
 impl Weight for CallEvent {
     fn weight(&self) -> usize {

@@ -143,6 +143,23 @@ words!(LogLevel {
     Trace = "trace",
 });
 
+/// Which calls get lines in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallLines {
+    /// None.
+    None,
+    /// Those that have ended.
+    Ended,
+    /// All: when they start, are answered and end.
+    All,
+}
+
+words!(CallLines {
+    None = "none",
+    Ended = "ended",
+    All = "all",
+});
+
 /// Format of log records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {

@@ -35,7 +35,8 @@ pub use host_value::{
     NextHop,
 };
 pub use keyword::{
-    Challengeable, Durability, Keyword, LogFormat, LogLevel, RecordedFailures, StrangerMethod,
+    CallLines, Challengeable, Durability, Keyword, LogFormat, LogLevel, RecordedFailures,
+    StrangerMethod,
 };
 pub use mistake::{Mistake, Mistakes, Place, nearest};
 pub use network_value::Network;

@@ -1,5 +1,5 @@
 //! Converts the configuration into the settings of data plane and control plane.
-use super::keyword::Durability;
+use super::keyword::{CallLines, Durability};
 use super::network_value::Network;
 use super::origin::Origin;
 use super::sections::{Configuration, Listen, Proxy, TlsClients};
@@ -125,7 +125,9 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
         ),
         dialogs: DialogSettings {
             bye_at_end: configuration.dialogs.bye_at_end,
-            records: configuration.records.file.is_some() || configuration.records.database,
+            records: configuration.records.file.is_some()
+                || configuration.records.database
+                || configuration.log.calls != CallLines::None,
             events: Arc::default(),
             persist: configuration.dialogs.persist,
         },

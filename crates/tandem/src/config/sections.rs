@@ -7,7 +7,9 @@ use super::host_value::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
     NextHop,
 };
-use super::keyword::{Durability, LogFormat, LogLevel, RecordedFailures, StrangerMethod};
+use super::keyword::{
+    CallLines, Durability, LogFormat, LogLevel, RecordedFailures, StrangerMethod,
+};
 use super::network_value::Network;
 use super::origin::Origin;
 use sip_elements::bans::BanSettings;
@@ -591,6 +593,10 @@ section! {
 
         /// Format of log records: `"text"` for people, `"json"` for programs.
         restart format: LogFormat = LogFormat::Text, any();
+
+        /// Lines about calls, at level `info`, with the Call-ID ([the log](tracing.md#the-log)). `"ended"` writes one for each call that has
+        /// ended or failed; `"all"` also writes one when it starts and one when it is answered.
+        reload calls: CallLines = CallLines::None, any();
     }
 }
 

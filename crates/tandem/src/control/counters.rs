@@ -19,6 +19,8 @@ pub struct ControlCounters {
     pub save_failures: Counter,
     /// Saves of dialogs.
     pub dialogs: DialogSaveCounters,
+    /// Lines about calls that the log did not take in time.
+    pub call_lines_dropped: Counter,
     /// Failed polls for changed subscribers.
     pub poll_failures: Counter,
     /// Reloads that were applied.

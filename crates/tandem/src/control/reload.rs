@@ -3,6 +3,7 @@ use super::order::Undelivered;
 use super::running::Running;
 use super::service_manager;
 use super::state::Control;
+use crate::calls;
 use crate::config::{self, Changes, Configuration, Mistakes};
 use crate::warnings::dangerous_settings;
 use sip_elements::ControlMessage;
@@ -87,7 +88,7 @@ impl Control {
         }
         let tls = load_certificates(running, &fresh).map_err(ReloadError::Certificates)?;
         let mut settings = config::settings(&fresh, &running.listeners);
-        settings.dialogs.events = self.events.wanted();
+        settings.dialogs.events = calls::switch(&self.events, &fresh.log);
         self.order(running, &ControlMessage::Settings(Arc::new(settings)))
             .await?;
         if let Some(log) = &self.log {

@@ -116,7 +116,8 @@ async fn restore(
 ) -> Result<u64, StoreError> {
     let names = ListenerNames::new(listeners);
     let now = control.clock.now();
-    let found = bindings::restore(store, &shared.locations, &names, now).await?;
+    let longest = control.configuration.load().registrar.max_expires;
+    let found = bindings::restore(store, &shared.locations, &names, (now, longest)).await?;
     if found.unreadable > 0 {
         warn!(
             rows = found.unreadable,

@@ -2,6 +2,7 @@
 use sip_elements::location::{Binding, Locations};
 use sip_transport::{ConnectionId, Listener, ListenerId, Time};
 use std::borrow::Cow;
+use std::time::Duration;
 use tandem_store::{AddressBindings, BindingRow, Loaded, Store, StoreError};
 
 /// Names of the listeners, such as `udp:192.0.2.1:5060`. Bindings are stored with names, because the order of listeners can change between
@@ -61,7 +62,8 @@ impl ListenerNames {
     }
 }
 
-/// Restores every binding that has not expired, and deletes the others from the database.
+/// Restores every binding that has not expired, and deletes the others from the database. A binding lasts at most `longest` from now: the
+/// clock may have been set back since it was saved.
 ///
 /// # Errors
 /// Any database error.
@@ -69,8 +71,9 @@ pub async fn restore(
     store: &Store,
     locations: &Locations,
     names: &ListenerNames,
-    now: Time,
+    (now, longest): (Time, Duration),
 ) -> Result<Loaded, StoreError> {
+    let latest = u32::try_from((now + longest).unix_seconds()).unwrap_or(u32::MAX);
     let seconds = u32::try_from(now.unix_seconds()).unwrap_or(u32::MAX);
     let at_rest = store.locations();
     at_rest.delete_expired(seconds).await?;
@@ -80,7 +83,7 @@ pub async fn restore(
             &Binding {
                 contact: &row.contact,
                 q: row.q,
-                expires_at: row.expires_at,
+                expires_at: row.expires_at.min(latest),
                 call_id: &row.call_id,
                 cseq: row.cseq,
                 path: &row.path,
@@ -127,6 +130,7 @@ pub fn snapshot<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sip_elements::location::LocationLimits;
     use sip_transport::Protocol;
 
     fn listener(address: &str, prefix_length: u8) -> Listener {
@@ -153,6 +157,38 @@ mod tests {
             source: source.parse().expect("an address"),
             listener: Cow::Borrowed(listener),
         }
+    }
+
+    #[tokio::test]
+    async fn a_binding_of_a_clock_that_was_set_back_lasts_no_longer_than_a_new_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let url = format!("sqlite:{}", directory.path().join("t.db").display());
+        let store = Store::open(&url).await.expect("opens");
+        let names = ListenerNames::new(&[listener("192.0.2.1:5060", 24)]);
+        let now = Time::from_unix_seconds(1_800_000_000);
+        let bindings = [600, 86_400 * 3_650].map(|left| BindingRow {
+            contact: Cow::Owned(format!("sip:a@192.0.2.7:{}", left % 10_000).into_bytes()),
+            expires_at: 1_800_000_000 + left,
+            ..row("udp:192.0.2.1:5060", "192.0.2.7:5060")
+        });
+        let saved = AddressBindings {
+            address: Cow::Borrowed(b"alice@example.org"),
+            bindings: bindings.into(),
+        };
+        store.locations().save(&[saved]).await.expect("saves");
+        let locations = Locations::new(LocationLimits {
+            max_bindings: 10,
+            max_pending_changes: 10,
+        });
+        let longest = Duration::from_secs(3_600);
+        let restored = restore(&store, &locations, &names, (now, longest)).await;
+        assert_eq!(restored.expect("restores").bindings, 2);
+        let mut left = Vec::new();
+        locations.visit(b"alice@example.org", now, |binding| {
+            left.push(binding.expires_at - 1_800_000_000);
+        });
+        left.sort_unstable();
+        assert_eq!(left, [600, 3_600]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Starts the data plane: sockets, threads, and a node for each worker.
 use super::questions::ControlQueues;
+use crate::calls;
 use crate::config::{self, Configuration};
 use crate::control::{Control, Running};
 use crate::descriptors::{self, Room, shortage};
@@ -66,7 +67,7 @@ pub(super) fn start(
     // The message already names the source of the error.
     let bound = Runtime::bind(listeners, count, options).map_err(|error| anyhow!("{error}"))?;
     let mut settings = config::settings(&configuration, bound.listeners());
-    settings.dialogs.events = control.events.wanted();
+    settings.dialogs.events = calls::switch(&control.events, &configuration.log);
     let settings = Arc::new(settings);
     let seeds = seeds(count)?;
     let metrics: Vec<Arc<WorkerMetrics>> = seeds.iter().map(|_| Arc::default()).collect();

@@ -362,6 +362,23 @@ pub fn header<'m>(message: &'m str, name: &str) -> Option<&'m str> {
         .find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
+/// A phone's response to a request, with the tag `bob`.
+pub fn response(request: &str, status: &str) -> String {
+    let kept = ["Via", "From", "Call-ID", "CSeq", "Record-Route"];
+    let lines = request.lines().filter(|line| {
+        kept.iter()
+            .any(|name| line.starts_with(&format!("{name}:")))
+    });
+    let to = header(request, "To").unwrap_or_default();
+    let tag = if to.contains(";tag=") { "" } else { ";tag=bob" };
+    let kept: String = lines.fold(String::new(), |kept, line| kept + line + "\r\n");
+    // The request forwarded to the phone has the phone's Contact as its Request-URI.
+    let contact = request.split(' ').nth(1).unwrap_or_default();
+    format!(
+        "SIP/2.0 {status}\r\n{kept}To: {to}{tag}\r\nContact: <{contact}>\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
 /// No parameters.
 pub fn none() -> Value {
     json!({})

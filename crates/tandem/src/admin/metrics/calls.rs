@@ -142,4 +142,10 @@ const EVENT_METRICS: &[ProcessMetric] = &[
         |control| control.events.bytes(),
     )
     .details("At most `events.buffer`, and what readers encoded since the last event"),
+    ProcessMetric::counter(
+        "tandem_call_log_lines_dropped_total",
+        "Lines about calls that the log did not take in time",
+        |control| control.counters.call_lines_dropped.get(),
+    )
+    .details("See `log.calls`"),
 ];

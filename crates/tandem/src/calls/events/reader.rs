@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-/// How often a reader without events gets a sign of life.
+/// After how long without a frame a reader gets a sign of life.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What the hub knows about a reader.
@@ -67,6 +67,8 @@ pub struct Reader {
     head: watch::Receiver<(u64, bool)>,
     next: u64,
     ready: VecDeque<Bytes>,
+    /// When the connection took the last frame.
+    last_frame: Instant,
     ended: bool,
 }
 
@@ -92,6 +94,7 @@ impl Reader {
             head,
             next,
             ready,
+            last_frame: Instant::now(),
             ended: false,
         }
     }
@@ -102,6 +105,7 @@ impl Reader {
             self.slot.taken.fetch_add(1, Ordering::Relaxed);
             if let Some(frame) = self.ready.pop_front() {
                 self.publish_position();
+                self.last_frame = Instant::now();
                 return Some(frame);
             }
             if self.ended {
@@ -109,6 +113,12 @@ impl Reader {
             }
             let (head, stopping) = *self.head.borrow_and_update();
             self.advance();
+            // Events that the filter skips must not delay it.
+            let heartbeat = self.last_frame + HEARTBEAT;
+            if self.ready.is_empty() && Instant::now() >= heartbeat {
+                self.ready
+                    .push_back(frame::heartbeat(self.hub.before(self.next)));
+            }
             if !self.ready.is_empty() || self.next < head {
                 continue;
             }
@@ -116,11 +126,8 @@ impl Reader {
                 self.end(Goodbye::Stopping);
                 continue;
             }
-            // The sender lives as long as the hub, which this reader holds.
-            if timeout(HEARTBEAT, self.head.changed()).await.is_err() {
-                self.ready
-                    .push_back(frame::heartbeat(self.hub.before(self.next)));
-            }
+            // The sender lives as long as the hub, which this reader holds. After the time, the loop sends the heartbeat.
+            let _ = timeout_at(heartbeat, self.head.changed()).await;
         }
     }
 

@@ -5,15 +5,19 @@ use sip_dialog::Change;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_http::Lifetime;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 fn hub() -> Arc<Hub> {
     Arc::new(Hub::new(0xab, 2, 100_000))
 }
 
 fn attach(hub: &Arc<Hub>, last: Option<&str>) -> Reader {
+    attach_filtered(hub, Filter::default(), last)
+}
+
+fn attach_filtered(hub: &Arc<Hub>, filter: Filter, last: Option<&str>) -> Reader {
     let last = last.map(|id| id.parse().expect("an id"));
-    let reader = hub.attach(Lifetime::new(None), Filter::default(), last);
+    let reader = hub.attach(Lifetime::new(None), filter, last);
     reader.expect("there is room")
 }
 
@@ -47,6 +51,31 @@ async fn a_reader_gets_its_position_the_events_from_then_on_and_signs_of_life() 
     assert_eq!(start.elapsed(), Duration::from_secs(15));
     assert_eq!(hub.counters.sent.get(), 2);
     assert_eq!(hub.counters.published.get(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_gets_signs_of_life_while_its_filter_skips_the_events_of_others() {
+    let hub = hub();
+    let filter = Filter::parse(&[("user".to_owned(), "carol".to_owned())]);
+    let mut reader = attach_filtered(&hub, filter.expect("valid"), None);
+    next(&mut reader).await;
+    let busy = Arc::clone(&hub);
+    let publishing = tokio::spawn(async move {
+        for number in 0.. {
+            publish(&busy, number..number + 1);
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    let start = Instant::now();
+    for heartbeat in 1..=3 {
+        let frame = timeout(Duration::from_secs(16), next(&mut reader)).await;
+        let frame = frame.expect("a heartbeat is due");
+        assert!(frame.starts_with(": heartbeat\nid: ab-"), "{frame}");
+        // The events that it skipped need not be searched again.
+        assert!(!frame.contains("ab-0"), "{frame}");
+        assert_eq!(start.elapsed(), Duration::from_secs(15) * heartbeat);
+    }
+    publishing.abort();
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,7 +59,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ),
     (
         "[log]\ncolour = true",
-        &["2:1: unknown key `colour` in [log]: expected one of `level`, `format`"],
+        &["2:1: unknown key `colour` in [log]: expected one of `level`, `format`, `calls`"],
     ),
     (
         "[workers]\ncount = 0",
@@ -448,6 +448,7 @@ fn values_of_every_type_are_read() {
         [log]
         level = "debug"
         format = "json"
+        calls = "ended"
     "#;
     let read = parse(text).expect("it is right");
     assert_eq!(
@@ -486,6 +487,7 @@ fn values_of_every_type_are_read() {
     assert!(settings.proxy.off_limits.contains(metadata));
     assert!(settings.proxy.edge_proxies.is_empty());
     assert!(settings.dialogs.bye_at_end);
+    assert!(settings.dialogs.records, "for the lines of the log");
     assert_eq!(settings.limits.dialogs, 1234);
 }
 
