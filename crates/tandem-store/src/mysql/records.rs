@@ -1,13 +1,13 @@
 //! The table of call records.
 
+use super::node_lock::begin_as;
 use super::{MySqlBackend, fault};
 use crate::backend::{Fault, RecordTable};
 use crate::call_row::CallRow;
-use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
+use crate::network::{Fence, WHOLE_TABLE_TIMEOUT, within, within_time};
 use crate::node_name::NodeName;
 use async_trait::async_trait;
-use sqlx::mysql::MySqlQueryResult;
-use sqlx::{Connection, MySql, MySqlConnection, QueryBuilder};
+use sqlx::{MySql, MySqlConnection, QueryBuilder};
 
 /// Rows written per statement. One statement with many rows costs less than many statements.
 const ROWS_PER_STATEMENT: usize = 100;
@@ -16,7 +16,7 @@ const ROWS_PER_STATEMENT: usize = 100;
 impl RecordTable for MySqlBackend {
     async fn append(&self, records: &[CallRow<'_>], node: &NodeName) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
-        let inserted = within(insert(&mut lease, records, node)).await;
+        let inserted = within(insert(&mut lease, records, node, self.claims.fence())).await;
         lease.end(inserted).map_err(fault)
     }
 
@@ -34,10 +34,7 @@ impl RecordTable for MySqlBackend {
         .bind(before)
         .bind(node.as_str().as_bytes())
         .bind(i64::from(most));
-        let mut lease = self.lease().await?;
-        let deleted = within(query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(MySqlQueryResult::rows_affected(&deleted))
+        self.delete_as(node, query).await
     }
 }
 
@@ -45,8 +42,9 @@ async fn insert(
     connection: &mut MySqlConnection,
     records: &[CallRow<'_>],
     node: &NodeName,
+    fence: &Fence,
 ) -> Result<(), sqlx::Error> {
-    let mut transaction = connection.begin().await?;
+    let mut transaction = begin_as(connection, node, fence).await?;
     for records in records.chunks(ROWS_PER_STATEMENT) {
         let mut insert = QueryBuilder::<MySql>::new(
             "INSERT INTO call_record \

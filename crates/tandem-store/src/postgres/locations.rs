@@ -1,13 +1,14 @@
 //! The table of saved bindings.
 
+use super::node_lock::begin_as;
 use super::{PostgresBackend, fault};
 use crate::backend::{Fault, LocationTable, Mark, VisitBinding};
 use crate::binding::{AddressBindings, BindingRow, Loaded};
-use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, within, within_time};
+use crate::network::{Fence, WHOLE_TABLE_TIMEOUT, digest, distinct, within, within_time};
 use crate::node_name::NodeName;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use sqlx::postgres::{PgQueryResult, PgRow};
+use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection, Row};
 use std::borrow::Cow;
 
@@ -21,7 +22,7 @@ impl LocationTable for PostgresBackend {
 
     async fn save(&self, entries: &[&AddressBindings<'_>], mark: Mark<'_>) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
-        let saved = within(replace(&mut lease, entries, mark)).await;
+        let saved = within(replace(&mut lease, entries, mark, self.claims.fence())).await;
         lease.end(saved).map_err(fault)
     }
 
@@ -38,20 +39,14 @@ impl LocationTable for PostgresBackend {
         let query = sqlx::query("DELETE FROM location WHERE node = $1 AND full_save <> $2")
             .bind(mark.node.as_str())
             .bind(mark.full_save);
-        let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(PgQueryResult::rows_affected(&deleted))
+        self.delete_as(mark.node, query).await
     }
 
     async fn delete_expired(&self, node: &NodeName, now: u32) -> Result<u64, Fault> {
         let query = sqlx::query("DELETE FROM location WHERE node = $1 AND expires_at <= $2")
             .bind(node.as_str())
             .bind(i64::from(now));
-        let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(PgQueryResult::rows_affected(&deleted))
+        self.delete_as(node, query).await
     }
 
     async fn count_bindings(&self) -> Result<u64, Fault> {
@@ -96,6 +91,7 @@ async fn replace(
     connection: &mut PgConnection,
     entries: &[&AddressBindings<'_>],
     mark: Mark<'_>,
+    fence: &Fence,
 ) -> Result<(), sqlx::Error> {
     let rows: Vec<_> = distinct(entries).collect();
     let digests: Vec<[u8; 32]> = rows
@@ -103,7 +99,7 @@ async fn replace(
         .map(|(address, binding)| digest(address, &binding.contact))
         .collect();
     let addresses: Vec<&[u8]> = entries.iter().map(|entry| &*entry.address).collect();
-    let mut transaction = connection.begin().await?;
+    let mut transaction = begin_as(connection, mark.node, fence).await?;
     sqlx::query(
         "DELETE FROM location USING unnest($2::bytea[]) AS saved (address) \
          WHERE node = $1 AND substring(location.address, 1, 255) = substring(saved.address, 1, 255) \

@@ -1,13 +1,13 @@
 //! The table of call records.
 
+use super::node_lock::begin_as;
 use super::{PostgresBackend, fault};
 use crate::backend::{Fault, RecordTable};
 use crate::call_row::CallRow;
-use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
+use crate::network::{Fence, WHOLE_TABLE_TIMEOUT, within, within_time};
 use crate::node_name::NodeName;
 use async_trait::async_trait;
-use sqlx::postgres::PgQueryResult;
-use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
+use sqlx::{PgConnection, Postgres, QueryBuilder};
 
 /// Rows written per statement. One statement with many rows costs less than many statements.
 const ROWS_PER_STATEMENT: usize = 100;
@@ -16,7 +16,7 @@ const ROWS_PER_STATEMENT: usize = 100;
 impl RecordTable for PostgresBackend {
     async fn append(&self, records: &[CallRow<'_>], node: &NodeName) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
-        let inserted = within(insert(&mut lease, records, node)).await;
+        let inserted = within(insert(&mut lease, records, node, self.claims.fence())).await;
         lease.end(inserted).map_err(fault)
     }
 
@@ -35,10 +35,7 @@ impl RecordTable for PostgresBackend {
         .bind(before)
         .bind(node.as_str())
         .bind(i64::from(most));
-        let mut lease = self.lease().await?;
-        let deleted = within(query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(PgQueryResult::rows_affected(&deleted))
+        self.delete_as(node, query).await
     }
 }
 
@@ -46,8 +43,9 @@ async fn insert(
     connection: &mut PgConnection,
     records: &[CallRow<'_>],
     node: &NodeName,
+    fence: &Fence,
 ) -> Result<(), sqlx::Error> {
-    let mut transaction = connection.begin().await?;
+    let mut transaction = begin_as(connection, node, fence).await?;
     for records in records.chunks(ROWS_PER_STATEMENT) {
         let mut insert = QueryBuilder::<Postgres>::new(
             "INSERT INTO call_record \

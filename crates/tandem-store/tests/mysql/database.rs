@@ -63,6 +63,13 @@ impl Database {
         ));
     }
 
+    /// Ends the session that reserves the name of node `a`.
+    pub fn break_reservation(&self) {
+        self.execute(
+            "EXECUTE IMMEDIATE CONCAT('KILL ', IS_USED_LOCK(CONCAT('tandem ', SHA1(CONCAT(DATABASE(), ' ', 'a')))))",
+        );
+    }
+
     /// Runs SQL without the store.
     pub fn execute(&self, sql: &str) {
         SERVER.execute(&self.name, sql);

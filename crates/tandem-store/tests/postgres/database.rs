@@ -68,6 +68,14 @@ impl Database {
         ));
     }
 
+    /// Ends the session that reserves the name of node `a`.
+    pub fn break_reservation(&self) {
+        self.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE datname = current_database() AND application_name LIKE 'tandem node a, %'",
+        );
+    }
+
     /// Runs SQL without the store.
     pub fn execute(&self, sql: &str) {
         SERVER.execute(&self.name, sql);
