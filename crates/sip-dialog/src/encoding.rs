@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The version of the encoding.
 const VERSION: u8 = 1;
+/// The bytes between the two sides and the texts: four times, the status, the number of attempts, and whether it is whole.
+const BETWEEN: usize = 4 * 8 + 2 + 2 + 1;
 
 impl Dialog {
     /// The dialog as bytes. Connections are left out, because they end with the process.
@@ -37,6 +39,20 @@ impl Dialog {
             into.extend_from_slice(text);
         }
         into.into_boxed_slice()
+    }
+
+    /// The Call-ID in [`Dialog::encode`]. The rest is not read. `None` if the bytes are not a dialog of this version.
+    pub fn encoded_call_id(mut state: &[u8]) -> Option<&[u8]> {
+        let [VERSION] = take(&mut state)? else {
+            return None;
+        };
+        take::<16>(&mut state)?;
+        decode_side(&mut state)?;
+        decode_side(&mut state)?;
+        take::<BETWEEN>(&mut state)?;
+        // The first text.
+        let length = u16::from_be_bytes(take(&mut state)?);
+        state.get(..usize::from(length))
     }
 
     /// Reads [`Dialog::encode`]. `None` if the bytes are not a confirmed dialog of this version.

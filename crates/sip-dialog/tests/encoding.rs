@@ -1,7 +1,7 @@
 //! A dialog that is encoded and restored is the same dialog, and no bytes break the decoder.
 
 use proptest::prelude::*;
-use sip_dialog::{Answer, Dialogs, Invitation, Leg, MAX_BYTES, Text};
+use sip_dialog::{Answer, Dialog, Dialogs, Invitation, Leg, MAX_BYTES, Text};
 use sip_transaction::Account;
 use sip_transport::{Flow, ListenerId, Protocol, Time};
 use std::net::{IpAddr, SocketAddr};
@@ -62,6 +62,7 @@ proptest! {
         prop_assert!(dialogs.confirm(first, &answer, true));
         let dialog = dialogs.get(first).expect("live");
         let state = dialog.encode();
+        prop_assert_eq!(Dialog::encoded_call_id(&state), Some(&call_id[..]));
         let mut restored = Dialogs::new(now);
         let second = restored.restore(&state, |_| true, |_| 7).expect("a dialog");
         let again = restored.get(second).expect("live");
@@ -79,7 +80,9 @@ proptest! {
     fn no_bytes_break_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..400), version in 0_u8..3) {
         let mut dialogs = Dialogs::new(Time::from_unix_seconds(1));
         let bytes = [&[version][..], &bytes].concat();
+        let call_id = Dialog::encoded_call_id(&bytes);
         if let Some(id) = dialogs.restore(&bytes, |_| true, |_| 1) {
+            prop_assert_eq!(call_id, Some(dialogs.get(id).expect("live").text(Text::CallId)));
             prop_assert!(dialogs.get(id).expect("live").bytes() <= MAX_BYTES);
         }
     }

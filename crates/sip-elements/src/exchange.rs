@@ -6,14 +6,14 @@ use crate::proxy::{Proxy, ProxyStats};
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
 use crate::trace::{Mark, Tap, TraceOrder};
-use crate::worker::Worker;
+use crate::worker::{Worker, home_of};
 use crate::{
     ControlMessage, Owner, Question, Record, Settings, Shared, WorkerParts, classify, parking,
     pipeline, undeliverable,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use sip_dialog::DialogStats;
+use sip_dialog::{Dialog, DialogStats};
 use sip_transaction::{Event, Limits, Stats, Transactions};
 use sip_transport::overload::Urgency;
 use sip_transport::{Flow, Input, Node, Output, Received, Time};
@@ -129,6 +129,12 @@ impl Exchange {
     /// The number of unproven sources that it holds something for.
     pub fn held_sources(&self) -> u64 {
         self.transactions.ledger_stats().sources
+    }
+
+    /// The worker that is the home of the dialog with this state, among so many; `None` if the state can't be read. Only this worker can
+    /// [restore](Exchange::restore) it.
+    pub fn home_of_dialog(state: &[u8], workers: u16) -> Option<u16> {
+        Dialog::encoded_call_id(state).map(|call_id| home_of(call_id, workers))
     }
 
     /// Restores a dialog from the state in [`Record::Dialog`]. Returns whether this worker is its home, and its life is not over yet. Call

@@ -53,6 +53,6 @@ impl Worker<'_, '_> {
 }
 
 /// The home of a call.
-fn home_of(call_id: &[u8], workers: u16) -> u16 {
+pub(crate) fn home_of(call_id: &[u8], workers: u16) -> u16 {
     (worker_hash(call_id) % u32::from(workers.max(1))) as u16
 }

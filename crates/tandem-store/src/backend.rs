@@ -84,6 +84,8 @@ pub(crate) enum Fault {
         problem: String,
         remedy: &'static str,
     },
+    /// Another server has taken the name of this node, so nothing was written.
+    NameTaken,
     /// Anything else.
     Other { problem: String },
 }
@@ -108,6 +110,12 @@ pub(crate) trait Backend:
 
     /// Reserves a node's name for this process until [`Backend::close`], or until the process ends in any way.
     async fn claim(&self, node: &NodeName) -> Result<Claim, Fault>;
+
+    /// Who has taken the name that this process had reserved; `None`: it was not taken. While it is, every change of a node's rows fails
+    /// with [`Fault::NameTaken`].
+    fn name_taken_by(&self) -> Option<Arc<str>> {
+        None
+    }
 
     /// Waits for running operations, closes all connections and gives up all claims.
     async fn close(&self);
@@ -232,6 +240,14 @@ pub(crate) trait DialogTable: Send + Sync {
 
     /// Writes the node's rows of dialogs with a state, and deletes those of dialogs without one. Each id occurs once.
     async fn save_dialogs(&self, node: &NodeName, batch: &[DialogRow]) -> Result<(), Fault>;
+
+    /// Streams at most `most` of the node's dialogs that ended at or before `now` to `restore`, the latest first. Returns their number.
+    async fn load_overdue_dialogs(
+        &self,
+        node: &NodeName,
+        (now, most): (u32, u32),
+        restore: &mut VisitDialog<'_>,
+    ) -> Result<u64, Fault>;
 
     /// Deletes the node's dialogs that ended at or before `now`. Returns how many.
     async fn delete_expired_dialogs(&self, node: &NodeName, now: u32) -> Result<u64, Fault>;

@@ -44,6 +44,23 @@ impl<'s> Dialogs<'s> {
         loaded.map_err(self.database.failed("read the dialogs"))
     }
 
+    /// Passes the state of at most `most` dialogs of this node that ended at or before `now` (seconds since the Unix epoch) to `restore`,
+    /// with its id, the latest first. Returns their number.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn load_overdue(
+        &self,
+        now: u32,
+        most: u32,
+        mut restore: impl FnMut(u128, &[u8]) + Send,
+    ) -> Result<u64, StoreError> {
+        let backend = &self.database.backend;
+        let loaded = backend.load_overdue_dialogs(self.node, (now, most), &mut restore);
+        let loaded = loaded.await;
+        loaded.map_err(self.database.failed("read the dialogs"))
+    }
+
     /// Saves and removes dialogs of this node in one transaction. Each id occurs at most once.
     ///
     /// # Errors

@@ -58,9 +58,9 @@ pub enum StoreError {
         /// What to do.
         remedy: &'static str,
     },
-    /// Another process acts as this node on the database.
+    /// Another process acts as this node on the database. Nothing was written.
     #[error(
-        "another server uses the database {url}: {problem}; stop that server, or set database.url in the configuration to another database"
+        "another server uses the database {url}: {problem}; stop that server, or give this one a name (node.name) or a database (database.url) of its own"
     )]
     InUse {
         /// As configured.
@@ -158,6 +158,10 @@ impl StoreError {
                 url,
                 problem,
                 remedy,
+            },
+            Fault::NameTaken => Self::InUse {
+                url,
+                problem: "it has taken the name of this one".to_owned(),
             },
             Fault::Other { problem } => Self::Query {
                 url,

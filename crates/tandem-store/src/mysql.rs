@@ -13,14 +13,18 @@ mod subscribers;
 
 use crate::backend::{Backend, Claim, Commits, Fault, IfMissing, Opened, StoreOptions};
 use crate::error::StoreError;
-use crate::network::within_time;
 use crate::network::{CONNECT_TIMEOUT, Claims, LOCK_TIMEOUT_MS, Lease, opening, within};
+use crate::network::{WHOLE_TABLE_TIMEOUT, within_time};
 use crate::node_name::NodeName;
 use crate::url::{check_server_url, refused, shown_url};
 use async_trait::async_trait;
 use fault::fault;
-use node_lock::NodeLock;
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlPool, MySqlPoolOptions};
+use node_lock::{NodeLock, begin_as};
+use sqlx::mysql::{
+    MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlPool, MySqlPoolOptions,
+    MySqlQueryResult,
+};
+use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, MySql};
 use std::sync::Arc;
 use tracing::warn;
@@ -125,6 +129,24 @@ impl MySqlBackend {
     async fn lease(&self) -> Result<Lease<MySql>, Fault> {
         Lease::of(&self.pool).await.map_err(fault)
     }
+
+    /// Runs a statement that deletes rows of a node. Returns how many.
+    async fn delete_as(
+        &self,
+        node: &NodeName,
+        delete: Query<'_, MySql, MySqlArguments>,
+    ) -> Result<u64, Fault> {
+        let mut lease = self.lease().await?;
+        let deleted = within_time(WHOLE_TABLE_TIMEOUT, async {
+            let mut transaction = begin_as(&mut lease, node, self.claims.fence()).await?;
+            let deleted = delete.execute(&mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(deleted)
+        });
+        let deleted = deleted.await;
+        let deleted = lease.end(deleted).map_err(fault)?;
+        Ok(MySqlQueryResult::rows_affected(&deleted))
+    }
 }
 
 #[async_trait]
@@ -138,6 +160,10 @@ impl Backend for MySqlBackend {
     async fn claim(&self, node: &NodeName) -> Result<Claim, Fault> {
         let lock = NodeLock::new(self.options.clone(), node.clone());
         self.claims.acquire(lock).await
+    }
+
+    fn name_taken_by(&self) -> Option<Arc<str>> {
+        self.claims.fence().taken_by()
     }
 
     async fn close(&self) {

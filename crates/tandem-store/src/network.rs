@@ -2,10 +2,12 @@
 //! reserved as long as a connection is open.
 
 mod claim;
+mod fence;
 mod lease;
 mod streams;
 
 pub(crate) use claim::{Claims, Reservation, Reserve};
+pub(crate) use fence::Fence;
 pub(crate) use lease::{CONNECT_TIMEOUT, Lease, WHOLE_TABLE_TIMEOUT, within, within_time};
 pub(crate) use streams::{each_binding, each_name, each_subscriber};
 
@@ -30,11 +32,12 @@ const MAKE_TABLES: &str =
 /// Where sqlx records the migrations.
 pub(crate) const MIGRATION_RECORD: &str = "_sqlx_migrations";
 /// The tables that the store creates.
-pub(crate) const TABLES: [&str; 8] = [
+pub(crate) const TABLES: [&str; 9] = [
     MIGRATION_RECORD,
     "call_record",
     "dialog",
     "location",
+    "node_epoch",
     "node_secret",
     "subscriber",
     "subscriber_change",
@@ -93,6 +96,8 @@ pub(crate) fn connection_fault(error: sqlx::Error, check_tls: &'static str) -> F
         error @ (sqlx::Error::Protocol(_)
         | sqlx::Error::WorkerCrashed
         | sqlx::Error::PoolClosed) => error.to_string(),
+        // `begin_as` of the backends. Everything else that is read as one row is there.
+        sqlx::Error::RowNotFound => return Fault::NameTaken,
         error @ sqlx::Error::Tls(_) => {
             return Fault::Refused {
                 problem: error.to_string(),

@@ -20,8 +20,11 @@ use crate::node_name::NodeName;
 use crate::url::{check_server_url, refused, shown_url};
 use async_trait::async_trait;
 use fault::fault;
-use node_lock::NodeLock;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use node_lock::{NodeLock, begin_as};
+use sqlx::postgres::{
+    PgArguments, PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgQueryResult,
+};
+use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Postgres};
 use std::sync::Arc;
 
@@ -120,6 +123,24 @@ impl PostgresBackend {
     async fn lease(&self) -> Result<Lease<Postgres>, Fault> {
         Lease::of(&self.pool).await.map_err(fault)
     }
+
+    /// Runs a statement that deletes rows of a node. Returns how many.
+    async fn delete_as(
+        &self,
+        node: &NodeName,
+        delete: Query<'_, Postgres, PgArguments>,
+    ) -> Result<u64, Fault> {
+        let mut lease = self.lease().await?;
+        let deleted = within_time(WHOLE_TABLE_TIMEOUT, async {
+            let mut transaction = begin_as(&mut lease, node, self.claims.fence()).await?;
+            let deleted = delete.execute(&mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(deleted)
+        });
+        let deleted = deleted.await;
+        let deleted = lease.end(deleted).map_err(fault)?;
+        Ok(PgQueryResult::rows_affected(&deleted))
+    }
 }
 
 #[async_trait]
@@ -133,6 +154,10 @@ impl Backend for PostgresBackend {
     async fn claim(&self, node: &NodeName) -> Result<Claim, Fault> {
         let lock = NodeLock::new(self.options.clone(), node.clone());
         self.claims.acquire(lock).await
+    }
+
+    fn name_taken_by(&self) -> Option<Arc<str>> {
+        self.claims.fence().taken_by()
     }
 
     async fn close(&self) {

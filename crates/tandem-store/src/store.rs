@@ -8,6 +8,7 @@ use crate::locations::Locations;
 use crate::node_name::NodeName;
 use crate::records::Records;
 use crate::subscribers::Subscribers;
+use std::sync::Arc;
 
 /// An open database with all tables up to date. Clones share the connections.
 #[derive(Clone, Debug)]
@@ -125,6 +126,12 @@ impl Store {
                 odd.len()
             ),
         })
+    }
+
+    /// Who has taken the name of this node, which [`Store::open_as`] reserved: the connection that holds it broke, and another server was
+    /// faster. Until this server has the name again, its saves fail with [`StoreError::InUse`]. `None`: the name was not taken.
+    pub fn name_taken_by(&self) -> Option<Arc<str>> {
+        self.database.backend.name_taken_by()
     }
 
     /// Waits for running operations and closes all connections.

@@ -2,7 +2,8 @@
 //! unavailable database blocks no other request.
 mod common;
 
-use common::{Phone, Place, call, get, metric, none, response, run, until};
+use common::calls::{in_dialog, response, ringing_call};
+use common::{Phone, Place, call, get, metric, none, run, until};
 use serde_json::json;
 use sqlx::Connection;
 use std::time::{Duration, Instant};
@@ -115,18 +116,6 @@ fn what_was_removed_does_not_come_back() {
     });
 }
 
-/// A ringing call from alice to bob; returns the phones.
-fn ringing_call(server: &Server, call_id: &str) -> (Phone, Phone, String) {
-    let (alice, bob) = (Phone::new(server, "alice"), Phone::new(server, "bob"));
-    assert_eq!(bob.register(&format!("{call_id}-register"), 1).0, 200);
-    let uri = "sip:bob@tandem.localhost";
-    alice.send((1, "INVITE"), uri, uri, call_id, "");
-    let invite = bob.receive();
-    assert!(invite.starts_with("INVITE sip:bob@127.0.0.1"), "{invite}");
-    bob.send_raw(&response(&invite, "180 Ringing"));
-    (alice, bob, invite)
-}
-
 #[test]
 fn draining_refuses_new_calls_and_waits_for_the_ones_there_are() {
     run(async {
@@ -192,20 +181,7 @@ fn draining_waits_for_the_ack_of_a_call_that_is_answered_meanwhile() {
         assert_eq!(status, 200);
         let early = tokio::time::timeout(a_while, &mut draining).await;
         assert!(early.is_err(), "it does not wait for the ACK");
-        let route = common::header(&answer, "Record-Route").expect("recorded");
-        alice.send_raw(&format!(
-            "ACK sip:bob@{} SIP/2.0\r\n\
-             Via: SIP/2.0/UDP {};branch=z9hG4bK-ack;rport\r\n\
-             Max-Forwards: 70\r\n\
-             Route: {route}\r\n\
-             From: <sip:alice@tandem.localhost>;tag=alice\r\n\
-             To: <sip:bob@tandem.localhost>;tag=bob\r\n\
-             Call-ID: answered\r\n\
-             CSeq: 1 ACK\r\n\
-             Content-Length: 0\r\n\r\n",
-            bob.address(),
-            alice.address()
-        ));
+        alice.send_raw(&in_dialog(&alice, &answer, (1, "ACK")));
         assert!(bob.receive().starts_with("ACK "));
         assert!(
             tokio::time::timeout(common::PATIENCE, draining.as_mut())

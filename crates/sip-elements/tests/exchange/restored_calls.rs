@@ -3,8 +3,9 @@
 use crate::bench::{ALICE, BOB, Bench, accept_at, only, settings};
 use crate::live_calls::{acknowledged_call, from_alice};
 use sip_dialog::Ended;
-use sip_elements::{Record, Settings};
+use sip_elements::{Exchange, ExchangeOptions, Record, Settings};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a database holds: the states by id.
@@ -202,4 +203,31 @@ fn bytes_that_are_no_state_restore_nothing() {
             .restore(other.now, &[&state[..], b"x"].concat())
     );
     assert_eq!(other.dialogs(), (0, 0));
+}
+
+#[test]
+fn the_home_of_a_state_and_no_other_worker_restores_it() {
+    let mut bench = crate::live_calls::node_with(persistent());
+    let mut saved = Saved::new();
+    acknowledged_call(&mut bench);
+    save(&mut bench, &mut saved);
+    let state = saved.values().next().expect("a state");
+    for workers in 1..=5 {
+        let home = Exchange::home_of_dialog(state, workers).expect("a home");
+        assert!(home < workers);
+        for worker in 0..workers {
+            let mut exchange = Exchange::new(ExchangeOptions {
+                worker,
+                workers,
+                shared: Arc::clone(&bench.shared),
+                settings: Arc::new(persistent()),
+                metrics: Arc::default(),
+                seed: [7; 32],
+                now: bench.now,
+            });
+            assert_eq!(exchange.restore(bench.now, state), worker == home);
+        }
+    }
+    assert_eq!(Exchange::home_of_dialog(&state[1..], 5), None);
+    assert_eq!(Exchange::home_of_dialog(b"", 5), None);
 }

@@ -1,14 +1,16 @@
 //! The table of saved dialogs.
 
+use super::node_lock::begin_as;
 use super::{MySqlBackend, fault};
 use crate::backend::{DialogTable, Fault, VisitDialog};
 use crate::dialogs::DialogRow;
-use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
+use crate::network::{Fence, within};
 use crate::node_name::NodeName;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use sqlx::mysql::MySqlQueryResult;
-use sqlx::{Connection, MySql, MySqlConnection, QueryBuilder, Row, Transaction};
+use sqlx::mysql::MySqlArguments;
+use sqlx::query::Query;
+use sqlx::{MySql, MySqlConnection, QueryBuilder, Row, Transaction};
 
 /// Rows written per statement. One statement with many rows costs less than many statements.
 const ROWS_PER_STATEMENT: usize = 200;
@@ -22,13 +24,33 @@ impl DialogTable for MySqlBackend {
         restore: &mut VisitDialog<'_>,
     ) -> Result<u64, Fault> {
         let mut lease = self.lease().await?;
-        let loaded = load(&mut lease, node, now, restore).await;
+        let query = sqlx::query("SELECT id, state FROM dialog WHERE node = ? AND expires_at > ?")
+            .bind(node.as_str().as_bytes())
+            .bind(i64::from(now));
+        let loaded = load(&mut lease, query, restore).await;
+        lease.end(loaded).map_err(fault)
+    }
+
+    async fn load_overdue_dialogs(
+        &self,
+        node: &NodeName,
+        (now, most): (u32, u32),
+        restore: &mut VisitDialog<'_>,
+    ) -> Result<u64, Fault> {
+        let mut lease = self.lease().await?;
+        let query = sqlx::query(
+            "SELECT id, state FROM dialog WHERE node = ? AND expires_at <= ? ORDER BY expires_at DESC LIMIT ?",
+        )
+        .bind(node.as_str().as_bytes())
+        .bind(i64::from(now))
+        .bind(i64::from(most));
+        let loaded = load(&mut lease, query, restore).await;
         lease.end(loaded).map_err(fault)
     }
 
     async fn save_dialogs(&self, node: &NodeName, batch: &[DialogRow]) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
-        let saved = within(save(&mut lease, node, batch)).await;
+        let saved = within(save(&mut lease, node, batch, self.claims.fence())).await;
         lease.end(saved).map_err(fault)
     }
 
@@ -36,23 +58,16 @@ impl DialogTable for MySqlBackend {
         let query = sqlx::query("DELETE FROM dialog WHERE node = ? AND expires_at <= ?")
             .bind(node.as_str().as_bytes())
             .bind(i64::from(now));
-        let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(MySqlQueryResult::rows_affected(&deleted))
+        self.delete_as(node, query).await
     }
 }
 
 async fn load(
     connection: &mut MySqlConnection,
-    node: &NodeName,
-    now: u32,
+    query: Query<'_, MySql, MySqlArguments>,
     restore: &mut VisitDialog<'_>,
 ) -> Result<u64, sqlx::Error> {
-    let mut rows = sqlx::query("SELECT id, state FROM dialog WHERE node = ? AND expires_at > ?")
-        .bind(node.as_str().as_bytes())
-        .bind(i64::from(now))
-        .fetch(connection);
+    let mut rows = query.fetch(connection);
     let mut count = 0;
     while let Some(row) = within(rows.try_next()).await? {
         let id: &[u8] = row.try_get(0)?;
@@ -69,8 +84,9 @@ async fn save(
     connection: &mut MySqlConnection,
     node: &NodeName,
     batch: &[DialogRow],
+    fence: &Fence,
 ) -> Result<(), sqlx::Error> {
-    let mut transaction = connection.begin().await?;
+    let mut transaction = begin_as(connection, node, fence).await?;
     for rows in batch.chunks(ROWS_PER_STATEMENT) {
         delete(&mut transaction, node, rows).await?;
         insert(&mut transaction, node, rows).await?;

@@ -1,14 +1,16 @@
 //! The table of saved bindings.
 
+use super::node_lock::begin_as;
 use super::{MySqlBackend, fault};
 use crate::backend::{Fault, LocationTable, Mark, VisitBinding};
 use crate::binding::{AddressBindings, BindingRow, Loaded};
-use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, each_binding, within, within_time};
+use crate::network::{
+    Fence, WHOLE_TABLE_TIMEOUT, digest, distinct, each_binding, within, within_time,
+};
 use crate::node_name::NodeName;
 use crate::sql::BINDING;
 use async_trait::async_trait;
-use sqlx::mysql::MySqlQueryResult;
-use sqlx::{AssertSqlSafe, Connection, MySql, MySqlConnection, QueryBuilder, Transaction};
+use sqlx::{AssertSqlSafe, MySql, MySqlConnection, QueryBuilder, Transaction};
 
 /// Rows written per statement. One statement with many rows costs less than many statements.
 const ROWS_PER_STATEMENT: usize = 250;
@@ -23,7 +25,7 @@ impl LocationTable for MySqlBackend {
 
     async fn save(&self, entries: &[&AddressBindings<'_>], mark: Mark<'_>) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
-        let saved = within(replace(&mut lease, entries, mark)).await;
+        let saved = within(replace(&mut lease, entries, mark, self.claims.fence())).await;
         lease.end(saved).map_err(fault)
     }
 
@@ -37,19 +39,17 @@ impl LocationTable for MySqlBackend {
     }
 
     async fn delete_other_saves(&self, mark: Mark<'_>) -> Result<u64, Fault> {
-        let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, delete_other_saves(&mut lease, mark)).await;
-        lease.end(deleted).map_err(fault)
+        let query = sqlx::query("DELETE FROM location WHERE node = ? AND full_save <> ?")
+            .bind(mark.node.as_str().as_bytes())
+            .bind(mark.full_save);
+        self.delete_as(mark.node, query).await
     }
 
     async fn delete_expired(&self, node: &NodeName, now: u32) -> Result<u64, Fault> {
         let query = sqlx::query("DELETE FROM location WHERE node = ? AND expires_at <= ?")
             .bind(node.as_str().as_bytes())
             .bind(i64::from(now));
-        let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(MySqlQueryResult::rows_affected(&deleted))
+        self.delete_as(node, query).await
     }
 
     async fn count_bindings(&self) -> Result<u64, Fault> {
@@ -73,31 +73,16 @@ async fn load(
     each_binding(rows, restore).await
 }
 
-/// In a transaction, so that the server rolls back a statement that arrives after Tandem has given it up: it would also delete what was saved
-/// since.
-async fn delete_other_saves(
-    connection: &mut MySqlConnection,
-    mark: Mark<'_>,
-) -> Result<u64, sqlx::Error> {
-    let mut transaction = connection.begin().await?;
-    let deleted = sqlx::query("DELETE FROM location WHERE node = ? AND full_save <> ?")
-        .bind(mark.node.as_str().as_bytes())
-        .bind(mark.full_save)
-        .execute(&mut *transaction)
-        .await?;
-    transaction.commit().await?;
-    Ok(deleted.rows_affected())
-}
-
 async fn replace(
     connection: &mut MySqlConnection,
     entries: &[&AddressBindings<'_>],
     mark: Mark<'_>,
+    fence: &Fence,
 ) -> Result<(), sqlx::Error> {
     let rows: Vec<_> = distinct(entries)
         .map(|(address, binding)| (address, digest(address, &binding.contact), binding))
         .collect();
-    let mut transaction = connection.begin().await?;
+    let mut transaction = begin_as(connection, mark.node, fence).await?;
     for entries in entries.chunks(ROWS_PER_STATEMENT) {
         delete_others(&mut transaction, entries, mark.node).await?;
     }

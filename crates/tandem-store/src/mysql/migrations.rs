@@ -8,7 +8,7 @@ use crate::network::{MATCH_VERSION, TABLES, is_new, opening, within};
 use sqlx::{MySql, MySqlConnection, QueryBuilder};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 3] = [
+const MIGRATIONS: [(&str, &str); 4] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/mysql/0001_subscribers_and_locations.sql"),
@@ -20,6 +20,10 @@ const MIGRATIONS: [(&str, &str); 3] = [
     (
         "dialogs",
         include_str!("../../migrations/mysql/0003_dialogs.sql"),
+    ),
+    (
+        "node epochs",
+        include_str!("../../migrations/mysql/0004_node_epochs.sql"),
     ),
 ];
 

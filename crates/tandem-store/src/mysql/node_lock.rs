@@ -3,10 +3,10 @@
 
 use super::{connect, fault};
 use crate::backend::Fault;
-use crate::network::{Reservation, Reserve, within};
+use crate::network::{Fence, Reservation, Reserve, within};
 use crate::node_name::NodeName;
 use sqlx::mysql::MySqlConnectOptions;
-use sqlx::{AssertSqlSafe, MySqlConnection};
+use sqlx::{AssertSqlSafe, Connection, MySql, MySqlConnection, Transaction};
 
 /// The name of the lock, of at most 64 characters; ? is the name of the node. All databases of a server share the names.
 const NAME: &str = "CONCAT('tandem ', SHA1(CONCAT(DATABASE(), ' ', ?)))";
@@ -36,6 +36,26 @@ impl NodeLock {
         Ok(granted == Some(1))
     }
 
+    /// Begins a new epoch, unless `epoch` is the latest one. Waits for transactions that write in the latest one. The session has the
+    /// lock. Returns the epoch.
+    async fn begin_epoch(
+        &self,
+        session: &mut MySqlConnection,
+        epoch: Option<i64>,
+    ) -> Result<i64, sqlx::Error> {
+        sqlx::query(
+            "INSERT INTO node_epoch (node, epoch) VALUES (?, 1) ON DUPLICATE KEY UPDATE epoch = epoch + IF(epoch = ?, 0, 1)",
+        )
+        .bind(self.node.as_str().as_bytes())
+        .bind(epoch.unwrap_or_default())
+        .execute(&mut *session)
+        .await?;
+        sqlx::query_scalar("SELECT epoch FROM node_epoch WHERE node = ?")
+            .bind(self.node.as_str().as_bytes())
+            .fetch_one(session)
+            .await
+    }
+
     async fn holder(&self, session: &mut MySqlConnection) -> Result<String, sqlx::Error> {
         let query = format!(
             "SELECT CONCAT('session ', id, ' from ', host) FROM information_schema.processlist WHERE id = IS_USED_LOCK({NAME})"
@@ -51,14 +71,41 @@ impl NodeLock {
 impl Reserve for NodeLock {
     type Session = MySqlConnection;
 
-    async fn reserve(&self) -> Result<Reservation<MySqlConnection>, Fault> {
+    async fn reserve(&self, epoch: Option<i64>) -> Result<Reservation<MySqlConnection>, Fault> {
         let mut session = connect(&self.options).await.map_err(fault)?;
         if within(self.lock(&mut session)).await.map_err(fault)? {
-            return Ok(Reservation::Granted(session));
+            let epoch = within(self.begin_epoch(&mut session, epoch)).await;
+            let epoch = epoch.map_err(fault)?;
+            return Ok(Reservation::Granted { session, epoch });
         }
         let holder = within(self.holder(&mut session)).await.map_err(fault)?;
         Ok(Reservation::Held {
             by: format!("{holder} has reserved the node name \"{}\"", self.node),
         })
     }
+}
+
+/// Begins a transaction that changes rows of a node. Until it ends, no other server can begin an epoch of this name.
+///
+/// # Errors
+/// [`RowNotFound`](sqlx::Error::RowNotFound) if another server has begun one already.
+pub(super) async fn begin_as<'c>(
+    connection: &'c mut MySqlConnection,
+    node: &NodeName,
+    fence: &Fence,
+) -> Result<Transaction<'c, MySql>, sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    if let Some(epoch) = fence.epoch() {
+        sqlx::query("SELECT epoch FROM node_epoch WHERE node = ? AND epoch = ? LOCK IN SHARE MODE")
+            .bind(node.as_str().as_bytes())
+            .bind(epoch)
+            .fetch_one(&mut *transaction)
+            .await
+            .inspect_err(|error| {
+                if matches!(error, sqlx::Error::RowNotFound) {
+                    fence.note_refusal(epoch);
+                }
+            })?;
+    }
+    Ok(transaction)
 }

@@ -1,20 +1,20 @@
 //! The table of call records.
 
+use super::node_lock::begin_as;
 use super::{MySqlBackend, fault};
 use crate::backend::{Fault, RecordTable};
 use crate::call_row::CallRow;
-use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
+use crate::network::{Fence, WHOLE_TABLE_TIMEOUT, within, within_time};
 use crate::node_name::NodeName;
 use crate::sql::{RECORDS_PER_STATEMENT, record_insertion};
 use async_trait::async_trait;
-use sqlx::mysql::MySqlQueryResult;
-use sqlx::{Connection, MySql, MySqlConnection};
+use sqlx::{MySql, MySqlConnection};
 
 #[async_trait]
 impl RecordTable for MySqlBackend {
     async fn append(&self, records: &[CallRow<'_>], node: &NodeName) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
-        let inserted = within(insert(&mut lease, records, node)).await;
+        let inserted = within(insert(&mut lease, records, node, self.claims.fence())).await;
         lease.end(inserted).map_err(fault)
     }
 
@@ -32,10 +32,7 @@ impl RecordTable for MySqlBackend {
         .bind(before)
         .bind(node.as_str().as_bytes())
         .bind(i64::from(most));
-        let mut lease = self.lease().await?;
-        let deleted = within(query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(MySqlQueryResult::rows_affected(&deleted))
+        self.delete_as(node, query).await
     }
 }
 
@@ -43,8 +40,9 @@ async fn insert(
     connection: &mut MySqlConnection,
     records: &[CallRow<'_>],
     node: &NodeName,
+    fence: &Fence,
 ) -> Result<(), sqlx::Error> {
-    let mut transaction = connection.begin().await?;
+    let mut transaction = begin_as(connection, node, fence).await?;
     for records in records.chunks(RECORDS_PER_STATEMENT) {
         let mut insert = record_insertion::<MySql>(records, node);
         insert.push(" ON DUPLICATE KEY UPDATE id = VALUES(id)");

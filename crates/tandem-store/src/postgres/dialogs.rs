@@ -3,12 +3,13 @@
 use super::{PostgresBackend, fault, turn};
 use crate::backend::{DialogTable, Fault, VisitDialog};
 use crate::dialogs::DialogRow;
-use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
+use crate::network::{Fence, within};
 use crate::node_name::NodeName;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use sqlx::postgres::PgQueryResult;
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 
 #[async_trait]
 impl DialogTable for PostgresBackend {
@@ -19,13 +20,33 @@ impl DialogTable for PostgresBackend {
         restore: &mut VisitDialog<'_>,
     ) -> Result<u64, Fault> {
         let mut lease = self.lease().await?;
-        let loaded = load(&mut lease, node, now, restore).await;
+        let query = sqlx::query("SELECT id, state FROM dialog WHERE node = $1 AND expires_at > $2")
+            .bind(node.as_str())
+            .bind(i64::from(now));
+        let loaded = load(&mut lease, query, restore).await;
+        lease.end(loaded).map_err(fault)
+    }
+
+    async fn load_overdue_dialogs(
+        &self,
+        node: &NodeName,
+        (now, most): (u32, u32),
+        restore: &mut VisitDialog<'_>,
+    ) -> Result<u64, Fault> {
+        let mut lease = self.lease().await?;
+        let query = sqlx::query(
+            "SELECT id, state FROM dialog WHERE node = $1 AND expires_at <= $2 ORDER BY expires_at DESC LIMIT $3",
+        )
+        .bind(node.as_str())
+        .bind(i64::from(now))
+        .bind(i64::from(most));
+        let loaded = load(&mut lease, query, restore).await;
         lease.end(loaded).map_err(fault)
     }
 
     async fn save_dialogs(&self, node: &NodeName, batch: &[DialogRow]) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
-        let saved = within(save(&mut lease, node, batch)).await;
+        let saved = within(save(&mut lease, node, batch, self.claims.fence())).await;
         lease.end(saved).map_err(fault)
     }
 
@@ -33,23 +54,16 @@ impl DialogTable for PostgresBackend {
         let query = sqlx::query("DELETE FROM dialog WHERE node = $1 AND expires_at <= $2")
             .bind(node.as_str())
             .bind(i64::from(now));
-        let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(PgQueryResult::rows_affected(&deleted))
+        self.delete_as(node, query).await
     }
 }
 
 async fn load(
     connection: &mut PgConnection,
-    node: &NodeName,
-    now: u32,
+    query: Query<'_, Postgres, PgArguments>,
     restore: &mut VisitDialog<'_>,
 ) -> Result<u64, sqlx::Error> {
-    let mut rows = sqlx::query("SELECT id, state FROM dialog WHERE node = $1 AND expires_at > $2")
-        .bind(node.as_str())
-        .bind(i64::from(now))
-        .fetch(connection);
+    let mut rows = query.fetch(connection);
     let mut count = 0;
     while let Some(row) = within(rows.try_next()).await? {
         let id: &[u8] = row.try_get(0)?;
@@ -66,6 +80,7 @@ async fn save(
     connection: &mut PgConnection,
     node: &NodeName,
     batch: &[DialogRow],
+    fence: &Fence,
 ) -> Result<(), sqlx::Error> {
     let ids: Vec<[u8; 16]> = batch.iter().map(|row| row.id.to_be_bytes()).collect();
     let live = || {
@@ -73,7 +88,7 @@ async fn save(
             .iter()
             .filter_map(|row| Some((row, row.state.as_deref()?)))
     };
-    let mut transaction = turn::begin(connection, "dialog", node).await?;
+    let mut transaction = turn::begin(connection, "dialog", node, fence).await?;
     sqlx::query("DELETE FROM dialog WHERE node = $1 AND id = ANY ($2::bytea[])")
         .bind(node.as_str())
         .bind(ids)

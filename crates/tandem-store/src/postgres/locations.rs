@@ -3,11 +3,12 @@
 use super::{PostgresBackend, fault, turn};
 use crate::backend::{Fault, LocationTable, Mark, VisitBinding};
 use crate::binding::{AddressBindings, BindingRow, Loaded};
-use crate::network::{WHOLE_TABLE_TIMEOUT, digest, distinct, each_binding, within, within_time};
+use crate::network::{
+    Fence, WHOLE_TABLE_TIMEOUT, digest, distinct, each_binding, within, within_time,
+};
 use crate::node_name::NodeName;
 use crate::sql::BINDING;
 use async_trait::async_trait;
-use sqlx::postgres::PgQueryResult;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 #[async_trait]
@@ -20,7 +21,7 @@ impl LocationTable for PostgresBackend {
 
     async fn save(&self, entries: &[&AddressBindings<'_>], mark: Mark<'_>) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
-        let saved = within(replace(&mut lease, entries, mark)).await;
+        let saved = within(replace(&mut lease, entries, mark, self.claims.fence())).await;
         lease.end(saved).map_err(fault)
     }
 
@@ -35,7 +36,11 @@ impl LocationTable for PostgresBackend {
 
     async fn delete_other_saves(&self, mark: Mark<'_>) -> Result<u64, Fault> {
         let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, delete_other_saves(&mut lease, mark)).await;
+        let deleted = within_time(
+            WHOLE_TABLE_TIMEOUT,
+            delete_other_saves(&mut lease, mark, self.claims.fence()),
+        )
+        .await;
         lease.end(deleted).map_err(fault)
     }
 
@@ -43,10 +48,7 @@ impl LocationTable for PostgresBackend {
         let query = sqlx::query("DELETE FROM location WHERE node = $1 AND expires_at <= $2")
             .bind(node.as_str())
             .bind(i64::from(now));
-        let mut lease = self.lease().await?;
-        let deleted = within_time(WHOLE_TABLE_TIMEOUT, query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(PgQueryResult::rows_affected(&deleted))
+        self.delete_as(node, query).await
     }
 
     async fn count_bindings(&self) -> Result<u64, Fault> {
@@ -79,8 +81,9 @@ async fn load(
 async fn delete_other_saves(
     connection: &mut PgConnection,
     mark: Mark<'_>,
+    fence: &Fence,
 ) -> Result<u64, sqlx::Error> {
-    let mut transaction = turn::begin(connection, "location", mark.node).await?;
+    let mut transaction = turn::begin(connection, "location", mark.node, fence).await?;
     let deleted = sqlx::query("DELETE FROM location WHERE node = $1 AND full_save <> $2")
         .bind(mark.node.as_str())
         .bind(mark.full_save)
@@ -94,6 +97,7 @@ async fn replace(
     connection: &mut PgConnection,
     entries: &[&AddressBindings<'_>],
     mark: Mark<'_>,
+    fence: &Fence,
 ) -> Result<(), sqlx::Error> {
     let rows: Vec<_> = distinct(entries).collect();
     let digests: Vec<[u8; 32]> = rows
@@ -101,7 +105,7 @@ async fn replace(
         .map(|(address, binding)| digest(address, &binding.contact))
         .collect();
     let addresses: Vec<&[u8]> = entries.iter().map(|entry| &*entry.address).collect();
-    let mut transaction = turn::begin(connection, "location", mark.node).await?;
+    let mut transaction = turn::begin(connection, "location", mark.node, fence).await?;
     sqlx::query(
         "DELETE FROM location USING unnest($2::bytea[]) AS saved (address) \
          WHERE node = $1 AND substring(location.address, 1, 255) = substring(saved.address, 1, 255) \

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use sqlx::migrate::{Migrate, MigrateError};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 3] = [
+const MIGRATIONS: [(&str, &str); 4] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/postgres/0001_subscribers_and_locations.sql"),
@@ -21,6 +21,10 @@ const MIGRATIONS: [(&str, &str); 3] = [
     (
         "dialogs",
         include_str!("../../migrations/postgres/0003_dialogs.sql"),
+    ),
+    (
+        "node epochs",
+        include_str!("../../migrations/postgres/0004_node_epochs.sql"),
     ),
 ];
 

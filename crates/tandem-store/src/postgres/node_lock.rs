@@ -3,10 +3,10 @@
 
 use super::{connect, fault};
 use crate::backend::Fault;
-use crate::network::{Reservation, Reserve, within};
+use crate::network::{Fence, Reservation, Reserve, within};
 use crate::node_name::NodeName;
-use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
 /// The key of the lock; $1 is the name of the node. The lock belongs to the database, so the key need not name it.
 const KEY: &str = "hashtextextended('tandem node ' || $1, 0)";
@@ -44,6 +44,23 @@ impl NodeLock {
         }
     }
 
+    /// Begins a new epoch, unless `epoch` is the latest one. Waits for transactions that write in the latest one. The session has the
+    /// lock. Returns the epoch.
+    async fn begin_epoch(
+        &self,
+        session: &mut PgConnection,
+        epoch: Option<i64>,
+    ) -> Result<i64, sqlx::Error> {
+        sqlx::query_scalar(
+            "INSERT INTO node_epoch (node, epoch) VALUES ($1, 1) ON CONFLICT (node) DO UPDATE \
+             SET epoch = node_epoch.epoch + CASE WHEN node_epoch.epoch = $2 THEN 0 ELSE 1 END RETURNING epoch",
+        )
+        .bind(self.node.as_str())
+        .bind(epoch.unwrap_or_default())
+        .fetch_one(session)
+        .await
+    }
+
     async fn holder(&self, session: &mut PgConnection) -> Result<String, sqlx::Error> {
         let query = format!(
             "SELECT format('%s (%s) at %s', application_name, 'session ' || pid, coalesce(host(client_addr), 'this machine')) \
@@ -62,14 +79,41 @@ impl NodeLock {
 impl Reserve for NodeLock {
     type Session = PgConnection;
 
-    async fn reserve(&self) -> Result<Reservation<PgConnection>, Fault> {
+    async fn reserve(&self, epoch: Option<i64>) -> Result<Reservation<PgConnection>, Fault> {
         let mut session = connect(&self.options).await.map_err(fault)?;
         if within(self.lock(&mut session)).await.map_err(fault)? {
-            return Ok(Reservation::Granted(session));
+            let epoch = within(self.begin_epoch(&mut session, epoch)).await;
+            let epoch = epoch.map_err(fault)?;
+            return Ok(Reservation::Granted { session, epoch });
         }
         let holder = within(self.holder(&mut session)).await.map_err(fault)?;
         Ok(Reservation::Held {
             by: format!("{holder} has reserved the node name \"{}\"", self.node),
         })
     }
+}
+
+/// Begins a transaction that changes rows of a node. Until it ends, no other server can begin an epoch of this name.
+///
+/// # Errors
+/// [`RowNotFound`](sqlx::Error::RowNotFound) if another server has begun one already.
+pub(super) async fn begin_as<'c>(
+    connection: &'c mut PgConnection,
+    node: &NodeName,
+    fence: &Fence,
+) -> Result<Transaction<'c, Postgres>, sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    if let Some(epoch) = fence.epoch() {
+        sqlx::query("SELECT epoch FROM node_epoch WHERE node = $1 AND epoch = $2 FOR SHARE")
+            .bind(node.as_str())
+            .bind(epoch)
+            .fetch_one(&mut *transaction)
+            .await
+            .inspect_err(|error| {
+                if matches!(error, sqlx::Error::RowNotFound) {
+                    fence.note_refusal(epoch);
+                }
+            })?;
+    }
+    Ok(transaction)
 }

@@ -1,20 +1,20 @@
 //! The table of call records.
 
+use super::node_lock::begin_as;
 use super::{PostgresBackend, fault};
 use crate::backend::{Fault, RecordTable};
 use crate::call_row::CallRow;
-use crate::network::{WHOLE_TABLE_TIMEOUT, within, within_time};
+use crate::network::{Fence, WHOLE_TABLE_TIMEOUT, within, within_time};
 use crate::node_name::NodeName;
 use crate::sql::{RECORDS_PER_STATEMENT, record_insertion};
 use async_trait::async_trait;
-use sqlx::postgres::PgQueryResult;
-use sqlx::{Connection, PgConnection, Postgres};
+use sqlx::{PgConnection, Postgres};
 
 #[async_trait]
 impl RecordTable for PostgresBackend {
     async fn append(&self, records: &[CallRow<'_>], node: &NodeName) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
-        let inserted = within(insert(&mut lease, records, node)).await;
+        let inserted = within(insert(&mut lease, records, node, self.claims.fence())).await;
         lease.end(inserted).map_err(fault)
     }
 
@@ -33,10 +33,7 @@ impl RecordTable for PostgresBackend {
         .bind(before)
         .bind(node.as_str())
         .bind(i64::from(most));
-        let mut lease = self.lease().await?;
-        let deleted = within(query.execute(&mut *lease)).await;
-        let deleted = lease.end(deleted).map_err(fault)?;
-        Ok(PgQueryResult::rows_affected(&deleted))
+        self.delete_as(node, query).await
     }
 }
 
@@ -44,8 +41,9 @@ async fn insert(
     connection: &mut PgConnection,
     records: &[CallRow<'_>],
     node: &NodeName,
+    fence: &Fence,
 ) -> Result<(), sqlx::Error> {
-    let mut transaction = connection.begin().await?;
+    let mut transaction = begin_as(connection, node, fence).await?;
     for records in records.chunks(RECORDS_PER_STATEMENT) {
         let mut insert = record_insertion::<Postgres>(records, node);
         insert.push(" ON CONFLICT (id) DO NOTHING");

@@ -6,6 +6,8 @@ use crate::dialogs::DialogRow;
 use crate::node_name::NodeName;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
 use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
 
 /// Rows written per statement. One statement with many rows costs less than many statements.
@@ -19,21 +21,25 @@ impl DialogTable for SqliteBackend {
         now: u32,
         restore: &mut VisitDialog<'_>,
     ) -> Result<u64, Fault> {
-        let mut rows =
-            sqlx::query("SELECT id, state FROM dialog WHERE node = $1 AND expires_at > $2")
-                .bind(node.as_str())
-                .bind(i64::from(now))
-                .fetch(&self.pool);
-        let mut count = 0;
-        while let Some(row) = rows.try_next().await.map_err(fault)? {
-            let id: &[u8] = row.try_get(0).map_err(fault)?;
-            // The store writes only ids of 16 bytes.
-            if let Ok(id) = id.try_into() {
-                restore(u128::from_be_bytes(id), row.try_get(1).map_err(fault)?);
-                count += 1;
-            }
-        }
-        Ok(count)
+        let query = sqlx::query("SELECT id, state FROM dialog WHERE node = $1 AND expires_at > $2")
+            .bind(node.as_str())
+            .bind(i64::from(now));
+        self.read_dialogs(query, restore).await.map_err(fault)
+    }
+
+    async fn load_overdue_dialogs(
+        &self,
+        node: &NodeName,
+        (now, most): (u32, u32),
+        restore: &mut VisitDialog<'_>,
+    ) -> Result<u64, Fault> {
+        let query = sqlx::query(
+            "SELECT id, state FROM dialog WHERE node = $1 AND expires_at <= $2 ORDER BY expires_at DESC LIMIT $3",
+        )
+        .bind(node.as_str())
+        .bind(i64::from(now))
+        .bind(i64::from(most));
+        self.read_dialogs(query, restore).await.map_err(fault)
     }
 
     async fn save_dialogs(&self, node: &NodeName, batch: &[DialogRow]) -> Result<(), Fault> {
@@ -51,6 +57,24 @@ impl DialogTable for SqliteBackend {
 }
 
 impl SqliteBackend {
+    async fn read_dialogs(
+        &self,
+        query: Query<'_, Sqlite, SqliteArguments>,
+        restore: &mut VisitDialog<'_>,
+    ) -> Result<u64, sqlx::Error> {
+        let mut rows = query.fetch(&self.pool);
+        let mut count = 0;
+        while let Some(row) = rows.try_next().await? {
+            let id: &[u8] = row.try_get(0)?;
+            // The store writes only ids of 16 bytes.
+            if let Ok(id) = id.try_into() {
+                restore(u128::from_be_bytes(id), row.try_get(1)?);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
     async fn write_dialogs(&self, node: &NodeName, batch: &[DialogRow]) -> Result<(), sqlx::Error> {
         let mut transaction = self.begin().await?;
         for rows in batch.chunks(ROWS_PER_STATEMENT) {

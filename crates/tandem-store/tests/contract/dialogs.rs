@@ -81,6 +81,23 @@ async fn a_dialog_that_has_ended_is_not_restored_and_can_be_removed() {
 }
 
 #[tokio::test]
+async fn overdue_dialogs_are_read_up_to_a_bound_the_latest_first() {
+    let database = Database::new();
+    let a = database.server("a").await.expect("opens");
+    let b = database.server("b").await.expect("opens");
+    let ends = [(1, 100), (2, 98), (3, 99), (4, 101)];
+    save(&a, &ends.map(|(id, end)| row(id, end, Some(b"a")))).await;
+    save(&b, &[row(5, 97, Some(b"b"))]).await;
+    for (most, expected) in [(9, &[1_u128, 3, 2][..]), (2, &[1, 3]), (0, &[])] {
+        let mut found = Vec::new();
+        let dialogs = a.dialogs();
+        let loaded = dialogs.load_overdue(100, most, |id, _| found.push(id));
+        assert_eq!(loaded.await.expect("loads"), expected.len() as u64);
+        assert_eq!(found, expected);
+    }
+}
+
+#[tokio::test]
 async fn a_node_neither_reads_nor_changes_the_dialogs_of_another() {
     let database = Database::new();
     let a = database.server("a").await.expect("opens");

@@ -29,4 +29,11 @@ impl Database {
             "UPDATE subscriber SET ha1_md5 = x'00', ha1_sha256 = x'00' WHERE username = '{username}'"
         ));
     }
+
+    /// Ends the session that reserves the name of node `a`.
+    pub fn break_reservation(&self) {
+        self.execute(
+            "EXECUTE IMMEDIATE CONCAT('KILL ', IS_USED_LOCK(CONCAT('tandem ', SHA1(CONCAT(DATABASE(), ' ', 'a')))))",
+        );
+    }
 }

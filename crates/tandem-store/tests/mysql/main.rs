@@ -3,6 +3,8 @@
 #[path = "../contract/mod.rs"]
 mod contract;
 mod database;
+#[path = "../network/fencing.rs"]
+mod fencing;
 mod opening;
 #[path = "../servers/process.rs"]
 mod process;

@@ -30,4 +30,12 @@ impl Database {
             "UPDATE subscriber SET ha1_md5 = '\\x00', ha1_sha256 = '\\x00' WHERE username = '{username}'"
         ));
     }
+
+    /// Ends the session that reserves the name of node `a`.
+    pub fn break_reservation(&self) {
+        self.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE datname = current_database() AND application_name LIKE 'tandem node a, %'",
+        );
+    }
 }

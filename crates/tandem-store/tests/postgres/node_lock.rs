@@ -1,6 +1,7 @@
 //! The lock that reserves the name of a node.
 
 use crate::Database;
+use crate::contract::rows::bound;
 use sqlx::{Connection, PgConnection};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -51,15 +52,19 @@ async fn one_name_in_two_databases_is_two_nodes() {
 #[tokio::test]
 async fn a_name_whose_connection_was_lost_is_reserved_again() {
     let database = Database::new();
-    let _server = database.server("a").await.expect("opens");
+    let server = database.server("a").await.expect("opens");
     let lost = holder_other_than(&database, 0).await;
     database.execute(&format!("SELECT pg_terminate_backend({lost})"));
+    let save = || async { server.locations().save(&[bound("alice", &[1])]).await };
+    save().await.expect("saves without it, too");
     holder_other_than(&database, lost).await;
     let refused = database.server("a").await;
     assert!(
         matches!(refused, Err(StoreError::InUse { .. })),
         "{refused:?}"
     );
+    save().await.expect("saves");
+    assert_eq!(server.name_taken_by(), None);
 }
 
 #[tokio::test]

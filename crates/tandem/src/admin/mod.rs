@@ -13,7 +13,7 @@ pub use methods::{METHODS, Method, Param, Params, catalogue};
 pub(crate) use metrics::metrics_reference;
 
 use crate::config;
-use crate::control::{Control, Phase};
+use crate::control::Control;
 use crate::metrics::CONTENT_TYPE;
 use anyhow::{Context as _, anyhow};
 use axum::Router;
@@ -166,15 +166,8 @@ async fn live() -> Response {
 
 /// Readiness: traffic may be sent to this server.
 async fn ready(State(control): State<Arc<Control>>) -> Response {
-    let obstacle = control.obstacle.load();
-    let reason = match control.phase() {
-        Phase::Ready => return json_response(StatusCode::OK, &ready_body(&control)),
-        Phase::Starting => obstacle.as_ref().map_or(
-            "the server is starting: it reads database, caches and registrations",
-            |obstacle| obstacle.as_str(),
-        ),
-        Phase::Draining => "the server is draining: it accepts no new calls",
-        Phase::Stopping => "the server is stopping",
+    let Some(reason) = control.unready() else {
+        return json_response(StatusCode::OK, &ready_body(&control));
     };
     let body = json!({ "status": "not ready", "phase": control.phase().word(), "reason": reason });
     json_response(StatusCode::SERVICE_UNAVAILABLE, &body)

@@ -18,6 +18,7 @@ mod host_value;
 mod keyword;
 mod mistake;
 mod network_value;
+mod node_name;
 mod origin;
 mod read;
 mod reference;
@@ -40,6 +41,7 @@ pub use keyword::{
 };
 pub use mistake::{Mistake, Mistakes, Place, nearest};
 pub use network_value::Network;
+pub use node_name::NodeName;
 pub use origin::Origin;
 pub use reference::{example, reference};
 pub use resolve::{

@@ -11,6 +11,7 @@ use super::keyword::{
     CallLines, Durability, LogFormat, LogLevel, RecordedFailures, StrangerMethod,
 };
 use super::network_value::Network;
+use super::node_name::NodeName;
 use super::origin::Origin;
 use sip_elements::bans::BanSettings;
 use sip_elements::{
@@ -52,6 +53,9 @@ section! {
 
         /// Overload control.
         section overload: Overload;
+
+        /// The node.
+        section node: Node;
 
         /// The database.
         section database: Database;
@@ -228,6 +232,16 @@ section! {
 
         /// How long the queue must stand before new requests are rejected.
         restart interval: Duration = OverloadSettings::default().interval, between(millis(10), seconds(10));
+    }
+}
+
+section! {
+    /// This server among those that share its database.
+    Node {
+        /// Name of this server: 1 to 63 letters, digits, `-`, `.` and `_`. Servers that share a database need different names. The name
+        /// marks everything that this server saves. After a restart, a server knows only the calls that it saved under its present name,
+        /// so do not change the name while there are calls.
+        restart name: NodeName = NodeName::default(), any();
     }
 }
 

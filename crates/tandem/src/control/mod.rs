@@ -8,6 +8,7 @@ mod drain;
 mod lifecycle;
 pub(crate) mod log;
 mod order;
+mod readiness;
 mod reload;
 mod running;
 pub(crate) mod service_manager;

@@ -11,6 +11,7 @@ pub(super) struct Status {
     pid: u32,
     uptime_seconds: u64,
     configuration: Option<String>,
+    node: String,
     database: Option<String>,
     domains: Vec<String>,
     listeners: Vec<Listener>,
@@ -34,6 +35,7 @@ impl fmt::Display for Status {
         facts.row([&"uptime", &duration(self.uptime_seconds)]);
         let file = self.configuration.as_deref();
         facts.row([&"configuration", &file.unwrap_or("built-in defaults")]);
+        facts.row([&"node", &self.node]);
         let database = self.database.as_deref();
         facts.row([&"database", &database.unwrap_or("not yet open")]);
         facts.row([&"domains", &self.domains.join(", ")]);

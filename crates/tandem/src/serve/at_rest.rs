@@ -1,15 +1,15 @@
 //! Reads what a server must know before its first request: the secret, credentials, registrations. If the database does not answer, the
 //! server says so, is not ready, and tries again.
 use super::bindings::{self, ListenerNames};
+use super::saved_dialogs::SavedDialogs;
 use crate::config::{Configuration, Durability};
 use crate::control::{Control, service_manager, tables};
 use sip_elements::Shared;
 use sip_elements::auth::StoredCredentials;
 use sip_transport::Listener;
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
-use tandem_store::{Commits, NodeName, Store, StoreError, StoreOptions};
+use std::time::{Duration, Instant};
+use tandem_store::{Commits, Store, StoreError, StoreOptions};
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
@@ -24,19 +24,24 @@ pub(super) struct AtRest {
     pub(super) version: u64,
     /// Number of restored bindings.
     pub(super) restored: u64,
-    /// The states of the dialogs of this node; empty without `dialogs.persist`.
-    pub(super) dialogs: HashMap<u128, Box<[u8]>>,
+    pub(super) dialogs: SavedDialogs,
 }
 
-/// Opens the database and fills memory from it. Waits for a database that does not answer, as long as it takes.
+/// Opens the database and fills memory from it. Waits for a database that does not answer, as long as it takes, and for `patience` if
+/// another process has the name of this node.
 ///
 /// # Errors
-/// Any error that a retry does not help: a wrong URL or password, foreign tables.
-pub(super) async fn read(control: &Control, listeners: &[Listener]) -> Result<AtRest, StoreError> {
+/// Any error that a retry does not help: a wrong URL or password, foreign tables, a node name that stays reserved.
+pub(super) async fn read(
+    control: &Control,
+    listeners: &[Listener],
+    patience: Duration,
+) -> Result<AtRest, StoreError> {
     let (mut pause, longest) = PAUSES;
+    let mut reserved = Reserved::new(control, patience);
     loop {
         match attempt(control, listeners).await {
-            Err(error) if error.is_temporary() => {
+            Err(error) if reserved.may_end(&error) || error.is_temporary() => {
                 error!(%error, "the server waits for its database and tries again in {} s", pause.as_secs());
                 service_manager::waiting(longest, "Waits for the database, see the log");
                 control.obstacle.store(Some(Arc::new(error.to_string())));
@@ -47,7 +52,42 @@ pub(super) async fn read(control: &Control, listeners: &[Listener]) -> Result<At
             }
         }
         sleep(pause).await;
-        pause = (pause * 2).min(longest);
+        pause = reserved.pause((pause * 2).min(longest));
+    }
+}
+
+/// Whether another process has the name of this node. It may be a server whose machine is gone: the database server notices this half a
+/// minute later. The kernel notices the end of a process at once, so with `SQLite` it is a server that runs.
+struct Reserved {
+    patience: Duration,
+    since: Option<Instant>,
+}
+
+impl Reserved {
+    fn new(control: &Control, patience: Duration) -> Self {
+        let is_file = control.configuration.load().database.url.file().is_some();
+        Self {
+            patience: if is_file { Duration::ZERO } else { patience },
+            since: None,
+        }
+    }
+
+    /// Whether this error says that the name is reserved, and it may be free soon.
+    fn may_end(&mut self, error: &StoreError) -> bool {
+        if !matches!(error, StoreError::InUse { .. }) {
+            self.since = None;
+            return false;
+        }
+        self.since.get_or_insert_with(Instant::now).elapsed() < self.patience
+    }
+
+    /// The pause before the next attempt, which itself waits for the name.
+    const fn pause(&self, otherwise: Duration) -> Duration {
+        if self.since.is_some() {
+            PAUSES.0
+        } else {
+            otherwise
+        }
     }
 }
 
@@ -61,7 +101,7 @@ async fn attempt(control: &Control, listeners: &[Listener]) -> Result<AtRest, St
         shared,
         version,
         restored,
-        dialogs: dialogs(control, &store).await?,
+        dialogs: SavedDialogs::read(control, &store).await?,
         store,
     })
 }
@@ -78,7 +118,7 @@ async fn open(configuration: &Configuration) -> Result<Store, StoreError> {
         },
         connections: database.connections,
     };
-    Store::open_as(&database.url.0, NodeName::default(), options).await
+    Store::open_as(&database.url.0, configuration.node.name.0.clone(), options).await
 }
 
 /// Fills the credentials cache up to its capacity. Returns the version of the subscribers from which changes must be followed.
@@ -125,25 +165,4 @@ async fn restore(
         );
     }
     Ok(found.bindings)
-}
-
-/// The dialogs that the server had before it ended.
-async fn dialogs(control: &Control, store: &Store) -> Result<HashMap<u128, Box<[u8]>>, StoreError> {
-    let mut found = HashMap::new();
-    if !control.configuration.load().dialogs.persist {
-        // Rows of an earlier start would be taken for calls in progress by a later one.
-        store.dialogs().delete_expired(u32::MAX).await?;
-        return Ok(found);
-    }
-    let now = u32::try_from(control.clock.now().unix_seconds()).unwrap_or(u32::MAX);
-    let dialogs = store.dialogs();
-    dialogs.delete_expired(now).await?;
-    let read = dialogs.load_all(now, |id, state| {
-        found.insert(id, state.into());
-    });
-    let count = read.await?;
-    if count > 0 {
-        info!("restored {count} calls in progress");
-    }
-    Ok(found)
 }

@@ -46,6 +46,7 @@ pub(super) async fn lines(control: &Control, running: &Running, admin: SocketAdd
             configuration.udp.receive_buffer / 1024
         ),
         format!("registrations restored: {}", running.restored),
+        format!("node: {}", configuration.node.name.0),
         format!("database: {}{is_new}", store.url()),
         format!("subscribers: {subscribers}"),
         format!("admin: http://{admin}/health/ready, /metrics, /rpc"),

@@ -1,5 +1,6 @@
 //! Write-behind of dialogs: what the workers record about them is saved after a short delay, in batches, off the call path. Only the latest
 //! state of a dialog is kept, and a call that ends within the delay is never written.
+use super::saved_dialogs::SavedDialogs;
 use crate::control::{Control, DialogSaveCounters};
 use sip_runtime::Clock;
 use sip_transport::Time;
@@ -39,6 +40,19 @@ struct Unsaved {
 }
 
 impl Unsaved {
+    /// What the start leaves to do.
+    fn after(saved: SavedDialogs, now: Time) -> Self {
+        let (saved, removed) = saved.into_rows();
+        let mut unsaved = Self {
+            saved,
+            ..Self::default()
+        };
+        for change in removed {
+            unsaved.add(change, now);
+        }
+        unsaved
+    }
+
     /// Takes a change in place of an older one of the same dialog.
     fn add(&mut self, change: DialogRow, now: Time) {
         if change.state.is_none() && !self.saved.contains(&change.id) {
@@ -117,18 +131,15 @@ pub struct DialogSaver {
 }
 
 impl DialogSaver {
-    /// Starts saving what comes through the queue. `saved` are the dialogs in the database.
+    /// Starts saving what comes through the queue. `saved` are the dialogs in the database, which the workers have taken.
     pub(super) fn start(
         control: Arc<Control>,
         store: Store,
         changes: mpsc::Receiver<DialogRow>,
-        saved: HashSet<u128>,
+        saved: SavedDialogs,
     ) -> Self {
-        let unsaved = Unsaved {
-            saved,
-            ..Unsaved::default()
-        };
         let clock = control.clock;
+        let unsaved = Unsaved::after(saved, clock.now());
         let queue = Queue { changes, clock };
         Self {
             task: tokio::spawn(run(control, store, queue, unsaved)),

@@ -30,6 +30,9 @@ const LAST_SAVE: Duration = Duration::from_secs(10);
 /// Time limit of the last save in an immediate stop.
 const QUICK_SAVE: Duration = Duration::from_secs(1);
 
+/// How long to wait for the name of this node. A database server notices within half a minute that the machine of another process is gone.
+const NAME_PATIENCE: Duration = Duration::from_secs(45);
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
@@ -56,6 +59,19 @@ impl Server {
         configuration: Configuration,
         log: Option<LogControl>,
     ) -> anyhow::Result<Self> {
+        Self::start_within(NAME_PATIENCE, file, configuration, log).await
+    }
+
+    /// Like [`Server::start`], but waits for `patience` if another process has the name of this node on a database server.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub async fn start_within(
+        patience: Duration,
+        file: Option<PathBuf>,
+        configuration: Configuration,
+        log: Option<LogControl>,
+    ) -> anyhow::Result<Self> {
         let control = Arc::new(Control::new(file, configuration, log));
         let configuration = control.configuration.load_full();
         for warning in dangerous_settings(&configuration) {
@@ -64,7 +80,9 @@ impl Server {
         let tls = load_tls(&configuration)?;
         let admin = admin::listen(&control).await?;
         let listeners = config::listeners(&configuration).map_err(Error::msg)?;
-        let at_rest = at_rest::read(&control, &listeners).await?;
+        // The future is large.
+        let at_rest = Box::pin(at_rest::read(&control, &listeners, patience));
+        let mut at_rest = at_rest.await?;
         let resolver = Resolver::new(&names(&configuration), Reach::of(&listeners))?;
         let (calls, call_events) = calls::channel(&control);
         let (dialogs, dialog_changes) = dialogs::queue();
@@ -76,7 +94,7 @@ impl Server {
             shared: Arc::new(at_rest.shared),
             listeners,
             restored: at_rest.restored,
-            dialogs: &at_rest.dialogs,
+            dialogs: &mut at_rest.dialogs,
         };
         let (workers, running) = workers::start(&control, parts, &queues)?;
         let running = Arc::new(running);
@@ -99,7 +117,7 @@ impl Server {
                 Arc::clone(&control),
                 running.store.clone(),
                 dialog_changes,
-                at_rest.dialogs.into_keys().collect(),
+                at_rest.dialogs,
             ),
             control,
             running,

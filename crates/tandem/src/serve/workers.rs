@@ -1,5 +1,6 @@
 //! Starts the data plane: sockets, threads, and a node for each worker.
 use super::questions::ControlQueues;
+use super::saved_dialogs::SavedDialogs;
 use crate::calls;
 use crate::config::{self, Configuration};
 use crate::control::{Control, Running};
@@ -10,7 +11,6 @@ use sip_elements::{ControlMessage, Exchange, ExchangeOptions, Shared};
 use sip_runtime::tls::SharedTls;
 use sip_runtime::{Admission, Runtime, SharedPeerPolicy, StreamOptions};
 use sip_transport::{Listener, Time};
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(super) struct Parts<'a> {
     pub(super) listeners: Vec<Listener>,
     /// Number of restored bindings.
     pub(super) restored: u64,
-    /// The states of the calls in progress before the restart.
-    pub(super) dialogs: &'a HashMap<u128, Box<[u8]>>,
+    /// The calls in progress before the restart. The workers take them.
+    pub(super) dialogs: &'a mut SavedDialogs,
 }
 
 /// Rejects banned peers before their connection uses resources.
@@ -83,9 +83,7 @@ pub(super) fn start(
             seed: seeds.get(place).copied().unwrap_or_default(),
             now,
         });
-        for state in dialogs.values() {
-            exchange.restore(now, state);
-        }
+        dialogs.restore(worker, &mut exchange, now);
         exchange
     };
     let workers = bound

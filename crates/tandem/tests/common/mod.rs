@@ -1,6 +1,8 @@
 //! A complete server in this process, on ports chosen by the kernel, and a phone that talks to it over UDP.
 #![expect(dead_code, reason = "each test file uses its part")]
 
+pub mod calls;
+
 use serde_json::{Value, json};
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
@@ -223,7 +225,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 pub struct Phone {
     socket: UdpSocket,
     server: SocketAddr,
-    name: &'static str,
+    pub name: &'static str,
 }
 
 impl Phone {

@@ -19,6 +19,7 @@ pub(super) fn status(control: &Control) -> Value {
         "pid": std::process::id(),
         "uptime_seconds": control.started.elapsed().as_secs(),
         "configuration": control.file.as_ref().map(|file| file.display().to_string()),
+        "node": configuration.node.name.0.as_str(),
         "database": running.map(|running| running.store.url()),
         "domains": domains.map(|domain| domain.0.as_str()).collect::<Vec<_>>(),
         "listeners": listeners.map(listener).collect::<Vec<_>>(),

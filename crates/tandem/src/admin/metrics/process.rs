@@ -1,7 +1,6 @@
 //! The metrics that exist from the start of the process.
 use super::section::{Metrics, ProcessMetric, Section};
 use crate::admin::process;
-use crate::control::Phase;
 use crate::metrics::Kind;
 use tandem_http::Rejection;
 
@@ -24,7 +23,7 @@ const METRICS: &[ProcessMetric] = &[
     ProcessMetric::gauge(
         "tandem_ready",
         "Readiness: 1 while the server accepts new traffic, else 0",
-        |control| u64::from(control.phase() == Phase::Ready),
+        |control| u64::from(control.unready().is_none()),
     )
     .details("The same as `/health/ready`"),
     ProcessMetric::gauge(

@@ -10,6 +10,12 @@ const METRICS: &[ServerMetric] = &[
     ServerMetric::gauge("tandem_workers", "Worker threads", |server| {
         server.running.metrics.len() as u64
     }),
+    ServerMetric::gauge(
+        "tandem_node_name_taken",
+        "Loss of the node name: 1 while another server has it in the database, else 0",
+        |server| u64::from(server.running.store.name_taken_by().is_some()),
+    )
+    .details("While it is 1, nothing is saved, and the server is not ready. See `node.name`"),
     ServerMetric::gauge("tandem_listeners", "Listen addresses", |server| {
         server.running.listeners.len() as u64
     }),

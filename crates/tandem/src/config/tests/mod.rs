@@ -62,6 +62,12 @@ const WRONG: &[(&str, &[&str])] = &[
         &["2:1: unknown key `colour` in [log]: expected one of `level`, `format`, `calls`"],
     ),
     (
+        "[node]\nname = \"sip 1\"",
+        &[
+            "2:8: `node.name = \"sip 1\"`: must be a name of 1 to 63 letters, digits, \"-\", \".\" and \"_\", such as \"sip-1\"",
+        ],
+    ),
+    (
         "[workers]\ncount = 0",
         &["2:9: `workers.count = 0`: must be \"auto\" or a whole number from 1 to 256"],
     ),
@@ -489,6 +495,18 @@ fn values_of_every_type_are_read() {
     assert!(settings.dialogs.bye_at_end);
     assert!(settings.dialogs.records, "for the lines of the log");
     assert_eq!(settings.limits.dialogs, 1234);
+}
+
+#[test]
+fn a_node_has_the_name_of_the_file_or_of_the_environment_or_that_of_earlier_databases() {
+    let name = |text, variables: &[(&str, &str)]| {
+        let loaded = parse_with(text, variables).expect("right");
+        loaded.configuration.node.name.0.to_string()
+    };
+    let (file, variable) = ("[node]\nname = \"sip-1\"", ("TANDEM_NODE_NAME", "sip-2"));
+    assert_eq!(name("", &[]), "tandem");
+    assert_eq!(name(file, &[]), "sip-1");
+    assert_eq!(name(file, &[variable]), "sip-2");
 }
 
 #[test]

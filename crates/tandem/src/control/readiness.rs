@@ -1,0 +1,30 @@
+//! Whether traffic may be sent to this server.
+use super::lifecycle::Phase;
+use super::state::Control;
+use std::borrow::Cow;
+
+impl Control {
+    /// Why no traffic may be sent to this server; `None`: it is ready.
+    pub fn unready(&self) -> Option<Cow<'static, str>> {
+        Some(match self.phase() {
+            Phase::Ready => return self.name_taken(),
+            Phase::Starting => match &*self.obstacle.load() {
+                Some(obstacle) => obstacle.to_string().into(),
+                None => {
+                    "the server is starting: it reads database, caches and registrations".into()
+                }
+            },
+            Phase::Draining => "the server is draining: it accepts no new calls".into(),
+            Phase::Stopping => "the server is stopping".into(),
+        })
+    }
+
+    fn name_taken(&self) -> Option<Cow<'static, str>> {
+        let by = self.running()?.store.name_taken_by()?;
+        let reason = format!(
+            "another server has taken the node name of this one in the database, so this one saves nothing: {by}; stop one of them, or \
+             change node.name"
+        );
+        Some(reason.into())
+    }
+}
