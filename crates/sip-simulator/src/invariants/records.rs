@@ -214,8 +214,7 @@ impl Records {
         if !is_begun || before.is_some() {
             return Some("a call has a record too many");
         }
-        if call.ended != Some(now) || (call.answered.is_some()) != (stage == Some(Stage::Answered))
-        {
+        if call.ended.is_none() || (call.answered.is_some()) != (stage == Some(Stage::Answered)) {
             return Some("a record does not say what its events say");
         }
         let is_right = match call.answered {

@@ -1,4 +1,5 @@
-//! Sessions (RFC 4028): no dialog outlives the session interval or the longest life of a dialog, and a machine hangs up only then. A call
+//! Sessions (RFC 4028): no dialog outlives the session interval or the longest life of a dialog, and a machine hangs up only then, or when a
+//! phone did and its BYE was rejected. A call
 //! whose phones refresh it in time goes on. The BYEs of the machine are in order with the requests of the phones.
 use crate::observe::{
     Facts, Invariant, Observation, Party, SavedDialog, Seen, Violation, dialog, hash, violation,
@@ -33,6 +34,8 @@ pub struct Sessions {
     answers: BTreeSet<(usize, u64)>,
     /// The BYEs of each machine. Their retransmissions come after the end of the dialog.
     byes: BTreeSet<(usize, u64)>,
+    /// The BYEs of phones, by machine and dialog of the sender. The machine may repeat one that was rejected.
+    asked: BTreeSet<(usize, u64)>,
     /// The deadlines of the dialogs that are confirmed in this round, by machine and dialog of the caller.
     agreed: BTreeMap<(usize, u64), Time>,
     /// The machines that have crashed and not started again.
@@ -63,6 +66,14 @@ impl Invariant for Sessions {
             } if seen.method == Method::Bye && seen.status == 500 && !seen.is_forwarded() => {
                 let what = "a BYE of a machine was out of order".to_owned();
                 Err(violation(self.name(), what, Some(seen.call_id)))
+            }
+            Observation::Delivered {
+                to: Party::Host(host),
+                seen: Some(seen),
+                ..
+            } if seen.method == Method::Bye && seen.is_request() => {
+                self.asked.insert((host, seen.dialog()));
+                Ok(())
             }
             Observation::Call { host, event } => self.changed(facts, now, host, event),
             Observation::Ran { .. } => {
@@ -134,7 +145,7 @@ impl Sessions {
         let is_over = live.any(|((other, _), dialog)| {
             *other == host && keys.contains(&dialog.key) && dialog.earliest <= now
         });
-        if is_over {
+        if is_over || self.asked.contains(&(host, seen.dialog())) {
             return Ok(());
         }
         let what = format!("host{host} hung up a call whose session is not over");
