@@ -7,6 +7,7 @@ use hashbrown::HashTable;
 use sip_transaction::TimerWheel;
 use sip_transport::{Slab, SlabId, Time};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// The maximum number of dialogs with the same Call-ID and tags that are found by them. There is more than one if an INVITE passes
 /// through this server several times. A dialog beyond it counts as not acknowledged, and so ends soon.
@@ -22,6 +23,11 @@ pub struct DialogId(SlabId);
 impl DialogId {
     /// Identifies no dialog.
     pub const NONE: Self = Self(SlabId::NONE);
+
+    /// The place of the dialog in the table, which is its own as long as it lives.
+    pub const fn slot(self) -> u32 {
+        self.0.index
+    }
 }
 
 /// Counts of dialogs: `created == ended + early + confirmed`.
@@ -79,6 +85,17 @@ impl Dialogs {
     /// All dialogs.
     pub fn iter(&self) -> impl Iterator<Item = &Dialog> {
         self.slab.iter()
+    }
+
+    /// The number of slots. The [slot](DialogId::slot) of each dialog is below it.
+    pub const fn slots(&self) -> u32 {
+        self.slab.slots()
+    }
+
+    /// The dialogs in these slots, in their order.
+    pub fn range(&self, slots: Range<u32>) -> impl Iterator<Item = (DialogId, &Dialog)> {
+        let dialogs = self.slab.range(slots);
+        dialogs.map(|(id, dialog)| (DialogId(id), dialog))
     }
 
     /// A dialog; `None` if it has ended.

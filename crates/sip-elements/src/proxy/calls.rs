@@ -42,7 +42,7 @@ pub(super) struct Accepted<'a, 'm> {
 /// The dialogs of one worker.
 #[derive(Debug)]
 pub(super) struct Calls {
-    dialogs: Dialogs,
+    pub(super) dialogs: Dialogs,
 }
 
 impl Calls {
@@ -323,7 +323,7 @@ impl Calls {
         parts: &mut WorkerParts<'_>,
         id: DialogId,
         status: u16,
-        is_cancelled: bool,
+        cancelled_by: Option<Ended>,
     ) {
         let early = self.dialogs.get_mut(id);
         let Some(dialog) = early.filter(|dialog| !dialog.is_confirmed()) else {
@@ -331,11 +331,10 @@ impl Calls {
         };
         dialog.fail(status);
         let ended = match status {
-            _ if is_cancelled => Ended::ByCaller,
             408 => Ended::NoAnswer,
             _ => Ended::Refused,
         };
-        self.end(parts, id, ended);
+        self.end(parts, id, cancelled_by.unwrap_or(ended));
     }
 
     /// Whether this is the keyed hash of the remote target of a request in a live dialog.
@@ -425,7 +424,7 @@ impl Calls {
         entered.inspect_err(|_| parts.metrics.dialogs_refused.increment())
     }
 
-    fn end(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, ended: Ended) {
+    pub(super) fn end(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, ended: Ended) {
         let Some(dialog) = self.dialogs.end(id) else {
             return;
         };
@@ -441,7 +440,12 @@ impl Calls {
         }
     }
 
-    fn set_text(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, text: (Text, &[u8])) {
+    pub(super) fn set_text(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        id: DialogId,
+        text: (Text, &[u8]),
+    ) {
         let before = self.dialogs.get(id).map_or(0, Dialog::bytes);
         let fits = has_room(parts, text.1.len());
         self.dialogs.set_text(id, text, fits);

@@ -47,7 +47,9 @@ impl Bench {
         let records = self.output.drain_records();
         let events = records.filter_map(|record| match record {
             Record::Call(event) => Some(event),
-            Record::Notice(_) | Record::Dialog { .. } | Record::Traced(_) => None,
+            Record::Notice(_) | Record::Dialog { .. } | Record::Dialogs(_) | Record::Traced(_) => {
+                None
+            }
         });
         events.collect()
     }
@@ -100,7 +102,7 @@ pub(crate) fn from_alice(answered: &str, method: &str, cseq: u32, extra: &str) -
 }
 
 /// A request of Bob inside the dialog of an INVITE.
-fn from_bob(invite: &str, method: &str, cseq: u32) -> String {
+pub(crate) fn from_bob(invite: &str, method: &str, cseq: u32) -> String {
     let routes = routes(recorded(invite).into_iter());
     format!(
         "{method} sip:alice@{ALICE} SIP/2.0\nVia: SIP/2.0/UDP {BOB};branch=z9hG4bKbob{method}{cseq}\nMax-Forwards: 70\n\

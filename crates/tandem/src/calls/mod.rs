@@ -10,7 +10,7 @@
 
 mod dispatch;
 pub mod events;
-mod line;
+pub(crate) mod line;
 pub(crate) mod queue;
 pub mod records;
 #[cfg(test)]
