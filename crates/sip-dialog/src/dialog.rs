@@ -69,8 +69,8 @@ pub struct Dialog {
     pub(crate) timer: Option<TimerId>,
     pub(crate) status: u16,
     pub(crate) attempts: u16,
-    /// Dialogs that other 2xx of the same INVITE have made.
-    pub(crate) forks: u8,
+    /// The keys of the dialogs that other 2xx of the same INVITE have made. A 2xx that is repeated after the BYE makes none again.
+    pub(crate) forks: Box<[u64]>,
     pub(crate) is_acknowledged: bool,
     pub(crate) is_whole: bool,
 }
@@ -104,7 +104,7 @@ impl Dialog {
             timer: None,
             status: 0,
             attempts: 0,
-            forks: 0,
+            forks: Box::default(),
             is_acknowledged: false,
             is_whole,
         }
@@ -119,7 +119,7 @@ impl Dialog {
             texts: self.texts.clone(),
             answered: None,
             timer: None,
-            forks: 0,
+            forks: Box::default(),
             is_acknowledged: false,
             ..*self
         }

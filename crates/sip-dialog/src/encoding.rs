@@ -93,7 +93,7 @@ impl Dialog {
             timer: None,
             status,
             attempts,
-            forks: 0,
+            forks: Box::default(),
             is_acknowledged: true,
             is_whole: is_whole == 1 && fits,
         };

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bye;
+mod details;
 mod dialog;
 mod encoding;
 mod party;
@@ -15,6 +16,7 @@ mod session_timer;
 mod table;
 mod texts;
 
+pub use details::{DialogDetails, PartyDetails};
 pub use dialog::{Answer, Dialog, Invitation};
 pub use party::{Leg, Party};
 pub use record::{CallEvent, CallRecord, Change, Ended, LONGEST_TEXT};

@@ -31,17 +31,20 @@ pub enum Ended {
     NoAck,
     /// The session was not refreshed in time (RFC 4028), or the longest life of a dialog was over.
     Expired,
+    /// An operator ended it.
+    ByOperator,
 }
 
 impl Ended {
     /// The labels of all reasons, in their order.
-    pub const LABELS: [&str; 6] = [
+    pub const LABELS: [&str; 7] = [
         "caller",
         "callee",
         "refused",
         "no_answer",
         "no_ack",
         "expired",
+        "operator",
     ];
 }
 
@@ -91,7 +94,7 @@ pub struct CallRecord {
     pub ended: Option<Time>,
     /// The status of the final response to the INVITE; 0 before.
     pub status: u16,
-    /// The Reason header field of the BYE or CANCEL (RFC 3326); empty if there was none.
+    /// The Reason header field of the BYE or CANCEL (RFC 3326), also if an operator ended the call; empty if there was none.
     pub reason: Box<[u8]>,
 }
 

@@ -6,9 +6,10 @@ use crate::texts::Text;
 use hashbrown::HashTable;
 use sip_transaction::TimerWheel;
 use sip_transport::{Slab, SlabId, Time};
+use std::ops::Range;
 
 /// The maximum number of dialogs that further 2xx of one INVITE make.
-const MAX_FORKS: u8 = 16;
+const MAX_FORKS: usize = 16;
 
 /// Identifies a dialog of this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +18,11 @@ pub struct DialogId(SlabId);
 impl DialogId {
     /// Identifies no dialog.
     pub const NONE: Self = Self(SlabId::NONE);
+
+    /// The place of the dialog in the table, which is its own as long as it lives.
+    pub const fn slot(self) -> u32 {
+        self.0.index
+    }
 }
 
 /// Counts of dialogs: `created == ended + early + confirmed`.
@@ -74,6 +80,17 @@ impl Dialogs {
     /// All dialogs.
     pub fn iter(&self) -> impl Iterator<Item = &Dialog> {
         self.slab.iter()
+    }
+
+    /// The number of slots. The [slot](DialogId::slot) of each dialog is below it.
+    pub const fn slots(&self) -> u32 {
+        self.slab.slots()
+    }
+
+    /// The dialogs in these slots, in their order.
+    pub fn range(&self, slots: Range<u32>) -> impl Iterator<Item = (DialogId, &Dialog)> {
+        let dialogs = self.slab.range(slots);
+        dialogs.map(|(id, dialog)| (DialogId(id), dialog))
     }
 
     /// A dialog; `None` if it has ended.
@@ -138,14 +155,20 @@ impl Dialogs {
         Some(id)
     }
 
-    /// Creates a dialog for a 2xx with another To tag than that of `first` (RFC 3261 section 13.2.2.4). Confirm it next. `None` if the
-    /// INVITE has too many. `random` becomes its id, except for the number of the call.
-    pub fn fork(&mut self, first: DialogId, random: u128) -> Option<DialogId> {
+    /// Whether a 2xx with this key has made a dialog after `first`, which may have ended since.
+    pub fn has_forked(&self, first: DialogId, key: u64) -> bool {
+        let first = self.slab.get(first.0);
+        first.is_some_and(|first| first.forks.contains(&key))
+    }
+
+    /// Creates a dialog for a 2xx with another To tag than that of `first` (RFC 3261 section 13.2.2.4). Confirm it next, with this key.
+    /// `None` if the INVITE has too many. `random` becomes its id, except for the number of the call.
+    pub fn fork(&mut self, first: DialogId, key: u64, random: u128) -> Option<DialogId> {
         let dialog = self.slab.get_mut(first.0)?;
-        if dialog.forks >= MAX_FORKS {
+        if dialog.forks.len() >= MAX_FORKS {
             return None;
         }
-        dialog.forks += 1;
+        dialog.forks = dialog.forks.iter().copied().chain([key]).collect();
         let mut forked = dialog.fork(random);
         Some(self.insert(|generation| {
             forked.generation = generation;

@@ -17,6 +17,7 @@ mod description;
 mod domains;
 mod exchange;
 mod identity;
+mod operator;
 mod own_response;
 mod owner;
 mod parked;
@@ -35,7 +36,11 @@ mod worker_parts;
 
 pub use domains::Domains;
 pub use exchange::{Exchange, ExchangeOptions};
+pub use operator::{
+    DialogAction, DialogAnswer, DialogFilter, DialogOutcome, DialogRequest, EndOutcome, FoundDialog,
+};
 pub use owner::{BranchId, ContextId, DescribedId, Owner, ParkedId, ResponseId};
+pub use proxy::HungUp;
 pub use question::{
     ControlMessage, Description, NameServersFailed, NotDescribed, Question, StoreFailed,
 };
@@ -48,4 +53,5 @@ pub use settings::{
 pub use shared::Shared;
 pub use sip_dialog::SessionTimerSettings;
 pub use view::View;
+pub use worker::home_of;
 pub use worker_parts::WorkerParts;

@@ -26,7 +26,8 @@ use crate::registrar::held::HeldAnswer;
 use crate::routing::{Routing, Target};
 use crate::worker::Worker;
 use crate::{
-    ControlMessage, DescribedId, Description, NotDescribed, ParkedId, description, registrar,
+    ControlMessage, DescribedId, Description, NotDescribed, ParkedId, description, operator,
+    registrar,
 };
 use sip_message::{HeaderName, Message, Method, ParseError};
 use sip_transaction::{RequestMatch, ResponseMatch, Sender, ServerId};
@@ -516,6 +517,7 @@ pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
             *worker.draining = drain;
             worker.proxy.drain(drain);
         }
+        ControlMessage::Dialogs(request) => operator::answer(worker, &request),
         // The exchange has already replaced them.
         ControlMessage::Settings(_) | ControlMessage::Trace(_) => {}
     }

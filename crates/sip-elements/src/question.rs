@@ -1,6 +1,7 @@
 //! The questions of the data plane to the control plane, and the answers. Nothing here depends on a database.
 use crate::Settings;
 use crate::auth::StoredCredentials;
+use crate::operator::DialogRequest;
 use crate::owner::{BranchId, DescribedId, ParkedId};
 use crate::trace::TraceOrder;
 use sip_transport::selection::{Candidate, Destination};
@@ -78,6 +79,8 @@ pub enum ControlMessage {
     Drain(bool),
     /// Which messages to copy from now on.
     Trace(Arc<TraceOrder>),
+    /// A request of an operator about the dialogs of this worker.
+    Dialogs(DialogRequest),
 }
 
 /// What to do with the session description of a message.

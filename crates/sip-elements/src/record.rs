@@ -1,5 +1,6 @@
 //! The records that the data plane gives to the control plane. They wait for no answer, and the runtime counts those that are lost.
 use crate::bans::Notice;
+use crate::operator::DialogAnswer;
 use crate::trace::Traced;
 use sip_dialog::CallEvent;
 use sip_transport::Time;
@@ -20,6 +21,8 @@ pub enum Record {
         /// When the dialog ends unless it is refreshed.
         expires: Time,
     },
+    /// The answer to [`ControlMessage::Dialogs`](crate::ControlMessage::Dialogs).
+    Dialogs(Box<DialogAnswer>),
     /// A copy of a message, for those who trace it.
     Traced(Traced),
 }

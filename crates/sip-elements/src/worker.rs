@@ -52,7 +52,7 @@ impl Worker<'_, '_> {
     }
 }
 
-/// The home of a call.
-pub(crate) fn home_of(call_id: &[u8], workers: u16) -> u16 {
+/// The worker that is the home of the call with this Call-ID.
+pub fn home_of(call_id: &[u8], workers: u16) -> u16 {
     (worker_hash(call_id) % u32::from(workers.max(1))) as u16
 }

@@ -8,6 +8,8 @@
 //! upper chunks therefore become empty and are freed. One empty chunk keeps its memory, so that a single value at the
 //! edge does not allocate each time.
 
+use std::ops::Range;
+
 /// Values in a chunk: 50 kB of transactions, 16 kB of timers.
 const CHUNK: usize = 512;
 
@@ -176,6 +178,20 @@ impl<T: Tenant> Slab<T> {
             .flat_map(|chunk| chunk.slots.iter().flatten())
     }
 
+    /// The number of slots. The index of each value is below it.
+    pub const fn slots(&self) -> u32 {
+        (self.chunks.len() * CHUNK) as u32
+    }
+
+    /// The values in these slots with their ids, in the order of their indexes.
+    pub fn range(&self, slots: Range<u32>) -> impl Iterator<Item = (SlabId, &T)> {
+        slots.filter_map(|index| {
+            let value = self.at(index)?;
+            let generation = value.generation();
+            Some((SlabId { index, generation }, value))
+        })
+    }
+
     /// The number of the lowest chunk with room. Adds a chunk if none has room.
     fn roomy_chunk(&mut self) -> usize {
         let found = self.roomy.iter().enumerate().find(|(_, bits)| **bits != 0);
@@ -251,6 +267,26 @@ mod tests {
             assert!(slab.get_mut(before).is_none() && slab.at(now.index).is_some());
             before = now;
         }
+    }
+
+    #[test]
+    fn a_range_has_the_values_of_its_slots_and_all_slots_have_all_values() {
+        let mut slab = Slab::new(0);
+        let ids: Vec<SlabId> = (0..3 * CHUNK as u32)
+            .map(|n| insert(&mut slab, n))
+            .collect();
+        for id in &ids[CHUNK - 2..=2 * CHUNK] {
+            slab.remove(*id);
+        }
+        let edge = CHUNK as u32;
+        let found: Vec<SlabId> = slab
+            .range(edge - 4..2 * edge + 3)
+            .map(|(id, _)| id)
+            .collect();
+        let expected = [CHUNK - 4, CHUNK - 3, 2 * CHUNK + 1, 2 * CHUNK + 2];
+        assert_eq!(found, expected.map(|place| ids[place]));
+        assert_eq!(slab.range(0..slab.slots()).count(), slab.len());
+        assert_eq!(slab.range(slab.slots()..slab.slots() + 10).count(), 0);
     }
 
     #[test]

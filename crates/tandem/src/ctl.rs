@@ -11,6 +11,7 @@ mod access;
 mod bans;
 mod call;
 mod command;
+mod dialogs;
 mod events;
 mod location;
 mod methods;
@@ -50,7 +51,7 @@ pub struct Arguments {
     /// File with the admin token of the server (default: `admin.token_file` of the configuration, unless --admin is given).
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
-    /// Time for the whole call (default: 3s; for drain, undrain, reload and the start of a trace, which wait for all workers, 8s).
+    /// Time for the whole call (default: 3s; for drain, undrain, reload, dialogs and the start of a trace, which wait for workers, 8s).
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     timeout: Option<Duration>,
     #[command(flatten)]

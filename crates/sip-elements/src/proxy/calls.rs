@@ -66,7 +66,7 @@ pub(super) struct Accepted<'a, 'm> {
 /// The dialogs of one worker.
 #[derive(Debug)]
 pub(super) struct Calls {
-    dialogs: Dialogs,
+    pub(super) dialogs: Dialogs,
 }
 
 impl Calls {
@@ -180,12 +180,12 @@ impl Calls {
 
     /// Begins the dialog of another callee that has accepted the same INVITE; `None` if it is known, or there is no room.
     fn fork(&mut self, parts: &mut WorkerParts<'_>, first: DialogId, key: u64) -> Option<DialogId> {
-        if self.dialogs.find(key).is_some() {
+        if self.dialogs.has_forked(first, key) {
             return None;
         }
         let account = self.dialogs.get(first)?.account();
         self.enter(parts, account).ok()?;
-        let Some(id) = self.dialogs.fork(first, random_id(parts)) else {
+        let Some(id) = self.dialogs.fork(first, key, random_id(parts)) else {
             let ledger = parts.transactions.ledger();
             ledger.leave(Table::Dialogs, account);
             parts.metrics.dialogs_refused.increment();
@@ -346,7 +346,7 @@ impl Calls {
         parts: &mut WorkerParts<'_>,
         id: DialogId,
         status: u16,
-        is_cancelled: bool,
+        cancelled_by: Option<Ended>,
     ) {
         let early = self.dialogs.get_mut(id);
         let Some(dialog) = early.filter(|dialog| !dialog.is_confirmed()) else {
@@ -354,11 +354,10 @@ impl Calls {
         };
         dialog.fail(status);
         let ended = match status {
-            _ if is_cancelled => Ended::ByCaller,
             408 => Ended::NoAnswer,
             _ => Ended::Refused,
         };
-        self.end(parts, id, ended, parts.now);
+        self.end(parts, id, cancelled_by.unwrap_or(ended), parts.now);
     }
 
     /// Whether this is the keyed hash of the remote target of a request in a live dialog.
@@ -460,7 +459,13 @@ impl Calls {
     }
 
     /// Ends a dialog. `at` is when the call ended.
-    fn end(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, ended: Ended, at: Time) {
+    pub(super) fn end(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        id: DialogId,
+        ended: Ended,
+        at: Time,
+    ) {
         let Some(dialog) = self.dialogs.end(id) else {
             return;
         };
@@ -476,7 +481,12 @@ impl Calls {
         }
     }
 
-    fn set_text(&mut self, parts: &mut WorkerParts<'_>, id: DialogId, text: (Text, &[u8])) {
+    pub(super) fn set_text(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        id: DialogId,
+        text: (Text, &[u8]),
+    ) {
         let before = self.dialogs.get(id).map_or(0, Dialog::bytes);
         let fits = has_room(parts, text.1.len());
         self.dialogs.set_text(id, text, fits);

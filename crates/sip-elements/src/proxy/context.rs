@@ -16,6 +16,7 @@ use crate::routing::failure::Failure;
 use crate::routing::refreshed::Refreshed;
 use crate::routing::route::RouteSet;
 use crate::routing::target::{Hop, Target, Way};
+use sip_dialog::Ended;
 use sip_message::Message;
 use sip_transaction::{Account, ClientId, Kind, ServerId, TimerId, TimerWheel};
 use sip_transport::selection::{Candidate, Destination, Reach, streams_first};
@@ -83,8 +84,8 @@ pub(super) struct Context {
     /// Index of the method in the metrics.
     pub(super) method: u8,
     pub(super) is_invite: bool,
-    /// The caller has cancelled the request.
-    pub(super) is_cancelled: bool,
+    /// Who has cancelled the request.
+    pub(super) cancelled_by: Option<Ended>,
     /// A final response has gone upstream, or none will.
     pub(super) is_concluded: bool,
 }
@@ -488,7 +489,7 @@ impl Context {
 
     /// Retries at once over the next flow to a phone after one flow has failed (RFC 5626 section 7).
     pub(super) fn try_other_flow(&mut self, instance: u64, breadth: u8) {
-        if instance == 0 || self.is_concluded || self.is_cancelled {
+        if instance == 0 || self.is_concluded || self.cancelled_by.is_some() {
             return;
         }
         let targets = &mut self.targets;
@@ -506,7 +507,7 @@ impl Context {
         let Some(branch) = self.branches.get(usize::from(place)) else {
             return;
         };
-        if self.retry.is_none() && !self.is_concluded && !self.is_cancelled {
+        if self.retry.is_none() && !self.is_concluded && self.cancelled_by.is_none() {
             let breadth = branch.breadth;
             self.retry = contact.map(|contact| Retry::Flow(Box::new(contact), breadth));
         }

@@ -195,7 +195,7 @@ impl Context {
     /// Retries with another candidate of the same target (RFC 3263 section 4.3), unless the request is concluded or
     /// cancelled.
     pub(super) fn schedule_retry(&mut self, cursor: Option<Box<Cursor>>) {
-        if !self.is_concluded && !self.is_cancelled {
+        if !self.is_concluded && self.cancelled_by.is_none() {
             let cursor = cursor.filter(|cursor| cursor.has_next());
             self.retry = cursor.map(Retry::Candidate);
         }

@@ -150,9 +150,10 @@ impl Context {
             scope.calls.hung_up(scope.parts, bye);
         }
         if status >= 300 {
-            let is_cancelled = self.is_cancelled;
             let call = self.dialog.call();
-            scope.calls.failed(scope.parts, call, status, is_cancelled);
+            scope
+                .calls
+                .failed(scope.parts, call, status, self.cancelled_by);
         }
     }
 

@@ -11,6 +11,15 @@ use sip_message::Uri;
 use sip_transaction::{ClientOptions, Kind};
 use sip_transport::Flow;
 
+/// Which parties have been sent a BYE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HungUp {
+    /// The caller.
+    pub caller: bool,
+    /// The callee.
+    pub callee: bool,
+}
+
 /// Sends a BYE to each of these parties. A party whose next hop cannot be reached gets none. The responses change nothing: the dialog has
 /// ended.
 pub(super) fn hang_up(
@@ -19,14 +28,17 @@ pub(super) fn hang_up(
     dialog: &Dialog,
     parties: &[Party],
     reason: &[u8],
-) {
+) -> HungUp {
     if !dialog.can_hang_up() {
-        return;
+        return HungUp::default();
     }
-    for &party in parties {
-        if let Some(flow) = flow_towards(parts, dialog, party) {
-            send(parts, id, dialog, (party, flow), reason);
-        }
+    let mut send_to = |party| {
+        let flow = flow_towards(parts, dialog, party).filter(|_| parties.contains(&party));
+        flow.is_some_and(|flow| send(parts, id, dialog, (party, flow), reason))
+    };
+    HungUp {
+        caller: send_to(Party::Caller),
+        callee: send_to(Party::Callee),
     }
 }
 
@@ -36,13 +48,14 @@ fn send(
     dialog: &Dialog,
     (party, flow): (Party, Flow),
     reason: &[u8],
-) {
+) -> bool {
     let settings = parts.settings;
     let Some(listener) = settings.listeners.get(usize::from(flow.listener.0)) else {
-        return;
+        return false;
     };
     let Ok(client) = parts.transactions.reserve_client(Owner::Dialog(id)) else {
-        return parts.metrics.refused_full.increment();
+        parts.metrics.refused_full.increment();
+        return false;
     };
     let branch = parts
         .transactions
@@ -62,6 +75,7 @@ fn send(
         .start_client(parts.now, client, &options, parts.output, |into| {
             dialog.write_bye(into, party, reason, via);
         });
+    true
 }
 
 /// The flow of a request to a party: to the first proxy of its route, or to its remote target. If that is a name, the flow over which

@@ -12,6 +12,7 @@ mod dialog;
 mod forward;
 mod hang_up;
 mod identity_headers;
+mod operator;
 mod reason;
 mod response;
 mod session_timer;
@@ -35,7 +36,8 @@ use calls::{Accepted, Calls, Keys};
 use context::{BranchState, Context, ContextScope};
 use dialog::{InDialog, Relation};
 use forward::RequestCopy;
-use sip_dialog::{DialogId, DialogStats};
+pub use hang_up::HungUp;
+use sip_dialog::{DialogId, DialogStats, Ended};
 use sip_message::{Message, Method};
 use sip_transaction::{Account, ClientId, ClientResponse, Sender, ServerId, Table, TimerWheel};
 use sip_transport::selection::Candidate;
@@ -290,6 +292,9 @@ impl Proxy {
         if has_passed && context.is_invite {
             context.note_success();
             self.unacknowledged.answered(parts, response);
+            if context.cancelled_by == Some(Ended::ByOperator) {
+                self.calls.hang_up_cancelled(parts, context.dialog.call());
+            }
         }
     }
 
@@ -433,10 +438,11 @@ impl Proxy {
             return;
         };
         if context.is_invite && context.server == Some(server) {
-            context.is_cancelled = true;
             let reason = reason::of_request(cancel);
-            let call = context.dialog.call();
-            self.calls.note_reason(parts, call, cancel);
+            if context.cancelled_by.is_none() {
+                context.cancelled_by = Some(Ended::ByCaller);
+                self.calls.note_reason(parts, context.dialog.call(), cancel);
+            }
             context.cancel_pending(&mut self.scope(parts, key), &reason);
         }
         self.settle(parts, key, context);
@@ -604,7 +610,7 @@ impl Proxy {
             questions: 0,
             method: request.method().label_index() as u8,
             is_invite: request.method() == Method::Invite,
-            is_cancelled: false,
+            cancelled_by: None,
             is_concluded: false,
         })
     }
@@ -694,7 +700,7 @@ impl Proxy {
     /// Leaves the dialog of an INVITE whose context ends. Further 2xx find it through the server transaction.
     fn leave_call(&mut self, parts: &mut WorkerParts<'_>, context: &Context) {
         let call = context.dialog.call();
-        self.calls.failed(parts, call, 0, context.is_cancelled);
+        self.calls.failed(parts, call, 0, context.cancelled_by);
         if let Some(server) = context.server
             && self.calls.is_confirmed(call)
         {

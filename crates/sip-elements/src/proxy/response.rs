@@ -325,7 +325,7 @@ impl Context {
                 self.forward_response_with(scope, (&response, from), challenges);
                 self.conclude_with(scope, response.status());
             }
-            _ if self.is_cancelled => self.respond(scope, request, Failure::Cancelled),
+            _ if self.cancelled_by.is_some() => self.respond(scope, request, Failure::Cancelled),
             _ if own == Failure::Timeout && !self.is_invite => self.suppress_response(scope),
             _ => self.respond(scope, request, own),
         }

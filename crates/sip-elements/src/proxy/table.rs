@@ -3,6 +3,7 @@
 use super::context::Context;
 use crate::owner::ContextId;
 use sip_transport::{Slab, Tenant};
+use std::ops::Range;
 
 /// A context is taken out while it handles an event, and put back unless it has ended. No other code sees it half
 /// changed.
@@ -35,6 +36,23 @@ impl Contexts {
     /// All contexts that are in their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Context> {
         self.0.iter().filter_map(|slot| slot.context.as_deref())
+    }
+
+    /// Number of slots, occupied or not.
+    pub(super) const fn slots(&self) -> u32 {
+        self.0.slots()
+    }
+
+    /// The first context in these slots with this property.
+    pub(super) fn find(
+        &self,
+        slots: Range<u32>,
+        is_wanted: impl Fn(&Context) -> bool,
+    ) -> Option<ContextId> {
+        let is_wanted = |slot: &Slot| slot.context.as_deref().is_some_and(&is_wanted);
+        let mut slots = self.0.range(slots);
+        let found = slots.find(|(_, slot)| is_wanted(slot));
+        found.map(|(id, _)| ContextId(id))
     }
 
     /// Occupies a slot. Follow with [`Contexts::put`] or [`Contexts::release`].

@@ -70,6 +70,25 @@ impl Selection {
             }
         }
     }
+
+    /// Whether this is a URI of the user. `scratch` is a buffer.
+    pub(crate) fn is_uri(&self, uri: &[u8], scratch: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Call(_) => false,
+            Self::User { key, any_domain } => {
+                Uri::parse(uri).is_some_and(|uri| is_user(&uri, key, *any_domain, scratch))
+            }
+        }
+    }
+
+    /// Whether this subscriber (`user@domain`) is the user.
+    pub(crate) fn is_subscriber(&self, subscriber: &[u8]) -> bool {
+        match self {
+            Self::Call(_) => false,
+            Self::User { key, any_domain } if *any_domain => subscriber.starts_with(key),
+            Self::User { key, .. } => subscriber == &**key,
+        }
+    }
 }
 
 fn is_user(uri: &Uri<'_>, key: &[u8], any_domain: bool, scratch: &mut Vec<u8>) -> bool {

@@ -21,12 +21,12 @@ fn node_with(mut settings: Settings) -> Bench {
 }
 
 /// The messages sent to an address.
-fn to<'s>(sent: &'s [(std::net::SocketAddr, String)], address: &str) -> Vec<&'s str> {
+pub(crate) fn to<'s>(sent: &'s [(std::net::SocketAddr, String)], address: &str) -> Vec<&'s str> {
     let to = sent.iter().filter(|(to, _)| to.to_string() == address);
     to.map(|(_, text)| text.as_str()).collect()
 }
 
-fn line<'t>(message: &'t str, name: &str) -> &'t str {
+pub(crate) fn line<'t>(message: &'t str, name: &str) -> &'t str {
     let mut lines = message.split("\r\n");
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     value.unwrap_or_else(|| panic!("{name} is missing: {message}"))

@@ -47,7 +47,9 @@ impl Bench {
         let records = self.output.drain_records();
         let events = records.filter_map(|record| match record {
             Record::Call(event) => Some(event),
-            Record::Notice(_) | Record::Dialog { .. } | Record::Traced(_) => None,
+            Record::Notice(_) | Record::Dialog { .. } | Record::Dialogs(_) | Record::Traced(_) => {
+                None
+            }
         });
         events.collect()
     }
@@ -407,6 +409,23 @@ fn another_to_tag_in_a_second_answer_makes_a_dialog_of_its_own() {
         (&*ended.call.to_tag, ended.change),
         (&b"b2"[..], Change::Ended(Ended::ByCaller))
     );
+}
+
+#[test]
+fn a_further_answer_that_is_repeated_after_the_bye_begins_no_dialog_again() {
+    let mut bench = node();
+    let invite = call(&mut bench);
+    only(bench.receive(BOB, &accept(&invite)));
+    let other = |text: &str| text.replace("tag=b1", "tag=b2");
+    let second = only(bench.receive(BOB, &other(&accept(&invite))));
+    only(bench.receive(ALICE, &other(&from_alice(&second, "ACK", 1, ""))));
+    let bye = other(&from_alice(&second, "BYE", 2, ""));
+    let bye = only(bench.receive(ALICE, &bye));
+    bench.receive(BOB, &accept(&bye));
+    assert_eq!(bench.dialogs(), (0, 1));
+    bench.receive(BOB, &other(&accept(&invite)));
+    assert_eq!(bench.dialogs(), (0, 1));
+    assert_eq!(bench.exchange.dialog_stats().created, 2);
 }
 
 #[test]

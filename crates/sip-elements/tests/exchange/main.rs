@@ -17,6 +17,7 @@ mod identity;
 mod itself;
 mod leniency;
 mod live_calls;
+mod operator;
 mod overload;
 mod parking;
 mod restored_calls;

@@ -43,7 +43,9 @@ impl Bench {
         let records = self.output.drain_records();
         let copies = records.filter_map(|record| match record {
             Record::Traced(traced) => Some(traced),
-            Record::Notice(_) | Record::Call(_) | Record::Dialog { .. } => None,
+            Record::Notice(_) | Record::Call(_) | Record::Dialog { .. } | Record::Dialogs(_) => {
+                None
+            }
         });
         copies.collect()
     }

@@ -51,8 +51,6 @@ pub struct Records {
     /// ACKs and BYEs that have arrived, by machine and dialog of the sender.
     acks: BTreeMap<(usize, u64), Time>,
     byes: BTreeSet<(usize, u64)>,
-    /// Dialogs that have ended, by machine and dialog of the caller.
-    over: BTreeSet<(usize, u64)>,
     /// Calls that a machine knew again after a crash. They count as acknowledged.
     restored: BTreeSet<Key>,
     /// The machines that have crashed and not started again, with the dialogs on their disks.
@@ -168,7 +166,6 @@ impl Records {
         let key = (host, call.id);
         let stage = self.open.get(&key).map(|(stage, _)| *stage);
         let place = (host, hash(&[&call.call_id, &call.from_tag]));
-        let is_again = self.is_again(host, call);
         let attempts = self.attempts.entry(place).or_default();
         let (next, is_due) = match event.change {
             Change::Started => {
@@ -181,7 +178,7 @@ impl Records {
                 (Stage::Ringing, is_due)
             }
             Change::Answered => {
-                attempts.answered += usize::from(!is_again);
+                attempts.answered += 1;
                 let is_accepted = attempts.answered <= attempts.accepted.len();
                 (
                     Stage::Answered,
@@ -193,11 +190,6 @@ impl Records {
         self.open.insert(key, (next, call.call_id.clone()));
         let is_due = is_due && !self.closed.contains_key(&key);
         (!is_due).then_some("an event of a call came twice, too early or too late")
-    }
-
-    /// Whether the dialog has ended before. A 2xx of a further callee that comes again after the BYE begins its dialog again.
-    fn is_again(&self, host: usize, call: &CallRecord) -> bool {
-        self.over.contains(&(host, dialog_of(call)))
     }
 
     fn ended(
@@ -223,9 +215,6 @@ impl Records {
             }
             None => self.is_right_before_answer(key.0, call, ended),
         };
-        if call.answered.is_some() {
-            self.over.insert((key.0, dialog_of(call)));
-        }
         (!is_right).then_some("a record does not say who ended the call")
     }
 
@@ -241,7 +230,7 @@ impl Records {
             Ended::ByCaller => !attempts.cancelled.is_empty(),
             Ended::NoAnswer => is_wanted && is_sent && call.status == 408,
             Ended::Refused => is_wanted && is_sent && call.status != 408,
-            Ended::ByCallee | Ended::NoAck | Ended::Expired => false,
+            Ended::ByCallee | Ended::NoAck | Ended::Expired | Ended::ByOperator => false,
         }
     }
 
@@ -268,12 +257,11 @@ impl Records {
             Ended::NoAck => {
                 let is_late = |at: &Time| *at + facts.lateness >= now;
                 let is_over = has_bye(callee) || now >= answered + patience;
-                let is_right = acknowledged.is_none_or(is_late) && is_over;
-                is_right || self.is_again(host, call)
+                acknowledged.is_none_or(is_late) && is_over
             }
             // `sessions` checks when.
             Ended::Expired => true,
-            Ended::Refused | Ended::NoAnswer => false,
+            Ended::Refused | Ended::NoAnswer | Ended::ByOperator => false,
         }
     }
 

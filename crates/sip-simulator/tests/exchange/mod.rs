@@ -365,7 +365,7 @@ impl Machine for ExchangeMachine {
         match record {
             Record::Call(event) => return Some(event),
             Record::Dialog { id, state, expires } => self.dialogs.change(id, state, expires),
-            Record::Notice(_) | Record::Traced(_) => {}
+            Record::Notice(_) | Record::Dialogs(_) | Record::Traced(_) => {}
         }
         None
     }

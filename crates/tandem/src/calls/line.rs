@@ -32,12 +32,18 @@ pub(crate) const fn ended_by(ended: Ended) -> &'static str {
         Ended::NoAnswer => "no_answer",
         Ended::NoAck => "no_ack",
         Ended::Expired => "expired",
+        Ended::ByOperator => "operator",
     }
 }
 
 /// The identifier of a call: 32 hexadecimal digits.
 pub(crate) fn id(call: &CallRecord) -> String {
-    format!("{:032x}", call.id)
+    hexadecimal(call.id)
+}
+
+/// An identifier of a call or a dialog as text.
+pub(crate) fn hexadecimal(id: u128) -> String {
+    format!("{id:032x}")
 }
 
 /// Milliseconds since the Unix epoch.

@@ -11,7 +11,7 @@
 
 mod dispatch;
 pub mod events;
-mod line;
+pub(crate) mod line;
 mod log;
 pub(crate) mod queue;
 pub mod records;

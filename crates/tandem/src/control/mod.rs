@@ -4,7 +4,10 @@
 //! change from [`Phase::Starting`] to [`Phase::Ready`].
 
 mod counters;
+mod dialogs;
 mod drain;
+#[cfg(test)]
+mod gated;
 mod lifecycle;
 pub(crate) mod log;
 mod order;
@@ -17,6 +20,7 @@ pub(crate) mod tables;
 mod trace;
 
 pub use counters::{ControlCounters, DialogSaveCounters, LookupCounters, LookupResult};
+pub(crate) use dialogs::{PlacedDialog, Position};
 pub use drain::DrainError;
 pub use lifecycle::Phase;
 pub use log::LogControl;

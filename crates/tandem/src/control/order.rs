@@ -3,7 +3,7 @@ use sip_runtime::SendError;
 use std::time::{Duration, Instant};
 
 /// Pause before a full inbox is retried: a running worker empties its inbox in that time.
-const PAUSE: Duration = Duration::from_millis(5);
+pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
 /// What earlier orders left behind.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! What exists from the start of the process.
 use super::counters::ControlCounters;
+use super::dialogs::DialogAnswers;
 use super::lifecycle::{Lifecycle, Phase};
 use super::log::LogControl;
 use super::order::{self, Orders, Undelivered};
@@ -40,6 +41,8 @@ pub struct Control {
     pub(crate) obstacle: ArcSwapOption<String>,
     /// The traces that run.
     pub(crate) traces: Traces,
+    /// What the workers answer to requests about dialogs.
+    pub(crate) dialog_answers: DialogAnswers,
     pub(super) lifecycle: ArcSwap<Lifecycle>,
     pub(super) log: Option<LogControl>,
     /// Serializes reloads and drains.
@@ -68,6 +71,7 @@ impl Control {
             records: RecordCounters::default(),
             events: Arc::new(hub),
             obstacle: ArcSwapOption::empty(),
+            dialog_answers: DialogAnswers::default(),
             lifecycle: ArcSwap::default(),
             log,
             orders: Mutex::default(),

@@ -1,5 +1,6 @@
 //! The commands of `tandem ctl`, and the method that each one calls.
 use super::bans::{Banned, Bans, Unbanned};
+use super::dialogs::DialogsCommand;
 use super::events::Follow;
 use super::location::{Location, Locations, Unregistered};
 use super::node::{Drained, Effective, Reloaded, Status, Subscribers};
@@ -87,6 +88,14 @@ pub enum CtlCommand {
         after_help = "Examples:\n  tandem ctl events\n  tandem ctl events --user alice --types answered,ended\n  tandem ctl events --json"
     )]
     Events(Follow),
+    /// List, show, end and count calls in progress.
+    #[command(
+        after_help = "Examples:\n  tandem ctl dialogs list --user alice@example.org\n  tandem ctl dialogs end 8f1c2a@192.0.2.7 --reason fraud\n  tandem ctl dialogs stats"
+    )]
+    Dialogs {
+        #[command(subcommand)]
+        command: DialogsCommand,
+    },
     /// Count the subscribers in the database.
     #[command(
         after_help = "Examples:\n  tandem ctl subscribers\n  tandem ctl subscribers --domain example.org"
@@ -184,6 +193,7 @@ impl CtlCommand {
             Self::Targets(watch) => {
                 Request::new::<DeadTargets>("targets.dead", none()).every(watch)
             }
+            Self::Dialogs { command } => command.request(),
             Self::Subscribers { domain, watch } => {
                 let params = json!({ "domain": domain });
                 Request::new::<Subscribers>("subscribers.count", params).every(watch)

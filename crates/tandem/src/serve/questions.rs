@@ -8,7 +8,7 @@ use crate::trace::TraceQueue;
 use sip_elements::auth::{Cached, StoredCredentials};
 use sip_elements::bans::Notice;
 use sip_elements::{
-    ControlMessage, NameServersFailed, NotDescribed, Question, Record, StoreFailed,
+    ControlMessage, DialogAnswer, NameServersFailed, NotDescribed, Question, Record, StoreFailed,
 };
 use sip_resolver::{Located, Resolver};
 use sip_transport::selection::{Candidate, Destination};
@@ -44,6 +44,7 @@ pub(super) struct ControlQueues {
     notices: mpsc::Sender<Notice>,
     calls: CallSender,
     dialogs: mpsc::Sender<DialogRow>,
+    answers: mpsc::Sender<DialogAnswer>,
     /// Copies of messages have a queue of their own, so that they displace no other record.
     copies: Arc<TraceQueue>,
 }
@@ -86,6 +87,10 @@ impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
                         expires,
                     })
             }
+            Record::Dialogs(answer) => self
+                .answers
+                .try_send(*answer)
+                .map_err(|full| Record::Dialogs(Box::new(full.into_inner()))),
             Record::Traced(traced) => {
                 // The queue counts what it drops.
                 self.copies.add(worker, traced);
@@ -101,11 +106,12 @@ pub(super) struct QueuedQuestions {
     names: mpsc::Receiver<Queued>,
 }
 
-/// Creates the queues: the workers' end with those for `calls`, `dialogs` and `copies`, and the ends for questions and notices. What the
-/// workers send waits in them until it is taken.
+/// Creates the queues: the workers' end with those for `calls`, `dialogs`, `answers` about dialogs and `copies`, and the ends for questions and
+/// notices. What the workers send waits in them until it is taken.
 pub(super) fn queues(
     calls: CallSender,
     dialogs: mpsc::Sender<DialogRow>,
+    answers: mpsc::Sender<DialogAnswer>,
     copies: Arc<TraceQueue>,
 ) -> (ControlQueues, QueuedQuestions, mpsc::Receiver<Notice>) {
     let (credentials, queued_credentials) = mpsc::channel(WAITING);
@@ -117,6 +123,7 @@ pub(super) fn queues(
         notices,
         calls,
         dialogs,
+        answers,
         copies,
     };
     let questions = QueuedQuestions {

@@ -86,8 +86,9 @@ impl Server {
         let resolver = Resolver::new(&names(&configuration), Reach::of(&listeners))?;
         let (calls, call_events) = calls::channel(&control);
         let (dialogs, dialog_changes) = dialogs::queue();
-        let (queues, questions, notices) =
-            questions::queues(calls, dialogs, Arc::clone(&control.traces.queue));
+        let answers = control.dialog_answers.sender.clone();
+        let copies = Arc::clone(&control.traces.queue);
+        let (queues, questions, notices) = questions::queues(calls, dialogs, answers, copies);
         let parts = Parts {
             store: at_rest.store,
             tls,

@@ -4,6 +4,7 @@
 mod arguments;
 mod bans;
 mod configuration;
+mod dialogs;
 mod location;
 mod method;
 mod node;
@@ -62,6 +63,42 @@ pub const METHODS: &[Method] = &[
         summary: "Returns the configuration in force, including defaults.",
         params: &[],
         run: Run::Always(|control, _| Box::pin(async { configuration::show(control) })),
+    },
+    Method {
+        name: "dialogs.end",
+        summary: "Ends a call: BYE to both parties, or CANCEL if it is not answered yet.",
+        params: &[("id", Param::Text, true), ("reason", Param::Text, false)],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(dialogs::end(control, running, arguments))
+        }),
+    },
+    Method {
+        name: "dialogs.get",
+        summary: "Returns all that is known about a call in progress.",
+        params: &[("id", Param::Text, true)],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(dialogs::get(control, running, arguments))
+        }),
+    },
+    Method {
+        name: "dialogs.list",
+        summary: "Lists calls in progress, one page at a time.",
+        params: &[
+            ("limit", Param::Number(1, 10_000), false),
+            ("after", Param::Text, false),
+            ("user", Param::Text, false),
+            ("call_id", Param::Text, false),
+            ("state", Param::Text, false),
+        ],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(dialogs::list(control, running, arguments))
+        }),
+    },
+    Method {
+        name: "dialogs.stats",
+        summary: "Returns counts of calls, in total and per worker.",
+        params: &[],
+        run: Run::WhenRunning(|_, running, _| Box::pin(async { Ok(dialogs::stats(running)) })),
     },
     Method {
         name: "location.get",

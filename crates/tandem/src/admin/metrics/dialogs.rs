@@ -39,7 +39,7 @@ const METRICS: &[ServerMetric] = &[
     )
     .labels(&["cause"])
     .details(
-        "Created = ended + live. `cause`: `caller` (BYE or CANCEL), `callee` (BYE), `refused`, `no_answer`, `no_ack`, `expired`",
+        "Created = ended + live. `cause`: `caller` (BYE or CANCEL), `callee` (BYE), `refused`, `no_answer`, `no_ack`, `expired`, `operator`",
     ),
     ServerMetric::counter(
         "tandem_dialogs_refused_total",
