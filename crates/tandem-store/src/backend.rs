@@ -9,6 +9,7 @@
 use crate::binding::{AddressBindings, BindingRow, Loaded};
 use crate::call_row::CallRow;
 use crate::dialogs::DialogRow;
+use crate::kamailio::TrustedNetworks;
 use crate::node_name::NodeName;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
 use async_trait::async_trait;
@@ -108,6 +109,11 @@ pub(crate) trait Backend:
 
     /// Reserves a node's name for this process until [`Backend::close`], or until the process ends in any way.
     async fn claim(&self, node: &NodeName) -> Result<Claim, Fault>;
+
+    /// The networks of a group of trusted peers. Only Kamailio's database has such groups.
+    async fn trusted_networks(&self, _group: u32) -> Result<TrustedNetworks, Fault> {
+        Ok(TrustedNetworks::default())
+    }
 
     /// Waits for running operations, closes all connections and gives up all claims.
     async fn close(&self);

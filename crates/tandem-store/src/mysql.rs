@@ -17,7 +17,7 @@ use crate::network::{CONNECT_TIMEOUT, Claims, LOCK_TIMEOUT_MS, Lease, opening, w
 use crate::node_name::NodeName;
 use crate::url::{check_server_url, refused, shown_url};
 use async_trait::async_trait;
-use fault::fault;
+pub(crate) use fault::fault;
 use node_lock::NodeLock;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlPool, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, MySql};

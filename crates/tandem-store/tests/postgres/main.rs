@@ -3,6 +3,9 @@
 #[path = "../contract/mod.rs"]
 mod contract;
 mod database;
+#[path = "../kamailio/mod.rs"]
+mod kamailio;
+mod kamailio_tables;
 mod node_lock;
 mod opening;
 #[path = "../servers/process.rs"]
