@@ -127,7 +127,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             bye_at_end: configuration.dialogs.bye_at_end,
             records: configuration.records.file.is_some() || configuration.records.database,
             events: Arc::default(),
-            persist: configuration.dialogs.persist,
+            persist: configuration.saves_dialogs(),
         },
         timers: TimerSettings {
             t1: timers.t1,
