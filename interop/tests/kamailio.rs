@@ -3,7 +3,6 @@
 #[expect(dead_code, reason = "shared with the tests of the store")]
 #[path = "../../crates/tandem-store/tests/servers/postgres.rs"]
 mod postgres;
-#[expect(dead_code, reason = "shared with the tests of the store")]
 #[path = "../../crates/tandem-store/tests/servers/process.rs"]
 mod process;
 

@@ -1,6 +1,5 @@
 //! A server on the database of a Kamailio.
 mod common;
-#[expect(dead_code, reason = "shared with the tests of the store")]
 #[path = "../../tandem-store/tests/servers/process.rs"]
 mod process;
 #[expect(dead_code, reason = "shared with the tests of the store")]

@@ -171,7 +171,9 @@ mod tests {
     }
 
     fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        bytes
+            .iter()
+            .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
     }
 
     fn of(realm: &[u8], password: &[u8]) -> StoredCredentials {

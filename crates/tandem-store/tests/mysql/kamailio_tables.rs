@@ -51,11 +51,8 @@ impl Database {
         let sums = format!("CHECKSUM TABLE {}", tables.join(", "));
         let sums = sqlx::query(AssertSqlSafe(sums)).fetch_all(&mut connection);
         let sums = sums.await.expect("reads");
-        let line = |row| {
-            let row: &sqlx::mysql::MySqlRow = row;
-            let (table, sum): (String, Option<i64>) = (row.get(0), row.get(1));
-            format!("{table} {sum:?}\n")
-        };
-        sums.iter().map(line).collect()
+        let sums: Vec<(String, Option<i64>)> =
+            sums.iter().map(|row| (row.get(0), row.get(1))).collect();
+        format!("{sums:?}")
     }
 }
