@@ -1,4 +1,4 @@
-//! Kamailio: a record-routing proxy in front of a phone.
+//! Kamailio: a record-routing proxy in front of a phone, or a registrar on a database.
 
 use crate::process::{Child, eventually, free_port, wait_until};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,18 +19,28 @@ impl Kamailio {
     /// Starts a proxy that is one of the servers of a domain. It passes all calls to a phone. Its Record-Route names the
     /// domain, so that any server of the domain can continue the dialog.
     pub fn start(domain: &str, phone: SocketAddr) -> Self {
+        let text = TEMPLATE.replace("DOMAIN", domain);
+        Self::launch(&text.replace("PHONE", &phone.to_string()), "UTC")
+    }
+
+    /// Starts a registrar that authenticates the subscribers of a PostgreSQL database, and writes where they are there at once. `time_zone` is
+    /// that of its process.
+    pub fn registrar(domain: &str, database: &str, time_zone: &str) -> Self {
+        let text = REGISTRAR.replace("DOMAIN", domain);
+        Self::launch(&text.replace("DATABASE", database), time_zone)
+    }
+
+    /// Starts it with a configuration in which `ADDRESS` stands for its address.
+    fn launch(text: &str, time_zone: &str) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let file = folder.path().join("kamailio.cfg");
-        let text = TEMPLATE
-            .replace("ADDRESS", &address.to_string())
-            .replace("DOMAIN", domain)
-            .replace("PHONE", &phone.to_string());
+        let text = text.replace("ADDRESS", &address.to_string());
         std::fs::write(&file, text).expect("configuration");
         let mut command = Command::new("kamailio");
         command.args(["-DD", "-E", "-m", "64", "-M", "8", "-w"]);
         command.arg(folder.path()).arg("-Y").arg(folder.path());
-        command.arg("-f").arg(&file);
+        command.arg("-f").arg(&file).env("TZ", time_zone);
         // Its processes form a group, so that they end together.
         command.process_group(0);
         let child = Child::start(&mut command, &folder.path().join("output"));
@@ -121,5 +131,38 @@ request_route {
   record_route_preset("DOMAIN");
   $du = "sip:PHONE";
   t_relay();
+}
+"#;
+
+const REGISTRAR: &str = r#"
+debug=0
+children=2
+disable_tcp=yes
+auto_aliases=no
+listen=udp:ADDRESS
+alias="DOMAIN"
+loadmodule "db_postgres.so"
+loadmodule "pv.so"
+loadmodule "sl.so"
+loadmodule "textops.so"
+loadmodule "usrloc.so"
+loadmodule "registrar.so"
+loadmodule "auth.so"
+loadmodule "auth_db.so"
+modparam("usrloc", "db_url", "DATABASE")
+modparam("usrloc", "db_mode", 1)
+modparam("usrloc", "use_domain", 1)
+modparam("auth_db", "db_url", "DATABASE")
+request_route {
+  if (!is_method("REGISTER")) {
+    sl_send_reply("405", "Only a registrar");
+    exit;
+  }
+  if (!www_authorize("DOMAIN", "subscriber")) {
+    www_challenge("DOMAIN", "0");
+    exit;
+  }
+  consume_credentials();
+  save("location");
 }
 "#;

@@ -19,6 +19,8 @@ pub struct ServerOptions {
     pub domain: String,
     /// The subscribers, with the passwords of [`Server::password`].
     pub users: Vec<String>,
+    /// The section `[database]`. `None`: a database in the folder of the server, which gets the subscribers.
+    pub database: Option<String>,
     /// The number of worker threads.
     pub workers: u16,
     /// The address it listens at.
@@ -35,6 +37,7 @@ impl Default for ServerOptions {
             sections: String::new(),
             domain: "example.org".into(),
             users: ["alice", "bob", "carol"].map(String::from).to_vec(),
+            database: None,
             workers: 2,
             address: Ipv4Addr::LOCALHOST.into(),
             event_loop: std::env::var("INTEROP_EVENT_LOOP").unwrap_or("auto".into()),
@@ -97,16 +100,23 @@ impl Server {
         };
         server.configure(options);
         server.renew_certificate();
-        let csv = server.path("users.csv");
+        if options.database.is_none() {
+            server.import(options);
+        }
+        server.restart();
+        server
+    }
+
+    /// Adds the subscribers to its database.
+    fn import(&self, options: &ServerOptions) {
+        let csv = self.path("users.csv");
         let mut lines = String::new();
         for user in &options.users {
             let _ = writeln!(lines, "{user},{},{}", options.domain, Self::password(user));
         }
         std::fs::write(&csv, lines).expect("subscribers");
-        let (code, output) = server.tandem(&["user", "import", &csv.to_string_lossy()]);
+        let (code, output) = self.tandem(&["user", "import", &csv.to_string_lossy()]);
         assert_eq!(code, 0, "{output}");
-        server.restart();
-        server
     }
 
     /// Writes its configuration.
@@ -118,11 +128,12 @@ impl Server {
             event_loop,
             ..
         } = options;
+        let own = || format!("url = \"sqlite:{}\"", self.path("tandem.db").display());
+        let database = options.database.clone().unwrap_or_else(own);
         let mut configuration = format!(
             "domains = [\"{domain}\"]\n\n[workers]\ncount = {workers}\nevent_loop = \"{event_loop}\"\n\n\
-             [database]\nurl = \"sqlite:{}\"\n\n[admin]\nlisten = \"127.0.0.1:{}\"\n\n\
+             [database]\n{database}\n\n[admin]\nlisten = \"127.0.0.1:{}\"\n\n\
              [[certificate]]\nchain = \"{}\"\nkey = \"{}\"\n\n{sections}\n",
-            self.path("tandem.db").display(),
             self.admin_port,
             self.path("chain.pem").display(),
             self.path("key.pem").display(),

@@ -117,6 +117,15 @@ impl Scenario {
         self
     }
 
+    /// Sends to another server of the same domain.
+    #[must_use]
+    pub fn at(self, other: SocketAddr) -> Self {
+        Self {
+            remote: Some(other),
+            ..self
+        }
+    }
+
     /// Writes no trace, for many calls.
     #[must_use]
     pub fn untraced(mut self) -> Self {

@@ -9,6 +9,7 @@
 use crate::binding::{AddressBindings, BindingRow, Loaded};
 use crate::call_row::CallRow;
 use crate::dialogs::DialogRow;
+use crate::kamailio::TrustedNetworks;
 use crate::node_name::NodeName;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
 use async_trait::async_trait;
@@ -115,6 +116,11 @@ pub(crate) trait Backend:
     /// with [`Fault::NameTaken`].
     fn name_taken_by(&self) -> Option<Arc<str>> {
         None
+    }
+
+    /// The networks of a group of trusted peers. Only Kamailio's database has such groups.
+    async fn trusted_networks(&self, _group: u32) -> Result<TrustedNetworks, Fault> {
+        Ok(TrustedNetworks::default())
     }
 
     /// Waits for running operations, closes all connections and gives up all claims.

@@ -9,7 +9,8 @@
 //!   ▼
 //! Database                selects the backend by the URL, adds the place to its errors
 //!   ▼
-//! trait Backend           implemented by `sqlite`, `postgres` and `mysql`, which alone know SQL, connections and error codes
+//! trait Backend           implemented by `sqlite`, `postgres` and `mysql`, which alone know SQL, connections and error codes; and by
+//!                         `kamailio`, which reads the tables of another program
 //! ```
 //!
 //! Everything here belongs to the control plane: asynchronous, one small pool per process. The call path never waits for it.
@@ -21,6 +22,7 @@ mod database;
 mod dialogs;
 mod error;
 mod import_plan;
+mod kamailio;
 mod locations;
 mod migration;
 mod mysql;
@@ -40,6 +42,7 @@ pub use binding::{AddressBindings, BindingRow, Loaded};
 pub use call_row::CallRow;
 pub use dialogs::{DialogRow, Dialogs};
 pub use error::StoreError;
+pub use kamailio::{KamailioOptions, TrustedNetwork, TrustedNetworks};
 pub use locations::{FullSave, Locations};
 pub use node_name::{InvalidNodeName, NodeName};
 pub use records::Records;

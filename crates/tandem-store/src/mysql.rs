@@ -18,7 +18,7 @@ use crate::network::{WHOLE_TABLE_TIMEOUT, within_time};
 use crate::node_name::NodeName;
 use crate::url::{check_server_url, refused, shown_url};
 use async_trait::async_trait;
-use fault::fault;
+pub(crate) use fault::fault;
 use node_lock::{NodeLock, begin_as};
 use sqlx::mysql::{
     MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlPool, MySqlPoolOptions,

@@ -1,13 +1,15 @@
 //! The open store: one small pool of connections per process, for any number of workers.
 
-use crate::backend::{Claim, IfMissing, StoreOptions};
+use crate::backend::{Claim, IfMissing, Opened, StoreOptions};
 use crate::database::Database;
 use crate::dialogs::Dialogs;
 use crate::error::StoreError;
+use crate::kamailio::{self, KamailioOptions, TrustedNetworks};
 use crate::locations::Locations;
 use crate::node_name::NodeName;
 use crate::records::Records;
 use crate::subscribers::Subscribers;
+use crate::url::shown_url;
 use std::sync::Arc;
 
 /// An open database with all tables up to date. Clones share the connections.
@@ -62,6 +64,26 @@ impl Store {
         }
     }
 
+    /// Opens the database of a Kamailio, to read its tables `subscriber`, `location` and `address` in place. Nothing is written to it:
+    /// changes of subscribers fail, and saved bindings are forgotten.
+    ///
+    /// # Errors
+    /// [`StoreError::Url`], [`StoreError::Open`], [`StoreError::Schema`], [`StoreError::Random`], [`StoreError::Busy`], or
+    /// [`StoreError::Away`].
+    pub async fn open_kamailio(
+        url: &str,
+        kamailio: KamailioOptions,
+        options: StoreOptions,
+    ) -> Result<Self, StoreError> {
+        let Opened { backend, created } = kamailio::open(url, kamailio, options).await?;
+        let url = shown_url(url).into();
+        Ok(Self {
+            database: Database { backend, url },
+            node: NodeName::default(),
+            created,
+        })
+    }
+
     async fn open_with(
         url: &str,
         if_missing: IfMissing,
@@ -103,6 +125,15 @@ impl Store {
     /// The saved dialogs.
     pub fn dialogs(&self) -> Dialogs<'_> {
         Dialogs::new(&self.database, &self.node)
+    }
+
+    /// The networks of a group of trusted peers. Only the database of a Kamailio has such groups (`address`).
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn trusted_networks(&self, group: u32) -> Result<TrustedNetworks, StoreError> {
+        let found = self.database.backend.trusted_networks(group).await;
+        found.map_err(self.database.failed("read the trusted peers"))
     }
 
     /// 32 random bytes for nonces and Record-Route cookies, which must survive a restart. They are drawn at the first start and never

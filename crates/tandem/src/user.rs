@@ -28,6 +28,11 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Ok(configuration) => configuration,
         Err(mistakes) => return complain(mistakes),
     };
+    if configuration.kamailio().is_some() {
+        return complain(
+            "`database.schema = \"kamailio\"`: Tandem only reads the subscribers of Kamailio; manage them as before, for example with kamctl",
+        );
+    }
     let domains = configuration.domains;
     let domains: Vec<String> = domains.into_iter().map(|domain| domain.0).collect();
     let mut out = std::io::stdout();

@@ -18,7 +18,7 @@ const RAISE_CONNECTIONS: &str =
     "raise max_connections of the database server, or lower database.connections";
 
 /// Classifies an error by its number (<https://mariadb.com/kb/en/mariadb-error-code-reference/>).
-pub(super) fn fault(error: Error) -> Fault {
+pub(crate) fn fault(error: Error) -> Fault {
     match &error {
         Error::Database(said) => {
             let number = said

@@ -17,7 +17,7 @@ const RAISE_CONNECTIONS: &str =
     "raise max_connections of the database server, or lower database.connections";
 
 /// Classifies an error by its SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
-pub(super) fn fault(error: Error) -> Fault {
+pub(crate) fn fault(error: Error) -> Fault {
     match &error {
         Error::Database(said) => {
             let code = said.code().unwrap_or_default();

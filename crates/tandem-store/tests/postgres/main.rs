@@ -5,6 +5,9 @@ mod contract;
 mod database;
 #[path = "../network/fencing.rs"]
 mod fencing;
+#[path = "../kamailio/mod.rs"]
+mod kamailio;
+mod kamailio_tables;
 mod node_lock;
 mod opening;
 #[path = "../servers/process.rs"]

@@ -11,7 +11,7 @@ const USER: &str = "mysql";
 const PROGRAM: &str = "/usr/sbin/mariadbd";
 /// Runs at each start.
 const USERS: &str = "CREATE USER IF NOT EXISTS 'tandem'@'%' IDENTIFIED BY 'secret';\n\
-    GRANT ALL ON *.* TO 'tandem'@'%';\n\
+    GRANT ALL ON *.* TO 'tandem'@'%' WITH GRANT OPTION;\n\
     CREATE USER IF NOT EXISTS 'locked'@'%' IDENTIFIED BY 'unknown';\n";
 
 /// A server, which may be stopped and started again.

@@ -114,7 +114,11 @@ fn describe(configuration: &Configuration) -> Result<String, String> {
     }
     line("tls", peers(configuration));
     line("workers", workers.count.resolve().to_string());
-    line("database", database.url.shown().0);
+    let tables = match configuration.kamailio() {
+        Some(_) => ", tables of Kamailio, only read",
+        None => "",
+    };
+    line("database", format!("{}{tables}", database.url.shown().0));
     let methods = match &auth.challenge {
         ChallengedMethods::All => "all methods".to_owned(),
         ChallengedMethods::Listed(methods) => {

@@ -1,6 +1,6 @@
 //! Checks across keys: combinations that are invalid although each value is valid.
 use super::document::Document;
-use super::keyword::{Challengeable, Keyword};
+use super::keyword::{Challengeable, Durability, Keyword};
 use super::sections::Configuration;
 use super::value::Setting;
 use sip_elements::ChallengedMethods;
@@ -8,6 +8,7 @@ use sip_elements::ChallengedMethods;
 /// Reports invalid combinations of keys.
 pub fn together(configuration: &Configuration, document: &Document<'_>) {
     listeners(configuration, document);
+    kamailio(configuration, document);
     certificates(configuration, document);
     lifetimes(configuration, document);
     timers(configuration, document);
@@ -32,6 +33,42 @@ fn listeners(configuration: &Configuration, document: &Document<'_>) {
                     "`listen[{index}].address`: {} is already the address of listen[{first}]",
                     listen.address
                 ),
+            );
+        }
+    }
+}
+
+/// What the database of a Kamailio, which is only read, cannot do.
+fn kamailio(configuration: &Configuration, document: &Document<'_>) {
+    if configuration.kamailio().is_none() {
+        return;
+    }
+    if configuration.database.url.file().is_some() {
+        document.report_at(
+            "database.schema",
+            "`database.schema = \"kamailio\"`: requires the PostgreSQL or MySQL database of Kamailio in `database.url`".to_owned(),
+        );
+    }
+    let persist = configuration.dialogs.persist && document.is_given("dialogs.persist");
+    let commit = configuration.location.durability == Durability::Commit;
+    let rows = [
+        (
+            configuration.records.database,
+            "records.database = true",
+            "write records to `records.file`",
+        ),
+        (persist, "dialogs.persist = true", "remove this key"),
+        (
+            commit,
+            "location.durability = \"commit\"",
+            "remove this key",
+        ),
+    ];
+    for (wrong, setting, remedy) in rows {
+        if let (true, Some((path, _))) = (wrong, setting.split_once(" = ")) {
+            document.report_at(
+                path,
+                format!("`{setting}`: not possible with `database.schema = \"kamailio\"`, which writes nothing to the database: {remedy}"),
             );
         }
     }

@@ -129,7 +129,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
                 || configuration.records.database
                 || configuration.log.calls != CallLines::None,
             events: Arc::default(),
-            persist: configuration.dialogs.persist,
+            persist: configuration.saves_dialogs(),
         },
         timers: TimerSettings {
             t1: timers.t1,

@@ -255,6 +255,44 @@ section! {
 
         /// Maximum number of connections to the database. With a database server, one more connection reserves this server's name there.
         restart connections: u32 = StoreOptions::default().connections, between(2, 64);
+
+        /// The tables of the database.
+        inline schema: Schema;
+    }
+}
+
+choice! {
+    /// Whose tables the database has.
+    Schema {
+        /// Whose tables the database has. `"kamailio"` reads the tables of a Kamailio on PostgreSQL or MySQL in place and writes nothing,
+        /// so that you can try Tandem beside it ([from Kamailio](from-kamailio.md)). Registrations and calls of this server are then
+        /// only in memory, and `records.database`, `dialogs.persist` and `location.durability = "commit"` are not available.
+        restart schema = {
+            /// Tandem's own, which the server creates.
+            Tandem = "tandem",
+            /// Those of a Kamailio.
+            Kamailio(KamailioTables) = "kamailio",
+        }
+    }
+}
+
+section! {
+    /// How the tables of a Kamailio are read.
+    KamailioTables {
+        /// Where passwords are, as `calculate_ha1` of Kamailio's module `auth_db`: with `true` in the column `password`, with `false` in
+        /// `ha1`, or in `password` if `ha1` is empty.
+        restart calculate_ha1: bool = false, any();
+
+        /// Time zone of Kamailio's process, in which it writes when registrations expire: a name that the database server knows, such as
+        /// `"Europe/Berlin"`, or an offset such as `"+01:00"`. MySQL knows names only if its tables of time zones are filled.
+        restart time_zone: String = "UTC".to_owned(), any();
+
+        /// How often the registrations at Kamailio are read again. Calls reach a phone that registers at Kamailio after at most this time.
+        reload location_interval: Duration = seconds(60), between(seconds(1), days(1));
+
+        /// Group (`grp`) of the table `address` whose networks are added to `proxy.trusted_peers`, at the start and at each reload. Rows
+        /// with a port or a name are skipped. If omitted, the table is not read.
+        reload trusted_group: Option<u32> = None, optional_between(0, 2_147_483_647, 1);
     }
 }
 
@@ -726,6 +764,21 @@ section! {
     Shutdown {
         /// How long calls in setup may take to finish after SIGTERM. A second signal ends the server immediately.
         reload drain_timeout: Duration = seconds(30), between(seconds(0), hours(1));
+    }
+}
+
+impl Configuration {
+    /// How to read the tables of a Kamailio; `None`: the database is Tandem's own.
+    pub fn kamailio(&self) -> Option<&KamailioTables> {
+        match &self.database.schema {
+            Schema::Kamailio(tables) => Some(tables),
+            Schema::Tandem => None,
+        }
+    }
+
+    /// Whether calls in progress are saved. A database of Kamailio has no place for them.
+    pub fn saves_dialogs(&self) -> bool {
+        self.dialogs.persist && self.kamailio().is_none()
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod service_manager;
 mod state;
 pub(crate) mod tables;
 mod trace;
+pub(crate) mod trusted_peers;
 
 pub use counters::{ControlCounters, DialogSaveCounters, LookupCounters, LookupResult};
 pub(crate) use dialogs::{PlacedDialog, Position};

@@ -3,6 +3,7 @@ use super::order::Undelivered;
 use super::running::Running;
 use super::service_manager;
 use super::state::Control;
+use super::trusted_peers;
 use crate::calls;
 use crate::config::{self, Changes, Configuration, Mistakes};
 use crate::warnings::dangerous_settings;
@@ -23,6 +24,9 @@ pub enum ReloadError {
     /// The TLS files that the configuration names have errors.
     #[error("nothing changed: certificates have errors:\n{0}")]
     Certificates(LoadErrors),
+    /// The trusted peers that the database names could not be read.
+    #[error("nothing changed: {0}")]
+    Database(String),
     /// These keys cannot change while the server runs.
     #[error(
         "nothing changed: {} cannot change while the server runs; restart the server, or revert {}",
@@ -76,7 +80,9 @@ impl Control {
 
     async fn try_reload(&self, running: &Running) -> Result<Vec<String>, ReloadError> {
         let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
-        let fresh = config::load(Some(file)).map_err(ReloadError::Mistakes)?;
+        let mut fresh = config::load(Some(file)).map_err(ReloadError::Mistakes)?;
+        let peers = trusted_peers::add(&mut fresh, &running.store).await;
+        peers.map_err(|error| ReloadError::Database(error.to_string()))?;
         let differences = self.configuration.load().differences(&fresh);
         let fixed: Vec<String> = differences
             .iter()

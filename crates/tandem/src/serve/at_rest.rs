@@ -3,13 +3,13 @@
 use super::bindings::{self, ListenerNames};
 use super::saved_dialogs::SavedDialogs;
 use crate::config::{Configuration, Durability};
-use crate::control::{Control, service_manager, tables};
+use crate::control::{Control, service_manager, tables, trusted_peers};
 use sip_elements::Shared;
 use sip_elements::auth::StoredCredentials;
 use sip_transport::Listener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tandem_store::{Commits, Store, StoreError, StoreOptions};
+use tandem_store::{Commits, KamailioOptions, Store, StoreError, StoreOptions};
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
@@ -94,6 +94,7 @@ impl Reserved {
 async fn attempt(control: &Control, listeners: &[Listener]) -> Result<AtRest, StoreError> {
     let configuration = control.configuration.load_full();
     let store = open(&configuration).await?;
+    let configuration = trust(control, configuration, &store).await?;
     let shared = tables::shared(&configuration, &store.secret().await?);
     let version = warm_credentials(control, &store, &shared).await?;
     let restored = restore(control, &store, &shared, listeners).await?;
@@ -118,7 +119,35 @@ async fn open(configuration: &Configuration) -> Result<Store, StoreError> {
         },
         connections: database.connections,
     };
-    Store::open_as(&database.url.0, configuration.node.name.0.clone(), options).await
+    let Some(tables) = configuration.kamailio() else {
+        return Store::open_as(&database.url.0, configuration.node.name.0.clone(), options).await;
+    };
+    info!(
+        "it is the database of Kamailio, which is only read: registrations and calls of this server are in memory"
+    );
+    let domains = configuration.domains.iter();
+    let kamailio = KamailioOptions {
+        default_domain: domains
+            .map(|domain| domain.0.clone())
+            .next()
+            .unwrap_or_default(),
+        calculate_ha1: tables.calculate_ha1,
+        time_zone: tables.time_zone.clone(),
+    };
+    Store::open_kamailio(&database.url.0, kamailio, options).await
+}
+
+/// Adds the trusted peers of the database to the configuration.
+async fn trust(
+    control: &Control,
+    configuration: Arc<Configuration>,
+    store: &Store,
+) -> Result<Arc<Configuration>, StoreError> {
+    let mut complete = Configuration::clone(&configuration);
+    trusted_peers::add(&mut complete, store).await?;
+    let complete = Arc::new(complete);
+    control.configuration.store(Arc::clone(&complete));
+    Ok(complete)
 }
 
 /// Fills the credentials cache up to its capacity. Returns the version of the subscribers from which changes must be followed.

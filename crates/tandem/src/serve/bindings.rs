@@ -37,23 +37,24 @@ impl ListenerNames {
         self.names.get(usize::from(id.0)).map_or("", String::as_str)
     }
 
-    /// The listener of that name. If it no longer exists: one that reaches the phone's network, or at least has its address family.
+    /// The listener of that name. If it does not exist: one of the same transport that reaches the phone's network, or at least has its
+    /// address family; else one of another transport.
     pub fn find(&self, binding: &BindingRow<'_>) -> ListenerId {
         let source = binding.source.ip();
+        let protocol = binding.listener.split(':').next().unwrap_or_default();
+        let speaks =
+            |listener: &Listener| listener.protocol.via_token().eq_ignore_ascii_case(protocol);
+        let reaches = |listener: &Listener| listener.reaches_directly(source);
+        let is_of_family = |listener: &Listener| listener.address.is_ipv4() == source.is_ipv4();
+        let position = |fits: &dyn Fn(&Listener) -> bool| self.listeners.iter().position(fits);
         let place = self
             .names
             .iter()
             .position(|name| *name == binding.listener)
-            .or_else(|| {
-                self.listeners
-                    .iter()
-                    .position(|listener| listener.reaches_directly(source))
-            })
-            .or_else(|| {
-                self.listeners
-                    .iter()
-                    .position(|listener| listener.address.is_ipv4() == source.is_ipv4())
-            });
+            .or_else(|| position(&|it| speaks(it) && reaches(it)))
+            .or_else(|| position(&|it| speaks(it) && is_of_family(it)))
+            .or_else(|| position(&reaches))
+            .or_else(|| position(&is_of_family));
         ListenerId(
             place
                 .and_then(|place| u16::try_from(place).ok())
@@ -78,25 +79,52 @@ pub async fn restore(
     let at_rest = store.locations();
     at_rest.delete_expired(seconds).await?;
     let loaded = at_rest.load_all(seconds, |address, row| {
-        locations.restore(
-            address,
-            &Binding {
-                contact: &row.contact,
-                q: row.q,
-                expires_at: row.expires_at.min(latest),
-                call_id: &row.call_id,
-                cseq: row.cseq,
-                path: &row.path,
-                instance: &row.instance,
-                user_agent: &row.user_agent,
-                source: row.source,
-                listener: names.find(row),
-                // The connections of the previous process no longer exist.
-                connection: ConnectionId::NONE,
-            },
-        );
+        locations.restore(address, &in_memory(row, names, latest));
     });
     loaded.await
+}
+
+/// Takes over the bindings that another program has written since the last time. What phones have registered here stays.
+///
+/// # Errors
+/// Any database error.
+pub async fn take_over(
+    store: &Store,
+    locations: &Locations,
+    names: &ListenerNames,
+    now: Time,
+) -> Result<Loaded, StoreError> {
+    let seconds = u32::try_from(now.unix_seconds()).unwrap_or(u32::MAX);
+    let at_rest = store.locations();
+    let loaded = at_rest.load_all(seconds, |address, row| {
+        let mut is_known = false;
+        locations.visit(address, now, |known| {
+            is_known |= *known.contact == *row.contact
+                && (*known.call_id != *row.call_id || known.expires_at >= row.expires_at);
+        });
+        if !is_known {
+            locations.restore(address, &in_memory(row, names, u32::MAX));
+        }
+    });
+    loaded.await
+}
+
+/// A saved binding as it was in memory. It expires at `latest`, if not before.
+fn in_memory<'r>(row: &'r BindingRow<'_>, names: &ListenerNames, latest: u32) -> Binding<'r> {
+    Binding {
+        contact: &row.contact,
+        q: row.q,
+        expires_at: row.expires_at.min(latest),
+        call_id: &row.call_id,
+        cseq: row.cseq,
+        path: &row.path,
+        instance: &row.instance,
+        user_agent: &row.user_agent,
+        source: row.source,
+        listener: names.find(row),
+        // Its connection was that of another process.
+        connection: ConnectionId::NONE,
+    }
 }
 
 /// The current bindings of an address of record, for the database.
@@ -209,5 +237,14 @@ mod tests {
         );
         assert_eq!(names.find(&row("gone", "[2001:db9::9]:1")), ListenerId(2));
         assert_eq!(names.find(&row("gone", "198.51.100.1:1")), ListenerId(0));
+    }
+
+    #[test]
+    fn a_binding_prefers_a_listener_of_its_own_transport() {
+        let mut tcp = listener("127.0.0.1:5060", 8);
+        tcp.protocol = Protocol::Tcp;
+        let names = ListenerNames::new(&[listener("192.0.2.1:5060", 24), tcp]);
+        assert_eq!(names.find(&row("tcp:", "192.0.2.9:1")), ListenerId(1));
+        assert_eq!(names.find(&row("tls:", "192.0.2.9:1")), ListenerId(0));
     }
 }

@@ -41,7 +41,7 @@ impl SavedDialogs {
         let configuration = control.configuration.load();
         let workers = configuration.workers.count.resolve();
         let mut saved = Self::for_workers(workers);
-        if !configuration.dialogs.persist {
+        if !configuration.saves_dialogs() {
             // Rows of an earlier start would be taken for calls in progress by a later one.
             store.dialogs().delete_expired(u32::MAX).await?;
             return Ok(saved);

@@ -204,6 +204,7 @@ fn upkeep_tasks(responder: &Responder) -> Vec<JoinHandle<()>> {
         bans::sweep(Arc::clone(control), Arc::clone(running)),
         upkeep::look_at_readers(Arc::clone(control)),
         upkeep::sweep(Arc::clone(control), Arc::clone(running)),
+        upkeep::follow_kamailio(Arc::clone(control), Arc::clone(running)),
         upkeep::follow_subscribers(Arc::clone(control), Arc::clone(&responder.subscribers)),
         trace::keep(Arc::clone(control), Arc::clone(running)),
     ]

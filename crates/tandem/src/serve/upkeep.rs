@@ -1,10 +1,11 @@
 //! Periodic tasks: remove expired bindings and dead targets, follow changed subscribers.
+use super::bindings::{self, ListenerNames};
 use super::changed_subscribers::ChangedSubscribers;
 use crate::control::{Control, Phase, Running};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use tracing::{debug, info, warn};
 
 /// How often expired entries are removed.
@@ -69,6 +70,35 @@ pub(super) fn follow_subscribers(
                         warn!(%error, "cannot poll for changed subscribers; cached credentials stay in use");
                     }
                 }
+            }
+        }
+    })
+}
+
+/// Takes over the registrations at the Kamailio whose database this is, while the server runs.
+pub(super) fn follow_kamailio(control: Arc<Control>, running: Arc<Running>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let names = ListenerNames::new(&running.listeners);
+        let mut failing = false;
+        loop {
+            let configuration = control.configuration.load_full();
+            let Some(tables) = configuration.kamailio() else {
+                return;
+            };
+            sleep(tables.location_interval).await;
+            let (store, locations) = (&running.store, &running.shared.locations);
+            match bindings::take_over(store, locations, &names, control.clock.now()).await {
+                Ok(read) => {
+                    debug!(
+                        bindings = read.bindings,
+                        "read the registrations at Kamailio"
+                    );
+                    failing = false;
+                }
+                Err(error) if !std::mem::replace(&mut failing, true) => {
+                    warn!(%error, "cannot read the registrations at Kamailio; those known stay until they expire");
+                }
+                Err(_) => {}
             }
         }
     })

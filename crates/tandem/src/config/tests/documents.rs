@@ -44,8 +44,9 @@ fn the_example_file_means_the_defaults_as_it_is_and_uncommented() {
     assert_eq!(parse(&file).expect("right"), parse("").expect("right"));
     let chapters = Configuration::chapters();
     let keys = chapters.iter().flat_map(|chapter| &chapter.keys);
+    // Keys without a default, and keys of choices other than the default.
     let optional: Vec<&str> = keys
-        .filter(|entry| entry.key.default.is_none())
+        .filter(|entry| entry.key.default.is_none() || !entry.when.is_empty())
         .map(|entry| entry.key.name)
         .collect();
     // A section without defaults exists only if the file contains it.

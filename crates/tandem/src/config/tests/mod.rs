@@ -42,6 +42,24 @@ fn mistakes_with(text: &str, variables: &[(&str, &str)]) -> Vec<String> {
 /// Invalid files and the expected messages.
 const WRONG: &[(&str, &[&str])] = &[
     (
+        "[database]\nschema = \"kamailio\"",
+        &[
+            "2:10: `database.schema = \"kamailio\"`: requires the PostgreSQL or MySQL database of Kamailio in `database.url`",
+        ],
+    ),
+    (
+        "[database]\nurl = \"mysql://k@db/kamailio\"\nschema = \"kamailio\"\n[records]\ndatabase = true\n[dialogs]\npersist = true\n\
+         [location]\ndurability = \"commit\"",
+        &[
+            "5:12: `records.database = true`: not possible with `database.schema = \"kamailio\"`, which writes nothing to the database: write \
+             records to `records.file`",
+            "7:11: `dialogs.persist = true`: not possible with `database.schema = \"kamailio\"`, which writes nothing to the database: remove \
+             this key",
+            "9:14: `location.durability = \"commit\"`: not possible with `database.schema = \"kamailio\"`, which writes nothing to the \
+             database: remove this key",
+        ],
+    ),
+    (
         "domain = [\"example.org\"]",
         &["1:1: unknown key `domain` above the first section: did you mean `domains`?"],
     ),
@@ -583,4 +601,19 @@ fn a_wildcard_becomes_a_listener_for_each_address_and_leaves_those_configured_ap
         .map(|listener| listener.advertised.as_str())
         .collect();
     assert_eq!(loopback, ["sip.example.org"]);
+}
+
+#[test]
+fn with_the_database_of_kamailio_dialogs_are_not_saved() {
+    let kamailio =
+        "[database]\nurl = \"mysql://k@db/kamailio\"\nschema = \"kamailio\"\ntrusted_group = 1";
+    let configuration = parse(kamailio).expect("right");
+    assert!(configuration.dialogs.persist, "the default");
+    assert!(!configuration.saves_dialogs());
+    assert!(!settings(&configuration, &[]).dialogs.persist);
+    let group = configuration
+        .kamailio()
+        .and_then(|tables| tables.trusted_group);
+    assert_eq!(group, Some(1));
+    assert!(parse("").expect("right").saves_dialogs());
 }

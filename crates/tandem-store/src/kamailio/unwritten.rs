@@ -1,0 +1,69 @@
+//! What has no place in a database of Kamailio: dialogs and call records. The configuration check refuses them, so nothing asks for it.
+
+use super::KamailioBackend;
+use crate::backend::{DialogTable, Fault, RecordTable, VisitDialog};
+use crate::call_row::CallRow;
+use crate::dialogs::DialogRow;
+use crate::node_name::NodeName;
+use async_trait::async_trait;
+
+const PROBLEM: &str = "it is the database of Kamailio, which is only read";
+
+/// The fault of every change of subscribers.
+pub(super) fn subscribers() -> Fault {
+    Fault::Unwritable {
+        problem: PROBLEM.to_owned(),
+        remedy: "change subscribers as before, for example with kamctl",
+    }
+}
+
+fn tables() -> Fault {
+    Fault::Unwritable {
+        problem: PROBLEM.to_owned(),
+        remedy: "use a database of Tandem's own",
+    }
+}
+
+#[async_trait]
+impl DialogTable for KamailioBackend {
+    async fn load_dialogs(
+        &self,
+        _: &NodeName,
+        _: u32,
+        _: &mut VisitDialog<'_>,
+    ) -> Result<u64, Fault> {
+        Ok(0)
+    }
+
+    async fn save_dialogs(&self, _: &NodeName, _: &[DialogRow]) -> Result<(), Fault> {
+        Err(tables())
+    }
+
+    async fn load_overdue_dialogs(
+        &self,
+        _: &NodeName,
+        _: (u32, u32),
+        _: &mut VisitDialog<'_>,
+    ) -> Result<u64, Fault> {
+        Ok(0)
+    }
+
+    async fn delete_expired_dialogs(&self, _: &NodeName, _: u32) -> Result<u64, Fault> {
+        Ok(0)
+    }
+}
+
+#[async_trait]
+impl RecordTable for KamailioBackend {
+    async fn append(&self, _: &[CallRow<'_>], _: &NodeName) -> Result<(), Fault> {
+        Err(tables())
+    }
+
+    async fn count_records(&self) -> Result<u64, Fault> {
+        Ok(0)
+    }
+
+    async fn delete_records(&self, _: &NodeName, _: i64, _: u32) -> Result<u64, Fault> {
+        Ok(0)
+    }
+}

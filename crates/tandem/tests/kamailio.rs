@@ -1,0 +1,175 @@
+//! A server on the database of a Kamailio.
+mod common;
+#[path = "../../tandem-store/tests/servers/process.rs"]
+mod process;
+#[expect(dead_code, reason = "shared with the tests of the store")]
+#[path = "../../tandem-store/tests/servers/postgres.rs"]
+mod server;
+
+use common::{Phone, Place, call, get, none, run, tandem, text, until};
+use serde_json::json;
+use server::Server as Postgres;
+use tandem::serve::Server;
+
+/// A database with the tables of Kamailio, and the user `reader` who may only read them.
+fn database() -> Postgres {
+    let database = Postgres::new();
+    for module in ["standard", "auth_db", "usrloc", "permissions"] {
+        let file = format!("/usr/share/kamailio/postgres/{module}-create.sql");
+        let sql = std::fs::read_to_string(&file);
+        let sql = sql.unwrap_or_else(|error| panic!("{file}: {error}; run scripts/setup test"));
+        execute(&database, &sql);
+    }
+    execute(
+        &database,
+        "CREATE ROLE reader LOGIN; GRANT SELECT ON subscriber, location, address TO reader; \
+         INSERT INTO subscriber (username, domain, password) VALUES ('alice', 'tandem.localhost', 'secret'), ('bob', '', 'secret')",
+    );
+    database
+}
+
+fn execute(database: &Postgres, sql: &str) {
+    database.execute("postgres", sql);
+}
+
+/// Writes a configuration for this database, with more lines for its section.
+fn place(database: &Postgres, more: &str) -> Place {
+    let place = Place::new("");
+    place.configure_exactly(&format!(
+        "domains = [\"tandem.localhost\"]\n[[listen]]\naddress = \"127.0.0.1:0\"\n[workers]\ncount = 2\n\
+         [admin]\nlisten = \"127.0.0.1:0\"\n[database]\nurl = \"{}\"\nschema = \"kamailio\"\n{more}",
+        database.url("reader", "postgres")
+    ));
+    place
+}
+
+async fn bindings(server: &Server, name: &str) -> usize {
+    let address = json!({ "address": format!("{name}@tandem.localhost") });
+    let found = call(server, "location.get", address).await.expect("shown");
+    found["bindings"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn subscribers_of_kamailio_register_and_changes_take_effect() {
+    run(async {
+        let database = database();
+        let (_place, server) = place(&database, "").start_alone().await;
+        for name in ["alice", "bob"] {
+            let phone = Phone::new(&server, name);
+            assert_eq!(phone.register_with("wrong", "1"), 401);
+            assert_eq!(Phone::new(&server, name).register_with("secret", "2"), 200);
+            assert_eq!(bindings(&server, name).await, 1);
+        }
+        execute(
+            &database,
+            "INSERT INTO subscriber (username, domain, password) VALUES ('carol', 'tandem.localhost', 'secret')",
+        );
+        assert_eq!(
+            Phone::new(&server, "carol").register_with("secret", "3"),
+            200
+        );
+        assert!(server.stop(false).await, "nothing waits to be saved");
+        let place = place(&database, "");
+        assert_eq!(
+            place.start().await.running().restored,
+            0,
+            "nothing was written"
+        );
+    });
+}
+
+#[test]
+fn registrations_at_kamailio_appear_and_those_made_here_stay() {
+    run(async {
+        let database = database();
+        let (_place, server) = place(&database, "location_interval = \"1s\"")
+            .start_alone()
+            .await;
+        let phone = Phone::new(&server, "alice");
+        assert_eq!(phone.register_with("secret", "here"), 200);
+        let row = |ruid: &str, name: &str, contact: &str| {
+            format!(
+                "INSERT INTO location (ruid, username, contact, expires, callid) \
+                 VALUES ('{ruid}', '{name}', '{contact}', now() AT TIME ZONE 'UTC' + INTERVAL '2 hours', 'at Kamailio')"
+            )
+        };
+        let same = format!("sip:alice@{}", phone.address());
+        execute(&database, &row("1", "alice", &same));
+        execute(&database, &row("2", "bob", "sip:bob@127.0.0.1:9"));
+        until("it is read", async || bindings(&server, "bob").await == 1).await;
+        let address = json!({ "address": "alice@tandem.localhost" });
+        let alice = call(&server, "location.get", address).await.expect("shown");
+        assert_eq!(alice["bindings"][0]["call_id"], "here", "{alice}");
+        assert!(server.stop(false).await);
+    });
+}
+
+#[test]
+fn a_group_of_addresses_is_trusted_and_read_again_at_a_reload() {
+    run(async {
+        let database = database();
+        execute(
+            &database,
+            "INSERT INTO address (grp, ip_addr) VALUES (1, '192.0.2.7'), (2, '192.0.2.8')",
+        );
+        let trusted = async |server: &Server| {
+            let shown = call(server, "config.show", none()).await.expect("shown");
+            shown["proxy"]["trusted_peers"].clone()
+        };
+        let (place, server) = place(&database, "trusted_group = 1").start_alone().await;
+        assert_eq!(trusted(&server).await, json!(["192.0.2.7/32"]));
+        let unchanged = call(&server, "config.reload", none())
+            .await
+            .expect("reloads");
+        assert_eq!(unchanged["changed"], json!([]));
+        execute(
+            &database,
+            "INSERT INTO address (grp, ip_addr, mask) VALUES (1, '198.51.100.0', 24)",
+        );
+        let changed = call(&server, "config.reload", none())
+            .await
+            .expect("reloads");
+        assert_eq!(changed["changed"], json!(["proxy.trusted_peers"]));
+        assert_eq!(
+            trusted(&server).await,
+            json!(["192.0.2.7/32", "198.51.100.0/24"])
+        );
+        execute(&database, "REVOKE SELECT ON address FROM reader");
+        let refused = call(&server, "config.reload", none())
+            .await
+            .expect_err("cannot read");
+        assert!(refused.contains("nothing changed"), "{refused}");
+        assert_eq!(get(&server, "/health/ready").await.0, 200);
+        assert!(server.stop(false).await);
+        drop(place);
+    });
+}
+
+#[test]
+fn without_a_group_nobody_is_trusted() {
+    run(async {
+        let database = database();
+        execute(
+            &database,
+            "INSERT INTO address (grp, ip_addr) VALUES (1, '192.0.2.7')",
+        );
+        let (_place, server) = place(&database, "").start_alone().await;
+        let shown = call(&server, "config.show", none()).await.expect("shown");
+        assert_eq!(shown["proxy"]["trusted_peers"], json!([]));
+        assert!(server.stop(false).await);
+    });
+}
+
+#[test]
+fn subscribers_are_managed_with_the_tools_of_kamailio() {
+    let database = database();
+    let place = place(&database, "");
+    let file = place.file().display().to_string();
+    let output = tandem(&["user", "add", "dave@tandem.localhost", "--config", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("kamctl"),
+        "{}",
+        text(&output.stderr)
+    );
+}
