@@ -123,15 +123,15 @@ fn a_second_server_of_the_same_name_reports_who_has_it_and_takes_over_when_that_
         let database = Postgres::new();
         let url = database.url("postgres", "postgres");
         let first = place(&url, "one", 0).start().await;
-        let admin = free_port();
-        let second = place(&url, "one", admin);
         let holder = format!("tandem node one, process {} (session ", std::process::id());
 
-        let refused = start_within(Duration::ZERO, &second).await;
+        let refused = start_within(Duration::ZERO, &place(&url, "one", 0)).await;
         let problem = refused.expect_err("the name is reserved").to_string();
         assert!(problem.contains(&holder), "{problem}");
         assert!(problem.contains("node.name"), "{problem}");
 
+        let admin = free_port();
+        let second = place(&url, "one", admin);
         let starting = tokio::spawn(async move { (second.start().await, second) });
         until("the reason is to be seen", async || {
             if tokio::net::TcpStream::connect(("127.0.0.1", admin))
