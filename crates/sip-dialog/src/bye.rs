@@ -21,6 +21,7 @@ impl Dialog {
             && self.is_whole()
             && has_target(Party::Caller)
             && has_target(Party::Callee)
+            && self.caller.cseq.max(self.callee.cseq) < HIGHEST_CSEQ
     }
 
     /// Appends the BYE to a party. `via` writes the value of Via, and `reason` is the value of Reason (RFC 3326). All proxies of the route

@@ -135,6 +135,11 @@ impl Dialog {
         self.id() as u32
     }
 
+    /// The key of a confirmed dialog ([`Answer::key`]).
+    pub const fn key(&self) -> u64 {
+        self.key
+    }
+
     /// The ledger account that it is charged to.
     pub const fn account(&self) -> Account {
         self.account
@@ -165,7 +170,8 @@ impl Dialog {
         self.is_acknowledged
     }
 
-    /// Whether all its texts are known. Texts that are too long, or for which there was no memory, are missing.
+    /// Whether all its texts are known that requests to the parties need. Texts that are too long, or for which there was no memory, are
+    /// missing.
     pub const fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -210,7 +216,15 @@ impl Dialog {
         self.status = answer.status;
         self.answered = Some(answer.now);
         self.expires = answer.now + answer.lifetime;
-        self.change(answer.texts, fits);
+        if fits {
+            self.change(answer.texts);
+        } else {
+            let mut texts = answer.texts.iter();
+            if let Some(tag) = texts.find(|(name, _)| *name == Text::CalleeTag) {
+                self.change(&[*tag]);
+            }
+            self.is_whole = false;
+        }
     }
 
     /// Notes the ACK of the 2xx.
@@ -234,15 +248,16 @@ impl Dialog {
         self.expires = self.expires.min(latest);
     }
 
-    /// Sets texts. Without `fits`, those that exist are kept.
-    pub(crate) fn change(&mut self, texts: &[(Text, &[u8])], fits: bool) {
-        if fits {
-            let (packed, is_whole) = Texts::pack(Some(&self.texts), texts);
-            self.texts = packed;
-            self.is_whole &= is_whole;
-        } else {
-            self.is_whole = false;
-        }
+    /// Sets texts.
+    pub(crate) fn change(&mut self, texts: &[(Text, &[u8])]) {
+        let (packed, is_whole) = Texts::pack(Some(&self.texts), texts);
+        self.texts = packed;
+        self.is_whole &= is_whole;
+    }
+
+    /// Notes that there was no memory for a text. The former one is kept.
+    pub(crate) fn miss(&mut self, text: Text) {
+        self.is_whole &= !text.is_for_requests();
     }
 
     /// What is known about the call. `ended` is when it ended.

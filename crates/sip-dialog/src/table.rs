@@ -108,7 +108,8 @@ impl Dialogs {
         self.insert(|generation| Dialog::early(invitation, generation))
     }
 
-    /// Confirms an early dialog. Returns whether it was early. If `fits` is false, there is no memory for the texts of the answer.
+    /// Confirms an early dialog. Returns whether it was early. If `fits` is false, there is no memory for the texts of the answer, except for
+    /// the tag.
     pub fn confirm(&mut self, id: DialogId, answer: &Answer<'_>, fits: bool) -> bool {
         let Some(dialog) = self.slab.get_mut(id.0) else {
             return false;
@@ -209,7 +210,11 @@ impl Dialogs {
             && dialog.text(text.0) != text.1
         {
             let before = dialog.bytes();
-            dialog.change(&[text], fits);
+            if fits {
+                dialog.change(&[text]);
+            } else {
+                dialog.miss(text.0);
+            }
             self.stats.bytes = (self.stats.bytes + dialog.bytes() as u64) - before as u64;
         }
     }

@@ -24,7 +24,7 @@ pub enum Text {
     From,
     /// The URI in To of the INVITE.
     To,
-    /// The Request-URI of the INVITE as received.
+    /// The Request-URI of the INVITE as received. This text and those after it are for records only.
     RequestUri,
     /// The subscriber that authenticated, `user@domain`.
     Identity,
@@ -48,6 +48,11 @@ impl Text {
         Self::Identity,
         Self::Reason,
     ];
+
+    /// Whether requests to the parties need it. The others are for records only.
+    pub(crate) const fn is_for_requests(self) -> bool {
+        (self as usize) < Self::RequestUri as usize
+    }
 
     /// The remote target of requests to this party.
     pub const fn target_of(party: Party) -> Self {
@@ -73,7 +78,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// Packs texts. Those that are not named stay as in `before`. The result also says whether all of them fit.
+    /// Packs texts. Those that are not named stay as in `before`. The result also says whether all of them fit that requests need.
     pub(crate) fn pack(before: Option<&Self>, named: &[(Text, &[u8])]) -> (Self, bool) {
         let mut texts = [&b""[..]; COUNT];
         if let Some(before) = before {
@@ -88,10 +93,10 @@ impl Texts {
         }
         let mut length = 0;
         let mut is_whole = true;
-        for text in &mut texts {
+        for (place, text) in texts.iter_mut().enumerate() {
             if length + text.len() > MAX_BYTES {
                 *text = b"";
-                is_whole = false;
+                is_whole &= place >= Text::RequestUri as usize;
             }
             length += text.len();
         }
@@ -138,6 +143,16 @@ mod tests {
         assert_eq!(texts.get(Text::CalleeTag), b"b1");
         assert_eq!(texts.get(Text::Identity), b"alice");
         assert_eq!(texts.len(), 8);
+    }
+
+    #[test]
+    fn a_text_for_records_that_does_not_fit_leaves_the_rest_whole() {
+        let long = vec![b'x'; MAX_BYTES];
+        let (texts, is_whole) =
+            Texts::pack(None, &[(Text::CallId, b"c"), (Text::RequestUri, &long)]);
+        assert!(is_whole);
+        assert_eq!(texts.get(Text::CallId), b"c");
+        assert_eq!(texts.get(Text::RequestUri), b"");
     }
 
     #[test]

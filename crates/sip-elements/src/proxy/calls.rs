@@ -2,7 +2,7 @@
 //! ends it. What a dialog holds is charged to the account of its INVITE.
 
 use super::Inbound;
-use super::hang_up::hang_up;
+use super::hang_up::{HungUp, hang_up};
 use crate::routing::flow_token::is_reached_by_flow_only;
 use crate::routing::proof;
 use crate::routing::record_route::Recorded;
@@ -43,6 +43,8 @@ impl Keys {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnsweredBye {
     pub(super) keys: Keys,
+    /// Keyed hash of the remote target that the BYE went to ([`proof::target_hash`]).
+    pub(super) target: u64,
     /// When the BYE arrived.
     pub(super) received: Time,
     /// The status of the response; 408 if there was none.
@@ -162,12 +164,12 @@ impl Calls {
         };
         let (from_tag, to_tag) = tags(response).unwrap_or_default();
         let is_known = dialog.is_confirmed();
-        if is_known && dialog.text(Text::CalleeTag) == to_tag {
-            return;
-        }
         let call_id = response.call_id().unwrap_or_default();
         let tags = (to_tag, from_tag);
         let key = proof::target_key(dialog.number(), call_id, tags, &parts.shared.hasher);
+        if is_known && dialog.key() == key {
+            return;
+        }
         let id = if is_known {
             self.fork(parts, id, key)
         } else {
@@ -238,7 +240,7 @@ impl Calls {
             patience: parts.settings.timers.t1 * 64,
             texts: &texts,
         };
-        let fits = has_room(parts, added);
+        let fits = self.has_room(parts, dialog.account(), added);
         if self.dialogs.confirm(id, &answer, fits) {
             self.hold(parts, id, before);
             if let Some(dialog) = self.dialogs.get(id) {
@@ -321,7 +323,7 @@ impl Calls {
 
     /// Ends the dialog of a BYE. Its sender has left the call when it sent the BYE (section 15.1.1), whatever the response is. If the other
     /// party did not confirm that the call is over, it gets a BYE that it can accept: a sender could otherwise end the record of a call
-    /// with a BYE that the other party refuses.
+    /// with a BYE that the other party refuses or does not get. If it cannot get one, the dialog stays.
     pub(super) fn hung_up(&mut self, parts: &mut WorkerParts<'_>, bye: AnsweredBye) {
         let Some((id, sender)) = self.find(bye.keys) else {
             return;
@@ -334,8 +336,14 @@ impl Calls {
             Party::Callee if dialog.is_acknowledged() => Ended::ByCallee,
             Party::Callee => Ended::NoAck,
         };
-        if !matches!(bye.status, 200..300 | 481) {
-            hang_up(parts, id, dialog, &[sender.other()], REFUSED);
+        let hasher = &parts.shared.hasher;
+        let is_current = !dialog.is_whole()
+            || proof::target_hash(dialog.target(sender.other()), hasher) == bye.target;
+        let is_confirmed = matches!(bye.status, 200..300 | 481) && is_current;
+        if !is_confirmed
+            && hang_up(parts, id, dialog, &[sender.other()], REFUSED) == HungUp::default()
+        {
+            return;
         }
         self.end(parts, id, ended, bye.received);
     }
@@ -405,12 +413,13 @@ impl Calls {
     /// Ends the dialogs whose time is over.
     pub(super) fn expire(&mut self, parts: &mut WorkerParts<'_>) {
         while let Some((id, ended)) = self.dialogs.pop_due(parts.now) {
-            let is_over = ended == Ended::Expired && parts.settings.dialogs.bye_at_end;
             let Some(dialog) = self.dialogs.get(id) else {
                 continue;
             };
             let at = dialog.expires().min(parts.now);
-            if is_over {
+            // After a long absence of this server, the addresses may have other users.
+            let is_recent = parts.now < at + parts.settings.timers.t1 * 64;
+            if ended == Ended::Expired && parts.settings.dialogs.bye_at_end && is_recent {
                 hang_up(parts, id, dialog, &Party::ALL, EXPIRED);
             }
             self.end(parts, id, ended, at);
@@ -443,16 +452,22 @@ impl Calls {
         from_caller.or_else(|| Some((self.dialogs.find(keys.of_sender)?, Party::Callee)))
     }
 
-    /// Enters a dialog into the ledger. Dialogs last for hours and messages for seconds, so the texts of dialogs may use half of the bytes,
-    /// and a quarter if the caller is unproven.
-    fn enter(&self, parts: &mut WorkerParts<'_>, account: Account) -> Result<(), Full> {
-        let (live, limits) = (self.dialogs.len(), &parts.settings.limits);
+    /// Whether dialogs may hold this many bytes more. Dialogs last for hours and messages for seconds, so the texts of dialogs may use half
+    /// of the bytes, and a quarter if the caller is unproven.
+    fn has_room(&self, parts: &mut WorkerParts<'_>, account: Account, bytes: usize) -> bool {
         let share = if account.is_stranger() { 4 } else { 2 };
-        if self.dialogs.stats().bytes > (limits.held_bytes / share) as u64 {
+        let most = parts.settings.limits.held_bytes / share;
+        let held = self.dialogs.stats().bytes;
+        held + bytes as u64 <= most as u64 && parts.transactions.ledger().has_room(bytes)
+    }
+
+    /// Enters a dialog into the ledger.
+    fn enter(&self, parts: &mut WorkerParts<'_>, account: Account) -> Result<(), Full> {
+        if !self.has_room(parts, account, 0) {
             parts.metrics.dialogs_refused.increment();
             return Err(Full);
         }
-        let limit = limits.dialogs;
+        let (live, limit) = (self.dialogs.len(), parts.settings.limits.dialogs);
         let ledger = parts.transactions.ledger();
         let entered = ledger.join(Table::Dialogs, account, live, limit);
         entered.inspect_err(|_| parts.metrics.dialogs_refused.increment())
@@ -487,8 +502,11 @@ impl Calls {
         id: DialogId,
         text: (Text, &[u8]),
     ) {
-        let before = self.dialogs.get(id).map_or(0, Dialog::bytes);
-        let fits = has_room(parts, text.1.len());
+        let Some(dialog) = self.dialogs.get(id) else {
+            return;
+        };
+        let before = dialog.bytes();
+        let fits = self.has_room(parts, dialog.account(), text.1.len());
         self.dialogs.set_text(id, text, fits);
         self.hold(parts, id, before);
     }
@@ -521,7 +539,9 @@ fn tell(parts: &mut WorkerParts<'_>, dialog: &Dialog, change: Change, ended: Opt
 
 /// Records the state of a dialog, so that it survives a restart.
 fn save(parts: &mut WorkerParts<'_>, dialog: &Dialog) {
-    if parts.settings.dialogs.persist {
+    // Without the tag, no request would find it after a restart.
+    let has_tag = !dialog.text(Text::CalleeTag).is_empty();
+    if parts.settings.dialogs.persist && has_tag {
         record(parts, dialog, Some(dialog.encode()));
     }
 }
@@ -532,10 +552,6 @@ fn record(parts: &mut WorkerParts<'_>, dialog: &Dialog, state: Option<Box<[u8]>>
         state,
         expires: dialog.expires(),
     });
-}
-
-fn has_room(parts: &mut WorkerParts<'_>, bytes: usize) -> bool {
-    parts.transactions.ledger().has_room(bytes)
 }
 
 /// How long a dialog lives after this 2xx, unless it is refreshed: the session interval that both parties have agreed on (RFC 4028), but not

@@ -144,6 +144,7 @@ impl Context {
         if dialog.ends && !matches!(status, 401 | 407) {
             let bye = AnsweredBye {
                 keys: dialog.keys,
+                target: dialog.target,
                 received: self.received,
                 status,
             };

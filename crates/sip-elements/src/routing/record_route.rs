@@ -142,27 +142,36 @@ fn callee(view: View<'_>, request: &Message<'_>, from: Flow) -> u32 {
 }
 
 /// Replaces the callee's proof by the caller's in a response that creates or refreshes a dialog: in the topmost of our
-/// values that is not answered yet. The result depends only on the response, so retransmissions stay identical. Returns
+/// values that is not answered yet. Removes the proofs that only the callee needs: with them, the caller could send
+/// requests in the name of the callee. The result depends only on the response, so retransmissions stay identical. Returns
 /// what it has found if there is such a value.
 pub(crate) fn answer(
     patch: &mut Patch<'_, '_>,
     response: &Message<'_>,
     view: View<'_>,
 ) -> Option<Recorded> {
-    let makes_dialog = matches!(response.status(), 101..300);
-    if !makes_dialog || response.header(HeaderName::RecordRoute).is_none() {
-        return None;
-    }
-    let hasher = &view.shared.hasher;
-    let (from_tag, to_tag) = tags(response)?;
-    let unanswered = Dialog {
+    response.header(HeaderName::RecordRoute)?;
+    let call = Dialog {
         call_id: response.call_id()?,
-        caller_tag: from_tag,
+        caller_tag: response.from()?.tag().unwrap_or_default(),
         callee_tag: b"",
     };
+    let tags = tags(response).filter(|_| matches!(response.status(), 101..300));
+    let Some((_, to_tag)) = tags else {
+        // It creates no dialog.
+        let values = response.values(HeaderName::RecordRoute);
+        values.for_each(|value| conceal(patch, value, &call, view));
+        return None;
+    };
+    let dialog = Dialog {
+        callee_tag: to_tag,
+        ..call
+    };
+    let hasher = &view.shared.hasher;
     let mut above = SmallVec::<[&[u8]; 8]>::new();
-    for value in response.values(HeaderName::RecordRoute) {
-        let Some((text, token, proof)) = read(value, &unanswered, view) else {
+    let mut values = response.values(HeaderName::RecordRoute);
+    while let Some(value) = values.next() {
+        let Some((text, token, proof)) = read(value, &call, view).filter(is_unanswered) else {
             above.push(value);
             continue;
         };
@@ -175,13 +184,12 @@ pub(crate) fn answer(
             routes: proof::routes_hash(above.iter().rev().copied(), hasher),
             ..proof
         };
-        let dialog = Dialog {
-            callee_tag: to_tag,
-            ..unanswered
-        };
         patch.replace_part(HeaderName::RecordRoute, text, |into| {
             answered.write(into, &dialog, token, hasher);
         });
+        if let Some(value) = values.next().filter(|_| proof.side == Side::Unanswered) {
+            conceal(patch, value, &call, view);
+        }
         return Some(Recorded {
             contact: target,
             above: above.len(),
@@ -191,19 +199,30 @@ pub(crate) fn answer(
     None
 }
 
-/// Parses one of our values that is not answered yet. Returns the text of the proof, the flow token and the parsed
-/// proof.
+/// Removes the proof from one of our values.
+fn conceal(patch: &mut Patch<'_, '_>, value: &[u8], call: &Dialog<'_>, view: View<'_>) {
+    if let Some((text, ..)) = read(value, call, view) {
+        patch.replace_part(HeaderName::RecordRoute, text, |into| into.push(b'0'));
+    }
+}
+
+fn is_unanswered((.., proof): &(&[u8], &[u8], Proof)) -> bool {
+    matches!(proof.side, Side::Sole | Side::Unanswered)
+}
+
+/// Parses one of our values that was written into the request. Returns the text of the proof, the flow token and the
+/// parsed proof.
 fn read<'m>(
     value: &'m [u8],
-    dialog: &Dialog<'_>,
+    call: &Dialog<'_>,
     view: View<'_>,
 ) -> Option<(&'m [u8], &'m [u8], Proof)> {
     let uri = Uri::parse(NameAddr::parse(value)?.uri_bytes)?;
     let text = uri.params.value(proof::PARAMETER)?;
     let token = uri.params.value(flow_token::PARAMETER).unwrap_or_default();
     let proof = Proof::read(text, token, &view.shared.hasher, |side| match side {
-        Side::Sole | Side::Unanswered => Some(*dialog),
-        Side::Caller | Side::Callee => None,
+        Side::Sole | Side::Caller | Side::Unanswered => Some(*call),
+        Side::Callee => None,
     })?;
     Some((text, token, proof))
 }

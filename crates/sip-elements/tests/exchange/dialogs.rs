@@ -259,6 +259,68 @@ fn everything_that_a_proof_is_bound_to_counts() {
     assert_refused(&mut bench, &as_caller, "the other side");
 }
 
+/// The caller as it would speak in the name of the callee, with these routes.
+fn impostor(caller: &Party, routes: Vec<String>) -> Party {
+    Party {
+        speaks_as: caller.other.clone(),
+        tag: caller.other_tag,
+        other: caller.speaks_as.clone(),
+        other_tag: caller.tag,
+        target: format!("sip:x@{MALLORY}"),
+        routes,
+        ..caller.clone()
+    }
+}
+
+#[test]
+fn a_caller_gets_no_proof_of_its_callee() {
+    for caller_contact in [
+        format!("sip:x@{MALLORY}"),
+        // It is reached by its flow only, so there are two values of ours.
+        "sip:x@192.0.2.67:5060".to_owned(),
+    ] {
+        let mut bench = bench();
+        let plan = Plan {
+            caller_contact: caller_contact.clone(),
+            ..Plan::default()
+        };
+        let (caller, callee) = call(&mut bench, &plan);
+        assert_eq!(relayed(&mut bench, &callee, "INFO"), Ok(MALLORY.to_owned()));
+        for route in &caller.routes {
+            let mut mallory = impostor(&caller, vec![route.clone()]);
+            mallory.target.clone_from(&caller_contact);
+            assert_refused(&mut bench, &mallory, route);
+            assert!(relayed(&mut bench, &mallory, "BYE").is_err(), "{route}");
+        }
+        assert_eq!(relayed(&mut bench, &caller, "INFO"), Ok(BOB.to_owned()));
+    }
+}
+
+#[test]
+fn a_response_that_creates_no_dialog_has_no_proof() {
+    for status in ["302 Moved", "486 Busy Here"] {
+        let mut bench = bench();
+        let invite = format!(
+            "INVITE {AS_BOB} SIP/2.0\nVia: SIP/2.0/UDP {MALLORY};branch=z9hG4bKn1\nMax-Forwards: 70\n\
+             From: <{AS_MALLORY}>;tag=m1\nTo: <{AS_BOB}>\nCall-ID: the-call\nCSeq: 1 INVITE\n\
+             Contact: <sip:x@192.0.2.67:5060>\nContent-Length: 0\n\n"
+        );
+        let sent = bench.receive(MALLORY, &invite);
+        let (_, forwarded) = sent.last().expect("a copy");
+        assert_eq!(recorded(forwarded).len(), 2);
+        let answer = accept_at(forwarded, &format!("sip:bob@{BOB}")).replace("200 OK", status);
+        let sent = bench.receive(BOB, &answer);
+        let text = format!("SIP/2.0 {status}");
+        let found = sent.iter().find(|(_, sent)| sent.starts_with(&text));
+        let (_, passed) = found.unwrap_or_else(|| panic!("{status}: {sent:#?}"));
+        let values = recorded(passed);
+        assert_eq!(values.len(), 2, "{passed}");
+        for value in values {
+            assert!(value.contains(";ck=0"), "{value}");
+        }
+    }
+}
+
 #[test]
 fn a_proof_of_an_earlier_call_places_no_call_and_relays_nothing() {
     let mut bench = bench();

@@ -96,6 +96,48 @@ fn a_challenged_bye_is_not_the_end_of_its_call() {
     assert_eq!(ended.call.ended, Some(arrived));
 }
 
+#[test]
+fn a_rejected_bye_ends_nothing_if_the_other_party_cannot_get_a_better_one() {
+    let highest = "CSeq: 2147483647";
+    for (contact, cseq) in [
+        ("", ""),
+        ("Contact: <sip:alice@192.0.2.10:5060>\n", highest),
+    ] {
+        let mut bench = node();
+        let written = format!("Contact: <sip:alice@{ALICE}>\n");
+        let invite = crate::live_calls::invite("").replace(&written, contact);
+        let (_, forwarded) = bench.receive(ALICE, &invite).pop().expect("a copy");
+        let answered = only(bench.receive(BOB, &accept(&forwarded)));
+        only(bench.receive(ALICE, &from_alice(&answered, "ACK", 1, "")));
+        let mut bye = from_alice(&answered, "BYE", 2, "");
+        if !cseq.is_empty() {
+            bye = bye.replace("CSeq: 2", cseq);
+        }
+        let bye = only(bench.receive(ALICE, &bye));
+        let sent = bench.receive(BOB, &refuse(&bye, "420 Bad Extension"));
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        assert_eq!(bench.dialogs(), (0, 1), "{contact}");
+    }
+}
+
+#[test]
+fn a_bye_to_the_former_address_of_a_party_does_not_end_the_call_alone() {
+    const MOVED: &str = "192.0.2.29:5060";
+    let mut bench = node();
+    let (_, answered) = acknowledged_call(&mut bench);
+    let sent = bench.receive(ALICE, &from_alice(&answered, "UPDATE", 2, ""));
+    let (_, forwarded) = sent.into_iter().next_back().expect("a copy");
+    let moved = crate::bench::accept_at(&forwarded, &format!("sip:bob@{MOVED}"));
+    bench.receive(BOB, &moved);
+    let sent = bye_answered(&mut bench, &answered, "481 Call Does Not Exist");
+    let to_bob = format!("to {MOVED}: BYE sip:bob@{MOVED} ");
+    assert!(
+        sent.iter().any(|text| text.starts_with(&to_bob)),
+        "{sent:#?}"
+    );
+    assert_eq!(bench.dialogs(), (0, 0));
+}
+
 /// The parties choose Call-ID and tags. Alice makes a second call that has those of the first one, to a phone that answers with the tag of
 /// Bob's.
 #[test]

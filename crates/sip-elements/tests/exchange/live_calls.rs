@@ -373,6 +373,29 @@ fn a_retransmitted_answer_makes_no_second_dialog() {
 }
 
 #[test]
+fn an_answer_whose_texts_do_not_fit_makes_one_dialog_that_its_bye_ends() {
+    let mut settings = settings();
+    settings.limits.held_bytes = 8_000;
+    let mut bench = node_with(settings);
+    let invite = call(&mut bench);
+    let target = format!("sip:{}@{BOB}", "b".repeat(3_000));
+    let mut answered = String::new();
+    for _ in 0..3 {
+        answered = only(bench.receive(BOB, &accept_at(&invite, &target)));
+        assert_eq!(bench.dialogs(), (0, 1));
+    }
+    let in_dialog = |method, cseq| {
+        let request = from_alice(&answered, method, cseq, "");
+        request.replacen(&format!("sip:bob@{BOB}"), &target, 1)
+    };
+    only(bench.receive(ALICE, &in_dialog("ACK", 1)));
+    let bye = only(bench.receive(ALICE, &in_dialog("BYE", 2)));
+    bench.receive(BOB, &accept(&bye));
+    assert_eq!(bench.dialogs(), (0, 0));
+    assert_eq!(bench.ended_by(Ended::ByCaller), 1);
+}
+
+#[test]
 fn another_to_tag_in_a_second_answer_makes_a_dialog_of_its_own() {
     let mut bench = node();
     let invite = call(&mut bench);

@@ -141,6 +141,7 @@ fn a_call_whose_life_was_over_while_its_node_was_down_has_a_record() {
     let hour = Duration::from_secs(3_600);
     let mut settings = persistent();
     settings.proxy.dialog_lifetime = hour;
+    settings.dialogs.bye_at_end = true;
     let mut bench = crate::live_calls::node_with(settings.clone());
     let mut saved = Saved::new();
     acknowledged_call(&mut bench);
@@ -148,7 +149,12 @@ fn a_call_whose_life_was_over_while_its_node_was_down_has_a_record() {
     save(&mut bench, &mut saved);
     bench.now = bench.now + hour * 3;
     let mut restored = restarted(&bench, settings, &saved);
-    restored.wait(Duration::from_millis(1));
+    let sent = restored.wait(Duration::from_millis(1));
+    assert_eq!(
+        sent,
+        [],
+        "no BYE to addresses that may have other users by now"
+    );
     assert_eq!(restored.dialogs(), (0, 0));
     assert_eq!(restored.ended_by(Ended::Expired), 1);
     let events = restored.events();

@@ -267,3 +267,24 @@ fn calls_of_strangers_that_last_leave_bytes_for_others() {
     let sent = authenticated_call(&mut bench, "k");
     assert!(sent.iter().any(|text| text.starts_with("INVITE")));
 }
+
+#[test]
+fn calls_that_grow_after_their_answer_leave_bytes_for_others() {
+    let mut settings = settings();
+    settings.limits.held_bytes = 1 << 20;
+    let mut bench = Bench::new(settings).with_subscribers();
+    bench.register("bob", BOB);
+    let target = format!("sip:bob{}@{BOB}", "x".repeat(4_000));
+    for number in 0..200 {
+        let source = format!("198.51.100.{number}:5060");
+        let invite = stranger("bob", number, "").replace(FLOODER, &source);
+        let sent = bench.receive(&source, &invite);
+        let (_, forwarded) = sent.last().expect("a copy");
+        bench.receive(BOB, &crate::bench::accept_at(forwarded, &target));
+        bench.wait(Duration::from_millis(100));
+    }
+    assert!(bench.exchange.dialog_stats().confirmed > 70);
+    let bytes = bench.exchange.dialog_stats().bytes;
+    // The last one entered when there was room for it.
+    assert!(bytes <= (1 << 18) + 500, "{bytes} bytes");
+}
