@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tandem_store::Store;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::error;
 
 /// What may wait for the dispatcher, which only distributes and is soon done.
@@ -20,6 +20,8 @@ const WAITING: Bounds = Bounds {
 };
 /// Events that the dispatcher takes at once.
 const BATCH: usize = 1_024;
+/// How long events gather. While the dispatcher sleeps, no event of a worker wakes it: a wake-up costs more than the event.
+const GATHER: Duration = Duration::from_millis(10);
 /// Time limit of the dispatcher once the workers have stopped.
 const LAST_DISPATCH: Duration = Duration::from_secs(2);
 /// Time limit of the last lines of the log.
@@ -137,6 +139,7 @@ impl Dispatcher {
             }
             self.log.offer(&shared);
             self.control.events.publish(shared);
+            sleep(GATHER).await;
         }
     }
 }
